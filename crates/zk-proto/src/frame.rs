@@ -1,0 +1,129 @@
+//! Frames: a length of four bytes, then that many bytes, which are exactly one message.
+
+use core::fmt;
+
+use crate::error::EncodeError;
+use crate::wire::{Encode, Sink};
+
+/// Bytes of the length that stands before every frame.
+pub const PREFIX: usize = 4;
+
+/// The longest frame that servers and clients accept by default: `jute.maxbuffer`, one byte below
+/// 1 MiB. The prefix does not count.
+pub const DEFAULT_LIMIT: usize = 0xf_ffff;
+
+/// A frame whose length is impossible. The stream cannot be read any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The length is negative.
+    Negative(i32),
+    /// The length is above the limit.
+    TooLong {
+        /// The length that the peer announced.
+        length: usize,
+        /// The limit it exceeds.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Negative(length) => write!(f, "a frame announces the negative length {length}"),
+            Self::TooLong { length, limit } => {
+                write!(f, "a frame of {length} bytes exceeds the limit of {limit}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FrameError {}
+
+/// The length of the frame at the front of `stream`, without its prefix, once the prefix has
+/// arrived.
+///
+/// # Errors
+///
+/// When the length is negative or above `limit`: known as soon as the prefix has arrived, so that
+/// nobody waits for, or makes room for, such a frame.
+pub fn length(stream: &[u8], limit: usize) -> Result<Option<usize>, FrameError> {
+    let Some(prefix) = stream.first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
+    let announced = i32::from_be_bytes(*prefix);
+    match usize::try_from(announced) {
+        Err(_) => Err(FrameError::Negative(announced)),
+        Ok(length) if length > limit => Err(FrameError::TooLong { length, limit }),
+        Ok(length) => Ok(Some(length)),
+    }
+}
+
+/// Splits the first frame off `stream`: its payload, and what follows it. `None` while it has not
+/// arrived as a whole.
+///
+/// # Errors
+///
+/// As [`length`].
+///
+/// ```
+/// use zk_proto::frame;
+///
+/// let stream = [0, 0, 0, 2, b'h', b'i', 0, 0];
+/// let (payload, rest) = frame::split(&stream, frame::DEFAULT_LIMIT)?.expect("a whole frame");
+/// assert_eq!((payload, rest), (&b"hi"[..], &[0, 0][..]));
+/// assert_eq!(frame::split(rest, frame::DEFAULT_LIMIT)?, None);
+/// # Ok::<(), frame::FrameError>(())
+/// ```
+pub fn split(stream: &[u8], limit: usize) -> Result<Option<(&[u8], &[u8])>, FrameError> {
+    Ok(match length(stream, limit)? {
+        Some(length) => stream[PREFIX..].split_at_checked(length),
+        None => None,
+    })
+}
+
+/// Splits the first frame off `stream` without copying. `None` while it has not arrived as a
+/// whole; `stream` then has room for the rest of it only if that is no more than has arrived.
+///
+/// # Errors
+///
+/// As [`length`].
+#[cfg(feature = "bytes")]
+pub fn split_bytes(
+    stream: &mut bytes::BytesMut,
+    limit: usize,
+) -> Result<Option<bytes::Bytes>, FrameError> {
+    match length(stream, limit)? {
+        Some(length) if stream.len() - PREFIX >= length => {
+            let mut frame = stream.split_to(PREFIX + length);
+            Ok(Some(frame.split_off(PREFIX).freeze()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Appends `message` to `out` as one frame.
+///
+/// # Errors
+///
+/// When the message is longer than a frame can say; nothing is written then.
+pub fn encode<S: Sink + ?Sized>(message: &impl Encode, out: &mut S) -> Result<(), EncodeError> {
+    let length = message.encoded_len();
+    let Ok(prefix) = i32::try_from(length) else {
+        return Err(EncodeError::TooLong { length });
+    };
+    prefix.encode(out);
+    message.encode(out);
+    Ok(())
+}
+
+/// Writes `message` as one frame to the front of `buffer` and says how many bytes that took.
+///
+/// # Errors
+///
+/// When the buffer is too small or the message is longer than a frame can say.
+pub fn encode_to_slice(message: &impl Encode, buffer: &mut [u8]) -> Result<usize, EncodeError> {
+    let mut sink = crate::wire::SliceSink::new(buffer);
+    encode(message, &mut sink)?;
+    sink.finish()
+}

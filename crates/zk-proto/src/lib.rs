@@ -1,0 +1,44 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+#[macro_use]
+mod macros;
+
+mod codes;
+mod connect;
+mod error;
+pub mod frame;
+mod header;
+mod ids;
+mod list;
+mod multi;
+mod operations;
+pub mod path;
+mod records;
+mod sequence;
+mod wire;
+
+#[cfg(feature = "codec")]
+mod codec;
+
+#[cfg(feature = "codec")]
+pub use codec::FrameCodec;
+pub use codes::{
+    AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
+};
+pub use connect::{ConnectRequest, ConnectResponse};
+pub use error::{DecodeError, DecodeErrorKind, EncodeError, Place};
+pub use header::{ReplyHeader, RequestHeader, Xid};
+pub use ids::{SessionId, Zxid};
+pub use list::List;
+pub use multi::{Multi, MultiItem, MultiOp, MultiResult};
+pub use operations::{Request, Response};
+pub use path::PathError;
+pub use records::*;
+pub use sequence::Sequence;
+pub use wire::{Decode, Encode, Reader, Sink, SliceSink};

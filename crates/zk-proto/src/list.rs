@@ -1,0 +1,164 @@
+//! Vectors: checked as a whole when they are read, decoded item by item when they are used.
+
+use core::fmt;
+
+use crate::error::DecodeError;
+use crate::wire::{Decode, Encode, Reader, Sink, put_length};
+
+/// A vector of a record: borrowed from a frame, or from a slice of items to be written.
+///
+/// Reading one checks every item, so that [`iter`](Self::iter) cannot fail; nothing is allocated.
+/// A null vector, which Java writes for a null reference, stays null and iterates as empty.
+#[derive(Clone, Copy)]
+pub struct List<'a, T> {
+    items: Items<'a, T>,
+}
+
+#[derive(Clone, Copy)]
+enum Items<'a, T> {
+    Null,
+    Slice(&'a [T]),
+    /// `count` items, every one of which has been decoded once to check it.
+    Wire {
+        count: usize,
+        bytes: &'a [u8],
+    },
+}
+
+impl<'a, T> List<'a, T> {
+    /// The null vector.
+    pub const NULL: Self = Self { items: Items::Null };
+
+    /// A vector of these items.
+    pub const fn new(items: &'a [T]) -> Self {
+        Self { items: Items::Slice(items) }
+    }
+
+    /// Whether the vector is null, as opposed to empty.
+    pub fn is_null(&self) -> bool {
+        matches!(self.items, Items::Null)
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        match self.items {
+            Items::Null => 0,
+            Items::Slice(items) => items.len(),
+            Items::Wire { count, .. } => count,
+        }
+    }
+
+    /// Whether there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a, T: Copy + Decode<'a>> List<'a, T> {
+    /// The items, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + use<'a, T> {
+        let (slice, bytes) = match self.items {
+            Items::Null => (&[][..], &[][..]),
+            Items::Slice(items) => (items, &[][..]),
+            Items::Wire { bytes, .. } => (&[][..], bytes),
+        };
+        Iter { slice: slice.iter(), reader: Reader::new(bytes), left: self.len() }
+    }
+}
+
+struct Iter<'a, T> {
+    slice: core::slice::Iter<'a, T>,
+    reader: Reader<'a>,
+    left: usize,
+}
+
+impl<'a, T: Copy + Decode<'a>> Iterator for Iter<'a, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.left = self.left.checked_sub(1)?;
+        match self.slice.next() {
+            Some(item) => Some(*item),
+            // Never an error: the same bytes were decoded when the list was read.
+            None => T::decode(&mut self.reader).ok(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<'a, T: Copy + Decode<'a>> ExactSizeIterator for Iter<'a, T> {}
+
+impl<T> Default for List<'_, T> {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
+impl<'a, T> From<&'a [T]> for List<'a, T> {
+    fn from(items: &'a [T]) -> Self {
+        Self::new(items)
+    }
+}
+
+impl<'a, T, const N: usize> From<&'a [T; N]> for List<'a, T> {
+    fn from(items: &'a [T; N]) -> Self {
+        Self::new(items)
+    }
+}
+
+impl<'a, T: Copy + Decode<'a> + PartialEq> PartialEq for List<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_null() == other.is_null() && self.iter().eq(other.iter())
+    }
+}
+
+impl<'a, T: Copy + Decode<'a> + Eq> Eq for List<'a, T> {}
+
+impl<'a, T: Copy + Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_null() {
+            return f.write_str("null");
+        }
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<T: Encode> Encode for List<'_, T> {
+    fn encoded_len(&self) -> usize {
+        4 + match self.items {
+            Items::Null => 0,
+            Items::Slice(items) => items.iter().map(Encode::encoded_len).sum(),
+            Items::Wire { bytes, .. } => bytes.len(),
+        }
+    }
+
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        if self.is_null() {
+            return (-1i32).encode(out);
+        }
+        put_length(self.len(), out);
+        match self.items {
+            Items::Null => {}
+            Items::Slice(items) => items.iter().for_each(|item| item.encode(out)),
+            Items::Wire { bytes, .. } => out.put(bytes),
+        }
+    }
+}
+
+impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let Some(count) = reader.length()? else {
+            return Ok(Self::NULL);
+        };
+        let (start, first) = (reader.rest(), reader.position());
+        // The count is only a claim. Each item takes bytes, so the loop ends with the frame.
+        for _ in 0..count {
+            T::decode(reader)?;
+        }
+        let bytes = &start[..reader.position() - first];
+        Ok(Self { items: Items::Wire { count, bytes } })
+    }
+}

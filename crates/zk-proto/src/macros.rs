@@ -1,0 +1,125 @@
+//! How records and numbers are declared: once, with everything else derived from the declaration.
+
+/// Declares a record: a struct whose fields go over the wire in the order in which they stand.
+///
+/// The type of a field decides its bytes (`i32`, `&str`, `Option<&[u8]>`, `List<_>`, another
+/// record ...). A record that borrows from the frame names its lifetime.
+macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident<$lt:lifetime> { $( $(#[$doc:meta])* pub $field:ident: $type:ty, )* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name<$lt> { $( $(#[$doc])* pub $field: $type, )* }
+        record!(@codec $lt, $name, [$name<$lt>] $($field)*);
+    };
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident { $( $(#[$doc:meta])* pub $field:ident: $type:ty, )* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name { $( $(#[$doc])* pub $field: $type, )* }
+        record!(@codec 'a, $name, [$name] $($field)*);
+    };
+    (@codec $lt:lifetime, $name:ident, [$self:ty] $($field:ident)*) => {
+        impl<$lt> $crate::wire::Encode for $self {
+            #[inline]
+            fn encoded_len(&self) -> usize {
+                0 $( + $crate::wire::Encode::encoded_len(&self.$field) )*
+            }
+
+            #[inline]
+            fn encode<S: $crate::wire::Sink + ?Sized>(&self, out: &mut S) {
+                $( $crate::wire::Encode::encode(&self.$field, out); )*
+            }
+        }
+
+        impl<$lt> $crate::wire::Decode<$lt> for $self {
+            #[inline]
+            fn decode(
+                reader: &mut $crate::wire::Reader<$lt>,
+            ) -> Result<Self, $crate::error::DecodeError> {
+                Ok(Self {
+                    $( $field: $crate::wire::Decode::decode(reader).map_err(|error| {
+                        error.within(&$crate::error::Place {
+                            record: stringify!($name),
+                            field: stringify!($field),
+                        })
+                    })?, )*
+                })
+            }
+        }
+    };
+}
+
+/// Declares a number with a meaning: a newtype with named constants that keeps unknown values.
+macro_rules! wire_number {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident { $( $(#[$doc:meta])* $constant:ident = $value:expr, )* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(
+            /// The number as it goes on the wire.
+            pub i32,
+        );
+
+        impl $name {
+            $( $(#[$doc])* pub const $constant: Self = Self($value); )*
+
+            /// The name of the number, if this crate knows it.
+            pub fn name(self) -> Option<&'static str> {
+                match self {
+                    $( Self::$constant => Some(stringify!($constant)), )*
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => f.pad(name),
+                    None => core::fmt::Display::fmt(&self.0, f),
+                }
+            }
+        }
+
+        newtype_on_the_wire!($name);
+    };
+}
+
+/// Gives a newtype the bytes of what it wraps.
+macro_rules! newtype_on_the_wire {
+    ($name:ident) => {
+        impl $crate::wire::Encode for $name {
+            #[inline]
+            fn encoded_len(&self) -> usize {
+                $crate::wire::Encode::encoded_len(&self.0)
+            }
+
+            #[inline]
+            fn encode<S: $crate::wire::Sink + ?Sized>(&self, out: &mut S) {
+                $crate::wire::Encode::encode(&self.0, out);
+            }
+        }
+
+        impl<'a> $crate::wire::Decode<'a> for $name {
+            #[inline]
+            fn decode(
+                reader: &mut $crate::wire::Reader<'a>,
+            ) -> Result<Self, $crate::error::DecodeError> {
+                $crate::wire::Decode::decode(reader).map(Self)
+            }
+        }
+    };
+}

@@ -1,0 +1,257 @@
+//! Several operations, or their results, in one frame.
+//!
+//! Each item has a header of its own (type, done, error) and the list ends with a header whose
+//! `done` is set; there is no count (`MultiOperationRecord.java`, `MultiResponse.java`).
+
+use core::fmt;
+
+use crate::codes::{ErrorCode, OpCode};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::records::*;
+use crate::wire::{Decode, Encode, Reader, Sink};
+
+record! {
+    /// Stands before every item of a multi, and alone at its end.
+    pub struct MultiHeader {
+        /// The operation; [`OpCode::ERROR`] for a failed result and at the end.
+        pub opcode: OpCode,
+        /// Whether this is the end.
+        pub done: bool,
+        /// The error of a failed result; -1 in requests and at the end.
+        pub err: ErrorCode,
+    }
+}
+
+impl MultiHeader {
+    const END: Self = Self { opcode: OpCode::ERROR, done: true, err: ErrorCode(-1) };
+}
+
+/// What a [`Multi`] is a list of: [`MultiOp`] or [`MultiResult`].
+pub trait MultiItem<'a>: Copy + Encode {
+    /// The header that stands before the item.
+    fn header(&self) -> MultiHeader;
+
+    /// Reads the item that follows `header`.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are not such an item.
+    fn decode_item(header: MultiHeader, reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+}
+
+/// A list of items without a count: borrowed from a frame, or from a slice of items to be written.
+///
+/// As with [`List`](crate::List), reading one checks every item.
+#[derive(Clone, Copy)]
+pub struct Multi<'a, T> {
+    items: Items<'a, T>,
+}
+
+#[derive(Clone, Copy)]
+enum Items<'a, T> {
+    Slice(&'a [T]),
+    /// Items with their headers and the one at the end, all decoded once to check them.
+    Wire(&'a [u8]),
+}
+
+impl<'a, T> Multi<'a, T> {
+    /// A multi of these items.
+    pub const fn new(items: &'a [T]) -> Self {
+        Self { items: Items::Slice(items) }
+    }
+}
+
+impl<'a, T: MultiItem<'a>> Multi<'a, T> {
+    /// The items, in order.
+    pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
+        let (slice, bytes) = match self.items {
+            Items::Slice(items) => (items, &[][..]),
+            Items::Wire(bytes) => (&[][..], bytes),
+        };
+        let mut reader = Reader::new(bytes);
+        // `ok` hides no error: the same bytes were decoded when the multi was read.
+        slice
+            .iter()
+            .copied()
+            .chain(core::iter::from_fn(move || next_item(&mut reader).ok().flatten()))
+    }
+}
+
+fn next_item<'a, T: MultiItem<'a>>(reader: &mut Reader<'a>) -> Result<Option<T>, DecodeError> {
+    let header = MultiHeader::decode(reader)?;
+    if header.done { Ok(None) } else { T::decode_item(header, reader).map(Some) }
+}
+
+impl<T> Default for Multi<'_, T> {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
+impl<'a, T: MultiItem<'a> + PartialEq> PartialEq for Multi<'a, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<'a, T: MultiItem<'a> + Eq> Eq for Multi<'a, T> {}
+
+impl<'a, T: MultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
+    fn encoded_len(&self) -> usize {
+        match self.items {
+            Items::Slice(items) => {
+                let items =
+                    items.iter().map(|item| item.header().encoded_len() + item.encoded_len());
+                items.sum::<usize>() + MultiHeader::END.encoded_len()
+            }
+            Items::Wire(bytes) => bytes.len(),
+        }
+    }
+
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        match self.items {
+            Items::Slice(items) => {
+                for item in items {
+                    item.header().encode(out);
+                    item.encode(out);
+                }
+                MultiHeader::END.encode(out);
+            }
+            Items::Wire(bytes) => out.put(bytes),
+        }
+    }
+}
+
+impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (start, first) = (reader.rest(), reader.position());
+        // Each item takes at least its header, so the loop ends with the frame.
+        loop {
+            if reader.rest().is_empty() {
+                return Err(reader.error(DecodeErrorKind::Unterminated));
+            }
+            if next_item::<T>(reader)?.is_none() {
+                break;
+            }
+        }
+        Ok(Self { items: Items::Wire(&start[..reader.position() - first]) })
+    }
+}
+
+macro_rules! multi_items {
+    (
+        $(#[$meta:meta])*
+        pub enum $item:ident<$lt:lifetime> {
+            $( $(#[$doc:meta])* $opcode:ident => $name:ident($record:ty), )*
+        }
+        error: $header:ident => $header_err:expr;
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $item<$lt> {
+            $( $(#[$doc])* $name($record), )*
+        }
+
+        impl Encode for $item<'_> {
+            fn encoded_len(&self) -> usize {
+                match self {
+                    $( Self::$name(body) => body.encoded_len(), )*
+                }
+            }
+
+            fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+                match self {
+                    $( Self::$name(body) => body.encode(out), )*
+                }
+            }
+        }
+
+        impl<$lt> MultiItem<$lt> for $item<$lt> {
+            fn header(&self) -> MultiHeader {
+                let $header = self;
+                let err = $header_err;
+                let opcode = match self {
+                    $( Self::$name(_) => OpCode::$opcode, )*
+                };
+                MultiHeader { opcode, done: false, err }
+            }
+
+            fn decode_item(
+                header: MultiHeader,
+                reader: &mut Reader<$lt>,
+            ) -> Result<Self, DecodeError> {
+                match header.opcode {
+                    $( OpCode::$opcode => Decode::decode(reader).map(Self::$name), )*
+                    OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
+                }
+            }
+        }
+    };
+}
+
+multi_items! {
+    /// One operation of a [`MultiRequest`].
+    pub enum MultiOp<'a> {
+        /// Create a node.
+        CREATE => Create(CreateRequest<'a>),
+        /// Delete a node.
+        DELETE => Delete(DeleteRequest<'a>),
+        /// Replace a node's data.
+        SET_DATA => SetData(SetDataRequest<'a>),
+        /// Check that a node exists and has a version.
+        CHECK => Check(CheckVersionRequest<'a>),
+        /// Create a node and read its stat. Servers before 3.7.2 and 3.8.2 answer with the type
+        /// of a plain create or a stat full of -1 (ZOOKEEPER-4026).
+        CREATE2 => Create2(CreateRequest<'a>),
+        /// Create a container.
+        CREATE_CONTAINER => CreateContainer(CreateRequest<'a>),
+    }
+    error: op => {
+        let _ = op;
+        ErrorCode(-1)
+    };
+}
+
+multi_items! {
+    /// One result of a [`MultiResponse`].
+    pub enum MultiResult<'a> {
+        /// A node was created.
+        CREATE => Create(CreateResponse<'a>),
+        /// A node was deleted.
+        DELETE => Delete(()),
+        /// A node's data was replaced.
+        SET_DATA => SetData(SetDataResponse),
+        /// The check held.
+        CHECK => Check(()),
+        /// A node was created; also the answer to the creation of a container.
+        CREATE2 => Create2(Create2Response<'a>),
+        /// Nothing was applied. [`ErrorCode::OK`] if the culprit came later,
+        /// [`ErrorCode::RUNTIME_INCONSISTENCY`] if it came earlier.
+        ERROR => Error(ErrorResponse),
+    }
+    error: result => match result {
+        MultiResult::Error(ErrorResponse { err }) => *err,
+        _ => ErrorCode::OK,
+    };
+}
+
+impl MultiResponse<'_> {
+    /// The operation that made the transaction fail, by its place, and its error.
+    pub fn failure(&self) -> Option<(usize, ErrorCode)> {
+        self.iter().enumerate().find_map(|(place, result)| match result {
+            MultiResult::Error(ErrorResponse { err })
+                if err != ErrorCode::OK && err != ErrorCode::RUNTIME_INCONSISTENCY =>
+            {
+                Some((place, err))
+            }
+            _ => None,
+        })
+    }
+}

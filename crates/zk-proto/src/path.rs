@@ -1,0 +1,153 @@
+//! Which paths a server accepts (`PathUtils.java`).
+
+use core::fmt;
+
+/// Why a path is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathError {
+    /// It is empty.
+    Empty,
+    /// It does not start with `/`.
+    Relative,
+    /// It ends with `/`.
+    TrailingSlash,
+    /// Two slashes follow one another, at this byte.
+    EmptyComponent(usize),
+    /// A component that starts at this byte is `.` or `..`.
+    DotComponent(usize),
+    /// The character at this byte is one that ZooKeeper refuses: a control character, a
+    /// private-use one, or one beyond the first plane.
+    ForbiddenCharacter(usize),
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a path must not be empty"),
+            Self::Relative => f.write_str("a path must start with '/'"),
+            Self::TrailingSlash => f.write_str("a path must not end with '/'"),
+            Self::EmptyComponent(at) => write!(f, "a name in a path must not be empty (byte {at})"),
+            Self::DotComponent(at) => {
+                write!(f, "a name in a path must not be '.' or '..' (byte {at})")
+            }
+            Self::ForbiddenCharacter(at) => {
+                write!(f, "the character at byte {at} is not allowed in a path")
+            }
+        }
+    }
+}
+
+impl core::error::Error for PathError {}
+
+/// Checks that `path` can name a node.
+///
+/// # Errors
+///
+/// The first thing that is wrong with it.
+///
+/// ```
+/// use zk_proto::path::{PathError, validate};
+///
+/// assert_eq!(validate("/locks/printer"), Ok(()));
+/// assert_eq!(validate("/locks//printer"), Err(PathError::EmptyComponent(7)));
+/// ```
+pub fn validate(path: &str) -> Result<(), PathError> {
+    match path.strip_prefix('/') {
+        Some("") => Ok(()),
+        Some(_) if path.ends_with('/') => Err(PathError::TrailingSlash),
+        Some(names) => validate_names(names),
+        None if path.is_empty() => Err(PathError::Empty),
+        None => Err(PathError::Relative),
+    }
+}
+
+/// Checks that `path` can be the beginning of a sequential node's path: as [`validate`], but it
+/// may end with `/`, since the server appends a number.
+///
+/// # Errors
+///
+/// The first thing that is wrong with it.
+pub fn validate_sequential(path: &str) -> Result<(), PathError> {
+    match path.strip_suffix('/') {
+        Some("") => Ok(()),
+        Some(parent) => validate(parent),
+        None => validate(path),
+    }
+}
+
+fn validate_names(names: &str) -> Result<(), PathError> {
+    let mut start = 1;
+    for name in names.split('/') {
+        match name {
+            "" => return Err(PathError::EmptyComponent(start)),
+            "." | ".." => return Err(PathError::DotComponent(start)),
+            _ => {}
+        }
+        if let Some((at, _)) = name.char_indices().find(|(_, c)| is_forbidden(*c)) {
+            return Err(PathError::ForbiddenCharacter(start + at));
+        }
+        start += name.len() + 1;
+    }
+    Ok(())
+}
+
+fn is_forbidden(c: char) -> bool {
+    // Java looks at UTF-16 units, so everything beyond the first plane is a forbidden surrogate.
+    matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+/// The path of the node that holds `path`, if it is not the root.
+pub fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (parent, _) => Some(parent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_name_a_node() {
+        for path in ["/", "/a", "/a/b", "/.a/..b/c.", "/zookeeper/config", "/ü/漢"] {
+            assert_eq!(validate(path), Ok(()), "{path}");
+        }
+        for (path, error) in [
+            ("", PathError::Empty),
+            ("a", PathError::Relative),
+            ("/a/", PathError::TrailingSlash),
+            ("//", PathError::TrailingSlash),
+            ("//a", PathError::EmptyComponent(1)),
+            ("/a//b", PathError::EmptyComponent(3)),
+            ("/a/./b", PathError::DotComponent(3)),
+            ("/..", PathError::DotComponent(1)),
+            ("/a\0", PathError::ForbiddenCharacter(2)),
+            ("/a/\u{1f}", PathError::ForbiddenCharacter(3)),
+            ("/\u{7f}", PathError::ForbiddenCharacter(1)),
+            ("/\u{e000}", PathError::ForbiddenCharacter(1)),
+            ("/\u{ffff}", PathError::ForbiddenCharacter(1)),
+            ("/x😀", PathError::ForbiddenCharacter(2)),
+        ] {
+            assert_eq!(validate(path), Err(error), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_sequential_prefix_may_end_with_a_slash() {
+        assert_eq!(validate_sequential("/"), Ok(()));
+        assert_eq!(validate_sequential("/a/"), Ok(()));
+        assert_eq!(validate_sequential("/a/n-"), Ok(()));
+        assert_eq!(validate_sequential("/a//"), Err(PathError::TrailingSlash));
+        assert_eq!(validate_sequential("a/"), Err(PathError::Relative));
+    }
+
+    #[test]
+    fn parents() {
+        assert_eq!(parent("/"), None);
+        assert_eq!(parent("/a"), Some("/"));
+        assert_eq!(parent("/a/b"), Some("/a"));
+    }
+}

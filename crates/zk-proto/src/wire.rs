@@ -1,0 +1,382 @@
+//! Primitives: the only place that touches raw bytes.
+//!
+//! Everything is big-endian, without tags or padding; fields simply follow one another. A length
+//! of -1 means null (`BinaryInputArchive.java`, `BinaryOutputArchive.java`).
+
+use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
+
+/// A value that knows its bytes on the wire.
+pub trait Encode {
+    /// The exact number of bytes that [`encode`](Self::encode) writes.
+    fn encoded_len(&self) -> usize;
+
+    /// Appends the bytes to `out`.
+    ///
+    /// Lengths are written as 32 bits. Callers keep records below 2 GiB; [`crate::frame::encode`]
+    /// and [`encode_to_slice`](Self::encode_to_slice) check that.
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S);
+
+    /// Writes the bytes to the front of `buffer` and says how many they are.
+    ///
+    /// # Errors
+    ///
+    /// When the buffer is too small or the record is longer than a frame can be. Nothing that the
+    /// buffer holds is meaningful then.
+    fn encode_to_slice(&self, buffer: &mut [u8]) -> Result<usize, EncodeError> {
+        let length = self.encoded_len();
+        if i32::try_from(length).is_err() {
+            return Err(EncodeError::TooLong { length });
+        }
+        let mut sink = SliceSink::new(buffer);
+        self.encode(&mut sink);
+        sink.finish()
+    }
+}
+
+/// A value that can be read from the wire, borrowing from the frame.
+pub trait Decode<'a>: Sized {
+    /// Reads one value and leaves the reader behind it.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are not such a value. The reader's position is then unspecified.
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+
+    /// Reads one value that takes all of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Self::decode), and when bytes are left over.
+    fn decode_all(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let value = Self::decode(&mut reader)?;
+        reader.finish()?;
+        Ok(value)
+    }
+}
+
+/// Where encoded bytes go.
+///
+/// Implemented by [`SliceSink`] always, by `Vec<u8>` with feature `alloc` and by `BytesMut` with
+/// feature `bytes`.
+pub trait Sink {
+    /// Appends `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+#[cfg(feature = "alloc")]
+impl Sink for alloc::vec::Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+#[cfg(feature = "bytes")]
+impl Sink for bytes::BytesMut {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// A [`Sink`] over a fixed buffer. It counts what did not fit instead of panicking.
+#[derive(Debug)]
+pub struct SliceSink<'b> {
+    free: &'b mut [u8],
+    written: usize,
+    overflow: usize,
+}
+
+impl<'b> SliceSink<'b> {
+    /// A sink that fills `buffer` from its front.
+    pub fn new(buffer: &'b mut [u8]) -> Self {
+        Self { free: buffer, written: 0, overflow: 0 }
+    }
+
+    /// How many bytes were written.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::BufferTooSmall`] when they did not all fit.
+    pub fn finish(self) -> Result<usize, EncodeError> {
+        match self.overflow {
+            0 => Ok(self.written),
+            missing => Err(EncodeError::BufferTooSmall { needed: self.written + missing }),
+        }
+    }
+}
+
+impl Sink for SliceSink<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        // Once something did not fit, nothing after it may land in its place.
+        if self.overflow == 0
+            && let Some((head, tail)) =
+                core::mem::take(&mut self.free).split_at_mut_checked(bytes.len())
+        {
+            head.copy_from_slice(bytes);
+            self.free = tail;
+            self.written += bytes.len();
+        } else {
+            self.overflow += bytes.len();
+        }
+    }
+}
+
+/// A cursor over the bytes of one frame.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    length: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the front of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, length: bytes.len() }
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> usize {
+        self.length - self.rest.len()
+    }
+
+    /// The bytes not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Takes the next `count` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When fewer are left.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        match self.rest.split_at_checked(count) {
+            Some((head, tail)) => {
+                self.rest = tail;
+                Ok(head)
+            }
+            None => Err(self.truncated(count)),
+        }
+    }
+
+    /// Asserts that everything was read.
+    ///
+    /// # Errors
+    ///
+    /// When bytes are left over.
+    pub fn finish(self) -> Result<(), DecodeError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            left => Err(self.error(DecodeErrorKind::TrailingBytes(clamp(left)))),
+        }
+    }
+
+    /// A nullable buffer: a length, then that many bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the length is below -1 or runs past the end.
+    #[inline]
+    pub fn buffer(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
+        match self.length()? {
+            Some(length) => self.take(length).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A length or count: `None` for -1, which is null.
+    #[inline]
+    pub(crate) fn length(&mut self) -> Result<Option<usize>, DecodeError> {
+        let start = self.clone();
+        match i32::decode(self)? {
+            -1 => Ok(None),
+            length => match usize::try_from(length) {
+                Ok(length) => Ok(Some(length)),
+                Err(_) => Err(start.error(DecodeErrorKind::NegativeLength(length))),
+            },
+        }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        match self.rest.split_first_chunk() {
+            Some((head, tail)) => {
+                self.rest = tail;
+                Ok(*head)
+            }
+            None => Err(self.truncated(N)),
+        }
+    }
+
+    #[cold]
+    fn truncated(&self, wanted: usize) -> DecodeError {
+        self.error(DecodeErrorKind::Truncated { missing: clamp(wanted - self.rest.len()) })
+    }
+
+    #[cold]
+    pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError::new(kind, self.position())
+    }
+}
+
+fn clamp(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+macro_rules! integer {
+    ($($type:ty),*) => {$(
+        impl Encode for $type {
+            #[inline]
+            fn encoded_len(&self) -> usize {
+                size_of::<Self>()
+            }
+
+            #[inline]
+            fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+                out.put(&self.to_be_bytes());
+            }
+        }
+
+        impl<'a> Decode<'a> for $type {
+            #[inline]
+            fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+                reader.array().map(Self::from_be_bytes)
+            }
+        }
+    )*};
+}
+
+integer!(u8, i32, i64);
+
+impl Encode for bool {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        out.put(&[u8::from(*self)]);
+    }
+}
+
+impl<'a> Decode<'a> for bool {
+    /// Any byte but 0 is true, as Java reads it.
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        u8::decode(reader).map(|byte| byte != 0)
+    }
+}
+
+/// A length as it goes on the wire. Frames are checked to be below 2 GiB before they are written.
+#[inline]
+pub(crate) fn put_length<S: Sink + ?Sized>(length: usize, out: &mut S) {
+    (length as i32).encode(out);
+}
+
+/// A buffer that may be null.
+impl Encode for Option<&[u8]> {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        4 + self.map_or(0, <[u8]>::len)
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        match self {
+            Some(bytes) => {
+                put_length(bytes.len(), out);
+                out.put(bytes);
+            }
+            None => (-1i32).encode(out),
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Option<&'a [u8]> {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        reader.buffer()
+    }
+}
+
+impl Encode for &str {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        4 + self.len()
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        put_length(self.len(), out);
+        out.put(self.as_bytes());
+    }
+}
+
+impl<'a> Decode<'a> for &'a str {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let start = reader.clone();
+        match reader.buffer()? {
+            Some(bytes) => {
+                core::str::from_utf8(bytes).map_err(|_| start.error(DecodeErrorKind::InvalidUtf8))
+            }
+            None => Err(start.error(DecodeErrorKind::UnexpectedNull)),
+        }
+    }
+}
+
+/// Nothing at all: the body of a ping, or of a reply that only has a header.
+impl Encode for () {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, _out: &mut S) {}
+}
+
+impl<'a> Decode<'a> for () {
+    #[inline]
+    fn decode(_reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+}
+
+/// Two values, one behind the other: a header and its body.
+impl<A: Encode, B: Encode> Encode for (A, B) {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        self.0.encoded_len() + self.1.encoded_len()
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        self.0.encode(out);
+        self.1.encode(out);
+    }
+}
+
+impl<'a, A: Decode<'a>, B: Decode<'a>> Decode<'a> for (A, B) {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok((A::decode(reader)?, B::decode(reader)?))
+    }
+}
+
+impl<T: Encode> Encode for &T {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        (**self).encoded_len()
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        (**self).encode(out);
+    }
+}
