@@ -8,8 +8,6 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::frame;
 use crate::wire::Encode;
 
-extern crate std;
-
 /// Splits a stream into frames and writes messages as frames.
 ///
 /// It decodes to the payload of each frame, sharing its buffer, and encodes anything that is

@@ -2,7 +2,7 @@
 
 use crate::error::{DecodeError, Place};
 use crate::ids::{SessionId, Zxid};
-use crate::wire::{Decode, Encode, Reader, Sink};
+use crate::wire::{Decode, Encode, Reader, Sink, total};
 
 /// Asks for a new session, or to take up an old one on this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,10 @@ macro_rules! optional_tail {
     ($name:ident { $($field:ident),* }) => {
         impl Encode for $name<'_> {
             fn encoded_len(&self) -> usize {
-                0 $( + self.$field.encoded_len() )* + usize::from(self.read_only.is_some())
+                total([
+                    $( self.$field.encoded_len(), )*
+                    usize::from(self.read_only.is_some()),
+                ])
             }
 
             fn encode<S: Sink + ?Sized>(&self, out: &mut S) {

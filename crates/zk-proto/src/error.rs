@@ -25,22 +25,24 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The frame ends inside the field: this many more bytes were needed.
+    /// The frame ends inside the field. The offset is where the missing bytes would begin, or the
+    /// items if the list claims more of them than there are bytes left.
     Truncated {
-        /// Bytes that are missing.
+        /// At least so many more bytes were needed.
         missing: u32,
     },
-    /// A length or count below -1 (-1 stands for null).
+    /// A length or count below -1 (-1 stands for null). The offset is that of the length.
     NegativeLength(i32),
-    /// A null where the protocol has none.
+    /// A null where the protocol has none. The offset is that of the length, -1.
     UnexpectedNull,
-    /// A string that is not UTF-8.
+    /// A string that is not UTF-8. The offset is that of its first byte that is not.
     InvalidUtf8,
-    /// Bytes are left over after the record.
+    /// Bytes are left over after the record. The offset is that of the first of them.
     TrailingBytes(u32),
-    /// An operation number that has no record here, or none in this place.
+    /// An operation number that has no record here, or none in this place. The offset is where
+    /// its record would begin.
     UnknownOperation(i32),
-    /// A multi that does not end with its terminator.
+    /// A multi that does not end with its terminator. The offset is where it would begin.
     Unterminated,
 }
 
@@ -60,7 +62,12 @@ impl DecodeError {
         self.kind
     }
 
-    /// Offset of the offending field, in bytes from where the [`Reader`](crate::Reader) began.
+    /// Where the bytes went wrong; each [kind](DecodeErrorKind) says what that is for it.
+    ///
+    /// It counts from the first byte that was given to be decoded: from the start of `body` in
+    /// [`Request::decode`](crate::Request::decode) and
+    /// [`Response::decode`](crate::Response::decode), hence without header and frame prefix; from
+    /// the start of the [`Reader`](crate::Reader)'s bytes otherwise, however deep the record lay.
     pub fn offset(&self) -> usize {
         self.offset as usize
     }
@@ -74,7 +81,7 @@ impl DecodeError {
 impl fmt::Display for DecodeErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated { missing } => write!(f, "the frame ends {missing} bytes too early"),
+            Self::Truncated { missing } => write!(f, "at least {missing} bytes are missing"),
             Self::NegativeLength(length) => write!(f, "length {length} is negative"),
             Self::UnexpectedNull => f.write_str("null is not allowed"),
             Self::InvalidUtf8 => f.write_str("the string is not UTF-8"),

@@ -3,14 +3,16 @@
 use core::fmt;
 
 use crate::error::EncodeError;
-use crate::wire::{Encode, Sink};
+use crate::wire::{Encode, Sink, SliceSink, wire_length};
 
 /// Bytes of the length that stands before every frame.
 pub const PREFIX: usize = 4;
 
 /// The longest frame that servers and clients accept by default: `jute.maxbuffer`, one byte below
 /// 1 MiB. The prefix does not count.
-pub const DEFAULT_LIMIT: usize = 0xf_ffff;
+///
+/// Where a `usize` has 16 bits, it is all that can be addressed.
+pub const DEFAULT_LIMIT: usize = 0xf_ffff_u32 as usize;
 
 /// A frame whose length is impossible. The stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum FrameError {
     Negative(i32),
     /// The length is above the limit.
     TooLong {
-        /// The length that the peer announced.
+        /// The length that the peer announced; `usize::MAX` if even that is below it.
         length: usize,
         /// The limit it exceeds.
         limit: usize,
@@ -53,14 +55,17 @@ pub fn length(stream: &[u8], limit: usize) -> Result<Option<usize>, FrameError> 
     };
     let announced = i32::from_be_bytes(*prefix);
     match usize::try_from(announced) {
-        Err(_) => Err(FrameError::Negative(announced)),
-        Ok(length) if length > limit => Err(FrameError::TooLong { length, limit }),
-        Ok(length) => Ok(Some(length)),
+        Ok(length) if length <= limit => Ok(Some(length)),
+        Ok(length) => Err(FrameError::TooLong { length, limit }),
+        Err(_) if announced < 0 => Err(FrameError::Negative(announced)),
+        Err(_) => Err(FrameError::TooLong { length: usize::MAX, limit }),
     }
 }
 
-/// Splits the first frame off `stream`: its payload, and what follows it. `None` while it has not
-/// arrived as a whole.
+/// The payload of a frame, and what follows the frame.
+pub type Parts<'a> = (&'a [u8], &'a [u8]);
+
+/// Splits the first frame off `stream`. `None` while it has not arrived as a whole.
 ///
 /// # Errors
 ///
@@ -75,15 +80,17 @@ pub fn length(stream: &[u8], limit: usize) -> Result<Option<usize>, FrameError> 
 /// assert_eq!(frame::split(rest, frame::DEFAULT_LIMIT)?, None);
 /// # Ok::<(), frame::FrameError>(())
 /// ```
-pub fn split(stream: &[u8], limit: usize) -> Result<Option<(&[u8], &[u8])>, FrameError> {
+pub fn split(stream: &[u8], limit: usize) -> Result<Option<Parts<'_>>, FrameError> {
     Ok(match length(stream, limit)? {
         Some(length) => stream[PREFIX..].split_at_checked(length),
         None => None,
     })
 }
 
-/// Splits the first frame off `stream` without copying. `None` while it has not arrived as a
-/// whole; `stream` then has room for the rest of it only if that is no more than has arrived.
+/// Splits the first frame off `stream`, sharing its buffer. `None` while it has not arrived as a
+/// whole; no room is made for the rest of it, since its length is only a claim.
+///
+/// Returns the payload; the prefix is dropped.
 ///
 /// # Errors
 ///
@@ -109,10 +116,7 @@ pub fn split_bytes(
 /// When the message is longer than a frame can say; nothing is written then.
 pub fn encode<S: Sink + ?Sized>(message: &impl Encode, out: &mut S) -> Result<(), EncodeError> {
     let length = message.encoded_len();
-    let Ok(prefix) = i32::try_from(length) else {
-        return Err(EncodeError::TooLong { length });
-    };
-    prefix.encode(out);
+    wire_length(length)?.encode(out);
     message.encode(out);
     Ok(())
 }
@@ -123,7 +127,7 @@ pub fn encode<S: Sink + ?Sized>(message: &impl Encode, out: &mut S) -> Result<()
 ///
 /// When the buffer is too small or the message is longer than a frame can say.
 pub fn encode_to_slice(message: &impl Encode, buffer: &mut [u8]) -> Result<usize, EncodeError> {
-    let mut sink = crate::wire::SliceSink::new(buffer);
+    let mut sink = SliceSink::new(buffer);
     encode(message, &mut sink)?;
     sink.finish()
 }

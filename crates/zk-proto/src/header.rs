@@ -26,12 +26,12 @@ impl Xid {
     /// The first ordinary one.
     pub const FIRST: Self = Self(1);
 
-    /// The ordinary one that follows; the last is followed by the first, never by a reserved one.
+    /// The ordinary one that follows. The first follows the last one, and all that are not ordinary.
     #[must_use]
     pub fn next(self) -> Self {
         match self.0.checked_add(1) {
-            Some(next) => Self(next),
-            None => Self::FIRST,
+            Some(next) if next > 0 => Self(next),
+            _ => Self::FIRST,
         }
     }
 }

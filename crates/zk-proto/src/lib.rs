@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
-#[cfg(feature = "alloc")]
+#[cfg(any(test, feature = "alloc"))]
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "codec"))]
 extern crate std;
 
 #[macro_use]

@@ -3,11 +3,12 @@
 use core::fmt;
 
 use crate::error::DecodeError;
-use crate::wire::{Decode, Encode, Reader, Sink, put_length};
+use crate::wire::{Decode, Encode, Reader, Sink, put_length, total};
 
 /// A vector of a record: borrowed from a frame, or from a slice of items to be written.
 ///
 /// Reading one checks every item, so that [`iter`](Self::iter) cannot fail; nothing is allocated.
+/// Every item takes at least one byte, so that a count cannot exceed the bytes behind it.
 /// A null vector, which Java writes for a null reference, stays null and iterates as empty.
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
@@ -128,11 +129,12 @@ impl<'a, T: Copy + Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
 
 impl<T: Encode> Encode for List<'_, T> {
     fn encoded_len(&self) -> usize {
-        4 + match self.items {
+        let items = match self.items {
             Items::Null => 0,
-            Items::Slice(items) => items.iter().map(Encode::encoded_len).sum(),
+            Items::Slice(items) => total(items.iter().map(Encode::encoded_len)),
             Items::Wire { bytes, .. } => bytes.len(),
-        }
+        };
+        total([4, items])
     }
 
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
@@ -153,12 +155,14 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
         let Some(count) = reader.length()? else {
             return Ok(Self::NULL);
         };
-        let (start, first) = (reader.rest(), reader.position());
-        // The count is only a claim. Each item takes bytes, so the loop ends with the frame.
+        // The count is only a claim: it is believed no further than bytes have arrived.
+        if count > reader.rest().len() {
+            return Err(reader.truncated(count));
+        }
+        let start = reader.clone();
         for _ in 0..count {
             T::decode(reader)?;
         }
-        let bytes = &start[..reader.position() - first];
-        Ok(Self { items: Items::Wire { count, bytes } })
+        Ok(Self { items: Items::Wire { count, bytes: reader.read_since(&start) } })
     }
 }

@@ -27,7 +27,9 @@ macro_rules! record {
         impl<$lt> $crate::wire::Encode for $self {
             #[inline]
             fn encoded_len(&self) -> usize {
-                0 $( + $crate::wire::Encode::encoded_len(&self.$field) )*
+                $crate::wire::total([
+                    $( $crate::wire::Encode::encoded_len(&self.$field), )*
+                ])
             }
 
             #[inline]

@@ -8,7 +8,7 @@ use core::fmt;
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::records::*;
-use crate::wire::{Decode, Encode, Reader, Sink};
+use crate::wire::{Decode, Encode, Reader, Sink, total};
 
 record! {
     /// Stands before every item of a multi, and alone at its end.
@@ -106,9 +106,8 @@ impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
     fn encoded_len(&self) -> usize {
         match self.items {
             Items::Slice(items) => {
-                let items =
-                    items.iter().map(|item| item.header().encoded_len() + item.encoded_len());
-                items.sum::<usize>() + MultiHeader::END.encoded_len()
+                let items = items.iter().map(|item| (item.header(), item).encoded_len());
+                total(items.chain([MultiHeader::END.encoded_len()]))
             }
             Items::Wire(bytes) => bytes.len(),
         }
@@ -118,8 +117,7 @@ impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
         match self.items {
             Items::Slice(items) => {
                 for item in items {
-                    item.header().encode(out);
-                    item.encode(out);
+                    (item.header(), item).encode(out);
                 }
                 MultiHeader::END.encode(out);
             }
@@ -130,7 +128,7 @@ impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
 
 impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let (start, first) = (reader.rest(), reader.position());
+        let start = reader.clone();
         // Each item takes at least its header, so the loop ends with the frame.
         loop {
             if reader.rest().is_empty() {
@@ -140,7 +138,7 @@ impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
                 break;
             }
         }
-        Ok(Self { items: Items::Wire(&start[..reader.position() - first]) })
+        Ok(Self { items: Items::Wire(reader.read_since(&start)) })
     }
 }
 

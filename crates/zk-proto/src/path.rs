@@ -62,18 +62,23 @@ pub fn validate(path: &str) -> Result<(), PathError> {
     }
 }
 
-/// Checks that `path` can be the beginning of a sequential node's path: as [`validate`], but it
-/// may end with `/`, since the server appends a number.
+/// Checks that `path` can be the beginning of a sequential node's path: as [`validate`], but its
+/// last name may be empty, `.` or `..`, since the server appends a number to it.
 ///
 /// # Errors
 ///
 /// The first thing that is wrong with it.
 pub fn validate_sequential(path: &str) -> Result<(), PathError> {
-    match path.strip_suffix('/') {
-        Some("") => Ok(()),
-        Some(parent) => validate(parent),
-        None => validate(path),
+    let Some((parent, prefix)) = path.rsplit_once('/') else {
+        return validate(path);
+    };
+    if parent.ends_with('/') {
+        return Err(PathError::EmptyComponent(parent.len()));
     }
+    if !parent.is_empty() {
+        validate(parent)?;
+    }
+    validate_characters(prefix, parent.len() + 1)
 }
 
 fn validate_names(names: &str) -> Result<(), PathError> {
@@ -84,12 +89,18 @@ fn validate_names(names: &str) -> Result<(), PathError> {
             "." | ".." => return Err(PathError::DotComponent(start)),
             _ => {}
         }
-        if let Some((at, _)) = name.char_indices().find(|(_, c)| is_forbidden(*c)) {
-            return Err(PathError::ForbiddenCharacter(start + at));
-        }
+        validate_characters(name, start)?;
         start += name.len() + 1;
     }
     Ok(())
+}
+
+/// Checks the characters of a name that starts at byte `start` of its path.
+fn validate_characters(name: &str, start: usize) -> Result<(), PathError> {
+    match name.char_indices().find(|(_, c)| is_forbidden(*c)) {
+        Some((at, _)) => Err(PathError::ForbiddenCharacter(start + at)),
+        None => Ok(()),
+    }
 }
 
 fn is_forbidden(c: char) -> bool {
@@ -108,6 +119,8 @@ pub fn parent(path: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
@@ -136,12 +149,24 @@ mod tests {
     }
 
     #[test]
-    fn a_sequential_prefix_may_end_with_a_slash() {
-        assert_eq!(validate_sequential("/"), Ok(()));
-        assert_eq!(validate_sequential("/a/"), Ok(()));
-        assert_eq!(validate_sequential("/a/n-"), Ok(()));
-        assert_eq!(validate_sequential("/a//"), Err(PathError::TrailingSlash));
-        assert_eq!(validate_sequential("a/"), Err(PathError::Relative));
+    fn a_sequential_path_is_valid_if_it_is_with_a_number_appended() {
+        for path in ["/", "/a/", "/a/n-", "/n-", "/a/.", "/.."] {
+            assert_eq!(validate_sequential(path), Ok(()), "{path}");
+        }
+        for (path, error) in [
+            ("", PathError::Empty),
+            ("a", PathError::Relative),
+            ("a/", PathError::Relative),
+            ("//", PathError::EmptyComponent(1)),
+            ("//n-", PathError::EmptyComponent(1)),
+            ("/a//", PathError::EmptyComponent(3)),
+            ("/a/../", PathError::DotComponent(3)),
+            ("/a/n\0", PathError::ForbiddenCharacter(4)),
+            ("/\0/n-", PathError::ForbiddenCharacter(1)),
+        ] {
+            assert_eq!(validate_sequential(path), Err(error), "{path}");
+            assert!(validate(&format!("{path}0000000000")).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -46,8 +46,8 @@ impl fmt::Display for Sequence {
 
 #[cfg(test)]
 mod tests {
-    use std::format;
-    use std::string::ToString;
+    use alloc::format;
+    use alloc::string::ToString;
 
     use super::*;
 

@@ -7,7 +7,8 @@ use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 
 /// A value that knows its bytes on the wire.
 pub trait Encode {
-    /// The exact number of bytes that [`encode`](Self::encode) writes.
+    /// The exact number of bytes that [`encode`](Self::encode) writes, or `usize::MAX` if they are
+    /// more than can be counted, which no frame takes.
     fn encoded_len(&self) -> usize;
 
     /// Appends the bytes to `out`.
@@ -23,10 +24,7 @@ pub trait Encode {
     /// When the buffer is too small or the record is longer than a frame can be. Nothing that the
     /// buffer holds is meaningful then.
     fn encode_to_slice(&self, buffer: &mut [u8]) -> Result<usize, EncodeError> {
-        let length = self.encoded_len();
-        if i32::try_from(length).is_err() {
-            return Err(EncodeError::TooLong { length });
-        }
+        wire_length(self.encoded_len())?;
         let mut sink = SliceSink::new(buffer);
         self.encode(&mut sink);
         sink.finish()
@@ -102,7 +100,9 @@ impl<'b> SliceSink<'b> {
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.overflow {
             0 => Ok(self.written),
-            missing => Err(EncodeError::BufferTooSmall { needed: self.written + missing }),
+            missing => {
+                Err(EncodeError::BufferTooSmall { needed: self.written.saturating_add(missing) })
+            }
         }
     }
 }
@@ -119,7 +119,7 @@ impl Sink for SliceSink<'_> {
             self.free = tail;
             self.written += bytes.len();
         } else {
-            self.overflow += bytes.len();
+            self.overflow = self.overflow.saturating_add(bytes.len());
         }
     }
 }
@@ -194,11 +194,16 @@ impl<'a> Reader<'a> {
         let start = self.clone();
         match i32::decode(self)? {
             -1 => Ok(None),
-            length => match usize::try_from(length) {
-                Ok(length) => Ok(Some(length)),
-                Err(_) => Err(start.error(DecodeErrorKind::NegativeLength(length))),
-            },
+            length if length < 0 => Err(start.error(DecodeErrorKind::NegativeLength(length))),
+            // What a `usize` cannot count has not arrived, and will be found missing.
+            length => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
         }
+    }
+
+    /// What was read since `start`, an earlier state of this reader.
+    #[inline]
+    pub(crate) fn read_since(&self, start: &Self) -> &'a [u8] {
+        &start.rest[..self.position() - start.position()]
     }
 
     #[inline]
@@ -213,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 
     #[cold]
-    fn truncated(&self, wanted: usize) -> DecodeError {
+    pub(crate) fn truncated(&self, wanted: usize) -> DecodeError {
         self.error(DecodeErrorKind::Truncated { missing: clamp(wanted - self.rest.len()) })
     }
 
@@ -272,7 +277,26 @@ impl<'a> Decode<'a> for bool {
     }
 }
 
-/// A length as it goes on the wire. Frames are checked to be below 2 GiB before they are written.
+/// The sum of lengths, or `usize::MAX`: a slice may name the same long string many times.
+#[inline]
+pub(crate) fn total(lengths: impl IntoIterator<Item = usize>) -> usize {
+    lengths.into_iter().fold(0, usize::saturating_add)
+}
+
+/// The length of a message as its frame says it.
+///
+/// # Errors
+///
+/// When it has no place in 32 bits, or when no buffer here can hold that many bytes.
+pub(crate) fn wire_length(length: usize) -> Result<i32, EncodeError> {
+    match i32::try_from(length) {
+        Ok(on_the_wire) if isize::try_from(length).is_ok() => Ok(on_the_wire),
+        _ => Err(EncodeError::TooLong { length }),
+    }
+}
+
+/// A length as it goes on the wire. Messages are checked with [`wire_length`] before they are
+/// written, and no part is longer than the whole.
 #[inline]
 pub(crate) fn put_length<S: Sink + ?Sized>(length: usize, out: &mut S) {
     (length as i32).encode(out);
@@ -282,7 +306,7 @@ pub(crate) fn put_length<S: Sink + ?Sized>(length: usize, out: &mut S) {
 impl Encode for Option<&[u8]> {
     #[inline]
     fn encoded_len(&self) -> usize {
-        4 + self.map_or(0, <[u8]>::len)
+        total([4, self.map_or(0, <[u8]>::len)])
     }
 
     #[inline]
@@ -307,7 +331,7 @@ impl<'a> Decode<'a> for Option<&'a [u8]> {
 impl Encode for &str {
     #[inline]
     fn encoded_len(&self) -> usize {
-        4 + self.len()
+        total([4, self.len()])
     }
 
     #[inline]
@@ -322,9 +346,10 @@ impl<'a> Decode<'a> for &'a str {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let start = reader.clone();
         match reader.buffer()? {
-            Some(bytes) => {
-                core::str::from_utf8(bytes).map_err(|_| start.error(DecodeErrorKind::InvalidUtf8))
-            }
+            Some(bytes) => core::str::from_utf8(bytes).map_err(|error| {
+                let valid = start.position() + 4 + error.valid_up_to();
+                DecodeError::new(DecodeErrorKind::InvalidUtf8, valid)
+            }),
             None => Err(start.error(DecodeErrorKind::UnexpectedNull)),
         }
     }
@@ -352,7 +377,7 @@ impl<'a> Decode<'a> for () {
 impl<A: Encode, B: Encode> Encode for (A, B) {
     #[inline]
     fn encoded_len(&self) -> usize {
-        self.0.encoded_len() + self.1.encoded_len()
+        total([self.0.encoded_len(), self.1.encoded_len()])
     }
 
     #[inline]
