@@ -42,8 +42,8 @@ record! {
     pub struct Id<'a> {
         /// How the id is proven: `world`, `auth`, `digest`, `ip`, `sasl`, `x509`.
         pub scheme: &'a str,
-        /// The id, in the form that the scheme asks for.
-        pub id: &'a str,
+        /// The id, in the form that the scheme asks for. kazoo writes null for `auth`.
+        pub id: Option<&'a str>,
     }
 }
 
@@ -59,11 +59,14 @@ record! {
 
 impl Acl<'static> {
     /// Everything for everybody (`OPEN_ACL_UNSAFE`).
-    pub const OPEN: Self = Self { perms: Perms::ALL, id: Id { scheme: "world", id: "anyone" } };
+    pub const OPEN: Self =
+        Self { perms: Perms::ALL, id: Id { scheme: "world", id: Some("anyone") } };
     /// Everything for whoever creates the node (`CREATOR_ALL_ACL`).
-    pub const CREATOR_ALL: Self = Self { perms: Perms::ALL, id: Id { scheme: "auth", id: "" } };
+    pub const CREATOR_ALL: Self =
+        Self { perms: Perms::ALL, id: Id { scheme: "auth", id: Some("") } };
     /// Reading for everybody (`READ_ACL_UNSAFE`).
-    pub const READ: Self = Self { perms: Perms::READ, id: Id { scheme: "world", id: "anyone" } };
+    pub const READ: Self =
+        Self { perms: Perms::READ, id: Id { scheme: "world", id: Some("anyone") } };
 }
 
 record! {

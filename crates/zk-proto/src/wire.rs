@@ -328,16 +328,43 @@ impl<'a> Decode<'a> for Option<&'a [u8]> {
     }
 }
 
-impl Encode for &str {
+/// A string that may be null.
+impl Encode for Option<&str> {
     #[inline]
     fn encoded_len(&self) -> usize {
-        total([4, self.len()])
+        self.map(str::as_bytes).encoded_len()
     }
 
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
-        put_length(self.len(), out);
-        out.put(self.as_bytes());
+        self.map(str::as_bytes).encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for Option<&'a str> {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let start = reader.clone();
+        let Some(bytes) = reader.buffer()? else {
+            return Ok(None);
+        };
+        core::str::from_utf8(bytes).map(Some).map_err(|error| {
+            let valid = start.position() + 4 + error.valid_up_to();
+            DecodeError::new(DecodeErrorKind::InvalidUtf8, valid)
+        })
+    }
+}
+
+/// A string that must not be null.
+impl Encode for &str {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        Some(*self).encoded_len()
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        Some(*self).encode(out);
     }
 }
 
@@ -345,13 +372,7 @@ impl<'a> Decode<'a> for &'a str {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let start = reader.clone();
-        match reader.buffer()? {
-            Some(bytes) => core::str::from_utf8(bytes).map_err(|error| {
-                let valid = start.position() + 4 + error.valid_up_to();
-                DecodeError::new(DecodeErrorKind::InvalidUtf8, valid)
-            }),
-            None => Err(start.error(DecodeErrorKind::UnexpectedNull)),
-        }
+        Option::decode(reader)?.ok_or_else(|| start.error(DecodeErrorKind::UnexpectedNull))
     }
 }
 

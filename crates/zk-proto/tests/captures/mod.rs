@@ -1,0 +1,150 @@
+//! Recorded connections, taken apart into messages.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, ErrorCode, OpCode, Reader,
+    ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid, frame,
+};
+
+pub(crate) fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// The bytes of one connection in each direction.
+pub(crate) struct Capture {
+    pub(crate) name: String,
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+}
+
+impl Capture {
+    /// All of them, by name.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut names: Vec<_> = std::fs::read_dir(directory())
+            .expect("the captures are there")
+            .filter_map(|entry| {
+                let name = entry.expect("a readable directory").file_name();
+                Some(name.to_str()?.strip_suffix(".c2s")?.to_owned())
+            })
+            .collect();
+        names.sort();
+        names.into_iter().map(Self::load).collect()
+    }
+
+    fn load(name: String) -> Self {
+        let read = |extension| {
+            std::fs::read(directory().join(format!("{name}.{extension}"))).expect("a capture")
+        };
+        Self { to_server: read("c2s"), to_client: read("s2c"), name }
+    }
+
+    /// What the client sent, then what the server sent.
+    pub(crate) fn messages(&self) -> Vec<Message<'_>> {
+        let mut unanswered: HashMap<Xid, VecDeque<OpCode>> = HashMap::new();
+        let mut messages = Vec::new();
+        for (place, bytes) in frames(&self.to_server).into_iter().enumerate() {
+            let kind = if place == 0 {
+                Kind::ConnectRequest
+            } else {
+                let header = RequestHeader::decode(&mut payload(bytes)).expect("a header");
+                unanswered.entry(header.xid).or_default().push_back(header.opcode);
+                Kind::Request(header)
+            };
+            messages.push(Message { bytes, kind });
+        }
+        for (place, bytes) in frames(&self.to_client).into_iter().enumerate() {
+            let kind = match ReplyHeader::decode(&mut payload(bytes)) {
+                Ok(header) if place == 0 && is_bare(bytes) => Kind::Refusal(header),
+                _ if place == 0 => Kind::ConnectResponse,
+                Ok(header) if header.xid == Xid::NOTIFICATION => Kind::Notification,
+                Ok(header) => {
+                    let asked = unanswered.get_mut(&header.xid).and_then(VecDeque::pop_front);
+                    Kind::Reply(asked.expect("a request with the xid of the reply"), header)
+                }
+                Err(error) => panic!("{}: {error}", self.name),
+            };
+            messages.push(Message { bytes, kind });
+        }
+        messages
+    }
+}
+
+/// The whole frames of a stream, each with its prefix. What was cut off at the end is left out.
+fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while let Some((_, rest)) = frame::split(stream, frame::DEFAULT_LIMIT).expect("a frame") {
+        frames.push(&stream[..stream.len() - rest.len()]);
+        stream = rest;
+    }
+    frames
+}
+
+fn payload(frame: &[u8]) -> Reader<'_> {
+    Reader::new(&frame[frame::PREFIX..])
+}
+
+/// Whether the frame holds a reply's header and nothing else.
+fn is_bare(frame: &[u8]) -> bool {
+    ReplyHeader::decode_all(&frame[frame::PREFIX..]).is_ok()
+}
+
+/// One frame, and what it is.
+pub(crate) struct Message<'c> {
+    pub(crate) bytes: &'c [u8],
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    ConnectRequest,
+    ConnectResponse,
+    /// A header in place of the handshake's answer.
+    Refusal(ReplyHeader),
+    Request(RequestHeader),
+    Reply(OpCode, ReplyHeader),
+    Notification,
+}
+
+impl Message<'_> {
+    /// Decodes the message, encodes it into `buffer`, checks that this decodes to the same, and
+    /// returns what was written.
+    pub(crate) fn round_trip<'m>(&'m self, buffer: &'m mut [u8]) -> Result<&'m [u8], DecodeError> {
+        let (frame, out) = (self.bytes, buffer);
+        match self.kind {
+            Kind::ConnectRequest => round_trip(frame, out, ConnectRequest::decode_all),
+            Kind::ConnectResponse => round_trip(frame, out, ConnectResponse::decode_all),
+            Kind::Refusal(_) => round_trip(frame, out, ReplyHeader::decode_all),
+            Kind::Notification => {
+                round_trip(frame, out, <(ReplyHeader, WatcherEvent<'_>)>::decode_all)
+            }
+            Kind::Request(_) => round_trip(frame, out, |payload| {
+                let mut reader = Reader::new(payload);
+                let header = RequestHeader::decode(&mut reader)?;
+                Ok((header, Request::decode(header.opcode, reader.rest())?))
+            }),
+            Kind::Reply(_, header) if header.err != ErrorCode::OK && is_bare(frame) => {
+                round_trip(frame, out, ReplyHeader::decode_all)
+            }
+            Kind::Reply(opcode, _) => round_trip(frame, out, |payload| {
+                let mut reader = Reader::new(payload);
+                let header = ReplyHeader::decode(&mut reader)?;
+                Ok((header, Response::decode(opcode, reader.rest())?))
+            }),
+        }
+    }
+}
+
+fn round_trip<'m, M: Encode + PartialEq + Debug>(
+    frame: &'m [u8],
+    buffer: &'m mut [u8],
+    decode: impl Fn(&'m [u8]) -> Result<M, DecodeError>,
+) -> Result<&'m [u8], DecodeError> {
+    let message = decode(&frame[frame::PREFIX..])?;
+    let length = frame::encode_to_slice(&message, buffer).expect("as long as the frame");
+    let written = &buffer[..length];
+    assert_eq!(decode(&written[frame::PREFIX..]).as_ref(), Ok(&message));
+    Ok(written)
+}

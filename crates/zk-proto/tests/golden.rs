@@ -1,0 +1,209 @@
+//! What real clients and real servers said to each other decodes, and encodes to the same bytes.
+
+#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
+
+mod captures;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use captures::{Capture, Kind, Message};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Decode, DecodeErrorKind, ErrorCode, OpCode, ReplyHeader,
+    Request, WatcherEvent, frame,
+};
+
+/// Every frame comes back byte by byte, and `golden/README.md` says what is in the captures,
+/// including what this crate cannot decode yet.
+#[test]
+fn every_recorded_connection_is_what_its_row_says() {
+    let readme = std::fs::read_to_string(captures::directory().join("README.md")).expect("rows");
+    let expected: String = readme
+        .lines()
+        .filter(|line| line.starts_with("| 3."))
+        .flat_map(|row| [row, "\n"])
+        .collect();
+    let mut found = String::new();
+    for capture in Capture::all() {
+        writeln!(found, "{}", row(&capture)).expect("room");
+    }
+    assert!(found == expected, "golden/README.md should have these rows:\n{found}");
+}
+
+/// Counts by name; written in the order of the names.
+#[derive(Default)]
+struct Tally(BTreeMap<String, usize>);
+
+impl Tally {
+    fn add(&mut self, name: impl Into<String>) {
+        *self.0.entry(name.into()).or_default() += 1;
+    }
+
+    fn list(&self) -> String {
+        let names: Vec<_> = self
+            .0
+            .iter()
+            .map(|(name, count)| match count {
+                1 => name.clone(),
+                _ => format!("{name} x{count}"),
+            })
+            .collect();
+        names.join(", ")
+    }
+}
+
+fn row(capture: &Capture) -> String {
+    let [mut requests, mut errors, mut events, mut skipped] = <[Tally; 4]>::default();
+    let messages = capture.messages();
+    let mut buffer = vec![0; 1 << 16];
+    for message in &messages {
+        match message.round_trip(&mut buffer) {
+            Ok(written) => {
+                assert_eq!(written, message.bytes, "{}: {:?}", capture.name, message.kind);
+            }
+            Err(error) => match error.kind() {
+                DecodeErrorKind::UnknownOperation(number) => {
+                    skipped.add(unsupported(message, OpCode(number)));
+                }
+                _ => assert!(
+                    is_answered_with(&messages, message, ErrorCode::MARSHALLING_ERROR),
+                    "{}: {error}, and yet the server understood it",
+                    capture.name,
+                ),
+            },
+        }
+        let payload = &message.bytes[frame::PREFIX..];
+        match message.kind {
+            Kind::ConnectRequest => {
+                requests.add(asked(&ConnectRequest::decode_all(payload).expect("decoded above")));
+            }
+            Kind::ConnectResponse => {
+                let response = ConnectResponse::decode_all(payload).expect("decoded above");
+                granted(&response).into_iter().for_each(|note| errors.add(note));
+            }
+            Kind::Refusal(header) => {
+                errors.add(format!("handshake: bare header, err {}", header.err.0));
+            }
+            Kind::Request(header) => requests.add(name(header.opcode)),
+            Kind::Reply(_, header) if header.err != ErrorCode::OK => {
+                errors.add(header.err.0.to_string());
+            }
+            Kind::Reply(..) => {}
+            Kind::Notification => {
+                let (_, event) =
+                    <(ReplyHeader, WatcherEvent<'_>)>::decode_all(payload).expect("decoded above");
+                events.add(format!("type {}", event.event_type.0));
+            }
+        }
+    }
+    format!(
+        "| {} | {} | {} | {} | {} |",
+        capture.name,
+        requests.list(),
+        errors.list(),
+        events.list(),
+        skipped.list()
+    )
+}
+
+fn is_answered_with(messages: &[Message<'_>], request: &Message<'_>, err: ErrorCode) -> bool {
+    let Kind::Request(request) = request.kind else { return false };
+    messages.iter().any(
+        |message| matches!(message.kind, Kind::Reply(_, r) if r.xid == request.xid && r.err == err),
+    )
+}
+
+fn asked(request: &ConnectRequest<'_>) -> &'static str {
+    match (request.session_id.0, request.read_only) {
+        (0, Some(false)) => "connect",
+        (0, Some(true)) => "connect(ro)",
+        (0, None) => "connect(no ro flag)",
+        _ => "connect(sid)",
+    }
+}
+
+fn granted(response: &ConnectResponse<'_>) -> Option<&'static str> {
+    match response.read_only {
+        _ if response.is_expired() => Some("handshake: expired"),
+        Some(true) => Some("handshake: read-only"),
+        Some(false) => None,
+        None => Some("handshake: no ro flag"),
+    }
+}
+
+/// What could not be decoded: a whole operation, or one inside a multi.
+fn unsupported(message: &Message<'_>, opcode: OpCode) -> String {
+    let (outer, direction) = match message.kind {
+        Kind::Request(header) => (header.opcode, "request"),
+        Kind::Reply(opcode, _) => (opcode, "reply"),
+        kind => panic!("{kind:?} has no operation"),
+    };
+    match outer == opcode {
+        true => format!("{} {direction}", name(outer)),
+        false => format!("{}({}) {direction}", name(outer), name(opcode)),
+    }
+}
+
+/// The names that ZooKeeper gives its operations.
+fn name(opcode: OpCode) -> String {
+    let name = match opcode.0 {
+        1 => "create",
+        2 => "delete",
+        3 => "exists",
+        4 => "get",
+        5 => "set",
+        6 => "getACL",
+        7 => "setACL",
+        8 => "getChildren",
+        9 => "sync",
+        11 => "ping",
+        12 => "getChildren2",
+        13 => "check",
+        14 => "multi",
+        15 => "create2",
+        16 => "reconfig",
+        17 => "checkWatches",
+        18 => "removeWatches",
+        19 => "createContainer",
+        21 => "createTTL",
+        22 => "multiRead",
+        100 => "auth",
+        101 => "setWatches",
+        102 => "sasl",
+        103 => "getEphemerals",
+        104 => "getAllChildrenNumber",
+        105 => "setWatches2",
+        106 => "addWatch",
+        107 => "whoAmI",
+        -11 => "closeSession",
+        number => return format!("op {number}"),
+    };
+    name.to_owned()
+}
+
+/// Without this, a table of nothing would agree with a directory of nothing.
+#[test]
+fn the_captures_hold_every_operation_of_this_crate() {
+    let seen: Vec<_> = Capture::all()
+        .iter()
+        .flat_map(|capture| {
+            capture.messages().into_iter().map(|message| message.kind).collect::<Vec<_>>()
+        })
+        .collect();
+    for opcode in (-11..=107).map(OpCode) {
+        let supported = !matches!(
+            Request::decode(opcode, &[]).map_err(|error| error.kind()),
+            Err(DecodeErrorKind::UnknownOperation(_))
+        );
+        if supported {
+            assert!(
+                seen.iter().any(|kind| matches!(kind, Kind::Request(h) if h.opcode == opcode)),
+                "no request {opcode}"
+            );
+            assert!(
+                seen.iter().any(|kind| matches!(kind, Kind::Reply(asked, _) if *asked == opcode)),
+                "no reply {opcode}"
+            );
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Messages next to the bytes that they are.
+
+#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
+
+use std::fmt::Debug;
+
+use zk_proto::{
+    Acl, CheckVersionRequest, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, Decode,
+    DecodeError, DeleteRequest, Encode, ErrorCode, ErrorResponse, EventType, ExistsRequest,
+    KeeperState, List, Multi, MultiOp, MultiResult, OpCode, Reader, ReplyHeader, Request,
+    RequestHeader, Response, SessionId, WatcherEvent, Xid, Zxid, frame,
+};
+
+const NO_PASSWORD: Option<&[u8]> = Some(&[0; 16]);
+
+#[test]
+fn a_new_session_is_asked_for() {
+    check(
+        "0000002d 00000000 0000000000000000 00007530 0000000000000000
+         00000010 00000000000000000000000000000000 00",
+        ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout: 30_000,
+            session_id: SessionId::NONE,
+            password: NO_PASSWORD,
+            read_only: Some(false),
+        },
+        ConnectRequest::decode_all,
+    );
+}
+
+#[test]
+fn an_old_client_leaves_the_read_only_byte_out() {
+    check(
+        "0000002c 00000000 0000000000000000 00007530 0000000000000000
+         00000010 00000000000000000000000000000000",
+        ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout: 30_000,
+            session_id: SessionId::NONE,
+            password: NO_PASSWORD,
+            read_only: None,
+        },
+        ConnectRequest::decode_all,
+    );
+}
+
+#[test]
+fn a_session_is_granted() {
+    let response = ConnectResponse {
+        protocol_version: 0,
+        timeout: 30_000,
+        session_id: SessionId(0x0100_0000_0000_0001),
+        password: Some(b"0123456789abcdef"),
+        read_only: Some(false),
+    };
+    assert!(!response.is_expired());
+    check(
+        "00000025 00000000 00007530 0100000000000001
+         00000010 30313233343536373839616263646566 00",
+        response,
+        ConnectResponse::decode_all,
+    );
+}
+
+#[test]
+fn a_session_has_expired() {
+    let response = ConnectResponse {
+        protocol_version: 0,
+        timeout: 0,
+        session_id: SessionId::NONE,
+        password: NO_PASSWORD,
+        read_only: Some(false),
+    };
+    assert!(response.is_expired());
+    check(
+        "00000025 00000000 00000000 0000000000000000
+         00000010 00000000000000000000000000000000 00",
+        response,
+        ConnectResponse::decode_all,
+    );
+}
+
+#[test]
+fn requests() {
+    check_request("00000008 fffffffe 0000000b", Xid::PING, Request::Ping(()));
+    check_request("00000008 00000004 fffffff5", Xid(4), Request::CloseSession(()));
+    check_request(
+        "0000000f 00000001 00000003 00000002 2f61 01",
+        Xid(1),
+        Request::Exists(ExistsRequest { path: "/a", watch: true }),
+    );
+    check_request(
+        "00000032 00000002 00000001 000000022f61 0000000178
+         00000001 0000001f 00000005 776f726c64 00000006 616e796f6e65 00000000",
+        Xid(2),
+        Request::Create(CreateRequest {
+            path: "/a",
+            data: Some(b"x"),
+            acl: List::new(&[Acl::OPEN]),
+            mode: CreateMode::PERSISTENT,
+        }),
+    );
+    check_request(
+        "00000037 00000003 0000000e 0000000d00ffffffff 000000022f61 00000000
+         0000000200ffffffff 000000022f62 ffffffff ffffffff01ffffffff",
+        Xid(3),
+        Request::Multi(Multi::new(&[
+            MultiOp::Check(CheckVersionRequest { path: "/a", version: 0 }),
+            MultiOp::Delete(DeleteRequest { path: "/b", version: -1 }),
+        ])),
+    );
+}
+
+#[test]
+fn replies() {
+    check(
+        "00000010 fffffffe 0000000000000005 00000000",
+        ReplyHeader { xid: Xid::PING, zxid: Zxid(5), err: ErrorCode::OK },
+        ReplyHeader::decode_all,
+    );
+    check(
+        "00000010 00000001 0000000000000005 ffffff9b",
+        ReplyHeader { xid: Xid(1), zxid: Zxid(5), err: ErrorCode::NO_NODE },
+        ReplyHeader::decode_all,
+    );
+    check(
+        "0000001e ffffffff 0000000000000006 00000000 00000001 00000003 000000022f61",
+        (
+            ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(6), err: ErrorCode::OK },
+            WatcherEvent {
+                event_type: EventType::NODE_CREATED,
+                state: KeeperState::SYNC_CONNECTED,
+                path: "/a",
+            },
+        ),
+        Decode::decode_all,
+    );
+}
+
+#[test]
+fn a_failed_multi_says_which_operation_failed() {
+    let results = Multi::new(&[
+        MultiResult::Error(ErrorResponse { err: ErrorCode::OK }),
+        MultiResult::Error(ErrorResponse { err: ErrorCode::NO_NODE }),
+    ]);
+    assert_eq!(results.failure(), Some((1, ErrorCode::NO_NODE)));
+    check(
+        "00000033 00000003 0000000000000007 00000000 ffffffff0000000000 00000000
+         ffffffff00ffffff9b ffffff9b ffffffff01ffffffff",
+        (ReplyHeader { xid: Xid(3), zxid: Zxid(7), err: ErrorCode::OK }, Response::Multi(results)),
+        |payload| {
+            let mut reader = Reader::new(payload);
+            let header = ReplyHeader::decode(&mut reader)?;
+            Ok((header, Response::decode(OpCode::MULTI, reader.rest())?))
+        },
+    );
+}
+
+fn check_request(bytes: &str, xid: Xid, request: Request<'static>) {
+    check(bytes, (RequestHeader { xid, opcode: request.opcode() }, request), |payload| {
+        let mut reader = Reader::new(payload);
+        let header = RequestHeader::decode(&mut reader)?;
+        Ok((header, Request::decode(header.opcode, reader.rest())?))
+    });
+}
+
+/// The message is these bytes as a frame, and these bytes are the message.
+fn check<M: Encode + PartialEq + Debug>(
+    hexadecimal: &str,
+    message: M,
+    decode: impl Fn(&'static [u8]) -> Result<M, DecodeError>,
+) {
+    let bytes: &[u8] = Box::leak(unhex(hexadecimal).into());
+    let mut encoded = vec![0; bytes.len()];
+    assert_eq!(frame::encode_to_slice(&message, &mut encoded), Ok(bytes.len()));
+    assert_eq!(encoded, bytes);
+    assert_eq!(decode(&bytes[frame::PREFIX..]), Ok(message));
+}
+
+fn unhex(digits: &str) -> Vec<u8> {
+    let digits: Vec<_> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
