@@ -1,2 +1,30 @@
+#![doc = include_str!("../README.md")]
 #![no_std]
-//! x
+
+extern crate alloc;
+#[cfg(any(test, feature = "tokio"))]
+extern crate std;
+
+mod chroot;
+mod connect_string;
+mod error;
+pub mod session;
+pub mod time;
+
+#[cfg(feature = "tokio")]
+mod client;
+#[cfg(feature = "tokio")]
+mod driver;
+
+pub use chroot::Chroot;
+pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Member};
+pub use error::{Error, Invalid, Outcome};
+pub use session::{End, State, WatchedEvent};
+pub use zk_proto as proto;
+
+#[cfg(feature = "tokio")]
+pub use client::{
+    Answer, Client, ClientBuilder, ConnectError, Transaction, TransactionResult, Watch,
+};
+#[cfg(feature = "tokio")]
+pub use driver::{Connect, TcpConnect, Transport};

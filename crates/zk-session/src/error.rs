@@ -1,0 +1,147 @@
+//! What a caller sees when a request fails.
+
+use core::fmt;
+
+use zk_proto::path::PathError;
+use zk_proto::{DecodeError, ErrorCode};
+
+use crate::session::End;
+
+/// Whether a failed request may nevertheless have changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It certainly was not applied.
+    NotApplied,
+    /// It may have been applied: it was sent, and no answer that tells arrived.
+    Unknown,
+}
+
+/// Why a request failed. [`outcome`](Self::outcome) says whether it may have been applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused it.
+    Server(ErrorCode),
+    /// A transaction was refused as a whole, because of one of its operations.
+    Transaction {
+        /// Which operation, counted from 0.
+        index: usize,
+        /// Why it was refused.
+        code: ErrorCode,
+    },
+    /// The connection was lost after the request had been sent and before its answer arrived.
+    ConnectionLost,
+    /// The session has ended.
+    Ended {
+        /// How.
+        end: End,
+        /// Whether the request may have been applied before.
+        outcome: Outcome,
+    },
+    /// The server answered with bytes that are not the answer to this request.
+    Reply(DecodeError),
+    /// The caller asked for something impossible; nothing was sent.
+    Invalid(Invalid),
+}
+
+/// What is impossible about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// The path names no node.
+    Path(PathError),
+    /// The request is longer than the server accepts. Sent, it would cost the connection.
+    TooLarge {
+        /// Its length in bytes.
+        length: usize,
+        /// The most that the server accepts.
+        limit: usize,
+    },
+    /// Too many requests wait for an answer.
+    QueueFull {
+        /// The most that may wait.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// Whether the request may have been applied.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Invalid(_) | Self::Transaction { .. } => Outcome::NotApplied,
+            Self::Server(code) => match *code {
+                // A server that stumbles does not say how far it got.
+                ErrorCode::SYSTEM_ERROR
+                | ErrorCode::DATA_INCONSISTENCY
+                | ErrorCode::CONNECTION_LOSS
+                | ErrorCode::OPERATION_TIMEOUT
+                | ErrorCode::REQUEST_TIMEOUT => Outcome::Unknown,
+                _ => Outcome::NotApplied,
+            },
+            Self::ConnectionLost | Self::Reply(_) => Outcome::Unknown,
+            Self::Ended { outcome, .. } => *outcome,
+        }
+    }
+
+    /// The server's error code, if it was the server that refused the request.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Server(code) | Self::Transaction { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// How the session ended, if that is why the request failed.
+    pub fn end(&self) -> Option<End> {
+        match self {
+            Self::Ended { end, .. } => Some(*end),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(code) => write!(f, "the server refused the request: {code}"),
+            Self::Transaction { index, code } => {
+                write!(f, "operation {index} of the transaction was refused: {code}")
+            }
+            Self::ConnectionLost => {
+                f.write_str("the connection was lost; the request may have been applied")
+            }
+            Self::Ended { end, outcome: Outcome::NotApplied } => write!(f, "{end}"),
+            Self::Ended { end, outcome: Outcome::Unknown } => {
+                write!(f, "{end}; the request may have been applied")
+            }
+            Self::Reply(error) => write!(f, "the server's reply cannot be read: {error}"),
+            Self::Invalid(invalid) => write!(f, "{invalid}"),
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(error) => write!(f, "{error}"),
+            Self::TooLarge { length, limit } => {
+                write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
+            }
+            Self::QueueFull { limit } => write!(f, "{limit} requests wait for an answer already"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::Invalid(Invalid::Path(error))
+    }
+}

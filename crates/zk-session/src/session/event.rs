@@ -1,0 +1,164 @@
+//! What a session tells, and what it asks for.
+
+use alloc::string::String;
+use core::fmt;
+
+use bytes::Bytes;
+use zk_proto::frame::FrameError;
+use zk_proto::{Decode, DecodeError, EventType, OpCode, Reader, SessionId, Xid, Zxid};
+
+use super::RequestId;
+use crate::error::Error;
+
+/// How things stand with a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// There is no session yet.
+    Connecting,
+    /// The session lives on a connection to this member.
+    Connected {
+        /// The member, by its place in the list that the session was made with.
+        member: usize,
+        /// The session.
+        session: SessionId,
+    },
+    /// The connection is lost. The session may live on or not; only a member can tell.
+    Suspended,
+    /// The session has ended, for good.
+    Ended(End),
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// The ensemble had not heard of it for too long, and has deleted its ephemeral nodes.
+    Expired,
+    /// It was closed by its owner.
+    Closed,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the session has expired",
+            Self::Closed => "the session is closed",
+        })
+    }
+}
+
+/// Why a connection, or the attempt to make one, came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The transport failed, or the member closed it.
+    Transport,
+    /// The member did not answer the handshake in time.
+    ConnectTimeout,
+    /// The member was silent for two thirds of the session timeout.
+    ReadTimeout,
+    /// The member sent a frame of impossible length.
+    Frame(FrameError),
+    /// The member sent a frame that is not what it should be.
+    Malformed(DecodeError),
+    /// The member answered a request other than the oldest one.
+    UnexpectedReply {
+        /// The xid of the oldest request, if there is one.
+        expected: Option<Xid>,
+        /// The xid of the reply.
+        received: Xid,
+    },
+    /// The member refused to set the watches again.
+    WatchesRefused(zk_proto::ErrorCode),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transport => f.write_str("the connection was closed"),
+            Self::ConnectTimeout => f.write_str("no answer to the handshake"),
+            Self::ReadTimeout => f.write_str("nothing was heard for too long"),
+            Self::Frame(error) => write!(f, "{error}"),
+            Self::Malformed(error) => write!(f, "a frame cannot be read: {error}"),
+            Self::UnexpectedReply { expected: Some(expected), received } => {
+                write!(f, "a reply to request {received} where {expected} was due")
+            }
+            Self::UnexpectedReply { expected: None, received } => {
+                write!(f, "a reply to request {received} where none was due")
+            }
+            Self::WatchesRefused(code) => write!(f, "watches were not set again: {code}"),
+        }
+    }
+}
+
+/// What whoever drives the session must do with its transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Connect to this member, then call [`handle_connected`](super::Session::handle_connected).
+    Connect(usize),
+    /// Drop the connection, or the attempt to make one. Nothing needs to be reported back.
+    Disconnect,
+}
+
+/// What a session has to tell. `T` is what a request was submitted with.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<T> {
+    /// The state has changed.
+    State(State),
+    /// A connection to a member, or an attempt to make one, has failed.
+    Disconnected {
+        /// The member.
+        member: usize,
+        /// Why.
+        cause: Cause,
+    },
+    /// A request was answered, or never will be.
+    Reply {
+        /// What the request was submitted with.
+        token: T,
+        /// The answer.
+        result: Result<Reply, Error>,
+    },
+    /// A watch has fired; it will not do so again.
+    Watch {
+        /// The requests that had asked for it.
+        requests: alloc::vec::Vec<RequestId>,
+        /// What happened.
+        event: WatchedEvent,
+    },
+}
+
+/// The answer to a request that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The operation that this answers.
+    pub opcode: OpCode,
+    /// The newest transaction that the member had applied when it answered.
+    pub zxid: Zxid,
+    /// The body, for [`zk_proto::Response::decode`] or, when its type is known, [`decode`](Self::decode).
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// Reads the body as `R`. Bytes that a newer server appends to it are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Reply`] when the body is something else.
+    pub fn decode<'a, R: Decode<'a>>(&'a self) -> Result<R, Error> {
+        R::decode(&mut Reader::new(&self.body)).map_err(Error::Reply)
+    }
+}
+
+/// Something happened to a watched node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The node.
+    pub path: String,
+    /// The transaction that did it; -1 from servers before 3.9 and after a reconnect.
+    pub zxid: Zxid,
+}

@@ -1,0 +1,98 @@
+//! Which member to try next, and how long to wait before.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// The delay before the first attempt after a connection was lost is random below this, so that
+/// the clients of a member that died do not all arrive at the next one together.
+const SPREAD: Duration = Duration::from_millis(50);
+/// The delay after a round in which every member failed; it doubles with each such round.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+const LAST_BACK_OFF: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Members {
+    order: Vec<usize>,
+    next: usize,
+    /// Attempts since the last handshake that succeeded.
+    failures: u32,
+    rng: fastrand::Rng,
+}
+
+impl Members {
+    pub(super) fn new(count: usize, seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut order: Vec<usize> = (0..count).collect();
+        rng.shuffle(&mut order);
+        Self { order, next: 0, failures: 0, rng }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The member whose turn it is.
+    pub(super) fn take_next(&mut self) -> Option<usize> {
+        let member = self.order.get(self.next).copied();
+        self.next = (self.next + 1) % self.order.len().max(1);
+        member
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// How long to wait after a connection that had been established was lost.
+    pub(super) fn delay_after_loss(&mut self) -> Duration {
+        self.random_below(SPREAD)
+    }
+
+    /// How long to wait after an attempt has failed: not at all within a round of all members,
+    /// and a random, growing time between rounds.
+    pub(super) fn delay_after_failure(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let count = u32::try_from(self.count()).unwrap_or(u32::MAX).max(1);
+        if !self.failures.is_multiple_of(count) {
+            return Duration::ZERO;
+        }
+        let doublings = (self.failures / count - 1).min(16);
+        let ceiling = FIRST_BACK_OFF.saturating_mul(1 << doublings).min(LAST_BACK_OFF);
+        ceiling / 2 + self.random_below(ceiling / 2)
+    }
+
+    fn random_below(&mut self, limit: Duration) -> Duration {
+        limit.mul_f64(self.rng.f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn every_member_gets_its_turn() {
+        let mut members = Members::new(3, 7);
+        let mut round: Vec<_> = (0..3).filter_map(|_| members.take_next()).collect();
+        assert_eq!(members.take_next(), Some(round[0]));
+        round.sort_unstable();
+        assert_eq!(round, vec![0, 1, 2]);
+    }
+
+    #[test]
+    fn only_a_whole_failed_round_costs_time_and_each_costs_more() {
+        let mut members = Members::new(2, 7);
+        let mut ceiling = FIRST_BACK_OFF;
+        for _ in 0..40 {
+            assert_eq!(members.delay_after_failure(), Duration::ZERO);
+            let delay = members.delay_after_failure();
+            assert!(ceiling / 2 <= delay && delay <= ceiling, "{delay:?} of {ceiling:?}");
+            ceiling = (ceiling * 2).min(LAST_BACK_OFF);
+        }
+        members.succeeded();
+        members.delay_after_failure();
+        assert!(members.delay_after_failure() <= FIRST_BACK_OFF);
+        assert!(members.delay_after_loss() <= SPREAD);
+    }
+}
