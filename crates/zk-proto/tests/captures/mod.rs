@@ -98,6 +98,7 @@ pub(crate) struct Message<'c> {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "not every test that shares this module looks at the headers")]
 pub(crate) enum Kind {
     ConnectRequest,
     ConnectResponse,

@@ -1,0 +1,171 @@
+//! A stream of frames means the same however it arrives.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use zk_proto::frame;
+
+const LIMIT: usize = 40;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn frames_do_not_depend_on_how_the_stream_was_cut(
+        payloads in vec(vec(any::<u8>(), 0..=LIMIT), 0..8),
+        chunks in vec(1..30usize, 1..20),
+    ) {
+        let stream = stream_of(&payloads);
+        let mut arrived = Vec::new();
+        let mut frames = Vec::new();
+        for chunk in cut(&stream, &chunks) {
+            arrived.extend_from_slice(chunk);
+            while let Some((payload, rest)) = frame::split(&arrived, LIMIT).expect("within limits") {
+                frames.push(payload.to_vec());
+                arrived = rest.to_vec();
+            }
+        }
+        prop_assert_eq!(frames, payloads);
+        prop_assert!(arrived.is_empty());
+    }
+
+    #[test]
+    fn an_impossible_length_is_refused_as_soon_as_it_is_known(
+        payload in vec(any::<u8>(), 0..=LIMIT),
+        announced in prop_oneof![i32::MIN..0, LIMIT as i32 + 1..],
+        behind in vec(any::<u8>(), 0..60),
+    ) {
+        let mut stream = stream_of(&[payload]);
+        let first = stream.len();
+        stream.extend_from_slice(&announced.to_be_bytes());
+        stream.extend(behind);
+        let expected = match usize::try_from(announced) {
+            Ok(length) => frame::FrameError::TooLong { length, limit: LIMIT },
+            Err(_) => frame::FrameError::Negative(announced),
+        };
+        let (_, rest) = frame::split(&stream, LIMIT).expect("the first is fine").expect("and here");
+        prop_assert_eq!(rest, &stream[first..]);
+        for known in 0..4 {
+            prop_assert_eq!(frame::split(&rest[..known], LIMIT), Ok(None));
+        }
+        for known in 4..=rest.len() {
+            prop_assert_eq!(frame::split(&rest[..known], LIMIT), Err(expected));
+        }
+    }
+}
+
+fn stream_of(payloads: &[Vec<u8>]) -> Vec<u8> {
+    let frames = payloads.iter().map(|payload| {
+        let length = u32::try_from(payload.len()).expect("short");
+        [&length.to_be_bytes()[..], payload].concat()
+    });
+    frames.collect::<Vec<_>>().concat()
+}
+
+/// Cuts `stream` into chunks of these lengths, over and over.
+fn cut<'s>(mut stream: &'s [u8], lengths: &[usize]) -> Vec<&'s [u8]> {
+    let mut chunks = Vec::new();
+    for length in lengths.iter().cycle() {
+        if stream.is_empty() {
+            break;
+        }
+        let (chunk, rest) = stream.split_at(stream.len().min(*length));
+        chunks.push(chunk);
+        stream = rest;
+    }
+    chunks
+}
+
+#[cfg(feature = "bytes")]
+mod shared {
+    use bytes::BytesMut;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn frames_are_split_off_without_a_copy(
+            payloads in vec(vec(any::<u8>(), 1..=LIMIT), 1..8),
+        ) {
+            let mut stream = BytesMut::from(&stream_of(&payloads)[..]);
+            let memory = stream.as_ptr_range();
+            for payload in &payloads {
+                let frame = frame::split_bytes(&mut stream, LIMIT);
+                let frame = frame.expect("within limits").expect("a whole frame");
+                prop_assert_eq!(&frame[..], &payload[..]);
+                prop_assert!(memory.contains(&frame.as_ptr()));
+            }
+            prop_assert!(stream.is_empty());
+        }
+
+        #[test]
+        fn shared_frames_do_not_depend_on_how_the_stream_was_cut(
+            payloads in vec(vec(any::<u8>(), 0..=LIMIT), 0..8),
+            chunks in vec(1..30usize, 1..20),
+        ) {
+            let stream = stream_of(&payloads);
+            let mut arrived = BytesMut::new();
+            let mut frames = Vec::new();
+            for chunk in cut(&stream, &chunks) {
+                arrived.extend_from_slice(chunk);
+                while let Some(frame) = frame::split_bytes(&mut arrived, LIMIT).expect("within limits") {
+                    frames.push(frame.to_vec());
+                }
+            }
+            prop_assert_eq!(frames, payloads);
+            prop_assert!(arrived.is_empty());
+        }
+    }
+}
+
+#[cfg(feature = "codec")]
+mod codec {
+    use bytes::BytesMut;
+    use tokio_util::codec::{Decoder, Encoder};
+    use zk_proto::{FrameCodec, Request, RequestHeader, Xid};
+
+    use super::*;
+    use crate::generators::Generate;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn the_codec_reads_what_it_wrote_however_it_was_cut(
+            requests in vec(Request::any(), 0..6),
+            chunks in vec(1..60usize, 1..20),
+        ) {
+            let mut codec = FrameCodec::default();
+            let mut stream = BytesMut::new();
+            for request in &requests {
+                let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
+                codec.encode((header, request), &mut stream).expect("short");
+            }
+            let mut arrived = BytesMut::new();
+            let mut frames = Vec::new();
+            for chunk in cut(&stream, &chunks) {
+                arrived.extend_from_slice(chunk);
+                while let Some(frame) = codec.decode(&mut arrived).expect("what was written") {
+                    frames.push(frame);
+                }
+            }
+            let read: Vec<_> = requests
+                .iter()
+                .zip(&frames)
+                .map(|(request, frame)| Request::decode(request.opcode(), &frame[8..]))
+                .collect();
+            prop_assert_eq!(frames.len(), requests.len());
+            prop_assert_eq!(read, requests.into_iter().map(Ok).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_codec_refuses_a_frame_beyond_its_limit() {
+        let mut codec = FrameCodec::new(2);
+        let mut stream = BytesMut::from(&[0, 0, 0, 3, 1, 2, 3][..]);
+        let error = codec.decode(&mut stream).expect_err("3 is above 2");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+        assert_eq!(error.to_string(), "a frame of 3 bytes exceeds the limit of 2");
+    }
+}
