@@ -1,1 +1,14 @@
-//! x
+//! What this workspace is tested with. Pick the cheapest tool that can show the fault:
+//!
+//! | tool | shows | costs |
+//! |---|---|---|
+//! | [`server`] | what a server answers to which bytes, with time and failures at will | microseconds |
+//! | [`serve`] | the same over TCP: what a client makes of it | milliseconds |
+//! | [`real`] | what a real ZooKeeper does | seconds, and Java |
+
+extern crate alloc;
+
+pub mod raw;
+pub mod real;
+pub mod serve;
+pub mod server;

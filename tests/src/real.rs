@@ -1,0 +1,1 @@
+//! A real ZooKeeper, started and stopped by tests.

@@ -1,0 +1,330 @@
+//! [`Embedded`]: the in-memory ensemble, served over TCP on this machine.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use core::net::{Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use zk_proto::SessionId;
+
+use crate::server::{Config, ConnId, Ensemble, Output};
+
+/// A ZooKeeper ensemble inside this process, on free ports of the loopback interface.
+///
+/// It runs on the tokio runtime that it was started on. Dropping it stops everything.
+#[derive(Debug)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
+    /// What accepts connections for each member that is alive.
+    listeners: Mutex<Vec<Option<JoinHandle<()>>>>,
+    timer: JoinHandle<()>,
+}
+
+impl Embedded {
+    /// Starts an ensemble of this many members.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be listened on.
+    pub async fn start(members: usize) -> io::Result<Self> {
+        Self::with_config(Config::members(members)).await
+    }
+
+    /// Starts an ensemble with these settings.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be listened on.
+    pub async fn with_config(config: Config) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(Ensemble::new(config)));
+        let timer = tokio::spawn(run_timer(Arc::clone(&shared)));
+        let mut embedded =
+            Self { shared, addresses: Vec::new(), listeners: Mutex::default(), timer };
+        for member in 0..embedded.with(|ensemble| ensemble.members()) {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            embedded.addresses.push(listener.local_addr()?);
+            embedded.listen(member, listener);
+        }
+        Ok(embedded)
+    }
+
+    /// The addresses of all members, as clients take them: `127.0.0.1:2181,127.0.0.1:2182`.
+    pub fn connect_string(&self) -> String {
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        addresses.join(",")
+    }
+
+    /// The address of one member.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn address(&self, member: usize) -> SocketAddr {
+        self.addresses[member]
+    }
+
+    /// Kills a member: its connections break, and connecting to it is refused.
+    pub fn kill(&self, member: usize) {
+        if let Some(listener) = lock(&self.listeners).get_mut(member).and_then(Option::take) {
+            listener.abort();
+        }
+        self.shared.input(|ensemble, now| ensemble.kill(now, member));
+    }
+
+    /// Starts a member again, on the port it had.
+    ///
+    /// # Errors
+    ///
+    /// When the port cannot be listened on any more.
+    pub async fn restart(&self, member: usize) -> io::Result<()> {
+        let Some(address) = self.addresses.get(member) else { return Ok(()) };
+        if self.with(|ensemble| ensemble.is_alive(member)) {
+            return Ok(());
+        }
+        let listener = bind_again(*address).await?;
+        self.shared.input(|ensemble, now| ensemble.restart(now, member));
+        self.listen(member, listener);
+        Ok(())
+    }
+
+    /// Ends a session as if its time were up. Whether it existed.
+    pub fn expire_session(&self, session: SessionId) -> bool {
+        self.shared.input(|ensemble, now| ensemble.expire_session(now, session))
+    }
+
+    /// Looks into the ensemble.
+    pub fn with<T>(&self, look: impl FnOnce(&Ensemble) -> T) -> T {
+        look(&lock(&self.shared.state).ensemble)
+    }
+
+    /// Gives the ensemble a command, with the current time.
+    pub fn command<T>(&self, command: impl FnOnce(&mut Ensemble, Duration) -> T) -> T {
+        self.shared.input(command)
+    }
+
+    fn listen(&self, member: usize, listener: TcpListener) {
+        let task = tokio::spawn(accept(Arc::clone(&self.shared), member, listener));
+        let mut listeners = lock(&self.listeners);
+        if listeners.len() <= member {
+            listeners.resize_with(member + 1, || None);
+        }
+        listeners[member] = Some(task);
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.timer.abort();
+        for listener in lock(&self.listeners).iter().flatten() {
+            listener.abort();
+        }
+        let mut state = lock(&self.shared.state);
+        state.is_stopped = true;
+        for (_, link) in core::mem::take(&mut state.links) {
+            link.close();
+        }
+    }
+}
+
+/// A port is free again only when the runtime has dropped the listener that had it.
+async fn bind_again(address: SocketAddr) -> io::Result<TcpListener> {
+    for _ in 0..100 {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            done => return done,
+        }
+    }
+    TcpListener::bind(address).await
+}
+
+/// The ensemble and the way out of it, shared by all tasks.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// The next timeout may be earlier than what the timer sleeps for.
+    timeout_changed: Notify,
+    started: Instant,
+    started_since_1970: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    ensemble: Ensemble,
+    links: BTreeMap<ConnId, Arc<Link>>,
+    /// What the timer sleeps for.
+    armed: Option<Duration>,
+    is_stopped: bool,
+}
+
+/// What is to be written to one connection.
+#[derive(Debug, Default)]
+struct Link {
+    outgoing: Mutex<Outgoing>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: BytesMut,
+    /// Nothing will follow.
+    is_closed: bool,
+}
+
+impl Link {
+    fn close(&self) {
+        lock(&self.outgoing).is_closed = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Shared {
+    fn new(ensemble: Ensemble) -> Self {
+        let state = State { ensemble, links: BTreeMap::new(), armed: None, is_stopped: false };
+        Self {
+            state: Mutex::new(state),
+            timeout_changed: Notify::new(),
+            started: Instant::now(),
+            started_since_1970: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        }
+    }
+
+    /// The only place that turns clock time into the ensemble's.
+    fn now(&self) -> Duration {
+        self.started_since_1970 + self.started.elapsed()
+    }
+
+    fn instant(&self, time: Duration) -> Instant {
+        self.started + time.saturating_sub(self.started_since_1970)
+    }
+
+    /// Gives the ensemble an input and passes on what comes of it.
+    fn input<T>(&self, input: impl FnOnce(&mut Ensemble, Duration) -> T) -> T {
+        let mut state = lock(&self.state);
+        let result = input(&mut state.ensemble, self.now());
+        state.pass_on();
+        let timeout = state.ensemble.poll_timeout();
+        let is_earlier = match (timeout, state.armed) {
+            (Some(timeout), Some(armed)) => timeout < armed,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_earlier {
+            self.timeout_changed.notify_one();
+        }
+        result
+    }
+}
+
+impl State {
+    fn pass_on(&mut self) {
+        while let Some(output) = self.ensemble.poll_output() {
+            match output {
+                Output::Send { conn, frame } => {
+                    if let Some(link) = self.links.get(&conn) {
+                        lock(&link.outgoing).bytes.extend_from_slice(&frame);
+                        link.changed.notify_one();
+                    }
+                }
+                Output::Close { conn } => {
+                    if let Some(link) = self.links.remove(&conn) {
+                        link.close();
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A test that panics while it looks into the ensemble must not make others fail.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn run_timer(shared: Arc<Shared>) {
+    loop {
+        let next = {
+            let mut state = lock(&shared.state);
+            state.armed = state.ensemble.poll_timeout();
+            state.armed
+        };
+        let due = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(shared.instant(next)).await,
+                None => core::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = due => shared.input(|ensemble, now| ensemble.handle_timeout(now)),
+            () = shared.timeout_changed.notified() => {}
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, member: usize, listener: TcpListener) {
+    loop {
+        // Errors are those of one connection, or of a lack of file handles that may pass.
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let mut state = lock(&shared.state);
+        if !state.is_stopped
+            && let Some(conn) = state.ensemble.handle_connect(member)
+        {
+            let link = Arc::new(Link::default());
+            state.links.insert(conn, Arc::clone(&link));
+            tokio::spawn(serve(Arc::clone(&shared), conn, link, stream));
+        }
+    }
+}
+
+async fn serve(shared: Arc<Shared>, conn: ConnId, link: Arc<Link>, stream: TcpStream) {
+    // Replies are put together into one write here, so that waiting for more only costs time.
+    let _ = stream.set_nodelay(true);
+    let (receiver, sender) = stream.into_split();
+    tokio::select! {
+        _ = read(&shared, conn, receiver) => {}
+        _ = write(&link, sender) => {}
+    }
+    lock(&shared.state).links.remove(&conn);
+    shared.input(|ensemble, _| ensemble.handle_disconnect(conn));
+}
+
+async fn read(shared: &Shared, conn: ConnId, mut receiver: OwnedReadHalf) -> io::Result<()> {
+    let mut buffer = BytesMut::with_capacity(64 * 1024);
+    while receiver.read_buf(&mut buffer).await? > 0 {
+        shared.input(|ensemble, now| ensemble.handle_bytes(now, conn, &buffer));
+        buffer.clear();
+    }
+    Ok(())
+}
+
+/// Writes whatever has come together since the last write, until nothing will follow.
+async fn write(link: &Link, mut sender: OwnedWriteHalf) -> io::Result<()> {
+    loop {
+        let (mut bytes, is_closed) = {
+            let mut outgoing = lock(&link.outgoing);
+            (outgoing.bytes.split(), outgoing.is_closed)
+        };
+        if !bytes.is_empty() {
+            sender.write_all_buf(&mut bytes).await?;
+        } else if is_closed {
+            return sender.shutdown().await;
+        } else {
+            link.changed.notified().await;
+        }
+    }
+}

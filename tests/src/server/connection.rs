@@ -1,0 +1,42 @@
+//! What the ensemble knows of one connection.
+
+use bytes::BytesMut;
+use zk_proto::{SessionId, Xid};
+
+/// Names a connection. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(
+    /// Counts from 0.
+    pub u64,
+);
+
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    pub(super) member: usize,
+    /// None before the handshake.
+    pub(super) session: Option<SessionId>,
+    /// Bytes that were received and not looked at yet.
+    pub(super) inbox: BytesMut,
+    /// Requests wait until the member has applied this many entries of the log: those that an
+    /// earlier request of this connection wrote or asked to see.
+    pub(super) resume_at: usize,
+    /// The sync that is answered then.
+    pub(super) sync: Option<Sync>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Sync {
+    pub(super) xid: Xid,
+    pub(super) path: String,
+}
+
+impl Connection {
+    pub(super) fn new(member: usize) -> Self {
+        Self { member, session: None, inbox: BytesMut::new(), resume_at: 0, sync: None }
+    }
+
+    /// Its session, or none.
+    pub(super) fn session(&self) -> SessionId {
+        self.session.unwrap_or(SessionId::NONE)
+    }
+}

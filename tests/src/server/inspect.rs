@@ -1,0 +1,92 @@
+//! Getters: what tests and oracles want to know.
+
+use core::time::Duration;
+
+use zk_proto::{SessionId, Zxid};
+
+use super::Ensemble;
+use super::outbox::Counters;
+use super::tree::{Node, Tree};
+
+impl Ensemble {
+    /// The leader; `None` without a majority.
+    pub fn leader(&self) -> Option<usize> {
+        self.leader
+    }
+
+    /// How many members there are, alive or not.
+    pub fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether a member is alive.
+    pub fn is_alive(&self, member: usize) -> bool {
+        self.members.get(member).is_some_and(|member| member.is_alive)
+    }
+
+    /// The last transaction of the ensemble.
+    pub fn zxid(&self) -> Zxid {
+        self.zxid
+    }
+
+    /// The last transaction that a member has applied, and so what it tells in replies.
+    pub fn applied(&self, member: usize) -> Option<Zxid> {
+        self.members.get(member).map(|member| member.zxid)
+    }
+
+    /// The tree as one member has it.
+    pub fn tree_of(&self, member: usize) -> Option<&Tree> {
+        self.members.get(member).map(|member| &member.tree)
+    }
+
+    /// All paths, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.tree().iter().map(|(path, _)| path)
+    }
+
+    /// A node, as the leader has it.
+    pub fn node(&self, path: &str) -> Option<&Node> {
+        self.tree().get(path)
+    }
+
+    /// The ephemeral nodes of a session, sorted.
+    pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &str> {
+        self.tree().ephemerals(session)
+    }
+
+    /// The sessions that are alive.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.ids()
+    }
+
+    /// The timeout that was granted to a session, if it is alive.
+    pub fn session_timeout(&self, session: SessionId) -> Option<Duration> {
+        self.sessions.timeout(session)
+    }
+
+    /// The member that a session is connected to, if it is alive and connected.
+    pub fn member_of(&self, session: SessionId) -> Option<usize> {
+        let owner = self.sessions.owner(session)?;
+        self.connections.get(&owner).map(|connection| connection.member)
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// How many watches are set, on all members.
+    pub fn watches(&self) -> usize {
+        self.members.iter().map(|member| member.watches.len()).sum()
+    }
+
+    /// What went over the wire altogether.
+    pub fn counters(&self) -> &Counters {
+        &self.outbox.total
+    }
+
+    /// What went over the wire for one session, also after its end.
+    pub fn session_counters(&self, session: SessionId) -> Option<&Counters> {
+        self.outbox.by_session.get(&session)
+    }
+}

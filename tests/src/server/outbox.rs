@@ -1,0 +1,101 @@
+//! What the ensemble sends, and how much of it.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{Encode, OpCode, SessionId, frame};
+
+use super::ConnId;
+
+/// Something that the owner of an [`Ensemble`](super::Ensemble) is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send bytes.
+    Send {
+        /// To whom.
+        conn: ConnId,
+        /// One whole frame, with its length in front.
+        frame: Bytes,
+    },
+    /// Close a connection, after what was to be sent on it. The ensemble has forgotten it.
+    Close {
+        /// Which one.
+        conn: ConnId,
+    },
+}
+
+/// How much went over the wire, by the ensemble's count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests by operation, also those that were refused. The handshake is not one.
+    pub requests: BTreeMap<OpCode, u64>,
+    /// Watch events sent.
+    pub notifications: u64,
+    /// Frames sent, of which notifications are a part.
+    pub frames: u64,
+    /// Bytes sent, with the length in front of each frame.
+    pub bytes: u64,
+}
+
+impl Counters {
+    /// How many requests for `opcode` there were.
+    pub fn requests(&self, opcode: OpCode) -> u64 {
+        self.requests.get(&opcode).copied().unwrap_or(0)
+    }
+
+    /// How many requests there were.
+    pub fn all_requests(&self) -> u64 {
+        self.requests.values().sum()
+    }
+}
+
+/// Outputs that were not fetched yet, and the counters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outbox {
+    outputs: VecDeque<Output>,
+    pub(super) total: Counters,
+    pub(super) by_session: BTreeMap<SessionId, Counters>,
+}
+
+impl Outbox {
+    pub(super) fn send(&mut self, conn: ConnId, session: SessionId, frame: Bytes) {
+        let bytes = frame.len() as u64;
+        self.count(session, |counters| {
+            counters.frames += 1;
+            counters.bytes += bytes;
+        });
+        self.outputs.push_back(Output::Send { conn, frame });
+    }
+
+    pub(super) fn notify(&mut self, conn: ConnId, session: SessionId, frame: Bytes) {
+        self.count(session, |counters| counters.notifications += 1);
+        self.send(conn, session, frame);
+    }
+
+    pub(super) fn close(&mut self, conn: ConnId) {
+        self.outputs.push_back(Output::Close { conn });
+    }
+
+    pub(super) fn count_request(&mut self, session: SessionId, opcode: OpCode) {
+        self.count(session, |counters| *counters.requests.entry(opcode).or_default() += 1);
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn count(&mut self, session: SessionId, count: impl Fn(&mut Counters)) {
+        count(&mut self.total);
+        count(self.by_session.entry(session).or_default());
+    }
+}
+
+/// A message as one frame.
+pub(super) fn frame(message: &impl Encode) -> Bytes {
+    let mut out = BytesMut::with_capacity(frame::PREFIX + message.encoded_len());
+    match frame::encode(message, &mut out) {
+        Ok(()) => out.freeze(),
+        // Nothing here is 2 GiB long; a client would take nothing for a lost reply.
+        Err(_) => Bytes::new(),
+    }
+}

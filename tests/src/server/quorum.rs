@@ -1,0 +1,105 @@
+//! Members that fail, come back or fall behind.
+
+use core::time::Duration;
+
+use zk_proto::Zxid;
+
+use super::Ensemble;
+use super::connection::ConnId;
+use super::log::Txn;
+
+impl Ensemble {
+    /// Kills a member: its connections break, and it applies nothing until
+    /// [`restart`](Self::restart). It keeps its tree, as a real one keeps its disk.
+    ///
+    /// When it was the leader, another one takes over at once in a new epoch, and the connections
+    /// to all members break, as they do on a real ensemble. Without a majority there is no leader:
+    /// all connections break, new ones are closed, and no session expires.
+    pub fn kill(&mut self, now: Duration, member: usize) {
+        if let Some(killed) = self.members.get_mut(member) {
+            killed.is_alive = false;
+            self.close_where(|connection| connection.member == member);
+            self.elect(now);
+        }
+    }
+
+    /// Starts a member again. It has caught up with the log before it serves anybody.
+    pub fn restart(&mut self, now: Duration, member: usize) {
+        if let Some(restarted) = self.members.get_mut(member) {
+            restarted.is_alive = true;
+            self.catch_up(member);
+            self.elect(now);
+        }
+    }
+
+    /// Makes a follower lag: it applies nothing new until [`release`](Self::release) or
+    /// [`step`](Self::step). It still serves reads, from the past, while writes through it wait
+    /// for their answer. Has no effect on the leader, for as long as it leads.
+    pub fn hold(&mut self, member: usize) {
+        if let Some(member) = self.members.get_mut(member) {
+            member.is_held = true;
+        }
+    }
+
+    /// Lets a member that was held catch up.
+    pub fn release(&mut self, now: Duration, member: usize) {
+        if let Some(released) = self.members.get_mut(member) {
+            released.is_held = false;
+            self.catch_up(member);
+            self.resume(now, member);
+        }
+    }
+
+    /// Lets a member that is held apply one more transaction. Whether there was one.
+    pub fn step(&mut self, now: Duration, member: usize) -> bool {
+        let entry = self
+            .members
+            .get(member)
+            .filter(|member| member.is_alive)
+            .and_then(|member| self.log.get(member.applied));
+        if let Some(entry) = &entry {
+            self.apply(member, entry);
+            self.resume(now, member);
+        }
+        entry.is_some()
+    }
+
+    /// Goes on with requests that waited for the member to catch up.
+    fn resume(&mut self, now: Duration, member: usize) {
+        let conns: Vec<ConnId> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.member == member)
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in conns {
+            self.process(now, conn);
+        }
+    }
+
+    /// Sees to it that there is a leader exactly if a majority is alive.
+    pub(super) fn elect(&mut self, now: Duration) {
+        let is_alive = |member: &usize| self.members[*member].is_alive;
+        let alive: Vec<usize> = (0..self.members.len()).filter(is_alive).collect();
+        if self.leader.is_some_and(|leader| alive.contains(&leader))
+            && alive.len() * 2 > self.members.len()
+        {
+            return;
+        }
+        self.close_where(|_| true);
+        // Which one does not matter: what is in the log is known to all.
+        self.leader = alive.last().copied().filter(|_| alive.len() * 2 > self.members.len());
+        if self.leader.is_none() {
+            return;
+        }
+        for member in alive {
+            self.catch_up(member);
+        }
+        self.sessions.touch_all(now);
+        // A server that is alone knows no epochs.
+        if self.members.len() > 1 {
+            self.zxid = Zxid((i64::from(self.zxid.epoch()) + 1) << 32);
+            self.append(now, None, Txn::NewEpoch);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The sessions of the ensemble: who may use them, who does, and when they expire
+//! (`SessionTrackerImpl.java`, `ExpiryQueue.java`).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use zk_proto::SessionId;
+
+use super::ConnId;
+
+/// The secret that comes with a session.
+pub(super) type Password = [u8; 16];
+
+#[derive(Clone, Debug)]
+struct Session {
+    timeout: Duration,
+    deadline: Duration,
+    /// The connection that took it up last, unless that one is gone.
+    owner: Option<ConnId>,
+}
+
+/// All sessions that are alive.
+#[derive(Clone, Debug)]
+pub(super) struct Sessions {
+    table: BTreeMap<SessionId, Session>,
+    deadlines: BTreeSet<(Duration, SessionId)>,
+    created: i64,
+    tick: Duration,
+    seed: u64,
+}
+
+/// What a session says to a request that arrives for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// It is alive, and a little longer now.
+    Alive,
+    /// Another connection has taken it up.
+    Moved,
+    /// It has expired or was closed.
+    Gone,
+}
+
+impl Sessions {
+    pub(super) fn new(tick: Duration, seed: u64) -> Self {
+        let tick = tick.max(Duration::from_millis(1));
+        Self { table: BTreeMap::new(), deadlines: BTreeSet::new(), created: 0, tick, seed }
+    }
+
+    /// Makes a session. Its id shows the member in the top byte, as on a real server.
+    pub(super) fn create(
+        &mut self,
+        now: Duration,
+        member: usize,
+        timeout: Duration,
+        owner: ConnId,
+    ) -> SessionId {
+        self.created += 1;
+        let server = (member as i64 + 1) & 0x7f;
+        let id = SessionId(server << 56 | self.created);
+        let deadline = self.deadline(now, timeout);
+        self.table.insert(id, Session { timeout, deadline, owner: Some(owner) });
+        self.deadlines.insert((deadline, id));
+        id
+    }
+
+    /// The password of a session: a function of its id, and so the same on every member.
+    pub(super) fn password(&self, id: SessionId) -> Password {
+        let first = scramble(self.seed ^ id.0 as u64);
+        let mut password = Password::default();
+        let (head, tail) = password.split_at_mut(8);
+        head.copy_from_slice(&first.to_be_bytes());
+        tail.copy_from_slice(&scramble(first).to_be_bytes());
+        password
+    }
+
+    /// Gives a session to another connection. Whether it exists.
+    pub(super) fn attach(
+        &mut self,
+        now: Duration,
+        id: SessionId,
+        timeout: Duration,
+        owner: ConnId,
+    ) -> bool {
+        match self.table.get_mut(&id) {
+            Some(session) => {
+                session.timeout = timeout;
+                session.owner = Some(owner);
+                self.extend(now, id);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Notes that the connection of a session is gone, which the session may survive.
+    pub(super) fn detach(&mut self, id: SessionId, conn: ConnId) {
+        if let Some(session) = self.table.get_mut(&id)
+            && session.owner == Some(conn)
+        {
+            session.owner = None;
+        }
+    }
+
+    /// A request arrived.
+    pub(super) fn touch(&mut self, now: Duration, id: SessionId, conn: ConnId) -> Touched {
+        match self.table.get(&id) {
+            Some(session) if session.owner == Some(conn) => {
+                self.extend(now, id);
+                Touched::Alive
+            }
+            Some(_) => Touched::Moved,
+            None => Touched::Gone,
+        }
+    }
+
+    /// A new leader knows nothing of who was heard when: everybody gets a full timeout.
+    pub(super) fn touch_all(&mut self, now: Duration) {
+        let ids: Vec<_> = self.ids().collect();
+        for id in ids {
+            self.extend(now, id);
+        }
+    }
+
+    /// Ends a session. Whether it existed.
+    pub(super) fn remove(&mut self, id: SessionId) -> bool {
+        match self.table.remove(&id) {
+            Some(session) => self.deadlines.remove(&(session.deadline, id)),
+            None => false,
+        }
+    }
+
+    /// When the next session expires.
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// A session that expires by now.
+    pub(super) fn overdue(&self, now: Duration) -> Option<SessionId> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
+    }
+
+    pub(super) fn owner(&self, id: SessionId) -> Option<ConnId> {
+        self.table.get(&id)?.owner
+    }
+
+    pub(super) fn timeout(&self, id: SessionId) -> Option<Duration> {
+        self.table.get(&id).map(|session| session.timeout)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = SessionId> {
+        self.table.keys().copied()
+    }
+
+    fn extend(&mut self, now: Duration, id: SessionId) {
+        let Some(timeout) = self.timeout(id) else { return };
+        let deadline = self.deadline(now, timeout);
+        if let Some(session) = self.table.get_mut(&id)
+            && session.deadline != deadline
+        {
+            self.deadlines.remove(&(session.deadline, id));
+            self.deadlines.insert((deadline, id));
+            session.deadline = deadline;
+        }
+    }
+
+    /// Sessions expire at ticks, and so up to one tick late.
+    fn deadline(&self, now: Duration, timeout: Duration) -> Duration {
+        let tick = self.tick.as_nanos();
+        let nanos = ((now + timeout).as_nanos() / tick + 1) * tick;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// SplitMix64: every bit of the result depends on every bit of `x`.
+fn scramble(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
