@@ -57,7 +57,7 @@ impl<'a, T> List<'a, T> {
 
 impl<'a, T: Copy + Decode<'a>> List<'a, T> {
     /// The items, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + use<'a, T> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
         let (slice, bytes) = match self.items {
             Items::Null => (&[][..], &[][..]),
             Items::Slice(items) => (items, &[][..]),
@@ -67,6 +67,7 @@ impl<'a, T: Copy + Decode<'a>> List<'a, T> {
     }
 }
 
+#[derive(Clone)]
 struct Iter<'a, T> {
     slice: core::slice::Iter<'a, T>,
     reader: Reader<'a>,

@@ -110,16 +110,14 @@ impl<'b> SliceSink<'b> {
 impl Sink for SliceSink<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        // Once something did not fit, nothing after it may land in its place.
-        if self.overflow == 0
-            && let Some((head, tail)) =
-                core::mem::take(&mut self.free).split_at_mut_checked(bytes.len())
-        {
-            head.copy_from_slice(bytes);
-            self.free = tail;
-            self.written += bytes.len();
-        } else {
-            self.overflow = self.overflow.saturating_add(bytes.len());
+        match core::mem::take(&mut self.free).split_at_mut_checked(bytes.len()) {
+            Some((head, tail)) => {
+                head.copy_from_slice(bytes);
+                self.free = tail;
+                self.written += bytes.len();
+            }
+            // Nothing is free any more, so that nothing after this lands in its place.
+            None => self.overflow = self.overflow.saturating_add(bytes.len()),
         }
     }
 }

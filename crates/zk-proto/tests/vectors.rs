@@ -5,10 +5,10 @@
 use std::fmt::Debug;
 
 use zk_proto::{
-    Acl, CheckVersionRequest, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, Decode,
-    DecodeError, DeleteRequest, Encode, ErrorCode, ErrorResponse, EventType, ExistsRequest,
-    KeeperState, List, Multi, MultiOp, MultiResult, OpCode, Reader, ReplyHeader, Request,
-    RequestHeader, Response, SessionId, WatcherEvent, Xid, Zxid, frame,
+    Acl, CheckVersionRequest, ConnectRequest, ConnectResponse, CreateMode, CreateRequest,
+    CreateResponse, Decode, DecodeError, DeleteRequest, Encode, ErrorCode, ErrorResponse,
+    EventType, ExistsRequest, KeeperState, List, Multi, MultiOp, MultiResult, OpCode, Reader,
+    ReplyHeader, Request, RequestHeader, Response, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 
 const NO_PASSWORD: Option<&[u8]> = Some(&[0; 16]);
@@ -157,6 +157,37 @@ fn a_failed_multi_says_which_operation_failed() {
             Ok((header, Response::decode(OpCode::MULTI, reader.rest())?))
         },
     );
+}
+
+#[test]
+fn a_multi_that_was_applied_has_a_result_for_each_operation() {
+    let results = Multi::new(&[
+        MultiResult::Create(CreateResponse { path: "/a" }),
+        MultiResult::Check(()),
+        MultiResult::Delete(()),
+    ]);
+    assert_eq!(results.failure(), None);
+    check(
+        "0000002a 000000010000000000 000000022f61 0000000d0000000000 000000020000000000
+         ffffffff01ffffffff",
+        results,
+        Decode::decode_all,
+    );
+}
+
+#[test]
+fn any_byte_but_zero_is_true_and_true_is_written_as_one() {
+    let body = unhex("00000002 2f61 02");
+    let request = Request::decode(OpCode::EXISTS, &body);
+    assert_eq!(request, Ok(Request::Exists(ExistsRequest { path: "/a", watch: true })));
+}
+
+#[test]
+fn a_null_list_is_not_an_empty_one() {
+    check("00000004 ffffffff", List::<'_, &str>::NULL, Decode::decode_all);
+    check("00000004 00000000", List::<'_, &str>::default(), Decode::decode_all);
+    assert_ne!(List::<'_, &str>::NULL, List::default());
+    assert_eq!(List::<'_, &str>::NULL.iter().next(), None);
 }
 
 fn check_request(bytes: &str, xid: Xid, request: Request<'static>) {
