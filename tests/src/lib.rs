@@ -2,12 +2,14 @@
 //!
 //! | tool | shows | costs |
 //! |---|---|---|
+//! | [`fuzz`] | what bytes from anywhere do to the decoder | microseconds |
 //! | [`server`] | what a server answers to which bytes, with time and failures at will | microseconds |
 //! | [`serve`] | the same over TCP: what a client makes of it | milliseconds |
 //! | [`real`] | what a real ZooKeeper does | seconds, and Java |
 
 extern crate alloc;
 
+pub mod fuzz;
 pub mod raw;
 pub mod real;
 pub mod serve;

@@ -1,0 +1,172 @@
+//! What the fuzz targets run: bytes from anywhere, through the public API of `zk-proto`.
+//!
+//! Whatever decodes must encode to as many bytes, which are the same but for `true` being 1, and
+//! which decode to the same again. In `fuzz/` each of these has a shim that feeds it; the suite
+//! `corpus` feeds them what fuzzing has found, on every run of the tests.
+
+use core::fmt::Debug;
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use bytes::BytesMut;
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, List, Multi, MultiItem,
+    MultiRequest, MultiResponse, OpCode, Reader, ReplyHeader, Request, RequestHeader, Response,
+    frame::{self, FrameError},
+};
+
+/// One body: what it is called, in `fuzz/fuzz_targets` and `fuzz/corpus` too, and what it runs.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("connect", connect),
+    ("frame", frame),
+    ("multi", multi),
+    ("request", request),
+    ("response", response),
+];
+
+/// The longest frame that [`frame`] accepts: short, so that inputs reach beyond it.
+const LIMIT: usize = 1024;
+
+/// A stream, cut into chunks of as many bytes as the first byte says: what frames it holds does
+/// not depend on that.
+pub fn frame(data: &[u8]) {
+    let Some((chunk, stream)) = data.split_first() else { return };
+
+    let mut rest = stream;
+    let mut whole = Vec::new();
+    let end = loop {
+        match frame::split(rest, LIMIT) {
+            Ok(Some((payload, behind))) => {
+                headers(payload);
+                whole.push(payload);
+                rest = behind;
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let taken = whole.iter().map(|payload| frame::PREFIX + payload.len()).sum::<usize>();
+    assert_eq!(taken + rest.len(), stream.len());
+
+    let mut pieces = Vec::new();
+    let mut arrived = BytesMut::new();
+    let end_of_pieces = stream.chunks(usize::from(*chunk).max(1)).try_for_each(|chunk| {
+        arrived.extend_from_slice(chunk);
+        while let Some(payload) = frame::split_bytes(&mut arrived, LIMIT)? {
+            pieces.push(payload);
+        }
+        Ok::<_, FrameError>(())
+    });
+    assert_eq!(pieces, whole);
+    assert_eq!(end_of_pieces, end);
+}
+
+fn headers(payload: &[u8]) {
+    if let Some(bytes) = payload.get(..8) {
+        stays_itself(bytes, &mut Vec::new(), RequestHeader::decode_all);
+    }
+    if let Some(bytes) = payload.get(..16) {
+        stays_itself(bytes, &mut Vec::new(), ReplyHeader::decode_all);
+    }
+}
+
+/// The body of a request, behind a byte that is its opcode.
+pub fn request(data: &[u8]) {
+    let Some((opcode, body)) = opcode(data) else { return };
+    stays_itself(body, &mut Vec::new(), |body| Request::decode(opcode, body));
+}
+
+/// The body of a response, behind a byte that is the opcode of the request.
+pub fn response(data: &[u8]) {
+    let Some((opcode, body)) = opcode(data) else { return };
+    stays_itself(body, &mut Vec::new(), |body| Response::decode(opcode, body));
+    if let Ok(Response::GetChildren(response)) = Response::decode(opcode, body)
+        && !response.children.is_null()
+    {
+        // A list of the same items writes the bytes that it was read from.
+        let children: Vec<_> = response.children.iter().collect();
+        assert_eq!(children.len(), response.children.len());
+        assert_eq!(encoded(&List::new(&children)), body);
+    }
+}
+
+/// A handshake: a request behind an even byte, a response behind an odd one.
+pub fn connect(data: &[u8]) {
+    match data.split_first() {
+        Some((side, bytes)) if side % 2 == 0 => {
+            stays_itself(bytes, &mut Vec::new(), ConnectRequest::decode_all);
+        }
+        Some((_, bytes)) => stays_itself(bytes, &mut Vec::new(), ConnectResponse::decode_all),
+        None => {}
+    }
+}
+
+/// A multi: a request behind an even byte, a response behind an odd one.
+pub fn multi(data: &[u8]) {
+    match data.split_first() {
+        Some((side, bytes)) if side % 2 == 0 => {
+            stays_itself(bytes, &mut Vec::new(), MultiRequest::decode_all);
+            stays_itself_item_by_item(MultiRequest::decode_all(bytes), &mut Vec::new());
+        }
+        Some((_, bytes)) => {
+            stays_itself(bytes, &mut Vec::new(), MultiResponse::decode_all);
+            stays_itself_item_by_item(MultiResponse::decode_all(bytes), &mut Vec::new());
+            if let Ok(Some((place, _))) =
+                MultiResponse::decode_all(bytes).map(|multi| multi.failure())
+            {
+                assert!(place < bytes.len() / 9);
+            }
+        }
+        None => {}
+    }
+}
+
+/// Opcodes fit in a signed byte, and one byte is easily hit upon.
+fn opcode(data: &[u8]) -> Option<(OpCode, &[u8])> {
+    let mut reader = Reader::new(data);
+    let opcode = u8::decode(&mut reader).ok()?;
+    Some((OpCode(i32::from(opcode.cast_signed())), reader.rest()))
+}
+
+fn stays_itself<'b, M: Encode + PartialEq + Debug>(
+    bytes: &'b [u8],
+    buffer: &'b mut Vec<u8>,
+    decode: impl Fn(&'b [u8]) -> Result<M, DecodeError>,
+) {
+    let message = match decode(bytes) {
+        Ok(message) => message,
+        Err(error) => {
+            assert!(error.offset() <= bytes.len(), "{error}");
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    *buffer = encoded(&message);
+    let same = |(new, old): (&u8, &u8)| new == old || (*new == 1 && *old > 1);
+    assert_eq!(buffer.len(), bytes.len(), "{message:?}");
+    assert!(buffer.iter().zip(bytes).all(same), "{message:?}");
+    assert_eq!(decode(buffer), Ok(message));
+}
+
+/// A decoded multi copies its bytes; one of the same items writes its own headers, in which the
+/// errors that nobody reads are not kept.
+fn stays_itself_item_by_item<'b, T>(multi: Result<Multi<'b, T>, DecodeError>, items: &'b mut Vec<T>)
+where
+    T: MultiItem<'b> + PartialEq + Debug,
+{
+    let Ok(multi) = multi else { return };
+    items.extend(multi.iter());
+    let rebuilt = Multi::new(items);
+    assert_eq!(rebuilt, multi);
+    assert_eq!(encoded(&rebuilt).len(), multi.encoded_len());
+}
+
+fn encoded(message: &impl Encode) -> Vec<u8> {
+    let mut buffer = alloc::vec![0; message.encoded_len()];
+    assert_eq!(message.encode_to_slice(&mut buffer), Ok(buffer.len()));
+    buffer
+}

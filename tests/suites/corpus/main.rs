@@ -1,0 +1,42 @@
+//! What fuzzing started from and has found, fed to the bodies of the fuzz targets on stable Rust.
+
+#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
+
+use std::path::{Path, PathBuf};
+
+use zk_testkit::fuzz::TARGETS;
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        .map(|entry| entry.expect("a readable directory").file_name().into_string().expect("ASCII"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn no_target_fails_on_its_corpus() {
+    for (target, run) in TARGETS {
+        let corpus = fuzz().join("corpus").join(target);
+        let inputs = names(&corpus);
+        assert!(inputs.len() > 5, "{target} has next to no corpus");
+        for input in inputs {
+            let input = corpus.join(input);
+            println!("{}", input.display());
+            run(&std::fs::read(&input).expect("a readable file"));
+        }
+    }
+}
+
+#[test]
+fn every_body_has_a_target_and_a_corpus() {
+    let bodies: Vec<_> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let shims: Vec<_> = bodies.iter().map(|name| format!("{name}.rs")).collect();
+    assert_eq!(names(&fuzz().join("fuzz_targets")), shims);
+    assert_eq!(names(&fuzz().join("corpus")), bodies);
+}
