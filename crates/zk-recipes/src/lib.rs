@@ -1,2 +1,19 @@
+#![doc = include_str!("../README.md")]
 #![no_std]
-//! x
+
+extern crate alloc;
+#[cfg(any(test, feature = "tokio"))]
+extern crate std;
+
+mod error;
+pub mod machine;
+
+#[cfg(feature = "tokio")]
+mod mutex;
+#[cfg(feature = "tokio")]
+mod runner;
+
+pub use error::{LockError, Loss};
+#[cfg(feature = "tokio")]
+pub use mutex::{Holding, Mutex, MutexGuard};
+pub use zk_session as session;
