@@ -1,0 +1,157 @@
+//! Several members: what they agree on, what they survive, how they lag.
+
+use zk_proto::{CreateMode, Request, SyncRequest, Zxid};
+use zk_testkit::raw::RawClient;
+
+use crate::world::{World, create, create_as, exists, get_children, set_data};
+
+#[test]
+fn a_write_through_one_member_is_seen_and_heard_through_all() {
+    let mut world = World::new(3);
+    let (writer, _) = world.connect(0);
+    let (reader, _) = world.connect(1);
+    assert_eq!(world.ask(reader, &exists("/a", true)), "EXISTS NO_NODE");
+    assert_eq!(world.ask(writer, &create("/a")), "CREATE /a");
+    assert_eq!(world.heard(reader), ["NODE_CREATED /a"]);
+    assert_eq!(world.ask(reader, &exists("/a", false)), "EXISTS OK");
+}
+
+#[test]
+fn a_killed_follower_takes_only_its_connections_along_and_catches_up_later() {
+    let mut world = World::new(3);
+    assert_eq!(world.ensemble.leader(), Some(2));
+    let (lost, session) = world.connect(0);
+    let (kept, _) = world.connect(1);
+    world.ask(lost, &create_as("/e", CreateMode::EPHEMERAL));
+    let epoch = world.ensemble.zxid().epoch();
+
+    world.ensemble.kill(world.now, 0);
+    world.deliver();
+    assert_eq!(world.heard(lost), ["closed"]);
+    assert!(world.ensemble.handle_connect(0).is_none());
+    assert_eq!(world.ask(kept, &create("/meanwhile")), "CREATE /meanwhile");
+    assert!(world.ensemble.tree_of(0).and_then(|tree| tree.get("/meanwhile")).is_none());
+
+    world.ensemble.restart(world.now, 0);
+    let conn = world.open(0);
+    world.send_bytes(conn, &RawClient::resume(world.ensemble.zxid(), &session));
+    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.ask(conn, &exists("/meanwhile", false)), "EXISTS OK");
+    assert_eq!(world.ask(conn, &exists("/e", false)), "EXISTS OK");
+    assert_eq!(world.ensemble.zxid().epoch(), epoch);
+}
+
+#[test]
+fn a_new_leader_begins_an_epoch_and_keeps_what_was_written() {
+    let mut world = World::new(3);
+    let (conn, session) = world.connect(0);
+    world.ask(conn, &create_as("/e", CreateMode::EPHEMERAL));
+    let before = world.ensemble.zxid();
+
+    world.ensemble.kill(world.now, 2);
+    world.deliver();
+    assert_eq!(world.ensemble.leader(), Some(1));
+    assert_eq!(world.ensemble.zxid(), Zxid(i64::from(before.epoch() + 1) << 32));
+    assert_eq!(world.heard(conn), ["closed"]);
+
+    let conn = world.open(1);
+    world.send_bytes(conn, &RawClient::resume(before, &session));
+    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.stat(conn, "/e").ephemeral_owner, session.id);
+}
+
+#[test]
+fn without_a_majority_nobody_is_served_and_nobody_expires() {
+    let mut world = World::new(3);
+    let (conn, session) = world.connect(0);
+    world.ensemble.kill(world.now, 1);
+    world.ensemble.kill(world.now, 2);
+    world.deliver();
+    assert_eq!(world.heard(conn), ["closed"]);
+    assert_eq!(world.ensemble.leader(), None);
+    assert_eq!(world.ensemble.poll_timeout(), None);
+
+    let refused = world.open(0);
+    world.send_bytes(refused, &RawClient::connect(10_000));
+    assert_eq!(world.heard(refused), ["closed"]);
+    world.advance(core::time::Duration::from_secs(1_000));
+
+    world.ensemble.restart(world.now, 1);
+    let conn = world.open(1);
+    world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
+    assert_eq!(world.heard(conn), ["connected"]);
+}
+
+#[test]
+fn a_server_alone_comes_back_with_its_nodes_and_sessions() {
+    let mut world = World::new(1);
+    let (conn, session) = world.connect(0);
+    world.ask(conn, &create_as("/e", CreateMode::EPHEMERAL));
+    let before = world.ensemble.zxid();
+    world.ensemble.kill(world.now, 0);
+    world.ensemble.restart(world.now, 0);
+    assert_eq!(world.ensemble.zxid(), before);
+    let conn = world.open(0);
+    world.send_bytes(conn, &RawClient::resume(before, &session));
+    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.stat(conn, "/e").ephemeral_owner, session.id);
+}
+
+#[test]
+fn a_member_that_lags_serves_the_past() {
+    let mut world = World::new(3);
+    let (writer, _) = world.connect(2);
+    let (reader, _) = world.connect(0);
+    world.call(reader, &get_children("/", true));
+    world.ensemble.hold(0);
+    world.ask(writer, &create("/a"));
+    world.ask(writer, &set_data("/a", -1));
+    assert_eq!(world.ask(reader, &exists("/a", false)), "EXISTS NO_NODE");
+    assert!(world.ensemble.step(world.now, 0));
+    world.deliver();
+    assert_eq!(world.heard(reader), ["NODE_CHILDREN_CHANGED /"]);
+    assert_eq!(world.stat(reader, "/a").version, 0);
+    world.ensemble.release(world.now, 0);
+    assert_eq!(world.stat(reader, "/a").version, 1);
+    assert!(!world.ensemble.step(world.now, 0));
+}
+
+#[test]
+fn requests_behind_a_write_or_a_sync_wait_for_a_member_that_lags() {
+    let mut world = World::new(3);
+    let (other, _) = world.connect(2);
+    let (conn, _) = world.connect(0);
+    world.ensemble.hold(0);
+    world.send(conn, &create("/a"));
+    world.send(conn, &exists("/a", false));
+    world.send(conn, &Request::Ping(()));
+    assert_eq!(world.heard(conn), [""; 0]);
+    assert_eq!(world.ask(other, &exists("/a", false)), "EXISTS OK");
+    world.ensemble.step(world.now, 0);
+    world.deliver();
+    assert_eq!(world.heard(conn), ["CREATE /a", "EXISTS OK", "PING OK"]);
+
+    world.ask(other, &create("/b"));
+    world.send(conn, &exists("/b", false));
+    world.send(conn, &Request::Sync(SyncRequest { path: "/b" }));
+    world.send(conn, &exists("/b", false));
+    assert_eq!(world.heard(conn), ["EXISTS NO_NODE"]);
+    world.ensemble.release(world.now, 0);
+    world.deliver();
+    assert_eq!(world.heard(conn), ["SYNC OK", "EXISTS OK"]);
+}
+
+#[test]
+fn a_member_that_lags_refuses_clients_that_have_seen_more() {
+    let mut world = World::new(3);
+    let (conn, session) = world.connect(2);
+    world.ensemble.hold(0);
+    let seen = world.call(conn, &create("/a")).header.zxid;
+    let moved = world.open(0);
+    world.send_bytes(moved, &RawClient::resume(seen, &session));
+    assert_eq!(world.heard(moved), ["closed"]);
+    world.ensemble.release(world.now, 0);
+    let moved = world.open(0);
+    world.send_bytes(moved, &RawClient::resume(seen, &session));
+    assert_eq!(world.heard(moved), ["connected"]);
+}

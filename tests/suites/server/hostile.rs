@@ -1,0 +1,92 @@
+//! Bytes that no client should send.
+
+use zk_proto::{CreateMode, OpCode, Request, Zxid, frame};
+use zk_testkit::raw::RawClient;
+
+use crate::world::{World, create, exists, get_children, node, set_data};
+
+#[test]
+fn an_unknown_operation_is_refused_and_the_connection_closed() {
+    for opcode in [OpCode(999), OpCode::CHECK, OpCode(-10), OpCode::NOTIFICATION] {
+        let mut world = World::new(1);
+        let (conn, _) = world.connect(0);
+        world.send_raw(conn, opcode, &());
+        world.send(conn, &exists("/", false));
+        assert_eq!(world.heard(conn), [format!("{opcode} UNIMPLEMENTED"), "closed".into()]);
+    }
+}
+
+#[test]
+fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_kept() {
+    let mut world = World::new(1);
+    let (conn, _) = world.connect(0);
+    for opcode in [OpCode::CREATE, OpCode::GET_DATA, OpCode::MULTI, OpCode::SET_WATCHES] {
+        world.send_raw(conn, opcode, &-7i32);
+        assert_eq!(world.heard(conn), [format!("{opcode} MARSHALLING_ERROR")]);
+    }
+    assert_eq!(world.ask(conn, &create("/a")), "CREATE /a");
+}
+
+#[test]
+fn lengths_that_cannot_be_and_frames_too_short_close_the_connection() {
+    let too_long = i32::try_from(frame::DEFAULT_LIMIT + 1).unwrap_or(i32::MAX).to_be_bytes();
+    let headerless = [0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7];
+    let no_handshake = [0, 0, 0, 4, 1, 2, 3, 4];
+    for bytes in [&too_long[..], &[255; 4], &headerless, b"ruok"] {
+        let mut world = World::new(1);
+        let (conn, _) = world.connect(0);
+        world.send_bytes(conn, bytes);
+        assert_eq!(world.heard(conn), ["closed"], "{bytes:?}");
+    }
+    for bytes in [&too_long[..], &[255; 4], &no_handshake, b"ruok"] {
+        let mut world = World::new(1);
+        let conn = world.open(0);
+        world.send_bytes(conn, bytes);
+        assert_eq!(world.heard(conn), ["closed"], "{bytes:?}");
+    }
+}
+
+/// Every prefix and every change of one byte of a real conversation.
+#[test]
+fn no_bytes_make_it_panic() {
+    let mut raw = RawClient::new();
+    let mut conversation = RawClient::connect(10_000).to_vec();
+    for request in [
+        create("/a"),
+        Request::Create2(node("/a/b-", CreateMode::EPHEMERAL_SEQUENTIAL)),
+        set_data("/a", 0),
+        get_children("/a", true),
+        Request::CloseSession(()),
+    ] {
+        conversation.extend_from_slice(&raw.request(&request));
+    }
+    for place in 0..conversation.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut bytes = conversation.clone();
+            bytes[place] ^= flip;
+            let mut world = World::new(1);
+            let conn = world.open(0);
+            world.ensemble.handle_bytes(world.now, conn, &bytes);
+            world.ensemble.handle_bytes(world.now, conn, &conversation[..place]);
+            while world.ensemble.poll_output().is_some() {}
+        }
+    }
+}
+
+#[test]
+fn inputs_for_connections_members_and_sessions_that_are_not_there_do_nothing() {
+    let mut world = World::new(1);
+    let (conn, session) = world.connect(0);
+    world.ensemble.handle_disconnect(conn);
+    world.ensemble.handle_disconnect(conn);
+    world.ensemble.handle_bytes(world.now, conn, b"late");
+    world.ensemble.kill(world.now, 7);
+    world.ensemble.restart(world.now, 7);
+    world.ensemble.hold(7);
+    world.ensemble.release(world.now, 7);
+    assert!(!world.ensemble.step(world.now, 7));
+    assert!(world.ensemble.handle_connect(7).is_none());
+    assert!(world.ensemble.expire_session(world.now, session.id));
+    assert_eq!(world.ensemble.poll_output(), None);
+    assert_eq!(world.ensemble.zxid(), Zxid(2));
+}

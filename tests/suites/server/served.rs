@@ -1,0 +1,133 @@
+//! The ensemble over TCP.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::ErrorKind;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zk_proto::{OpCode, Request, Zxid};
+use zk_testkit::raw::{Credentials, Message, RawClient};
+use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
+
+use crate::world::{create, exists, set_data, text};
+
+struct Client {
+    stream: TcpStream,
+    raw: RawClient,
+}
+
+impl Client {
+    async fn open(address: SocketAddr, handshake: &[u8]) -> Self {
+        let mut stream = TcpStream::connect(address).await.expect("a member that listens");
+        stream.write_all(handshake).await.expect("a connection");
+        Self { stream, raw: RawClient::new() }
+    }
+
+    async fn connect(address: SocketAddr) -> (Self, Credentials) {
+        let mut client = Self::open(address, &RawClient::connect(10_000)).await;
+        match client.hear().await {
+            Some(Message::Connected(session)) => (client, session),
+            other => panic!("no session: {other:?}"),
+        }
+    }
+
+    async fn send(&mut self, request: &Request<'_>) {
+        let frame = self.raw.request(request);
+        self.stream.write_all(&frame).await.expect("a connection");
+    }
+
+    /// The next message; `None` when the connection was closed.
+    async fn hear(&mut self) -> Option<Message> {
+        loop {
+            if let Some(message) = self.raw.poll() {
+                return Some(message);
+            }
+            let mut buffer = vec![0; 64 * 1024];
+            match self.stream.read(&mut buffer).await {
+                Ok(0) | Err(_) => return None,
+                Ok(count) => self.raw.receive(&buffer[..count]),
+            }
+        }
+    }
+
+    async fn ask(&mut self, request: &Request<'_>) -> String {
+        self.send(request).await;
+        self.hear().await.as_ref().map_or("closed".into(), text)
+    }
+}
+
+#[tokio::test]
+async fn it_serves_and_stops() {
+    let embedded = Embedded::start(1).await.unwrap();
+    assert_eq!(embedded.connect_string(), embedded.address(0).to_string());
+    let (mut client, _) = Client::connect(embedded.address(0)).await;
+    assert_eq!(client.ask(&create("/a")).await, "CREATE /a");
+    assert_eq!(client.ask(&exists("/b", true)).await, "EXISTS NO_NODE");
+    client.send(&create("/b")).await;
+    assert_eq!(client.hear().await.as_ref().map(text).as_deref(), Some("NODE_CREATED /b"));
+    assert_eq!(client.hear().await.as_ref().map(text).as_deref(), Some("CREATE /b"));
+    assert!(embedded.with(|ensemble| ensemble.node("/b").is_some()));
+    let creates = embedded.with(|ensemble| ensemble.counters().requests(OpCode::CREATE));
+    assert_eq!(creates, 2);
+    drop(embedded);
+    assert_eq!(client.hear().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_member_refuses_and_comes_back_on_its_port() {
+    let embedded = Embedded::start(3).await.unwrap();
+    let (mut client, session) = Client::connect(embedded.address(0)).await;
+    embedded.kill(0);
+    assert_eq!(client.hear().await, None);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let refused = TcpStream::connect(embedded.address(0)).await.map_err(|error| error.kind());
+    assert_eq!(refused.map(|_| ()), Err(ErrorKind::ConnectionRefused));
+
+    let resume = RawClient::resume(Zxid::ZERO, &session);
+    let mut moved = Client::open(embedded.address(1), &resume).await;
+    assert!(matches!(moved.hear().await, Some(Message::Connected(_))));
+    embedded.restart(0).await.unwrap();
+    let (mut client, _) = Client::connect(embedded.address(0)).await;
+    assert_eq!(client.ask(&create("/a")).await, "CREATE /a");
+}
+
+#[tokio::test]
+async fn sessions_expire_by_the_clock_and_on_command() {
+    let config = Config::default().with_tick(Duration::from_millis(50));
+    let embedded = Embedded::with_config(config).await.unwrap();
+    let mut silent = Client::open(embedded.address(0), &RawClient::connect(100)).await;
+    assert!(matches!(silent.hear().await, Some(Message::Connected(_))));
+    assert_eq!(silent.hear().await, None);
+    assert_eq!(embedded.with(|ensemble| ensemble.sessions().count()), 0);
+
+    let (mut client, session) = Client::connect(embedded.address(0)).await;
+    assert!(embedded.expire_session(session.id));
+    assert_eq!(client.hear().await, None);
+    let resume = RawClient::resume(Zxid::ZERO, &session);
+    let mut late = Client::open(embedded.address(0), &resume).await;
+    assert_eq!(late.hear().await, Some(Message::Expired));
+    assert_eq!(late.hear().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pipelined_requests_are_answered_in_order() {
+    const COUNT: usize = 5_000;
+    let embedded = Embedded::start(1).await.unwrap();
+    let (mut client, _) = Client::connect(embedded.address(0)).await;
+    client.ask(&create("/a")).await;
+    let mut bytes = Vec::new();
+    for _ in 0..COUNT {
+        bytes.extend_from_slice(&client.raw.request(&set_data("/a", -1)));
+    }
+    client.stream.write_all(&bytes).await.unwrap();
+    let mut last = 0;
+    for _ in 0..COUNT {
+        let Some(Message::Reply(reply)) = client.hear().await else { panic!("no answer") };
+        assert!(reply.header.xid.0 > last);
+        last = reply.header.xid.0;
+    }
+    let version = embedded.with(|ensemble| ensemble.node("/a").map(|node| node.stat().version));
+    assert_eq!(version, Some(COUNT as i32));
+}

@@ -1,0 +1,212 @@
+//! An ensemble and its clients, on a network that is instant and a clock that stands still.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use zk_proto::{
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, Encode, ErrorCode,
+    ExistsRequest, GetChildrenRequest, GetDataRequest, List, MultiOp, MultiRequest, MultiResult,
+    OpCode, Request, Response, SetDataRequest, Stat,
+};
+use zk_testkit::raw::{Credentials, Message, RawClient, Reply};
+use zk_testkit::server::{Config, ConnId, Ensemble, Output};
+
+/// Everything, with what each client has heard and was not asked about yet.
+pub(crate) struct World {
+    pub(crate) ensemble: Ensemble,
+    pub(crate) now: Duration,
+    clients: BTreeMap<ConnId, Client>,
+}
+
+#[derive(Default)]
+struct Client {
+    raw: RawClient,
+    heard: Vec<Message>,
+    is_closed: bool,
+}
+
+impl World {
+    pub(crate) fn new(members: usize) -> Self {
+        Self {
+            ensemble: Ensemble::new(Config::members(members)),
+            now: Duration::ZERO,
+            clients: BTreeMap::new(),
+        }
+    }
+
+    /// Opens a connection, without a handshake.
+    pub(crate) fn open(&mut self, member: usize) -> ConnId {
+        let conn = self.ensemble.handle_connect(member).expect("a member that is alive");
+        self.clients.insert(conn, Client::default());
+        conn
+    }
+
+    /// A new session.
+    pub(crate) fn connect(&mut self, member: usize) -> (ConnId, Credentials) {
+        let conn = self.open(member);
+        self.send_bytes(conn, &RawClient::connect(10_000));
+        match &self.messages(conn)[..] {
+            [Message::Connected(session)] => (conn, session.clone()),
+            other => panic!("no session: {other:?}"),
+        }
+    }
+
+    pub(crate) fn send_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.ensemble.handle_bytes(self.now, conn, bytes);
+        self.deliver();
+    }
+
+    pub(crate) fn send(&mut self, conn: ConnId, request: &Request<'_>) {
+        let frame = self.frame(conn, request);
+        self.send_bytes(conn, &frame);
+    }
+
+    /// The frame of a request, to be sent later.
+    pub(crate) fn frame(&mut self, conn: ConnId, request: &Request<'_>) -> Vec<u8> {
+        self.client(conn).raw.request(request).to_vec()
+    }
+
+    /// Sends any operation with any body.
+    pub(crate) fn send_raw(&mut self, conn: ConnId, opcode: OpCode, body: &impl Encode) {
+        let frame = self.client(conn).raw.raw_request(opcode, body);
+        self.send_bytes(conn, &frame);
+    }
+
+    /// Sends a request and takes its answer, which must be all that comes.
+    pub(crate) fn call(&mut self, conn: ConnId, request: &Request<'_>) -> Reply {
+        self.send(conn, request);
+        match &self.messages(conn)[..] {
+            [Message::Reply(reply)] => reply.clone(),
+            other => panic!("one answer to {request:?}, not {other:?}"),
+        }
+    }
+
+    /// The outcome of a request, in short.
+    pub(crate) fn ask(&mut self, conn: ConnId, request: &Request<'_>) -> String {
+        text(&Message::Reply(self.call(conn, request)))
+    }
+
+    pub(crate) fn stat(&mut self, conn: ConnId, path: &str) -> Stat {
+        match self.call(conn, &exists(path, false)).response() {
+            Some(Response::Exists(found)) => found.stat,
+            other => panic!("no stat of {path}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn advance(&mut self, by: Duration) {
+        self.now += by;
+        self.ensemble.handle_timeout(self.now);
+        self.deliver();
+    }
+
+    /// What a client has heard since it was last asked.
+    pub(crate) fn messages(&mut self, conn: ConnId) -> Vec<Message> {
+        core::mem::take(&mut self.client(conn).heard)
+    }
+
+    /// The same in short, with `closed` at the end if the connection was closed.
+    pub(crate) fn heard(&mut self, conn: ConnId) -> Vec<String> {
+        let mut heard: Vec<_> = self.messages(conn).iter().map(text).collect();
+        if core::mem::take(&mut self.client(conn).is_closed) {
+            heard.push("closed".into());
+        }
+        heard
+    }
+
+    /// Hands all that the ensemble sends to the clients.
+    pub(crate) fn deliver(&mut self) {
+        while let Some(output) = self.ensemble.poll_output() {
+            match output {
+                Output::Send { conn, frame } => {
+                    let client = self.client(conn);
+                    client.raw.receive(&frame);
+                    while let Some(message) = client.raw.poll() {
+                        client.heard.push(message);
+                    }
+                }
+                Output::Close { conn } => self.client(conn).is_closed = true,
+            }
+        }
+    }
+
+    fn client(&mut self, conn: ConnId) -> &mut Client {
+        self.clients.get_mut(&conn).expect("a connection of this world")
+    }
+}
+
+/// A message in short: what was asked and what came of it.
+pub(crate) fn text(message: &Message) -> String {
+    match message {
+        Message::Connected(_) => "connected".into(),
+        Message::Expired => "expired".into(),
+        Message::Event { kind, path } => format!("{kind} {path}"),
+        Message::Reply(reply) => format!("{} {}", reply.opcode, outcome(reply)),
+        Message::Garbage(bytes) => format!("garbage {bytes:?}"),
+    }
+}
+
+fn outcome(reply: &Reply) -> String {
+    match (reply.header.err, reply.response()) {
+        (ErrorCode::OK, Some(Response::Create(created))) => created.path.into(),
+        (ErrorCode::OK, Some(Response::Create2(created))) => created.path.into(),
+        (ErrorCode::OK, Some(Response::CreateContainer(created))) => created.path.into(),
+        (ErrorCode::OK, Some(Response::GetChildren(list))) => {
+            list.children.iter().collect::<Vec<_>>().join(" ")
+        }
+        (ErrorCode::OK, Some(Response::Multi(results))) => {
+            let results: Vec<_> = results
+                .iter()
+                .map(|result| match result {
+                    MultiResult::Create(created) => created.path.into(),
+                    MultiResult::Error(error) => error.err.to_string(),
+                    _ => "done".into(),
+                })
+                .collect();
+            results.join(", ")
+        }
+        (ErrorCode::OK, None) => "undecodable".into(),
+        (err, _) => err.to_string(),
+    }
+}
+
+const OPEN: &[Acl<'_>] = &[Acl::OPEN];
+
+pub(crate) fn node(path: &str, mode: CreateMode) -> CreateRequest<'_> {
+    CreateRequest { path, data: Some(b"x"), acl: List::new(OPEN), mode }
+}
+
+pub(crate) fn create(path: &str) -> Request<'_> {
+    Request::Create(node(path, CreateMode::PERSISTENT))
+}
+
+pub(crate) fn create_as(path: &str, mode: CreateMode) -> Request<'_> {
+    Request::Create(node(path, mode))
+}
+
+pub(crate) fn delete(path: &str) -> Request<'_> {
+    Request::Delete(DeleteRequest { path, version: -1 })
+}
+
+pub(crate) fn set_data(path: &str, version: i32) -> Request<'_> {
+    Request::SetData(SetDataRequest { path, data: Some(b"y"), version })
+}
+
+pub(crate) fn exists(path: &str, watch: bool) -> Request<'_> {
+    Request::Exists(ExistsRequest { path, watch })
+}
+
+pub(crate) fn get_data(path: &str, watch: bool) -> Request<'_> {
+    Request::GetData(GetDataRequest { path, watch })
+}
+
+pub(crate) fn get_children(path: &str, watch: bool) -> Request<'_> {
+    Request::GetChildren(GetChildrenRequest { path, watch })
+}
+
+pub(crate) fn check(path: &str, version: i32) -> MultiOp<'_> {
+    MultiOp::Check(CheckVersionRequest { path, version })
+}
+
+pub(crate) fn multi<'a>(ops: &'a [MultiOp<'a>]) -> Request<'a> {
+    Request::Multi(MultiRequest::new(ops))
+}
