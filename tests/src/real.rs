@@ -1,1 +1,360 @@
 //! A real ZooKeeper, started and stopped by tests.
+//!
+//! It needs `java` and the jars of ZooKeeper: those of the Debian package `zookeeper`, or whatever
+//! the variable `ZK_CLASSPATH` names. The variable `ZK_REAL` says what to do without them:
+//! `require` fails, `skip` always skips, and unset skips loudly.
+
+use core::net::Ipv4Addr;
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+use std::{env, thread};
+
+use tempfile::TempDir;
+
+/// Its manifest names the other jars that it needs.
+const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
+/// Sends the server's log to its standard error.
+const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
+/// How long a server may take to serve.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often to look whether it does.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Whether tests can have a real ZooKeeper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Yes, with this class path.
+    Found {
+        /// As `java -cp` takes it.
+        class_path: String,
+    },
+    /// No, and tests that need one are to be skipped.
+    Skip {
+        /// Why.
+        reason: String,
+    },
+    /// No, but there must be one.
+    Missing {
+        /// What was looked for.
+        reason: String,
+    },
+}
+
+/// Looks for a real ZooKeeper, as `ZK_REAL` and `ZK_CLASSPATH` say.
+pub fn available() -> Availability {
+    let wish = env::var("ZK_REAL").unwrap_or_default();
+    if wish == "skip" {
+        return Availability::Skip { reason: "ZK_REAL=skip".into() };
+    }
+    match find() {
+        Ok(class_path) => Availability::Found { class_path },
+        Err(reason) if wish == "require" => Availability::Missing { reason },
+        Err(reason) => Availability::Skip { reason },
+    }
+}
+
+fn find() -> Result<String, String> {
+    let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
+    if !java.is_ok_and(|status| status.success()) {
+        return Err("there is no `java`".into());
+    }
+    match env::var("ZK_CLASSPATH") {
+        Ok(class_path) => Ok(class_path),
+        Err(_) if Path::new(SERVER_JAR).exists() => Ok(format!("{SERVER_JAR}:{LOG_JAR}")),
+        Err(_) => Err(format!("there is no {SERVER_JAR}, and ZK_CLASSPATH is not set")),
+    }
+}
+
+/// Starts a real ensemble, or says loudly that the test is skipped.
+///
+/// # Panics
+///
+/// When `ZK_REAL=require` and there is no ZooKeeper, and when one does not start.
+pub fn ensemble_or_skip(members: usize) -> Option<RealEnsemble> {
+    match available() {
+        Availability::Found { class_path } => {
+            let settings = Settings { members, class_path, ..Settings::default() };
+            match RealEnsemble::with_settings(settings) {
+                Ok(ensemble) => Some(ensemble),
+                Err(error) => panic!("the real ZooKeeper does not start: {error}"),
+            }
+        }
+        Availability::Missing { reason } => {
+            panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh`")
+        }
+        Availability::Skip { reason } => {
+            eprintln!(
+                "\n\
+                 ************************************************************************\n\
+                 * SKIPPED, nothing was tested: no real ZooKeeper ({reason}).\n\
+                 * To have one, run `sh tests/setup-real.sh`.\n\
+                 * To make its absence an error, set ZK_REAL=require.\n\
+                 ************************************************************************\n"
+            );
+            None
+        }
+    }
+}
+
+/// What can be chosen about a [`RealEnsemble`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many members: 1 is a standalone server, more are a quorum.
+    pub members: usize,
+    /// The server's `tickTime`. Session timeouts are between 2 and 20 of them.
+    pub tick: Duration,
+    /// Where its classes are.
+    pub class_path: String,
+    /// More lines for the configuration file of every member.
+    pub extra: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            members: 1,
+            tick: Duration::from_millis(500),
+            class_path: format!("{SERVER_JAR}:{LOG_JAR}"),
+            extra: String::new(),
+        }
+    }
+}
+
+/// Real servers on free ports of the loopback interface. Dropping it kills them and removes their
+/// data.
+#[derive(Debug)]
+pub struct RealEnsemble {
+    settings: Settings,
+    servers: Vec<Server>,
+    /// Removed when dropped.
+    _directory: TempDir,
+}
+
+#[derive(Debug)]
+struct Server {
+    port: u16,
+    directory: PathBuf,
+    child: Option<Child>,
+}
+
+impl RealEnsemble {
+    /// Starts an ensemble and waits until every member serves.
+    ///
+    /// # Errors
+    ///
+    /// When there is no ZooKeeper, or it does not serve in time; with the end of its log.
+    pub fn start(members: usize) -> io::Result<Self> {
+        let class_path = find().map_err(io::Error::other)?;
+        Self::with_settings(Settings { members, class_path, ..Settings::default() })
+    }
+
+    /// Starts an ensemble with these settings and waits until every member serves.
+    ///
+    /// # Errors
+    ///
+    /// When a member does not serve in time; with the end of its log.
+    pub fn with_settings(settings: Settings) -> io::Result<Self> {
+        let directory = TempDir::with_prefix("zookeeper-")?;
+        let members = settings.members.max(1);
+        let ports = free_ports(members * 3)?;
+        let mut quorum = String::new();
+        if members > 1 {
+            for (id, ports) in ports.chunks_exact(3).enumerate() {
+                let (peer, election) = (ports[1], ports[2]);
+                quorum += &format!("server.{}=127.0.0.1:{peer}:{election}\n", id + 1);
+            }
+        }
+        let mut servers = Vec::new();
+        for (id, ports) in ports.chunks_exact(3).enumerate() {
+            let directory = directory.path().join(format!("{}", id + 1));
+            fs::create_dir_all(directory.join("data"))?;
+            fs::write(directory.join("data/myid"), format!("{}\n", id + 1))?;
+            let port = ports[0];
+            fs::write(directory.join("zoo.cfg"), configure(&settings, &directory, port, &quorum))?;
+            servers.push(Server { port, directory, child: None });
+        }
+        let mut ensemble = Self { settings, servers, _directory: directory };
+        for server in &mut ensemble.servers {
+            server.spawn(&ensemble.settings)?;
+        }
+        for server in &mut ensemble.servers {
+            server.wait_until_it_serves()?;
+        }
+        Ok(ensemble)
+    }
+
+    /// The addresses of all members, as clients take them.
+    pub fn connect_string(&self) -> String {
+        let addresses: Vec<_> =
+            (0..self.servers.len()).map(|member| self.address(member)).collect();
+        addresses.join(",")
+    }
+
+    /// The address of one member.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn address(&self, member: usize) -> String {
+        format!("127.0.0.1:{}", self.servers[member].port)
+    }
+
+    /// Kills a member at once, as a power failure would.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be killed.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn kill(&mut self, member: usize) -> io::Result<()> {
+        self.servers[member].kill()
+    }
+
+    /// Starts a member again, with the data it had, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// When it does not serve in time; with the end of its log.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn restart(&mut self, member: usize) -> io::Result<()> {
+        let server = &mut self.servers[member];
+        server.kill()?;
+        server.spawn(&self.settings)?;
+        server.wait_until_it_serves()
+    }
+
+    /// The member that leads, if any says that it does.
+    pub fn leader(&self) -> Option<usize> {
+        (0..self.servers.len()).find(|member| {
+            self.four_letter(*member, "srvr").is_ok_and(|answer| {
+                answer.contains("Mode: leader") || answer.contains("Mode: standalone")
+            })
+        })
+    }
+
+    /// The answer of a member to a four-letter word such as `mntr`.
+    ///
+    /// # Errors
+    ///
+    /// When the member does not answer.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn four_letter(&self, member: usize, word: &str) -> io::Result<String> {
+        self.servers[member].four_letter(word)
+    }
+}
+
+impl Drop for RealEnsemble {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            // It has ended by itself if this fails.
+            let _ = server.kill();
+        }
+    }
+}
+
+impl Server {
+    fn spawn(&mut self, settings: &Settings) -> io::Result<()> {
+        let log = File::options().create(true).append(true).open(self.log())?;
+        let child = Command::new("java")
+            .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+            .arg("-Djava.awt.headless=true")
+            .arg("-Dzookeeper.admin.enableServer=false")
+            .arg("-Dzookeeper.extendedTypesEnabled=true")
+            .args(["-cp", &settings.class_path])
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(self.directory.join("zoo.cfg"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    fn wait_until_it_serves(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Without a quorum it answers too, but has no mode.
+            if self.four_letter("srvr").is_ok_and(|answer| answer.contains("Mode: ")) {
+                return Ok(());
+            }
+            if let Some(child) = &mut self.child
+                && let Some(status) = child.try_wait()?
+            {
+                return Err(self.failure(&format!("ended with {status}")));
+            }
+            if Instant::now() > deadline {
+                return Err(self.failure("does not serve"));
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
+
+    fn failure(&self, what: &str) -> io::Error {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(30)..].join("\n");
+        io::Error::other(format!(
+            "ZooKeeper on port {} {what}; its log ends with:\n{tail}",
+            self.port
+        ))
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    fn four_letter(&self, word: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(word.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+fn configure(settings: &Settings, directory: &Path, port: u16, quorum: &str) -> String {
+    format!(
+        "tickTime={tick}\n\
+         initLimit=20\n\
+         syncLimit=10\n\
+         dataDir={data}\n\
+         clientPort={port}\n\
+         clientPortAddress=127.0.0.1\n\
+         maxClientCnxns=0\n\
+         4lw.commands.whitelist=*\n\
+         {quorum}{extra}\n",
+        tick = settings.tick.as_millis(),
+        data = directory.join("data").display(),
+        extra = settings.extra,
+    )
+}
+
+/// Ports that nobody listened on a moment ago, all different.
+fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+    let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let listeners = (0..count).map(bind).collect::<io::Result<Vec<_>>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}

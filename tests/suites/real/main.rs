@@ -1,1 +1,3 @@
-fn main() {}
+//! What only a real ZooKeeper can show.
+
+mod launcher;
