@@ -147,6 +147,8 @@ fn a_failed_multi_says_which_operation_failed() {
         MultiResult::Error(ErrorResponse { err: ErrorCode::NO_NODE }),
     ]);
     assert_eq!(results.failure(), Some((1, ErrorCode::NO_NODE)));
+    let not_run = [MultiResult::Error(ErrorResponse { err: ErrorCode::RUNTIME_INCONSISTENCY })];
+    assert_eq!(Multi::new(&not_run).failure(), None);
     check(
         "00000033 00000003 0000000000000007 00000000 ffffffff0000000000 00000000
          ffffffff00ffffff9b ffffff9b ffffffff01ffffffff",
@@ -180,6 +182,18 @@ fn any_byte_but_zero_is_true_and_true_is_written_as_one() {
     let body = unhex("00000002 2f61 02");
     let request = Request::decode(OpCode::EXISTS, &body);
     assert_eq!(request, Ok(Request::Exists(ExistsRequest { path: "/a", watch: true })));
+}
+
+#[test]
+fn a_list_yields_as_many_items_as_it_counts() {
+    let names = ["a", "b", "c"];
+    let bytes = unhex("00000003 00000001 61 00000001 62 00000001 63");
+    let read = List::decode_all(&bytes).expect("three names");
+    assert_eq!(read, List::new(&names));
+    for list in [read, List::new(&names)] {
+        assert_eq!((list.len(), list.iter().len(), list.iter().count()), (3, 3, 3));
+    }
+    assert_eq!(List::new(&[(), ()]).iter().count(), 2);
 }
 
 #[test]
