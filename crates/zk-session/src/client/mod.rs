@@ -28,7 +28,7 @@ use crate::chroot::Chroot;
 use crate::connect_string::Member;
 use crate::driver::Shared;
 use crate::error::{Error, Outcome};
-use crate::session::{End, Reply, State};
+use crate::session::{End, Reply, State, Statistics};
 
 /// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
 /// clone is dropped, the session is closed in the background.
@@ -118,6 +118,11 @@ impl Client {
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.handle.shared.lock().session.lease()?;
         Some(self.handle.shared.std_instant(lease))
+    }
+
+    /// What was sent and received so far.
+    pub fn statistics(&self) -> Statistics {
+        self.handle.shared.lock().session.statistics()
     }
 
     /// The members, in the order of the connection string; [`State::Connected`] counts them so.

@@ -103,8 +103,21 @@ pub struct Session<T> {
     /// Cleared when a server turns out to be too old for it; asking again would cost a connection.
     can_remove_watches: bool,
     last_request: RequestId,
+    statistics: Statistics,
     actions: VecDeque<Action>,
     events: VecDeque<Event<T>>,
+}
+
+/// What a session has sent and received so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Requests submitted, without pings and other requests of the session's own.
+    pub requests: u64,
+    /// Watch events received, wanted or not.
+    pub notifications: u64,
+    /// Connections on which the handshake succeeded.
+    pub connections: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +167,11 @@ impl<T> Session<T> {
         self.lease_start.map(|start| start + (self.timeout - margin))
     }
 
+    /// What was sent and received so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
     /// How many requests wait for an answer.
     pub fn pending(&self) -> usize {
         self.outbox.len()
@@ -180,6 +198,7 @@ impl<T> Session<T> {
             watches: Watches::default(),
             can_remove_watches: true,
             last_request: RequestId(0),
+            statistics: Statistics::default(),
             actions: VecDeque::new(),
             events: VecDeque::new(),
             config,
@@ -284,6 +303,7 @@ impl<T> Session<T> {
             return Err(Invalid::QueueFull { limit: self.config.max_pending }.into());
         }
         self.last_request.0 += 1;
+        self.statistics.requests += 1;
         let id = self.last_request;
         let registration = Registration::of(request, id);
         if let Some(registration) = &registration {
@@ -411,6 +431,7 @@ impl<T> Session<T> {
         self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
         self.lease_start = self.lease_start.max(Some(self.prelude_sent_at));
         self.members.succeeded();
+        self.statistics.connections += 1;
         self.phase = Phase::Connected(member);
         self.timers.clear();
         self.timers.set(Timer::Read, now + self.read_timeout());
@@ -503,6 +524,7 @@ impl<T> Session<T> {
     }
 
     fn fire(&mut self, zxid: Zxid, event: WatcherEvent<'_>) {
+        self.statistics.notifications += 1;
         let requests = self.watches.fire(event.event_type, event.path);
         if !requests.is_empty() {
             let event =

@@ -1,0 +1,359 @@
+//! Contenders take turns with one lock, and every promise of the lock is checked on the way.
+//!
+//! Without arguments it brings its own ensemble of three members, and kills one of them half-way.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use zk_recipes::machine::{Event, Scheme};
+use zk_recipes::session::proto::{Zxid, path};
+use zk_recipes::session::{Client, State};
+use zk_recipes::{Holding, LockError, Mutex};
+use zk_testkit::serve::Embedded;
+
+/// Contenders, each with a session of its own, take turns with one herd-free exclusive lock.
+///
+/// Prints who waits behind whom and who holds the lock, then a summary. The exit code is 0 when
+/// all promises were kept, 1 when one was broken, 2 when it could not begin.
+#[derive(Clone, Debug, Parser)]
+struct Arguments {
+    /// The ensemble: host:port[,host:port...][/chroot]. Without it, three members are started
+    /// within this process, and the one that the holder is connected to is killed half-way.
+    #[arg(long)]
+    connect: Option<String>,
+    /// How many contenders there are.
+    #[arg(long, default_value_t = 8)]
+    contenders: usize,
+    /// How often each of them acquires the lock.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long it is held each time, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 10)]
+    hold: u64,
+    /// The path of the lock.
+    #[arg(long, value_name = "P", default_value = "/locks/example")]
+    path: String,
+    /// The session timeout to ask for, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    session_timeout: u64,
+}
+
+/// How long nothing may happen before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<bool, String> {
+    path::validate(&arguments.path).map_err(|error| format!("--path: {error}"))?;
+    let embedded = match arguments.connect {
+        Some(_) => None,
+        None => Some(Embedded::start(3).await.map_err(|error| error.to_string())?),
+    };
+    let at = match (&arguments.connect, &embedded) {
+        (Some(at), _) => at.clone(),
+        (None, Some(embedded)) => embedded.connect_string(),
+        (None, None) => unreachable!("one of them was made"),
+    };
+
+    let mut connecting = Vec::new();
+    for _ in 0..arguments.contenders {
+        let builder = Client::builder(&at)
+            .session_timeout(Duration::from_millis(arguments.session_timeout))
+            .connect_timeout(CONNECT_TIMEOUT);
+        connecting.push(tokio::spawn(builder.connect()));
+    }
+    let mut clients = Vec::new();
+    for client in connecting {
+        let client = client.await.map_err(|error| error.to_string())?;
+        clients.push(client.map_err(|error| format!("--connect {at}: {error}"))?);
+    }
+
+    let board = Arc::new(Board::new(arguments.contenders * arguments.rounds));
+    board.say("ensemble", &format!("{at}, {} contenders x {}", clients.len(), arguments.rounds));
+    let saboteur = embedded.map(|embedded| Arc::new(Saboteur { embedded, board: board.clone() }));
+    let mut contenders = Vec::new();
+    for (place, client) in clients.iter().enumerate() {
+        let name = format!("c{}", place + 1);
+        tokio::spawn(report_states(name.clone(), client.clone(), board.clone()));
+        contenders.push(tokio::spawn(contend(
+            name,
+            client.clone(),
+            arguments.clone(),
+            board.clone(),
+            saboteur.clone(),
+        )));
+    }
+    let abort: Vec<_> = contenders.iter().map(|contender| contender.abort_handle()).collect();
+    let watchdog = tokio::spawn(watch_progress(board.clone(), abort));
+    for (place, contender) in contenders.into_iter().enumerate() {
+        match contender.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => board.violation(format!("c{} failed: {error}", place + 1)),
+            Err(_) => board.violation(format!("c{} was given up", place + 1)),
+        }
+    }
+    watchdog.abort();
+    check_for_leftovers(&clients[..], &arguments.path, &board).await;
+    let notifications = clients.iter().map(|client| client.statistics().notifications).sum();
+    for client in clients {
+        client.close().await;
+    }
+    Ok(board.summary(notifications))
+}
+
+/// One contender: its turns with the lock, one after another.
+async fn contend(
+    name: String,
+    client: Client,
+    arguments: Arguments,
+    board: Arc<Board>,
+    saboteur: Option<Arc<Saboteur>>,
+) -> Result<(), LockError> {
+    let observer = {
+        let (name, board) = (name.clone(), board.clone());
+        move |event: &Event| board.observe(&name, event)
+    };
+    let mutex = Mutex::new(&client, &arguments.path)
+        .expect("the path was validated")
+        .data(name.clone())
+        .observer(observer);
+    for _ in 0..arguments.rounds {
+        let guard = mutex.acquire().await?;
+        let half_way = board.enter(&name, guard.fencing_token());
+        if half_way
+            && let Some(saboteur) = &saboteur
+            && let State::Connected { member, .. } = client.state()
+        {
+            saboteur.kill(&name, member);
+            while guard.state() == Holding::Held {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            while guard.state() == Holding::Suspended {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(arguments.hold)) => {}
+            loss = guard.lost() => {
+                board.leave(&name);
+                return Err(LockError::Lost(loss));
+            }
+        }
+        board.leave(&name);
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Says where a contender's session goes when its connection is lost.
+async fn report_states(name: String, client: Client, board: Arc<Board>) {
+    let mut states = client.states();
+    let members: Vec<String> = client.members().iter().map(ToString::to_string).collect();
+    drop(client);
+    states.mark_unchanged();
+    while states.changed().await.is_ok() {
+        match *states.borrow_and_update() {
+            State::Suspended => board.say(&name, "SUSPENDED: its connection is lost"),
+            State::Connected { member, .. } => {
+                board.say(&name, &format!("RESUMED on {}, same session", members[member]));
+            }
+            State::Ended(_) => return,
+            _ => {}
+        }
+    }
+}
+
+/// Gives up when nobody has acquired the lock for too long.
+async fn watch_progress(board: Arc<Board>, contenders: Vec<tokio::task::AbortHandle>) {
+    let mut seen = 0;
+    loop {
+        tokio::time::sleep(PATIENCE).await;
+        let now = board.lock().tokens.len();
+        if now == seen {
+            board.violation(format!("nobody acquired the lock for {PATIENCE:?}"));
+            return contenders.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+        seen = now;
+    }
+}
+
+/// Asks the ensemble whether a node of ours is still there.
+async fn check_for_leftovers(clients: &[Client], path: &str, board: &Board) {
+    let Some(client) =
+        clients.iter().find(|client| matches!(client.state(), State::Connected { .. }))
+    else {
+        return board.violation("no session is left to look for nodes".to_owned());
+    };
+    // Behind a sync, so that a member that lags shows no node that is gone already.
+    let (synced, listed) = (client.sync(path), client.get_children(path));
+    let children = match (synced.await, listed.await) {
+        (Ok(()), Ok((children, _))) => children,
+        (Ok(()), Err(error)) if error.code().is_some() => Vec::new(),
+        (Err(error), _) | (_, Err(error)) => return board.violation(error.to_string()),
+    };
+    let ours = board.lock().names.clone();
+    for child in children.iter().filter(|child| ours.contains_key(*child)) {
+        board.violation(format!("{child} of {} was left behind", ours[child]));
+    }
+}
+
+/// Kills members of the embedded ensemble.
+struct Saboteur {
+    embedded: Embedded,
+    board: Arc<Board>,
+}
+
+impl Saboteur {
+    fn kill(&self, holder: &str, member: usize) {
+        let address = self.embedded.address(member);
+        self.board.say("ensemble", &format!("KILLED {address}, the member that {holder} is on"));
+        self.embedded.kill(member);
+    }
+}
+
+/// What everybody can see: the timeline, and what it takes to check the promises.
+struct Board {
+    start: Instant,
+    half: usize,
+    holders: AtomicUsize,
+    seen: StdMutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Which contender a lock node belongs to.
+    names: HashMap<String, String>,
+    tokens: Vec<Zxid>,
+    enqueued_at: HashMap<String, Instant>,
+    released_at: Option<Instant>,
+    hand_overs: Vec<Duration>,
+    violations: Vec<String>,
+}
+
+impl Board {
+    fn new(total: usize) -> Self {
+        Self {
+            start: Instant::now(),
+            half: total / 2,
+            holders: AtomicUsize::new(0),
+            seen: StdMutex::default(),
+        }
+    }
+
+    fn lock(&self) -> StdMutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, who: &str, what: &str) {
+        println!("{:9.3}  {who:<9} {what}", self.start.elapsed().as_secs_f64());
+    }
+
+    fn violation(&self, what: String) {
+        self.say("VIOLATION", &what);
+        self.lock().violations.push(what);
+    }
+
+    fn observe(&self, name: &str, event: &Event) {
+        match event {
+            Event::Enqueued { node, .. } => {
+                let mut seen = self.lock();
+                seen.names.insert(node.clone(), name.to_owned());
+                seen.enqueued_at.insert(name.to_owned(), Instant::now());
+            }
+            Event::Waiting { behind, ahead } => {
+                let owner = self.lock().names.get(behind).cloned();
+                let owner = owner.map_or(String::new(), |owner| format!(" of {owner}"));
+                self.say(name, &format!("waits behind #{}{owner}, {ahead} ahead", number(behind)));
+            }
+            Event::Acquired { node, token } => {
+                self.say(name, &format!("ACQUIRED as #{}, fencing token {token}", number(node)));
+            }
+            Event::Released => self.say(name, "released"),
+            Event::Suspended => self.say(name, "holds the lock, or not: suspended"),
+            Event::Resumed => self.say(name, "still holds the lock: resumed"),
+            Event::Lost(loss) => self.say(name, &format!("LOST the lock: {loss}")),
+            Event::Failed(error) => self.say(name, &format!("FAILED: {error}")),
+            _ => {}
+        }
+    }
+
+    /// A contender has the lock. Says whether this is the middle of the run.
+    fn enter(&self, name: &str, token: Zxid) -> bool {
+        let now = Instant::now();
+        let others = self.holders.fetch_add(1, Ordering::SeqCst);
+        if others != 0 {
+            self.violation(format!("{name} holds the lock beside {others} other"));
+        }
+        let mut seen = self.lock();
+        let last = seen.tokens.last().copied();
+        seen.tokens.push(token);
+        // A hand-over is one to somebody who was already waiting.
+        if let (Some(released), Some(enqueued)) = (seen.released_at, seen.enqueued_at.get(name))
+            && *enqueued < released
+        {
+            seen.hand_overs.push(now - released);
+        }
+        let half_way = seen.tokens.len() == self.half;
+        drop(seen);
+        if last.is_some_and(|last| last >= token) {
+            self.violation(format!("{name} got token {token} after {last:?}"));
+        }
+        half_way
+    }
+
+    fn leave(&self, _name: &str) {
+        self.lock().released_at = Some(Instant::now());
+        self.holders.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn summary(&self, notifications: u64) -> bool {
+        let mut seen = self.lock();
+        seen.hand_overs.sort_unstable();
+        let hand_overs = seen.hand_overs.len();
+        let percentile = |percent: usize| match seen.hand_overs.get((hand_overs * percent) / 100) {
+            Some(duration) => format!("{:.3} ms", duration.as_secs_f64() * 1e3),
+            None => "-".to_owned(),
+        };
+        println!();
+        println!("acquisitions                {}", seen.tokens.len());
+        println!("hand-overs                  {hand_overs}");
+        println!("  latency, median           {}", percentile(50));
+        println!("  latency, p99              {}", percentile(99));
+        println!(
+            "  notifications per one     {:.2}",
+            notifications as f64 / hand_overs.max(1) as f64
+        );
+        let kept = seen.violations.is_empty();
+        for promise in ["tokens strictly rising", "never two holders", "no node left behind"] {
+            println!("{promise:<27} {}", if kept { "yes" } else { "see below" });
+        }
+        for violation in &seen.violations {
+            println!("VIOLATION                   {violation}");
+        }
+        kept
+    }
+}
+
+/// The number by which a lock node is known in the queue.
+fn number(node: &str) -> String {
+    match Scheme::CURATOR_MUTEX.parse(node) {
+        Some(name) => name.sequence.0.to_string(),
+        None => node.to_owned(),
+    }
+}
