@@ -20,7 +20,12 @@
 //! its zxid and its place in the log, and is answered by the member it came from once that member
 //! has applied it; notifications go out while it is applied, and so before that answer. Not there
 //! yet: enforcement of ACLs, persistent watches, quotas, read-only mode, and every operation that
-//! `zk-proto` has no record for. Unlike a real server it refuses requests with trailing bytes.
+//! `zk-proto` has no record for; those are refused as unknown.
+//!
+//! It is stricter than a real server with what no client sends: trailing bytes in a request, text
+//! that is not UTF-8, and a `check` outside a multi, which a real one (3.8.0) runs but answers only
+//! if it fails. Children and the ephemerals of a session that ends are taken in the order of their
+//! names, where a real server has no order.
 //!
 //! No input bytes make it panic.
 

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeErrorKind, ErrorCode, MultiOp,
-    OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, SetWatches, SyncResponse, Xid,
-    Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeErrorKind, ErrorCode, List,
+    MultiOp, OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, SetWatches,
+    SyncResponse, Xid, Zxid, frame,
 };
 
 use super::Ensemble;
@@ -190,6 +190,11 @@ impl Ensemble {
     }
 
     fn set_watches(&mut self, origin: Origin, session: SessionId, request: &SetWatches<'_>) {
+        // A real server trips over a null list.
+        let lists = [request.data_watches, request.exist_watches, request.child_watches];
+        if lists.iter().any(List::is_null) {
+            return self.reply(origin, session, ErrorCode::MARSHALLING_ERROR);
+        }
         if let Some(connection) = self.connections.get(&origin.conn) {
             let member = &mut self.members[connection.member];
             for notification in member.set_watches(origin.conn, request) {

@@ -94,18 +94,19 @@ impl Tree {
     /// The nodes that a new server has.
     pub(super) fn new() -> Self {
         let open: Arc<[Grant]> = [Grant::open()].into();
-        let node = |children: &[&str]| Node {
+        let node = |children: &[&str], aversion| Node {
             data: Some(Bytes::new()),
             acl: open.clone(),
-            stat: Stat::default(),
+            stat: Stat { aversion, ..Stat::default() },
             children: children.iter().map(ToString::to_string).collect(),
             is_container: false,
         };
         let nodes = [
-            ("/", node(&["zookeeper"])),
-            ("/zookeeper", node(&["config", "quota"])),
-            ("/zookeeper/config", node(&[])),
-            ("/zookeeper/quota", node(&[])),
+            ("/", node(&["zookeeper"], 0)),
+            ("/zookeeper", node(&["config", "quota"], 0)),
+            // Its list is set by the server itself, with -1 for "any version", which then stays.
+            ("/zookeeper/config", node(&[], -1)),
+            ("/zookeeper/quota", node(&[], 0)),
         ];
         Self {
             nodes: nodes.into_iter().map(|(path, node)| (path.to_string(), node)).collect(),

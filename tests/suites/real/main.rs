@@ -1,3 +1,4 @@
 //! What only a real ZooKeeper can show.
 
+mod conformance;
 mod launcher;

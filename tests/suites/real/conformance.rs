@@ -1,0 +1,578 @@
+//! The same frames to the in-memory server and to a real one: what they answer must be equal, but
+//! for clock times and the ids of sessions.
+
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use zk_proto::{
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, Encode, ErrorCode,
+    ExistsRequest, GetChildrenRequest, GetDataRequest, Id, List, MultiOp, MultiRequest,
+    MultiResult, OpCode, Perms, RemoveWatchesRequest, Request, Response, SessionId, SetDataRequest,
+    SetWatches, SetWatches2, Stat, SyncRequest, WatcherType, Zxid,
+};
+use zk_testkit::raw::{Credentials, Message, RawClient, Reply};
+use zk_testkit::real;
+use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
+
+const OPEN: &[Acl<'_>] = &[Acl::OPEN];
+const ALICE: usize = 0;
+const BOB: usize = 1;
+
+#[test]
+fn the_in_memory_server_answers_as_a_real_one() {
+    let Some(real) = real::ensemble_or_skip(1) else { return };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let config = Config::default().with_tick(Duration::from_millis(500));
+    let embedded = runtime.block_on(Embedded::with_config(config)).expect("a server");
+
+    let expected = play(&real.address(0));
+    let actual = play(&embedded.connect_string());
+    let differing: Vec<_> = expected
+        .iter()
+        .zip(&actual)
+        .filter(|(expected, actual)| expected != actual)
+        .map(|(expected, actual)| format!("real      {expected}\nin-memory {actual}\n"))
+        .collect();
+    assert!(differing.is_empty(), "{} differences:\n{}", differing.len(), differing.join("\n"));
+    assert_eq!(actual.len(), expected.len());
+}
+
+/// Everything that the server at `address` says to the script.
+fn play(address: &str) -> Vec<String> {
+    let mut script = Script::start(address);
+    nodes(&mut script);
+    creation(&mut script);
+    transactions(&mut script);
+    watches(&mut script);
+    watches_set_again(&mut script);
+    malformed(&mut script);
+    handshakes(&mut script);
+    endings(&mut script);
+    script.transcript
+}
+
+fn nodes(script: &mut Script) {
+    for path in ["/", "", "/zookeeper", "/zookeeper/config", "/missing", "/\0", "relative"] {
+        script.ask(ALICE, Request::Exists(ExistsRequest { path, watch: false }));
+    }
+    for path in ["/", "", "/zookeeper", "/missing", "/\0", "relative"] {
+        script.ask(ALICE, get_data(path, false));
+        script.ask(ALICE, get_children(path, false));
+        script.ask(ALICE, Request::GetChildren2(GetChildrenRequest { path, watch: false }));
+    }
+    script.ask(ALICE, create("/a", CreateMode::PERSISTENT));
+    for (path, version) in [("/a", -1), ("/a", 1), ("/a", 1), ("/missing", -1), ("a", 0), ("/", 0)]
+    {
+        let data = Some(&b"changed"[..]);
+        script.ask(ALICE, Request::SetData(SetDataRequest { path, data, version }));
+    }
+    script.ask(ALICE, Request::SetData(SetDataRequest { path: "/a", data: None, version: 2 }));
+    script.ask(ALICE, get_data("/a", false));
+    script.ask(BOB, create("/a/b", CreateMode::PERSISTENT));
+    for (path, version) in [
+        ("/", -1),
+        ("/zookeeper", -1),
+        ("/zookeeper/quota", -1),
+        ("/zookeeper/config", -1),
+        ("", -1),
+        ("relative", -1),
+        ("/missing", -1),
+        ("/missing/child", -1),
+        ("/a", 7),
+        ("/a", -1),
+        ("/a/", -1),
+        ("/a/b", 1),
+        ("/a/b", 0),
+        ("/a/b", 0),
+        ("/\0", -1),
+    ] {
+        script.ask(ALICE, Request::Delete(DeleteRequest { path, version }));
+    }
+    script.ask(ALICE, exists("/a", false));
+    script.ask(ALICE, Request::Sync(SyncRequest { path: "/anything" }));
+    script.ask(ALICE, Request::Ping(()));
+}
+
+fn creation(script: &mut Script) {
+    for (path, mode) in [
+        ("/c", CreateMode::PERSISTENT),
+        ("/c", CreateMode::PERSISTENT),
+        ("/", CreateMode::PERSISTENT),
+        ("", CreateMode::PERSISTENT),
+        ("relative", CreateMode::PERSISTENT),
+        ("/missing/n", CreateMode::PERSISTENT),
+        ("/missing//n", CreateMode::PERSISTENT),
+        ("/c/", CreateMode::PERSISTENT),
+        ("/c//n", CreateMode::PERSISTENT),
+        ("/c/.", CreateMode::PERSISTENT),
+        ("/c/../n", CreateMode::PERSISTENT),
+        ("/c/\0", CreateMode::PERSISTENT),
+        ("/c/\u{1f}", CreateMode::PERSISTENT),
+        ("/c/\u{7f}", CreateMode::PERSISTENT),
+        ("/c/\u{e000}", CreateMode::PERSISTENT),
+        ("/c/ü漢", CreateMode::PERSISTENT),
+        ("/c/s-", CreateMode::PERSISTENT_SEQUENTIAL),
+        ("/c/", CreateMode::EPHEMERAL_SEQUENTIAL),
+        ("/c/.", CreateMode::EPHEMERAL_SEQUENTIAL),
+        ("/c/e", CreateMode::EPHEMERAL),
+        ("/c/e/child", CreateMode::PERSISTENT),
+        ("/c/e/", CreateMode::PERSISTENT),
+        ("/c/e", CreateMode::PERSISTENT_SEQUENTIAL),
+        ("/c/unknown", CreateMode(7)),
+        ("/c/unknown", CreateMode(-1)),
+        ("/c/ttl", CreateMode(5)),
+        ("/c/container", CreateMode::CONTAINER),
+    ] {
+        script.ask(ALICE, create(path, mode));
+        let again = CreateRequest { data: None, ..node(path, mode) };
+        script.ask(BOB, Request::Create2(again));
+    }
+    script.ask(ALICE, Request::CreateContainer(node("/k", CreateMode::CONTAINER)));
+    script.ask(ALICE, Request::CreateContainer(node("/k", CreateMode::CONTAINER)));
+    script.ask(ALICE, Request::CreateContainer(node("/k-", CreateMode::PERSISTENT_SEQUENTIAL)));
+    script.ask(ALICE, create("/k/child", CreateMode::EPHEMERAL));
+    script.ask(ALICE, exists("/k", false));
+    script.ask(ALICE, Request::GetChildren2(GetChildrenRequest { path: "/c", watch: false }));
+
+    let acl = |scheme, id| Acl { perms: Perms::ALL, id: Id { scheme, id: Some(id) } };
+    for (number, acl) in [
+        vec![],
+        vec![Acl::READ, Acl::READ],
+        vec![Acl::CREATOR_ALL],
+        vec![acl("world", "someone")],
+        vec![acl("digest", "user:hash")],
+        vec![acl("digest", "nobody")],
+        vec![acl("ip", "127.0.0.1")],
+        vec![acl("ip", "127.0.0.0/8"), Acl::OPEN],
+        vec![acl("ip", "127.0.0.0/33")],
+        vec![acl("ip", "localhost")],
+        vec![acl("sasl", "user")],
+        vec![acl("unknown", "user")],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let path = format!("/c/acl-{number}");
+        let request = CreateRequest { acl: List::new(acl), ..node(&path, CreateMode::EPHEMERAL) };
+        script.ask(ALICE, Request::Create(request));
+    }
+    let null = CreateRequest { acl: List::NULL, ..node("/missing/n", CreateMode::EPHEMERAL) };
+    script.ask(ALICE, Request::Create(null));
+}
+
+fn transactions(script: &mut Script) {
+    let sequential = MultiOp::Create(node("/t/n-", CreateMode::PERSISTENT_SEQUENTIAL));
+    let delete = |path| MultiOp::Delete(DeleteRequest { path, version: -1 });
+    let check = |path, version| MultiOp::Check(CheckVersionRequest { path, version });
+    let set_data = |path, version| {
+        MultiOp::SetData(SetDataRequest { path, data: Some(b"in a multi"), version })
+    };
+    let create = |path| MultiOp::Create(node(path, CreateMode::PERSISTENT));
+    // Without `create2`, which servers before 3.8.2 answer as if it were `create`.
+    for ops in [
+        &[][..],
+        &[create("/t"), sequential, check("/t", 0), set_data("/t", 0), delete("/t/n-0000000000")],
+        &[sequential, sequential, check("/t", 9), sequential],
+        &[check("/missing", -1)],
+        &[check("relative", -1), sequential],
+        &[sequential, create("/t/n-0000000001")],
+        &[create("/t/x"), delete("/t/x"), create("/t/x"), set_data("/t/x", 0)],
+        &[delete("/t"), create("/u")],
+        &[delete("/zookeeper"), create("/u")],
+        &[MultiOp::CreateContainer(node("/t/k", CreateMode::CONTAINER)), delete("/t/k")],
+    ] {
+        script.ask(ALICE, Request::Multi(MultiRequest::new(ops)));
+    }
+    script.ask(ALICE, Request::GetChildren2(GetChildrenRequest { path: "/t", watch: false }));
+}
+
+fn watches(script: &mut Script) {
+    script.ask(BOB, exists("/w", true));
+    script.ask(ALICE, create("/w", CreateMode::PERSISTENT));
+    script.ask(BOB, get_data("/w", true));
+    script.ask(BOB, exists("/w", true));
+    script.ask(BOB, get_children("/w", true));
+    script.ask(BOB, get_data("/missing", true));
+    script.ask(BOB, get_children("/missing", true));
+    script.ask(ALICE, set_data("/w"));
+    script.ask(ALICE, set_data("/w"));
+    script.ask(ALICE, create("/w/child", CreateMode::PERSISTENT));
+    script.ask(ALICE, create("/missing", CreateMode::PERSISTENT));
+    script.ask(BOB, get_children("/w", true));
+    script.ask(BOB, set_data("/w/child"));
+    script.ask(BOB, delete("/w/child"));
+    for request in [get_data("/w", true), get_children("/w", true), get_children("/", true)] {
+        script.ask(BOB, request);
+        script.ask(ALICE, request);
+    }
+    script.ask(ALICE, delete("/w"));
+
+    script.ask(ALICE, create("/w", CreateMode::PERSISTENT));
+    let remove =
+        |path, watcher_type| Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type });
+    script.ask(BOB, remove("/w", WatcherType::ANY));
+    script.ask(BOB, get_data("/w", true));
+    script.ask(BOB, remove("/w", WatcherType::CHILDREN));
+    script.ask(BOB, remove("/w", WatcherType::DATA));
+    script.ask(BOB, remove("/w", WatcherType::DATA));
+    script.ask(BOB, get_data("/w", true));
+    script.ask(BOB, get_children("/w", true));
+    script.ask(BOB, remove("/w", WatcherType::ANY));
+    script.ask(BOB, remove("/w", WatcherType(9)));
+    script.ask(ALICE, delete("/w"));
+
+    script.ask(BOB, exists("/m", true));
+    script.ask(BOB, get_children("/", true));
+    let ops = [
+        MultiOp::Create(node("/m", CreateMode::PERSISTENT)),
+        MultiOp::Delete(DeleteRequest { path: "/m", version: 0 }),
+        MultiOp::Create(node("/m", CreateMode::PERSISTENT)),
+    ];
+    script.ask(ALICE, Request::Multi(MultiRequest::new(&ops)));
+}
+
+fn watches_set_again(script: &mut Script) {
+    for path in ["/s", "/s/same", "/s/changed", "/s/gone", "/s/children"] {
+        script.ask(ALICE, create(path, CreateMode::PERSISTENT));
+    }
+    let seen = script.last_zxid;
+    script.ask(ALICE, set_data("/s/changed"));
+    script.ask(ALICE, delete("/s/gone"));
+    script.ask(ALICE, create("/s/children/x", CreateMode::PERSISTENT));
+    script.ask(ALICE, create("/s/created", CreateMode::PERSISTENT));
+    let data_watches = List::new(&["/s/same", "/s/changed", "/s/gone"]);
+    let exist_watches = List::new(&["/s/created", "/s/missing"]);
+    let child_watches = List::new(&["/s/same", "/s/children", "/s/gone"]);
+    let request = SetWatches { relative_zxid: seen, data_watches, exist_watches, child_watches };
+    script.ask(BOB, Request::SetWatches(request));
+    script.ask(ALICE, set_data("/s/same"));
+    script.ask(ALICE, create("/s/missing", CreateMode::PERSISTENT));
+    script.ask(ALICE, create("/s/same/x", CreateMode::PERSISTENT));
+    let request = SetWatches2 {
+        relative_zxid: script.last_zxid,
+        data_watches,
+        exist_watches,
+        child_watches,
+        persistent_watches: List::default(),
+        persistent_recursive_watches: List::default(),
+    };
+    script.ask(BOB, Request::SetWatches2(request));
+    script.ask(ALICE, set_data("/s/same"));
+    let null = SetWatches {
+        relative_zxid: Zxid::ZERO,
+        data_watches: List::NULL,
+        exist_watches: List::default(),
+        child_watches: List::default(),
+    };
+    script.ask(BOB, Request::SetWatches(null));
+}
+
+fn malformed(script: &mut Script) {
+    for opcode in [
+        OpCode::CREATE,
+        OpCode::CREATE2,
+        OpCode::DELETE,
+        OpCode::SET_DATA,
+        OpCode::MULTI,
+        OpCode::EXISTS,
+        OpCode::GET_DATA,
+        OpCode::GET_CHILDREN,
+        OpCode::GET_CHILDREN2,
+        OpCode::SET_WATCHES,
+        OpCode::REMOVE_WATCHES,
+    ] {
+        script.ask_raw(ALICE, opcode, &100i32);
+    }
+    script.ask(ALICE, exists("/", false));
+    for opcode in [OpCode(999), OpCode(-1), OpCode::NOTIFICATION] {
+        let mut peer = script.newcomer(&RawClient::connect(5_000));
+        script.note("unknown", &mut peer);
+        peer.ask_raw(opcode, &());
+        script.note("unknown", &mut peer);
+        script.note("unknown", &mut peer);
+        script.last_zxid = Zxid(script.last_zxid.0 + 1);
+    }
+    for bytes in [&[0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7][..], &[255; 4], &[0, 0x10, 0, 0]] {
+        let mut peer = script.newcomer(&RawClient::connect(5_000));
+        script.note("bad frame", &mut peer);
+        peer.send(bytes);
+        script.note("bad frame", &mut peer);
+    }
+}
+
+fn handshakes(script: &mut Script) {
+    for timeout in [-1, 0, 5_000, i32::MAX] {
+        let mut peer = script.newcomer(&RawClient::connect(timeout));
+        script.note("new", &mut peer);
+    }
+    let mut owner = script.newcomer(&RawClient::connect(5_000));
+    let Some(Message::Connected(session)) = owner.hear() else { panic!("no session") };
+    let ahead = RawClient::resume(Zxid(i64::MAX), &session);
+    let mut peer = script.newcomer(&ahead);
+    script.note("ahead", &mut peer);
+    owner.ask(&Request::Ping(()));
+    script.note("owner", &mut owner);
+
+    let mut peer = script.newcomer(&RawClient::resume(Zxid::ZERO, &session));
+    script.note("moved", &mut peer);
+    script.note("owner", &mut owner);
+    let unknown = Credentials { id: SessionId(77), ..session.clone() };
+    let mut stranger = script.newcomer(&RawClient::resume(Zxid::ZERO, &unknown));
+    script.note("unknown session", &mut stranger);
+    script.note("unknown session", &mut stranger);
+    let wrong = Credentials { password: vec![7; 16].into(), ..session };
+    let mut thief = script.newcomer(&RawClient::resume(Zxid::ZERO, &wrong));
+    script.note("wrong password", &mut thief);
+    script.note("wrong password", &mut thief);
+    script.note("moved", &mut peer);
+}
+
+fn endings(script: &mut Script) {
+    script.ask(ALICE, create("/end", CreateMode::EPHEMERAL));
+    // In which order the ephemerals go is not specified, so that each hears of one alone.
+    script.ask(BOB, get_data("/end", true));
+    script.ask(ALICE, get_children("/k", true));
+    script.ask(ALICE, Request::CloseSession(()));
+    script.barrier(BOB);
+    script.ask(BOB, exists("/end", false));
+    script.ask(BOB, exists("/", false));
+}
+
+// ---- Requests ----------------------------------------------------------------------------------
+
+fn node(path: &str, mode: CreateMode) -> CreateRequest<'_> {
+    CreateRequest { path, data: Some(b"data"), acl: List::new(OPEN), mode }
+}
+
+fn create(path: &str, mode: CreateMode) -> Request<'_> {
+    Request::Create(node(path, mode))
+}
+
+fn delete(path: &str) -> Request<'_> {
+    Request::Delete(DeleteRequest { path, version: -1 })
+}
+
+fn set_data(path: &str) -> Request<'_> {
+    Request::SetData(SetDataRequest { path, data: Some(b"changed"), version: -1 })
+}
+
+fn exists(path: &str, watch: bool) -> Request<'_> {
+    Request::Exists(ExistsRequest { path, watch })
+}
+
+fn get_data(path: &str, watch: bool) -> Request<'_> {
+    Request::GetData(GetDataRequest { path, watch })
+}
+
+fn get_children(path: &str, watch: bool) -> Request<'_> {
+    Request::GetChildren(GetChildrenRequest { path, watch })
+}
+
+// ---- The two ends ------------------------------------------------------------------------------
+
+struct Script {
+    address: String,
+    peers: [Peer; 2],
+    sessions: [SessionId; 2],
+    /// The zxid before the script, from which all others are counted.
+    start: Zxid,
+    last_zxid: Zxid,
+    transcript: Vec<String>,
+}
+
+impl Script {
+    fn start(address: &str) -> Self {
+        let [(alice, a), (bob, b)] = [(); 2].map(|()| {
+            let mut peer = Peer::connect(address, &RawClient::connect(10_000));
+            match peer.hear() {
+                Some(Message::Connected(session)) => (peer, session.id),
+                other => panic!("no session: {other:?}"),
+            }
+        });
+        let mut script = Self {
+            address: address.into(),
+            peers: [alice, bob],
+            sessions: [a, b],
+            start: Zxid::ZERO,
+            last_zxid: Zxid::ZERO,
+            transcript: Vec::new(),
+        };
+        script.peers[BOB].ask(&Request::Ping(()));
+        if let Some(Message::Reply(pong)) = script.peers[BOB].hear() {
+            script.start = pong.header.zxid;
+        }
+        script
+    }
+
+    fn ask(&mut self, who: usize, request: Request<'_>) {
+        self.transcript.push(format!("? {request:?}"));
+        self.peers[who].ask(&request);
+        self.hear_all(who);
+    }
+
+    fn ask_raw(&mut self, who: usize, opcode: OpCode, body: &impl Encode) {
+        self.transcript.push(format!("? {opcode} malformed"));
+        self.peers[who].ask_raw(opcode, body);
+        self.hear_all(who);
+    }
+
+    /// What the one who asked hears up to the answer, and what the other hears meanwhile.
+    fn hear_all(&mut self, who: usize) {
+        loop {
+            let message = self.peers[who].hear();
+            let is_last = !matches!(message, Some(Message::Event { .. }));
+            if let Some(Message::Reply(reply)) = &message {
+                self.last_zxid = reply.header.zxid;
+            }
+            self.write(&format!("{who}"), message.as_ref());
+            if is_last {
+                break;
+            }
+        }
+        self.barrier(1 - who);
+    }
+
+    /// Hears everything that was sent up to now.
+    fn barrier(&mut self, who: usize) {
+        self.peers[who].ask(&Request::Ping(()));
+        loop {
+            let message = self.peers[who].hear();
+            self.write(&format!("{who}"), message.as_ref());
+            if !matches!(message, Some(Message::Event { .. })) {
+                break;
+            }
+        }
+    }
+
+    fn newcomer(&self, handshake: &[u8]) -> Peer {
+        Peer::connect(&self.address, handshake)
+    }
+
+    fn note(&mut self, who: &str, peer: &mut Peer) {
+        let message = peer.hear();
+        self.write(who, message.as_ref());
+    }
+
+    fn write(&mut self, who: &str, message: Option<&Message>) {
+        let line = match message {
+            None => "closed".into(),
+            Some(Message::Connected(session)) => format!("connected for {}", session.timeout),
+            Some(Message::Reply(reply)) => self.reply(reply),
+            Some(other) => format!("{other:?}"),
+        };
+        self.transcript.push(format!("{who}: {line}"));
+    }
+
+    fn reply(&self, reply: &Reply) -> String {
+        let header = reply.header;
+        let zxid = self.relative(header.zxid);
+        let body = match (header.err, reply.response()) {
+            (ErrorCode::OK, None) => format!("undecodable {:?}", reply.body),
+            (ErrorCode::OK, Some(response)) => self.response(response),
+            _ => format!("with {} bytes", reply.body.len()),
+        };
+        format!("{} {} {} at {zxid}: {body}", header.xid, reply.opcode, header.err)
+    }
+
+    fn response(&self, response: Response<'_>) -> String {
+        match response {
+            Response::Exists(found) => self.stat(found.stat),
+            Response::GetData(got) => format!("{:?} {}", got.data, self.stat(got.stat)),
+            Response::SetData(set) => self.stat(set.stat),
+            Response::GetChildren(list) => sorted(list.children),
+            Response::GetChildren2(list) => {
+                format!("{} {}", sorted(list.children), self.stat(list.stat))
+            }
+            Response::Create2(created) | Response::CreateContainer(created) => {
+                format!("{} {}", created.path, self.stat(created.stat))
+            }
+            Response::Multi(results) => {
+                let results: Vec<_> = results.iter().map(|result| self.result(result)).collect();
+                results.join(", ")
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn result(&self, result: MultiResult<'_>) -> String {
+        match result {
+            MultiResult::SetData(set) => self.stat(set.stat),
+            MultiResult::Create2(created) => {
+                format!("{} {}", created.path, self.stat(created.stat))
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// A stat without what two servers cannot have in common.
+    fn stat(&self, stat: Stat) -> String {
+        let owner = self.sessions.iter().position(|id| *id == stat.ephemeral_owner);
+        let owner = match owner {
+            Some(who) => format!("{who}"),
+            None => format!("{}", stat.ephemeral_owner),
+        };
+        let [czxid, mzxid, pzxid] =
+            [stat.czxid, stat.mzxid, stat.pzxid].map(|zxid| self.relative(zxid));
+        format!(
+            "c{czxid} m{mzxid} p{pzxid} v{} cv{} av{} owner {owner} length {} children {}",
+            stat.version, stat.cversion, stat.aversion, stat.data_length, stat.num_children
+        )
+    }
+
+    fn relative(&self, zxid: Zxid) -> i64 {
+        if zxid.0 > 0 { zxid.0 - self.start.0 } else { zxid.0 }
+    }
+}
+
+fn sorted(names: List<'_, &str>) -> String {
+    let mut names: Vec<_> = names.iter().collect();
+    names.sort_unstable();
+    format!("{names:?}")
+}
+
+struct Peer {
+    stream: TcpStream,
+    raw: RawClient,
+}
+
+impl Peer {
+    fn connect(address: &str, handshake: &[u8]) -> Self {
+        let stream = TcpStream::connect(address).expect("a server that listens");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let mut peer = Self { stream, raw: RawClient::new() };
+        peer.send(handshake);
+        peer
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        // A connection that is closed already shows when it is read.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    fn ask(&mut self, request: &Request<'_>) {
+        self.ask_raw(request.opcode(), request);
+    }
+
+    fn ask_raw(&mut self, opcode: OpCode, body: &impl Encode) {
+        let frame = self.raw.raw_request(opcode, body);
+        self.send(&frame);
+    }
+
+    /// The next message; `None` when the connection is closed.
+    fn hear(&mut self) -> Option<Message> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            if let Some(message) = self.raw.poll() {
+                return Some(message);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.raw.receive(&buffer[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("nothing heard: {error}"),
+            }
+        }
+    }
+}
