@@ -9,8 +9,11 @@
 
 extern crate alloc;
 
+pub mod contention;
 pub mod fuzz;
+pub mod oracle;
 pub mod raw;
 pub mod real;
 pub mod serve;
 pub mod server;
+pub mod wire;

@@ -62,7 +62,7 @@ impl<'t> Draft<'t> {
     ) -> Result<Vec<Change>, Vec<ErrorCode>> {
         let mut changes = Vec::new();
         for op in ops.iter() {
-            match self.prepare(op) {
+            match self.prepare(as_part_of_multi(op)) {
                 Ok(change) => changes.push(change),
                 Err(err) => {
                     let mut errs = vec![ErrorCode::OK; changes.len()];
@@ -169,6 +169,19 @@ impl Facts {
             true => Ok(()),
             false => Err(ErrorCode::BAD_VERSION),
         }
+    }
+}
+
+/// Inside a multi the mode makes a container, outside it is the operation
+/// (`MultiOperationRecord.java`).
+fn as_part_of_multi(op: MultiOp<'_>) -> MultiOp<'_> {
+    match op {
+        MultiOp::Create(request) | MultiOp::Create2(request)
+            if request.mode == CreateMode::CONTAINER =>
+        {
+            MultiOp::CreateContainer(request)
+        }
+        _ => op,
     }
 }
 

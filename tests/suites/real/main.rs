@@ -2,3 +2,5 @@
 
 mod conformance;
 mod launcher;
+mod random;
+mod script;

@@ -1,0 +1,96 @@
+//! Contenders that take turns with one lock, watched by an oracle; on any ensemble.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use zk_recipes::{LockError, Mutex};
+use zk_session::Client;
+
+use crate::oracle::LockOracle;
+
+/// What contenders are to do.
+#[derive(Clone, Debug)]
+pub struct Contention {
+    /// The lock.
+    pub path: String,
+    /// How often each acquires it.
+    pub rounds: usize,
+    /// How long it is held each time.
+    pub hold: Duration,
+}
+
+impl Contention {
+    /// Has one contender per client take its turns, all at once, and then looks for what they
+    /// left behind. `acquired` is called with the number of each acquisition while the lock is
+    /// held, by the contender that holds it.
+    ///
+    /// # Errors
+    ///
+    /// The first error that a contender ran into.
+    pub async fn run<F: Future<Output = ()> + Send>(
+        &self,
+        clients: &[Client],
+        acquired: impl Fn(usize) -> F + Clone + Send + Sync + 'static,
+    ) -> Result<Arc<LockOracle>, LockError> {
+        let oracle = Arc::new(LockOracle::new());
+        let contenders = clients.iter().enumerate().map(|(place, client)| {
+            let (this, client) = (self.clone(), client.clone());
+            let (oracle, acquired) = (oracle.clone(), acquired.clone());
+            tokio::spawn(async move {
+                this.contend(&format!("c{place}"), &client, &oracle, acquired).await
+            })
+        });
+        for contender in contenders.collect::<Vec<_>>() {
+            contender.await.expect("a contender does not panic")?;
+        }
+        self.look_for_nodes(&clients[0], &oracle).await;
+        Ok(oracle)
+    }
+
+    async fn contend<F: Future<Output = ()> + Send>(
+        &self,
+        name: &str,
+        client: &Client,
+        oracle: &LockOracle,
+        acquired: impl Fn(usize) -> F,
+    ) -> Result<(), LockError> {
+        let mutex = Mutex::new(client, &self.path).expect("a valid path").data(name.to_owned());
+        for _ in 0..self.rounds {
+            let waiting_since = Instant::now();
+            let guard = mutex.acquire().await?;
+            let count = oracle.acquired(name, guard.fencing_token(), waiting_since);
+            acquired(count).await;
+            tokio::time::sleep(self.hold).await;
+            oracle.gives_up(name);
+            guard.release().await?;
+        }
+        Ok(())
+    }
+
+    async fn look_for_nodes(&self, client: &Client, oracle: &LockOracle) {
+        let synced = client.sync(&self.path);
+        let listed = client.get_children(&self.path);
+        synced.await.expect("sync");
+        // The directory itself may be gone already: the server removes it when it is not used.
+        if let Ok((children, _)) = listed.await {
+            children.iter().for_each(|child| oracle.found(child));
+        }
+    }
+}
+
+/// Clients of the ensemble at `at`, each with a session of its own.
+///
+/// # Panics
+///
+/// When one cannot connect.
+pub async fn clients(at: &str, count: usize, session_timeout: Duration) -> Vec<Client> {
+    let connecting: Vec<_> = (0..count)
+        .map(|_| tokio::spawn(Client::builder(at).session_timeout(session_timeout).connect()))
+        .collect();
+    let mut clients = Vec::new();
+    for client in connecting {
+        clients.push(client.await.expect("connect does not panic").expect("a member answers"));
+    }
+    clients
+}

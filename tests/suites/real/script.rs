@@ -1,0 +1,249 @@
+//! Two clients that ask, one after the other, and a transcript of all that they hear.
+
+use core::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use zk_proto::{
+    Acl, CreateMode, CreateRequest, DeleteRequest, Encode, ErrorCode, ExistsRequest,
+    GetChildrenRequest, GetDataRequest, List, MultiResult, OpCode, Request, Response, SessionId,
+    SetDataRequest, Stat, Zxid,
+};
+use zk_testkit::raw::{Message, RawClient, Reply};
+
+const OPEN: &[Acl<'_>] = &[Acl::OPEN];
+pub(crate) const ALICE: usize = 0;
+pub(crate) const BOB: usize = 1;
+
+pub(crate) struct Script {
+    address: String,
+    peers: [Peer; 2],
+    sessions: [SessionId; 2],
+    /// The zxid before the script, from which all others are counted.
+    start: Zxid,
+    pub(crate) last_zxid: Zxid,
+    pub(crate) transcript: Vec<String>,
+}
+
+impl Script {
+    pub(crate) fn start(address: &str) -> Self {
+        let [(alice, a), (bob, b)] = [(); 2].map(|()| {
+            let mut peer = Peer::connect(address, &RawClient::connect(10_000));
+            match peer.hear() {
+                Some(Message::Connected(session)) => (peer, session.id),
+                other => panic!("no session: {other:?}"),
+            }
+        });
+        let mut script = Self {
+            address: address.into(),
+            peers: [alice, bob],
+            sessions: [a, b],
+            start: Zxid::ZERO,
+            last_zxid: Zxid::ZERO,
+            transcript: Vec::new(),
+        };
+        script.peers[BOB].ask(&Request::Ping(()));
+        if let Some(Message::Reply(pong)) = script.peers[BOB].hear() {
+            script.start = pong.header.zxid;
+        }
+        script
+    }
+
+    pub(crate) fn ask(&mut self, who: usize, request: Request<'_>) {
+        self.transcript.push(format!("? {request:?}"));
+        self.peers[who].ask(&request);
+        self.hear_all(who);
+    }
+
+    pub(crate) fn ask_raw(&mut self, who: usize, opcode: OpCode, body: &impl Encode) {
+        self.transcript.push(format!("? {opcode} malformed"));
+        self.peers[who].ask_raw(opcode, body);
+        self.hear_all(who);
+    }
+
+    /// What the one who asked hears up to the answer, and what the other hears meanwhile.
+    fn hear_all(&mut self, who: usize) {
+        loop {
+            let message = self.peers[who].hear();
+            let is_last = !matches!(message, Some(Message::Event { .. }));
+            if let Some(Message::Reply(reply)) = &message {
+                self.last_zxid = reply.header.zxid;
+            }
+            self.write(&format!("{who}"), message.as_ref());
+            if is_last {
+                break;
+            }
+        }
+        self.barrier(1 - who);
+    }
+
+    /// Hears everything that was sent up to now.
+    pub(crate) fn barrier(&mut self, who: usize) {
+        self.peers[who].ask(&Request::Ping(()));
+        loop {
+            let message = self.peers[who].hear();
+            self.write(&format!("{who}"), message.as_ref());
+            if !matches!(message, Some(Message::Event { .. })) {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn newcomer(&self, handshake: &[u8]) -> Peer {
+        Peer::connect(&self.address, handshake)
+    }
+
+    pub(crate) fn note(&mut self, who: &str, peer: &mut Peer) {
+        let message = peer.hear();
+        self.write(who, message.as_ref());
+    }
+
+    fn write(&mut self, who: &str, message: Option<&Message>) {
+        let line = match message {
+            None => "closed".into(),
+            Some(Message::Connected(session)) => format!("connected for {}", session.timeout),
+            Some(Message::Reply(reply)) => self.reply(reply),
+            Some(other) => format!("{other:?}"),
+        };
+        self.transcript.push(format!("{who}: {line}"));
+    }
+
+    fn reply(&self, reply: &Reply) -> String {
+        let header = reply.header;
+        let zxid = self.relative(header.zxid);
+        let body = match (header.err, reply.response()) {
+            (ErrorCode::OK, None) => format!("undecodable {:?}", reply.body),
+            (ErrorCode::OK, Some(response)) => self.response(response),
+            _ => format!("with {} bytes", reply.body.len()),
+        };
+        format!("{} {} {} at {zxid}: {body}", header.xid, reply.opcode, header.err)
+    }
+
+    fn response(&self, response: Response<'_>) -> String {
+        match response {
+            Response::Exists(found) => self.stat(found.stat),
+            Response::GetData(got) => format!("{:?} {}", got.data, self.stat(got.stat)),
+            Response::SetData(set) => self.stat(set.stat),
+            Response::GetChildren(list) => sorted(list.children),
+            Response::GetChildren2(list) => {
+                format!("{} {}", sorted(list.children), self.stat(list.stat))
+            }
+            Response::Create2(created) | Response::CreateContainer(created) => {
+                format!("{} {}", created.path, self.stat(created.stat))
+            }
+            Response::Multi(results) => {
+                let results: Vec<_> = results.iter().map(|result| self.result(result)).collect();
+                results.join(", ")
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn result(&self, result: MultiResult<'_>) -> String {
+        match result {
+            MultiResult::SetData(set) => self.stat(set.stat),
+            MultiResult::Create2(created) => {
+                format!("{} {}", created.path, self.stat(created.stat))
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// A stat without what two servers cannot have in common.
+    fn stat(&self, stat: Stat) -> String {
+        let owner = self.sessions.iter().position(|id| *id == stat.ephemeral_owner);
+        let owner = match owner {
+            Some(who) => format!("{who}"),
+            None => format!("{}", stat.ephemeral_owner),
+        };
+        let [czxid, mzxid, pzxid] =
+            [stat.czxid, stat.mzxid, stat.pzxid].map(|zxid| self.relative(zxid));
+        format!(
+            "c{czxid} m{mzxid} p{pzxid} v{} cv{} av{} owner {owner} length {} children {}",
+            stat.version, stat.cversion, stat.aversion, stat.data_length, stat.num_children
+        )
+    }
+
+    fn relative(&self, zxid: Zxid) -> i64 {
+        if zxid.0 > 0 { zxid.0 - self.start.0 } else { zxid.0 }
+    }
+}
+
+fn sorted(names: List<'_, &str>) -> String {
+    let mut names: Vec<_> = names.iter().collect();
+    names.sort_unstable();
+    format!("{names:?}")
+}
+
+pub(crate) struct Peer {
+    stream: TcpStream,
+    raw: RawClient,
+}
+
+impl Peer {
+    fn connect(address: &str, handshake: &[u8]) -> Self {
+        let stream = TcpStream::connect(address).expect("a server that listens");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        let mut peer = Self { stream, raw: RawClient::new() };
+        peer.send(handshake);
+        peer
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        // A connection that is closed already shows when it is read.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    pub(crate) fn ask(&mut self, request: &Request<'_>) {
+        self.ask_raw(request.opcode(), request);
+    }
+
+    pub(crate) fn ask_raw(&mut self, opcode: OpCode, body: &impl Encode) {
+        let frame = self.raw.raw_request(opcode, body);
+        self.send(&frame);
+    }
+
+    /// The next message; `None` when the connection is closed.
+    pub(crate) fn hear(&mut self) -> Option<Message> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            if let Some(message) = self.raw.poll() {
+                return Some(message);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.raw.receive(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("nothing heard: {error}"),
+            }
+        }
+    }
+}
+
+pub(crate) fn node(path: &str, mode: CreateMode) -> CreateRequest<'_> {
+    CreateRequest { path, data: Some(b"data"), acl: List::new(OPEN), mode }
+}
+
+pub(crate) fn create(path: &str, mode: CreateMode) -> Request<'_> {
+    Request::Create(node(path, mode))
+}
+
+pub(crate) fn delete(path: &str) -> Request<'_> {
+    Request::Delete(DeleteRequest { path, version: -1 })
+}
+
+pub(crate) fn set_data(path: &str) -> Request<'_> {
+    Request::SetData(SetDataRequest { path, data: Some(b"changed"), version: -1 })
+}
+
+pub(crate) fn exists(path: &str, watch: bool) -> Request<'_> {
+    Request::Exists(ExistsRequest { path, watch })
+}
+
+pub(crate) fn get_data(path: &str, watch: bool) -> Request<'_> {
+    Request::GetData(GetDataRequest { path, watch })
+}
+
+pub(crate) fn get_children(path: &str, watch: bool) -> Request<'_> {
+    Request::GetChildren(GetChildrenRequest { path, watch })
+}
