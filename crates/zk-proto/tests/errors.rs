@@ -1,7 +1,5 @@
 //! Errors say what was wrong, at which byte, in which record and field.
 
-#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
-
 use zk_proto::{
     Decode, DecodeError, DecodeErrorKind, Encode, EncodeError, GetChildrenResponse, List, OpCode,
     Reader, Request, Response, SyncRequest, Xid, frame,

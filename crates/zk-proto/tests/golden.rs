@@ -1,7 +1,5 @@
 //! What real clients and real servers said to each other decodes, and encodes to the same bytes.
 
-#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
-
 mod captures;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,5 @@
 //! The memory of a message is its caller's: encoding and decoding allocate nothing.
 
-#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
-
 mod captures;
 
 use captures::Capture;

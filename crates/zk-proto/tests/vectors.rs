@@ -1,7 +1,5 @@
 //! Messages next to the bytes that they are.
 
-#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
-
 use std::fmt::Debug;
 
 use zk_proto::{

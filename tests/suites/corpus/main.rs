@@ -1,7 +1,5 @@
 //! What fuzzing started from and has found, fed to the bodies of the fuzz targets on stable Rust.
 
-#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
-
 use std::path::{Path, PathBuf};
 
 use zk_testkit::fuzz::TARGETS;

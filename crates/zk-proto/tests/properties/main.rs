@@ -1,7 +1,5 @@
 //! What holds for every record, every message and every stream.
 
-#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on std")]
-
 mod generators;
 mod streams;
 
