@@ -4,15 +4,15 @@
 
 use std::collections::HashMap;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use zk_recipes::machine::{Event, Scheme};
-use zk_recipes::session::proto::{Zxid, path};
+use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, State};
 use zk_recipes::{Holding, LockError, Mutex};
+use zk_testkit::oracle::{LockOracle, Violation, percentile};
 use zk_testkit::serve::Embedded;
 
 /// Contenders, each with a session of its own, take turns with one herd-free exclusive lock.
@@ -84,7 +84,7 @@ async fn run(arguments: Arguments) -> Result<bool, String> {
         clients.push(client.map_err(|error| format!("--connect {at}: {error}"))?);
     }
 
-    let board = Arc::new(Board::new(arguments.contenders * arguments.rounds));
+    let board = Arc::new(Board::new());
     board.say("ensemble", &format!("{at}, {} contenders x {}", clients.len(), arguments.rounds));
     let saboteur = embedded.map(|embedded| Arc::new(Saboteur { embedded, board: board.clone() }));
     let mut contenders = Vec::new();
@@ -104,8 +104,8 @@ async fn run(arguments: Arguments) -> Result<bool, String> {
     for (place, contender) in contenders.into_iter().enumerate() {
         match contender.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => board.violation(format!("c{} failed: {error}", place + 1)),
-            Err(_) => board.violation(format!("c{} was given up", place + 1)),
+            Ok(Err(error)) => board.failed(format!("c{} failed: {error}", place + 1)),
+            Err(_) => board.failed(format!("c{} was given up", place + 1)),
         }
     }
     watchdog.abort();
@@ -134,9 +134,10 @@ async fn contend(
         .data(name.clone())
         .observer(observer);
     for _ in 0..arguments.rounds {
+        let waiting_since = Instant::now();
         let guard = mutex.acquire().await?;
-        let half_way = board.enter(&name, guard.fencing_token());
-        if half_way
+        let count = board.oracle.acquired(&name, guard.fencing_token(), waiting_since);
+        if count == arguments.contenders * arguments.rounds / 2
             && let Some(saboteur) = &saboteur
             && let State::Connected { member, .. } = client.state()
         {
@@ -151,11 +152,11 @@ async fn contend(
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(arguments.hold)) => {}
             loss = guard.lost() => {
-                board.leave(&name);
+                board.oracle.gives_up(&name);
                 return Err(LockError::Lost(loss));
             }
         }
-        board.leave(&name);
+        board.oracle.gives_up(&name);
         guard.release().await?;
     }
     Ok(())
@@ -184,9 +185,9 @@ async fn watch_progress(board: Arc<Board>, contenders: Vec<tokio::task::AbortHan
     let mut seen = 0;
     loop {
         tokio::time::sleep(PATIENCE).await;
-        let now = board.lock().tokens.len();
+        let now = board.oracle.acquisitions();
         if now == seen {
-            board.violation(format!("nobody acquired the lock for {PATIENCE:?}"));
+            board.failed(format!("nobody acquired the lock for {PATIENCE:?}"));
             return contenders.iter().for_each(tokio::task::AbortHandle::abort);
         }
         seen = now;
@@ -198,18 +199,18 @@ async fn check_for_leftovers(clients: &[Client], path: &str, board: &Board) {
     let Some(client) =
         clients.iter().find(|client| matches!(client.state(), State::Connected { .. }))
     else {
-        return board.violation("no session is left to look for nodes".to_owned());
+        return board.failed("no session is left to look for nodes".to_owned());
     };
     // Behind a sync, so that a member that lags shows no node that is gone already.
     let (synced, listed) = (client.sync(path), client.get_children(path));
     let children = match (synced.await, listed.await) {
         (Ok(()), Ok((children, _))) => children,
         (Ok(()), Err(error)) if error.code().is_some() => Vec::new(),
-        (Err(error), _) | (_, Err(error)) => return board.violation(error.to_string()),
+        (Err(error), _) | (_, Err(error)) => return board.failed(error.to_string()),
     };
-    let ours = board.lock().names.clone();
-    for child in children.iter().filter(|child| ours.contains_key(*child)) {
-        board.violation(format!("{child} of {} was left behind", ours[child]));
+    // Others may use the same lock.
+    for child in children.iter().filter(|child| board.owner(child).is_some()) {
+        board.oracle.found(child);
     }
 }
 
@@ -227,65 +228,53 @@ impl Saboteur {
     }
 }
 
-/// What everybody can see: the timeline, and what it takes to check the promises.
+/// What everybody can see: the timeline, the owners of lock nodes, and the judge.
 struct Board {
     start: Instant,
-    half: usize,
-    holders: AtomicUsize,
-    seen: StdMutex<Seen>,
-}
-
-#[derive(Default)]
-struct Seen {
-    /// Which contender a lock node belongs to.
-    names: HashMap<String, String>,
-    tokens: Vec<Zxid>,
-    enqueued_at: HashMap<String, Instant>,
-    released_at: Option<Instant>,
-    hand_overs: Vec<Duration>,
-    violations: Vec<String>,
+    oracle: LockOracle,
+    owners: StdMutex<HashMap<String, String>>,
+    /// What went wrong besides broken promises.
+    failures: StdMutex<Vec<String>>,
 }
 
 impl Board {
-    fn new(total: usize) -> Self {
+    fn new() -> Self {
         Self {
             start: Instant::now(),
-            half: total / 2,
-            holders: AtomicUsize::new(0),
-            seen: StdMutex::default(),
+            oracle: LockOracle::new(),
+            owners: StdMutex::default(),
+            failures: StdMutex::default(),
         }
-    }
-
-    fn lock(&self) -> StdMutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn say(&self, who: &str, what: &str) {
         println!("{:9.3}  {who:<9} {what}", self.start.elapsed().as_secs_f64());
     }
 
-    fn violation(&self, what: String) {
-        self.say("VIOLATION", &what);
-        self.lock().violations.push(what);
+    fn failed(&self, what: String) {
+        self.say("FAILURE", &what);
+        lock(&self.failures).push(what);
+    }
+
+    fn owner(&self, node: &str) -> Option<String> {
+        lock(&self.owners).get(node).cloned()
     }
 
     fn observe(&self, name: &str, event: &Event) {
         match event {
             Event::Enqueued { node, .. } => {
-                let mut seen = self.lock();
-                seen.names.insert(node.clone(), name.to_owned());
-                seen.enqueued_at.insert(name.to_owned(), Instant::now());
+                lock(&self.owners).insert(node.clone(), name.to_owned());
             }
             Event::Waiting { behind, ahead } => {
-                let owner = self.lock().names.get(behind).cloned();
-                let owner = owner.map_or(String::new(), |owner| format!(" of {owner}"));
+                let owner =
+                    self.owner(behind).map_or(String::new(), |owner| format!(" of {owner}"));
                 self.say(name, &format!("waits behind #{}{owner}, {ahead} ahead", number(behind)));
             }
             Event::Acquired { node, token } => {
                 self.say(name, &format!("ACQUIRED as #{}, fencing token {token}", number(node)));
             }
             Event::Released => self.say(name, "released"),
-            Event::Suspended => self.say(name, "holds the lock, or not: suspended"),
+            Event::Suspended => self.say(name, "may hold the lock, or not: suspended"),
             Event::Resumed => self.say(name, "still holds the lock: resumed"),
             Event::Lost(loss) => self.say(name, &format!("LOST the lock: {loss}")),
             Event::Failed(error) => self.say(name, &format!("FAILED: {error}")),
@@ -293,61 +282,43 @@ impl Board {
         }
     }
 
-    /// A contender has the lock. Says whether this is the middle of the run.
-    fn enter(&self, name: &str, token: Zxid) -> bool {
-        let now = Instant::now();
-        let others = self.holders.fetch_add(1, Ordering::SeqCst);
-        if others != 0 {
-            self.violation(format!("{name} holds the lock beside {others} other"));
-        }
-        let mut seen = self.lock();
-        let last = seen.tokens.last().copied();
-        seen.tokens.push(token);
-        // A hand-over is one to somebody who was already waiting.
-        if let (Some(released), Some(enqueued)) = (seen.released_at, seen.enqueued_at.get(name))
-            && *enqueued < released
-        {
-            seen.hand_overs.push(now - released);
-        }
-        let half_way = seen.tokens.len() == self.half;
-        drop(seen);
-        if last.is_some_and(|last| last >= token) {
-            self.violation(format!("{name} got token {token} after {last:?}"));
-        }
-        half_way
-    }
-
-    fn leave(&self, _name: &str) {
-        self.lock().released_at = Some(Instant::now());
-        self.holders.fetch_sub(1, Ordering::SeqCst);
-    }
-
+    /// Prints what came of it, and says whether all is well.
     fn summary(&self, notifications: u64) -> bool {
-        let mut seen = self.lock();
-        seen.hand_overs.sort_unstable();
-        let hand_overs = seen.hand_overs.len();
-        let percentile = |percent: usize| match seen.hand_overs.get((hand_overs * percent) / 100) {
-            Some(duration) => format!("{:.3} ms", duration.as_secs_f64() * 1e3),
+        let (hand_overs, violations) = (self.oracle.hand_overs(), self.oracle.violations());
+        let latency = |percent| match percentile(&hand_overs, percent) {
+            Some(latency) => format!("{:.3} ms", latency.as_secs_f64() * 1e3),
             None => "-".to_owned(),
         };
+        let broken = |promise: fn(&Violation) -> bool| match violations.iter().any(promise) {
+            true => "NO",
+            false => "yes",
+        };
+        let per_hand_over = notifications as f64 / hand_overs.len().max(1) as f64;
+        let never_two = broken(|violation| matches!(violation, Violation::TwoHolders { .. }));
+        let rising = broken(|violation| matches!(violation, Violation::TokenNotRising { .. }));
+        let none_left = broken(|violation| matches!(violation, Violation::NodeLeft { .. }));
         println!();
-        println!("acquisitions                {}", seen.tokens.len());
-        println!("hand-overs                  {hand_overs}");
-        println!("  latency, median           {}", percentile(50));
-        println!("  latency, p99              {}", percentile(99));
-        println!(
-            "  notifications per one     {:.2}",
-            notifications as f64 / hand_overs.max(1) as f64
-        );
-        let kept = seen.violations.is_empty();
-        for promise in ["tokens strictly rising", "never two holders", "no node left behind"] {
-            println!("{promise:<27} {}", if kept { "yes" } else { "see below" });
+        println!("acquisitions                {}", self.oracle.acquisitions());
+        println!("hand-overs                  {}", hand_overs.len());
+        println!("  latency, median           {}", latency(50));
+        println!("  latency, p99              {}", latency(99));
+        println!("  notifications per one     {per_hand_over:.2}");
+        println!("never two holders           {never_two}");
+        println!("tokens strictly rising      {rising}");
+        println!("no node left behind         {none_left}");
+        for violation in &violations {
+            println!("BROKEN                      {violation}");
         }
-        for violation in &seen.violations {
-            println!("VIOLATION                   {violation}");
+        let failures = lock(&self.failures);
+        for failure in failures.iter() {
+            println!("FAILURE                     {failure}");
         }
-        kept
+        violations.is_empty() && failures.is_empty()
     }
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> StdMutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The number by which a lock node is known in the queue.

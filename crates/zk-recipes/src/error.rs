@@ -13,7 +13,8 @@ pub enum LockError {
     Request(Error),
     /// The session has ended, and with it every node that it owned.
     Ended(End),
-    /// Somebody deleted our node while it waited in the queue; its place is lost.
+    /// Our node was deleted while it waited in the queue; its place is lost. By somebody else, or
+    /// by the server because the session has expired, of which it tells later.
     NodeVanished,
     /// The node before ours cannot be read, so its end would never be noticed: its access
     /// control list denies reading.
@@ -34,7 +35,8 @@ pub enum LockError {
 pub enum Loss {
     /// The session has ended.
     Ended(End),
-    /// Somebody deleted our node. The next in line may hold the lock by now.
+    /// Our node was deleted: by somebody else, or by the server because the session has expired,
+    /// of which it tells later. The next in line may hold the lock by now.
     NodeDeleted,
 }
 
@@ -43,7 +45,7 @@ impl fmt::Display for LockError {
         match self {
             Self::Request(error) => write!(f, "{error}"),
             Self::Ended(end) => write!(f, "{end}"),
-            Self::NodeVanished => f.write_str("our node in the queue was deleted by somebody else"),
+            Self::NodeVanished => f.write_str("our node in the queue was deleted"),
             Self::Unreadable { node } => {
                 write!(f, "'{node}' is before us and its access control list denies reading it")
             }
@@ -59,7 +61,7 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended(end) => write!(f, "{end}"),
-            Self::NodeDeleted => f.write_str("our node was deleted by somebody else"),
+            Self::NodeDeleted => f.write_str("our node was deleted"),
         }
     }
 }
