@@ -2,5 +2,6 @@
 
 mod conformance;
 mod launcher;
+mod lock;
 mod random;
 mod script;

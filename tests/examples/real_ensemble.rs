@@ -1,0 +1,35 @@
+//! Starts a real ZooKeeper ensemble on free ports, to try things on by hand:
+//! `cargo run -p zk-testkit --example real_ensemble -- [members] [kill-leader-after-ms]`
+//!
+//! The first line it prints is its address. With a second argument it kills its leader, with
+//! SIGKILL, that long after the first client has made a lock. It ends with its standard input.
+
+use std::io::{self, Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use zk_testkit::real::RealEnsemble;
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = || arguments.next().and_then(|argument| argument.parse::<u64>().ok());
+    let members = usize::try_from(number().unwrap_or(3)).unwrap_or(3);
+    let mut ensemble = RealEnsemble::start(members)?;
+    println!("{}", ensemble.connect_string());
+    io::stdout().flush()?;
+    if let Some(delay) = number() {
+        let locks = |ensemble: &RealEnsemble| {
+            let dump = ensemble.four_letter(0, "dump").unwrap_or_default();
+            dump.contains("-lock-")
+        };
+        while !locks(&ensemble) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(delay));
+        if let Some(leader) = ensemble.leader() {
+            ensemble.kill(leader)?;
+            eprintln!("killed the leader, {}", ensemble.address(leader));
+        }
+    }
+    io::stdin().read_to_end(&mut Vec::new()).map(drop)
+}

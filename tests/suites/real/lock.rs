@@ -1,0 +1,81 @@
+//! The lock on real servers.
+
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+
+use zk_recipes::Mutex;
+use zk_session::Client;
+use zk_testkit::contention::{Contention, clients};
+use zk_testkit::real;
+use zk_testkit::wire::CountedConnect;
+
+const LOCK: &str = "/locks/real";
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else {
+        return;
+    };
+    let counted = CountedConnect::default();
+    let client = Client::builder(&ensemble.connect_string())
+        .connect_with(counted.clone())
+        .await
+        .expect("the server answers");
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    // The first one finds no directory and has to make it.
+    mutex.acquire().await.expect("acquired").release().await.expect("released");
+    // What follows may share a round trip with a ping, but takes no more than its own.
+    let mut least = u64::MAX;
+    for _ in 0..10 {
+        let before = counted.tally().round_trips;
+        mutex.acquire().await.expect("acquired").release().await.expect("released");
+        least = least.min(counted.tally().round_trips - before);
+    }
+    println!("uncontended acquire + release on a real server: {least} round trips");
+    assert_eq!(least, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_waiters_are_woken_one_at_a_time() {
+    const CONTENDERS: usize = 51;
+    let Some(ensemble) = real::ensemble_or_skip(1) else {
+        return;
+    };
+    let clients = clients(&ensemble.connect_string(), CONTENDERS, SESSION_TIMEOUT).await;
+    let contention = Contention { path: LOCK.into(), rounds: 3, hold: Duration::ZERO };
+    let oracle = contention.run(&clients, |_| async {}).await.expect("no contender fails");
+    assert_eq!((oracle.acquisitions(), oracle.violations()), (3 * CONTENDERS, vec![]));
+    let notifications: u64 = clients.iter().map(|client| client.statistics().notifications).sum();
+    let hand_overs = oracle.hand_overs().len() as u64;
+    println!("{hand_overs} hand-overs with up to 50 waiters: {notifications} notifications");
+    assert!(notifications <= hand_overs, "somebody was woken for nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_leader_costs_nobody_the_lock() {
+    let Some(ensemble) = real::ensemble_or_skip(3) else {
+        return;
+    };
+    let clients = clients(&ensemble.connect_string(), 8, SESSION_TIMEOUT).await;
+    let ensemble = Arc::new(StdMutex::new(ensemble));
+    let contention = Contention { path: LOCK.into(), rounds: 5, hold: Duration::from_millis(5) };
+    let sabotage = move |count: usize| {
+        let ensemble = ensemble.clone();
+        async move {
+            if count == 20 {
+                // SIGKILL, while somebody holds the lock.
+                let kill = move || {
+                    let mut ensemble = ensemble.lock().unwrap_or_else(PoisonError::into_inner);
+                    let leader = ensemble.leader().expect("a quorum has a leader");
+                    ensemble.kill(leader).expect("it runs");
+                };
+                tokio::task::spawn_blocking(kill).await.expect("no panic");
+            }
+        }
+    };
+    let oracle = contention.run(&clients, sabotage).await.expect("no contender fails");
+    assert_eq!((oracle.acquisitions(), oracle.violations()), (40, vec![]));
+    let connections: u64 = clients.iter().map(|client| client.statistics().connections).sum();
+    assert!(connections > clients.len() as u64, "nobody noticed that the leader was gone");
+}
