@@ -17,3 +17,8 @@ pub mod real;
 pub mod serve;
 pub mod server;
 pub mod wire;
+
+/// The examples in the README of the repository compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
