@@ -14,6 +14,9 @@ impl Instant {
     /// The chosen start.
     pub const START: Self = Self(Duration::ZERO);
 
+    /// The last moment that can be told. Deadlines beyond it never come.
+    pub const END: Self = Self(Duration::MAX);
+
     /// The moment that lies `elapsed` after the chosen start.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)

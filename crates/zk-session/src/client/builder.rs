@@ -54,7 +54,7 @@ impl ClientBuilder {
     /// The longest request that the servers accept, in bytes: their `jute.maxbuffer`.
     #[must_use]
     pub fn max_request(mut self, bytes: usize) -> Self {
-        self.max_request = bytes.min(i32::MAX as usize);
+        self.max_request = bytes;
         self
     }
 

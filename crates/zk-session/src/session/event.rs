@@ -102,7 +102,7 @@ pub enum Action {
 }
 
 /// What a session has to tell. `T` is what a request was submitted with.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<T> {
     /// The state has changed.

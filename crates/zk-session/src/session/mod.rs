@@ -158,13 +158,15 @@ impl<T> Session<T> {
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here: the
-    /// moment the newest acknowledged request was sent, plus the session timeout, less 5 %.
+    /// moment the newest acknowledged request was sent, plus the session timeout, less 5 %. `None`
+    /// while there is no session, and from the moment it is being closed.
     ///
     /// It is no proof. A member that has lost touch with its leader acknowledges requests that
     /// the leader, which decides about expiry, never hears of.
     pub fn lease(&self) -> Option<Instant> {
+        let start = self.lease_start.filter(|_| self.end().is_none());
         let margin = self.timeout / LEASE_MARGIN;
-        self.lease_start.map(|start| start + (self.timeout - margin))
+        start.map(|start| start + (self.timeout - margin))
     }
 
     /// What was sent and received so far.
@@ -181,7 +183,10 @@ impl<T> Session<T> {
 /// # Inputs
 impl<T> Session<T> {
     /// A session that begins now to look for a member.
-    pub fn new(now: Instant, config: Config) -> Self {
+    pub fn new(now: Instant, mut config: Config) -> Self {
+        // The wire can say no more than this.
+        config.timeout = config.timeout.min(Duration::from_millis(i32::MAX as u64));
+        config.max_request = config.max_request.min(i32::MAX as usize);
         let mut session = Self {
             phase: Phase::Waiting,
             closing: false,
@@ -217,7 +222,7 @@ impl<T> Session<T> {
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: self.last_zxid,
-            timeout: i32::try_from(self.config.timeout.as_millis()).unwrap_or(i32::MAX),
+            timeout: self.config.timeout.as_millis() as i32,
             session_id: self.id,
             password: Some(&self.password),
             read_only: Some(false),
@@ -255,6 +260,7 @@ impl<T> Session<T> {
     /// The transport has taken `count` bytes of the [`output`](Self::output). `now` must be read
     /// *before* they were handed over, since a lease is counted from it.
     pub fn handle_sent(&mut self, now: Instant, count: usize) {
+        let count = count.min(self.output().len());
         let prelude = count.min(self.prelude.len());
         self.prelude.advance(prelude);
         self.outbox.sent(now, count - prelude);
@@ -295,17 +301,20 @@ impl<T> Session<T> {
         if let Some(end) = self.end() {
             return Err(Error::Ended { end, outcome: Outcome::NotApplied });
         }
-        let (length, limit) = (outbox::request_length(request), self.config.max_request);
+        let id = RequestId(self.last_request.0 + 1);
+        let registration = Registration::of(request, id);
+        // A watch that cannot be set again would cost every connection to come.
+        let again = registration.as_ref().map_or(0, Registration::replay_length);
+        let length = outbox::request_length(request).max(again);
+        let limit = self.config.max_request;
         if length > limit {
             return Err(Invalid::TooLarge { length, limit }.into());
         }
         if self.outbox.len() >= self.config.max_pending {
             return Err(Invalid::QueueFull { limit: self.config.max_pending }.into());
         }
-        self.last_request.0 += 1;
+        self.last_request = id;
         self.statistics.requests += 1;
-        let id = self.last_request;
-        let registration = Registration::of(request, id);
         if let Some(registration) = &registration {
             self.watches.begin(registration);
         }
@@ -429,7 +438,7 @@ impl<T> Session<T> {
         self.id = response.session_id;
         self.password = response.password.map_or(Bytes::new(), |bytes| payload.slice_ref(bytes));
         self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
-        self.lease_start = self.lease_start.max(Some(self.prelude_sent_at));
+        self.renew_lease(self.prelude_sent_at, ErrorCode::OK);
         self.members.succeeded();
         self.statistics.connections += 1;
         self.phase = Phase::Connected(member);
@@ -444,7 +453,7 @@ impl<T> Session<T> {
 
     /// Replies move `last_zxid` on while the batches are under way, so all carry the same one.
     fn replay_watches(&mut self) {
-        for batch in self.watches.replay() {
+        for batch in self.watches.replay(self.config.max_request) {
             let header = RequestHeader { xid: Xid::SET_WATCHES, opcode: OpCode::SET_WATCHES };
             let body = SetWatches {
                 relative_zxid: self.last_zxid,
@@ -467,7 +476,7 @@ impl<T> Session<T> {
             }
             Xid::PING => {
                 if let Some(ping) = self.outbox.take_ping() {
-                    self.lease_start = self.lease_start.max(Some(ping.sent_at));
+                    self.renew_lease(ping.sent_at, header.err);
                 }
             }
             Xid::SET_WATCHES if header.err != ErrorCode::OK => {
@@ -493,7 +502,7 @@ impl<T> Session<T> {
             self.fail(pending, Error::ConnectionLost);
             return Err(cause);
         }
-        self.lease_start = self.lease_start.max(Some(sent.sent_at));
+        self.renew_lease(sent.sent_at, header.err);
         if header.zxid > Zxid::ZERO {
             self.last_zxid = self.last_zxid.max(header.zxid);
         }
@@ -521,6 +530,20 @@ impl<T> Session<T> {
             },
         }
         Ok(())
+    }
+
+    /// The server has answered what was sent at `sent_at`.
+    fn renew_lease(&mut self, sent_at: Instant, answer: ErrorCode) {
+        let denies_session = matches!(
+            answer,
+            ErrorCode::SESSION_EXPIRED
+                | ErrorCode::SESSION_MOVED
+                | ErrorCode::UNKNOWN_SESSION
+                | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
+        );
+        if !denies_session {
+            self.lease_start = self.lease_start.max(Some(sent_at));
+        }
     }
 
     fn fire(&mut self, zxid: Zxid, event: WatcherEvent<'_>) {

@@ -143,6 +143,17 @@ impl<T> Outbox<T> {
     }
 }
 
+#[cfg(test)]
+impl<T> Outbox<T> {
+    pub(super) fn last_xid(&self) -> Xid {
+        self.last_xid
+    }
+
+    pub(super) fn set_last_xid(&mut self, xid: Xid) {
+        self.last_xid = xid;
+    }
+}
+
 /// The length of a request's frame without its prefix.
 pub(super) fn request_length(request: &Request<'_>) -> usize {
     RequestHeader { xid: Xid::FIRST, opcode: request.opcode() }.encoded_len()

@@ -1,2 +1,283 @@
-#[test]
-fn x() {}
+//! The core against a server's end made by hand: every frame spelled out, time as an argument.
+
+mod ending;
+mod handshake;
+mod members;
+mod properties;
+mod requests;
+mod timers;
+mod watches;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use zk_proto::{
+    Create2Response, CreateMode, CreateRequest, Encode, EventType, ExistsRequest,
+    GetChildren2Response, GetChildrenRequest, GetDataRequest, KeeperState, List, Stat,
+};
+
+use super::*;
+
+const SESSION: SessionId = SessionId(0x0100_0000_0000_0001);
+const PASSWORD: [u8; 16] = *b"sixteen letters!";
+/// What the server grants, in milliseconds; less than is asked for.
+const GRANTED: i32 = 6_000;
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A request as the server finds it.
+#[derive(Debug, PartialEq, Eq)]
+struct Sent {
+    xid: Xid,
+    opcode: OpCode,
+    body: Bytes,
+}
+
+impl Sent {
+    fn request(&self) -> Request<'_> {
+        Request::decode(self.opcode, &self.body).expect("the session sends what can be read")
+    }
+}
+
+/// A session, the server's end of its connection, and a clock.
+struct Harness {
+    session: Session<u32>,
+    now: Instant,
+    /// Bytes that the server has got on this connection and not looked at.
+    received: BytesMut,
+}
+
+impl Harness {
+    fn with(config: Config) -> Self {
+        let now = Instant::after_start(ms(1_000_000));
+        Self { session: Session::new(now, config), now, received: BytesMut::new() }
+    }
+
+    /// A session that looks for one of so many members.
+    fn new(members: usize) -> Self {
+        Self::with(Config::new(members))
+    }
+
+    /// A session with one member, connected, with nothing more to tell.
+    fn connected() -> Self {
+        let mut h = Self::new(1);
+        h.connect();
+        h.events();
+        h
+    }
+
+    // ---- The transport -------------------------------------------------------------------------
+
+    fn actions(&mut self) -> Vec<Action> {
+        core::iter::from_fn(|| self.session.poll_action()).collect()
+    }
+
+    /// Waits for an attempt to connect and has it succeed.
+    fn reach(&mut self) -> usize {
+        let member = loop {
+            match self.actions().last() {
+                Some(Action::Connect(member)) => break *member,
+                _ => self.sleep(),
+            };
+        };
+        self.received.clear();
+        self.session.handle_connected(self.now);
+        member
+    }
+
+    /// The handshake as the server finds it; `reach` must have been called.
+    fn handshake(&mut self) -> Bytes {
+        self.take_all();
+        let handshake = self.payload().expect("a handshake is sent first");
+        assert_eq!(self.payload(), None, "something follows the handshake");
+        handshake
+    }
+
+    /// Connects, and answers the handshake as a server does that has the session.
+    fn connect(&mut self) -> usize {
+        let member = self.reach();
+        self.handshake();
+        self.welcome();
+        assert!(matches!(self.session.state(), State::Connected { .. }));
+        member
+    }
+
+    fn welcome(&mut self) {
+        self.answer_handshake(GRANTED, SESSION);
+    }
+
+    fn answer_handshake(&mut self, timeout: i32, session_id: SessionId) {
+        self.deliver(&ConnectResponse {
+            protocol_version: 0,
+            timeout,
+            session_id,
+            password: Some(&PASSWORD),
+            read_only: Some(false),
+        });
+    }
+
+    fn disconnect(&mut self) {
+        self.session.handle_disconnected(self.now);
+    }
+
+    fn deliver(&mut self, message: &impl Encode) {
+        let mut frame = BytesMut::new();
+        message.encode(&mut frame);
+        self.session.handle_frame(self.now, frame.freeze());
+    }
+
+    /// The transport takes so many bytes.
+    fn take(&mut self, count: usize) {
+        self.received.extend_from_slice(&self.session.output()[..count]);
+        self.session.handle_sent(self.now, count);
+    }
+
+    fn take_all(&mut self) {
+        while !self.session.output().is_empty() {
+            self.take(self.session.output().len());
+        }
+    }
+
+    fn payload(&mut self) -> Option<Bytes> {
+        frame::split_bytes(&mut self.received, usize::MAX).expect("a frame's length is right")
+    }
+
+    /// The next request that has reached the server as a whole.
+    fn received(&mut self) -> Option<Sent> {
+        let body = self.payload()?;
+        let mut reader = Reader::new(&body);
+        let RequestHeader { xid, opcode } =
+            RequestHeader::decode(&mut reader).expect("requests have a header");
+        Some(Sent { xid, opcode, body: body.slice(reader.position()..) })
+    }
+
+    /// All requests that are sent now.
+    fn sent(&mut self) -> Vec<Sent> {
+        self.take_all();
+        core::iter::from_fn(|| self.received()).collect()
+    }
+
+    fn sent_xids(&mut self) -> Vec<i32> {
+        self.sent().iter().map(|sent| sent.xid.0).collect()
+    }
+
+    // ---- The server ----------------------------------------------------------------------------
+
+    fn reply(&mut self, xid: i32, zxid: i64, err: ErrorCode) {
+        self.reply_with(xid, zxid, err, &());
+    }
+
+    fn reply_with(&mut self, xid: i32, zxid: i64, err: ErrorCode, body: &impl Encode) {
+        self.deliver(&(ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err }, body));
+    }
+
+    /// Has everything sent now answered in order, with success.
+    fn answer_all(&mut self) {
+        for sent in self.sent() {
+            self.reply(sent.xid.0, 1, ErrorCode::OK);
+        }
+    }
+
+    fn notify(&mut self, event_type: EventType, path: &str) {
+        let event = WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path };
+        self.reply_with(Xid::NOTIFICATION.0, 1_000_000, ErrorCode::OK, &event);
+    }
+
+    // ---- The clock -----------------------------------------------------------------------------
+
+    fn advance(&mut self, by: Duration) {
+        self.now = self.now + by;
+        self.session.handle_timeout(self.now);
+    }
+
+    /// Lets time pass until something is due; returns how long that took.
+    fn sleep(&mut self) -> Duration {
+        let due = self.session.poll_timeout().expect("something is due some day");
+        let slept = due - self.now;
+        self.advance(slept);
+        slept
+    }
+
+    // ---- The caller ----------------------------------------------------------------------------
+
+    fn submit(&mut self, request: &Request<'_>, token: u32) -> RequestId {
+        self.session.submit(request, token).expect("the session takes requests")
+    }
+
+    fn sync(&mut self, token: u32) -> RequestId {
+        self.submit(&SYNC, token)
+    }
+
+    /// Asks for a watch and has the answer say `err`.
+    fn watch(&mut self, request: &Request<'_>, err: ErrorCode) -> RequestId {
+        let id = self.submit(request, 0);
+        let sent = self.sent().pop().expect("it was sent");
+        assert_eq!(sent.opcode, request.opcode());
+        self.reply(sent.xid.0, 1, err);
+        self.events();
+        id
+    }
+
+    fn events(&mut self) -> Vec<Event<u32>> {
+        core::iter::from_fn(|| self.session.poll_event()).collect()
+    }
+
+    /// The answers among the events: token, and error if it failed.
+    fn answers(&mut self) -> Vec<(u32, Option<Error>)> {
+        let answer = |event| match event {
+            Event::Reply { token, result } => Some((token, result.err())),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(answer).collect()
+    }
+
+    /// The watches among the events.
+    fn fired(&mut self) -> Vec<(Vec<RequestId>, EventType, String)> {
+        let fired = |event| match event {
+            Event::Watch { requests, event } => Some((requests, event.event_type, event.path)),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(fired).collect()
+    }
+
+    /// Why the connection was lost, if it was.
+    fn cause(&mut self) -> Option<Cause> {
+        self.events().into_iter().find_map(|event| match event {
+            Event::Disconnected { cause, .. } => Some(cause),
+            _ => None,
+        })
+    }
+}
+
+const SYNC: Request<'static> = Request::Sync(zk_proto::SyncRequest { path: "/" });
+
+fn create(path: &str) -> Request<'_> {
+    Request::Create2(CreateRequest {
+        path,
+        data: Some(b"x"),
+        acl: List::new(&[]),
+        mode: CreateMode::PERSISTENT,
+    })
+}
+
+fn exists(path: &str) -> Request<'_> {
+    Request::Exists(ExistsRequest { path, watch: true })
+}
+
+fn get_data(path: &str) -> Request<'_> {
+    Request::GetData(GetDataRequest { path, watch: true })
+}
+
+fn get_children(path: &str) -> Request<'_> {
+    Request::GetChildren2(GetChildrenRequest { path, watch: true })
+}
+
+fn unknown(token: u32) -> (u32, Option<Error>) {
+    (token, Some(Error::ConnectionLost))
+}
+
+fn ended(token: u32, end: End, outcome: Outcome) -> (u32, Option<Error>) {
+    (token, Some(Error::Ended { end, outcome }))
+}

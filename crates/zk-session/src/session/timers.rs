@@ -24,7 +24,8 @@ pub(super) struct Timers([Option<Instant>; Timer::ALL.len()]);
 
 impl Timers {
     pub(super) fn set(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = Some(at);
+        // At the end of time, where sums stop, all deadlines would be due at once and for ever.
+        self.0[timer as usize] = (at < Instant::END).then_some(at);
     }
 
     pub(super) fn clear(&mut self) {

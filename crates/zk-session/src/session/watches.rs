@@ -12,8 +12,10 @@ use zk_proto::{ErrorCode, EventType, OpCode, Request, WatcherType};
 
 use super::RequestId;
 
-/// Paths of one `SetWatches` request, in bytes: well below what a server accepts as a frame.
+/// Paths of one `SetWatches` request, in bytes: well below what most servers accept as a frame.
 const BATCH: usize = 128 * 1024;
+/// What such a request takes besides its paths: a header, a zxid, the counts of three lists.
+const REPLAY: usize = 8 + 8 + 3 * 4;
 /// Bytes that a path takes besides its own: its length.
 const PREFIX: usize = 4;
 
@@ -54,6 +56,11 @@ impl Registration {
             _ => return None,
         };
         watch.then(|| Self { id, opcode: request.opcode(), path: path.into() })
+    }
+
+    /// How long a request is that sets this watch again, and no other.
+    pub(super) fn replay_length(&self) -> usize {
+        REPLAY + PREFIX + self.path.len()
     }
 
     fn class(&self) -> Class {
@@ -214,8 +221,9 @@ impl Watches {
         }
     }
 
-    /// All watches that somebody waits for, in batches that fit a frame.
-    pub(super) fn replay(&self) -> Vec<Batch<'_>> {
+    /// All watches that somebody waits for, in batches that fit a request of `max_request` bytes.
+    pub(super) fn replay(&self, max_request: usize) -> Vec<Batch<'_>> {
+        let room = max_request.saturating_sub(REPLAY).min(BATCH);
         let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
         for (path, slot) in self.node.iter().chain(&self.child) {
@@ -224,7 +232,7 @@ impl Watches {
                 continue;
             };
             let length = path.len() + PREFIX;
-            if size > 0 && size + length > BATCH {
+            if size > 0 && size + length > room {
                 batches.push(core::mem::take(&mut batch));
                 size = 0;
             }
@@ -239,5 +247,12 @@ impl Watches {
             batches.push(batch);
         }
         batches
+    }
+}
+
+#[cfg(test)]
+impl Watches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.node.is_empty() && self.child.is_empty() && self.interest.is_empty()
     }
 }

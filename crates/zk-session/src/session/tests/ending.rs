@@ -1,0 +1,153 @@
+use super::*;
+
+const CLOSE: [u8; 12] = [0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5];
+
+#[test]
+fn a_session_is_closed_behind_all_requests_made_before() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.session.close();
+    h.session.close();
+    let sent = h.sent();
+    let opcodes: Vec<_> = sent.iter().map(|sent| sent.opcode).collect();
+    assert_eq!(opcodes, [OpCode::SYNC, OpCode::CLOSE_SESSION]);
+    h.reply(1, 1, ErrorCode::OK);
+    assert_eq!(h.answers(), [(1, None)]);
+    h.reply(2, 1, ErrorCode::OK);
+    assert_eq!(h.events(), [Event::State(State::Ended(End::Closed))]);
+    assert_eq!(h.actions(), [Action::Disconnect]);
+    assert_eq!((h.session.poll_timeout(), h.session.output()), (None, &b""[..]));
+}
+
+#[test]
+fn a_session_that_is_being_closed_takes_no_more_requests() {
+    let mut h = Harness::connected();
+    h.session.close();
+    let refusal = Err(Error::Ended { end: End::Closed, outcome: Outcome::NotApplied });
+    assert_eq!(h.session.submit(&SYNC, 1), refusal);
+    assert_eq!(h.session.output(), CLOSE);
+    h.answer_all();
+    assert_eq!(h.session.submit(&SYNC, 2), refusal);
+    assert_eq!(h.events(), [Event::State(State::Ended(End::Closed))]);
+}
+
+#[test]
+fn a_connection_lost_while_closing_ends_the_session() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.sync(2);
+    h.take_all();
+    h.sync(3);
+    h.session.close();
+    h.take(5);
+    h.disconnect();
+    assert_eq!(
+        h.answers(),
+        [
+            ended(1, End::Closed, Outcome::Unknown),
+            ended(2, End::Closed, Outcome::Unknown),
+            ended(3, End::Closed, Outcome::NotApplied),
+        ]
+    );
+    assert_eq!(h.session.state(), State::Ended(End::Closed));
+    assert_eq!(h.session.poll_timeout(), None);
+}
+
+#[test]
+fn a_server_that_does_not_answer_cannot_keep_a_session_from_closing() {
+    let mut h = Harness::connected();
+    h.session.close();
+    h.sent();
+    while h.session.poll_timeout().is_some() {
+        h.sleep();
+    }
+    assert_eq!(h.session.state(), State::Ended(End::Closed));
+    assert_eq!(h.actions(), [Action::Disconnect]);
+}
+
+#[test]
+fn without_a_connection_a_session_is_closed_at_once() {
+    let mut waiting = Harness::connected();
+    waiting.disconnect();
+    let mut handshaking = Harness::new(1);
+    handshaking.reach();
+    for mut h in [Harness::new(1), waiting, handshaking] {
+        h.events();
+        h.actions();
+        h.sync(1);
+        h.session.close();
+        assert_eq!(
+            h.events(),
+            [
+                Event::Reply {
+                    token: 1,
+                    result: Err(Error::Ended { end: End::Closed, outcome: Outcome::NotApplied })
+                },
+                Event::State(State::Ended(End::Closed)),
+            ]
+        );
+        assert_eq!(h.actions(), [Action::Disconnect]);
+        assert_eq!((h.session.poll_timeout(), h.session.output()), (None, &b""[..]));
+    }
+}
+
+#[test]
+fn an_expired_session_fails_what_waits_and_all_that_follows() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.sent();
+    h.sync(2);
+    h.disconnect();
+    h.sync(3);
+    h.reach();
+    h.answer_handshake(0, SessionId::NONE);
+    assert_eq!(
+        h.answers(),
+        [
+            unknown(1),
+            ended(2, End::Expired, Outcome::NotApplied),
+            ended(3, End::Expired, Outcome::NotApplied),
+        ]
+    );
+    assert_eq!(
+        h.session.submit(&SYNC, 4),
+        Err(Error::Ended { end: End::Expired, outcome: Outcome::NotApplied })
+    );
+}
+
+#[test]
+fn nothing_wakes_a_session_that_has_ended() {
+    let mut h = Harness::connected();
+    let watch = h.watch(&get_data("/a"), ErrorCode::OK);
+    h.session.close();
+    h.answer_all();
+    h.events();
+    h.actions();
+    h.session.unwatch(watch);
+    h.session.close();
+    h.session.handle_connected(h.now);
+    h.welcome();
+    h.notify(EventType::NODE_DELETED, "/a");
+    h.reply(1, 1, ErrorCode::OK);
+    h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-1));
+    h.disconnect();
+    h.session.handle_sent(h.now, usize::MAX);
+    h.advance(Duration::MAX);
+    assert_eq!((h.events(), h.actions()), (Vec::new(), Vec::new()));
+    assert_eq!((h.session.poll_timeout(), h.session.output()), (None, &b""[..]));
+    assert_eq!(h.session.state(), State::Ended(End::Closed));
+}
+
+#[test]
+fn every_error_says_whether_the_request_may_have_been_applied() {
+    for (error, outcome) in [
+        (Error::ConnectionLost, Outcome::Unknown),
+        (Error::Server(ErrorCode::NO_NODE), Outcome::NotApplied),
+        (Error::Server(ErrorCode::SYSTEM_ERROR), Outcome::Unknown),
+        (Error::Transaction { index: 0, code: ErrorCode::NO_NODE }, Outcome::NotApplied),
+        (Error::Invalid(Invalid::QueueFull { limit: 1 }), Outcome::NotApplied),
+    ] {
+        assert_eq!(error.outcome(), outcome, "{error}");
+        assert!(!error.to_string().is_empty());
+    }
+}

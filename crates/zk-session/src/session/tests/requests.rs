@@ -1,0 +1,260 @@
+use super::*;
+
+#[test]
+fn requests_are_numbered_from_1_and_answered_in_order() {
+    let mut h = Harness::connected();
+    for token in 10..13 {
+        h.sync(token);
+    }
+    assert_eq!(h.sent_xids(), [1, 2, 3]);
+    h.reply(1, 1, ErrorCode::OK);
+    h.reply(2, 1, ErrorCode::NO_NODE);
+    h.reply(3, 1, ErrorCode(-12345));
+    assert_eq!(
+        h.answers(),
+        [
+            (10, None),
+            (11, Some(Error::Server(ErrorCode::NO_NODE))),
+            (12, Some(Error::Server(ErrorCode(-12345)))),
+        ]
+    );
+    assert_eq!(h.session.pending(), 0);
+}
+
+#[test]
+fn a_reply_is_what_the_server_sent_and_bytes_behind_it_are_ignored() {
+    let mut h = Harness::connected();
+    h.submit(&create("/a"), 7);
+    let sent = h.sent();
+    assert_eq!(sent[0].request(), create("/a"));
+    let created = Create2Response { path: "/a", stat: Stat { czxid: Zxid(9), ..Stat::default() } };
+    h.reply_with(1, 9, ErrorCode::OK, &(created, 77));
+    let Some(Event::Reply { token: 7, result: Ok(reply) }) = h.events().pop() else {
+        panic!("no reply");
+    };
+    assert_eq!((reply.opcode, reply.zxid), (OpCode::CREATE2, Zxid(9)));
+    assert_eq!(reply.decode::<Create2Response<'_>>(), Ok(created));
+    let error = reply.decode::<GetChildren2Response<'_>>().expect_err("another record");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+}
+
+#[test]
+fn after_the_last_xid_comes_1_and_the_count_goes_on_across_connections() {
+    let mut h = Harness::connected();
+    h.session.outbox.set_last_xid(Xid(i32::MAX - 2));
+    for token in 0..3 {
+        h.sync(token);
+    }
+    assert_eq!(h.sent_xids(), [i32::MAX - 1, i32::MAX, 1]);
+    for xid in [i32::MAX - 1, i32::MAX, 1] {
+        h.reply(xid, 1, ErrorCode::OK);
+    }
+    assert_eq!(h.answers(), [(0, None), (1, None), (2, None)]);
+    h.disconnect();
+    h.connect();
+    h.sync(3);
+    assert_eq!(h.sent_xids(), [2]);
+}
+
+#[test]
+fn a_reply_to_another_request_than_the_oldest_costs_the_connection() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.sync(2);
+    h.sent();
+    h.reply(2, 99, ErrorCode::OK);
+    let cause = Cause::UnexpectedReply { expected: Some(Xid(1)), received: Xid(2) };
+    let events = h.events();
+    assert!(events.contains(&Event::Disconnected { member: 0, cause }), "{events:?}");
+    let lost = |token| Event::Reply { token, result: Err(Error::ConnectionLost) };
+    assert!(events.contains(&lost(1)) && events.contains(&lost(2)), "{events:?}");
+    assert_eq!(h.actions(), [Action::Disconnect]);
+    assert_eq!(h.session.last_zxid(), Zxid::ZERO, "such a reply is not believed");
+}
+
+#[test]
+fn a_reply_to_no_request_costs_the_connection() {
+    for xid in [1, 0, -3, i32::MIN] {
+        let mut h = Harness::connected();
+        h.reply(xid, 99, ErrorCode::OK);
+        let cause = Cause::UnexpectedReply { expected: None, received: Xid(xid) };
+        assert_eq!(h.cause(), Some(cause));
+    }
+}
+
+#[test]
+fn a_reply_before_the_request_is_fully_written_costs_the_connection() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.take(h.session.output().len() - 1);
+    h.reply(1, 1, ErrorCode::OK);
+    assert_eq!(h.cause(), Some(Cause::UnexpectedReply { expected: None, received: Xid(1) }));
+    h.connect();
+    assert_eq!(h.sent_xids(), [1]);
+}
+
+#[test]
+fn a_frame_that_cannot_be_read_costs_the_connection() {
+    for bytes in
+        [&b""[..], &[0; 15], &[0xff; 15], &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]]
+    {
+        let mut h = Harness::connected();
+        h.sync(1);
+        h.sent();
+        h.session.handle_frame(h.now, Bytes::copy_from_slice(bytes));
+        let events = h.events();
+        assert!(
+            matches!(events[0], Event::Disconnected { cause: Cause::Malformed(_), .. }),
+            "{events:?}"
+        );
+        assert_eq!(h.actions(), [Action::Disconnect]);
+    }
+}
+
+#[test]
+fn a_frame_of_impossible_length_costs_the_connection() {
+    let mut h = Harness::connected();
+    h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-2));
+    assert_eq!(h.cause(), Some(Cause::Frame(frame::FrameError::Negative(-2))));
+    assert_eq!(h.actions(), [Action::Disconnect]);
+}
+
+#[test]
+fn the_loss_of_a_connection_is_told_in_order() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.sync(2);
+    h.sent();
+    h.sync(3);
+    h.disconnect();
+    let lost = |token| Event::Reply { token, result: Err(Error::ConnectionLost) };
+    assert_eq!(
+        h.events(),
+        [
+            Event::Disconnected { member: 0, cause: Cause::Transport },
+            lost(1),
+            lost(2),
+            Event::State(State::Suspended),
+        ]
+    );
+    assert_eq!(Error::ConnectionLost.outcome(), Outcome::Unknown);
+}
+
+/// The heart of it: wherever the connection breaks, what the server may have seen is unknown, and
+/// all else reaches it, whole, once, in order.
+#[test]
+fn what_no_server_can_have_seen_is_sent_again_whole_wherever_the_connection_broke() {
+    let paths = ["/a", "/bb", "/ccc", "/dddd"];
+    let lengths = paths.map(|path| outbox::request_length(&get_data(path)) + frame::PREFIX);
+    let total: usize = lengths.iter().sum();
+    for cut in 0..=total {
+        for piece in [1, 7, total] {
+            let mut h = Harness::connected();
+            for (token, path) in paths.iter().enumerate() {
+                h.submit(&get_data(path), token as u32);
+            }
+            let mut left = cut;
+            while left > 0 {
+                h.take(left.min(piece));
+                left -= left.min(piece);
+            }
+            h.disconnect();
+            let mut end = 0;
+            let whole = lengths.iter().take_while(|length| {
+                end += **length;
+                end <= cut
+            });
+            let whole = whole.count();
+            assert_eq!(h.answers(), (0..whole as u32).map(unknown).collect::<Vec<_>>(), "{cut}");
+            assert_eq!(h.session.pending(), paths.len() - whole);
+
+            h.connect();
+            let sent = h.sent();
+            let requests: Vec<_> = sent.iter().map(Sent::request).collect();
+            let expected: Vec<_> = paths[whole..].iter().map(|path| get_data(path)).collect();
+            assert_eq!(requests, expected, "cut at {cut}");
+            for request in &sent {
+                h.reply(request.xid.0, 1, ErrorCode::OK);
+            }
+            let answered: Vec<_> = (whole as u32..paths.len() as u32).map(|t| (t, None)).collect();
+            assert_eq!(h.answers(), answered);
+        }
+    }
+}
+
+#[test]
+fn what_waits_survives_many_connections_and_keeps_its_order() {
+    let mut h = Harness::new(2);
+    h.sync(1);
+    h.reach();
+    h.handshake();
+    h.disconnect();
+    h.sync(2);
+    h.connect();
+    h.take(5);
+    h.disconnect();
+    h.sync(3);
+    h.connect();
+    assert_eq!(h.sent_xids(), [1, 2, 3]);
+    assert_eq!(h.answers(), []);
+}
+
+#[test]
+fn the_zxid_only_rises_and_only_by_ordinary_replies() {
+    let mut h = Harness::connected();
+    h.watch(&get_data("/a"), ErrorCode::OK);
+    h.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(h.session.last_zxid(), Zxid(1));
+    for token in 0..5 {
+        h.sync(token);
+    }
+    h.sent();
+    for (xid, zxid, err, seen) in [
+        (Xid::PING.0, 50, ErrorCode::OK, 1),
+        (Xid::AUTH.0, 50, ErrorCode::OK, 1),
+        (Xid::SET_WATCHES.0, 50, ErrorCode::OK, 1),
+        (2, 10, ErrorCode::OK, 10),
+        (3, 12, ErrorCode::NO_NODE, 12),
+        (4, 11, ErrorCode::OK, 12),
+        (5, -1, ErrorCode::UNIMPLEMENTED, 12),
+        (6, 0, ErrorCode::NO_AUTH, 12),
+    ] {
+        h.reply(xid, zxid, err);
+        assert_eq!(h.session.last_zxid(), Zxid(seen), "reply {xid}");
+    }
+}
+
+#[test]
+fn a_request_too_long_for_the_server_fails_alone() {
+    let limit = outbox::request_length(&create("/just"));
+    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1) });
+    h.connect();
+    h.sync(1);
+    assert_eq!(
+        h.session.submit(&create("/longer"), 2),
+        Err(Error::Invalid(Invalid::TooLarge { length: limit + 2, limit }))
+    );
+    h.submit(&create("/just"), 3);
+    assert_eq!(h.sent_xids(), [1, 2]);
+}
+
+/// The length that a frame can say is a limit too, whatever the configuration says.
+#[test]
+fn no_limit_is_above_what_a_frame_can_say() {
+    let h = Harness::with(Config { max_request: usize::MAX, ..Config::new(1) });
+    assert_eq!(h.session.config.max_request, i32::MAX as usize);
+}
+
+#[test]
+fn a_request_too_many_fails_alone() {
+    let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1) });
+    h.sync(1);
+    h.connect();
+    h.sent();
+    h.sync(2);
+    assert_eq!(h.session.submit(&SYNC, 3), Err(Error::Invalid(Invalid::QueueFull { limit: 2 })));
+    h.reply(1, 1, ErrorCode::OK);
+    h.sync(4);
+    h.answer_all();
+    assert_eq!(h.answers(), [(1, None), (2, None), (4, None)]);
+}

@@ -1,0 +1,434 @@
+use super::*;
+use zk_proto::WatcherType;
+
+const OK: ErrorCode = ErrorCode::OK;
+const NO_NODE: ErrorCode = ErrorCode::NO_NODE;
+
+/// The removals that are sent now; there must be nothing else.
+fn removals(h: &mut Harness) -> Vec<(String, WatcherType)> {
+    let removal = |sent: Sent| match sent.request() {
+        Request::RemoveWatches(body) => (body.path.to_string(), body.watcher_type),
+        other => panic!("{other:?}"),
+    };
+    h.sent().into_iter().map(removal).collect()
+}
+
+/// What a `SetWatches` sets: data, exist and child watches.
+type Lists = [Vec<String>; 3];
+
+/// The watches that are set again now, with the zxid that each request gives; there must be
+/// nothing else.
+fn replayed(h: &mut Harness) -> Vec<(Zxid, Lists)> {
+    let replay = |sent: Sent| {
+        assert_eq!(sent.xid, Xid::SET_WATCHES);
+        let Request::SetWatches(body) = sent.request() else { panic!("{sent:?}") };
+        let lists = [body.data_watches, body.exist_watches, body.child_watches];
+        let lists = lists.map(|list| list.iter().map(ToString::to_string).collect());
+        (body.relative_zxid, lists)
+    };
+    h.sent().into_iter().map(replay).collect()
+}
+
+fn lists(data: &[&str], exist: &[&str], child: &[&str]) -> Lists {
+    [data, exist, child].map(|list| list.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_watch_is_set_as_the_answer_says() {
+    let e = || lists(&[], &["/a"], &[]);
+    let d = || lists(&["/a"], &[], &[]);
+    let c = || lists(&[], &[], &["/a"]);
+    for (request, err, expected) in [
+        (exists("/a"), OK, Some(d())),
+        (exists("/a"), NO_NODE, Some(e())),
+        (exists("/a"), ErrorCode::NO_AUTH, None),
+        (get_data("/a"), OK, Some(d())),
+        (get_data("/a"), NO_NODE, None),
+        (get_data("/a"), ErrorCode::NO_AUTH, None),
+        (get_children("/a"), OK, Some(c())),
+        (get_children("/a"), NO_NODE, None),
+    ] {
+        let mut h = Harness::connected();
+        h.watch(&request, err);
+        h.disconnect();
+        h.connect();
+        let replayed: Vec<_> = replayed(&mut h).into_iter().map(|(_, lists)| lists).collect();
+        assert_eq!(replayed, expected.into_iter().collect::<Vec<_>>(), "{request:?} {err}");
+    }
+}
+
+#[test]
+fn no_watch_is_set_that_was_not_asked_for() {
+    let mut h = Harness::connected();
+    h.watch(&Request::GetData(GetDataRequest { path: "/a", watch: false }), OK);
+    h.watch(&SYNC, OK);
+    h.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(h.fired(), []);
+    h.disconnect();
+    h.connect();
+    assert_eq!(replayed(&mut h), []);
+}
+
+#[test]
+fn an_event_fires_the_watches_that_the_server_has_removed_with_it() {
+    for (event, data, exist, child) in [
+        (EventType::NODE_CREATED, true, true, false),
+        (EventType::NODE_DATA_CHANGED, true, true, false),
+        (EventType::NODE_DELETED, true, true, true),
+        (EventType::NODE_CHILDREN_CHANGED, false, false, true),
+        (EventType::NONE, false, false, false),
+        (EventType(99), false, false, false),
+    ] {
+        for (request, answer, fires) in [
+            (get_data("/a"), OK, data),
+            (exists("/a"), OK, data),
+            (exists("/a"), NO_NODE, exist),
+            (get_children("/a"), OK, child),
+        ] {
+            let mut h = Harness::connected();
+            let id = h.watch(&request, answer);
+            h.notify(event, "/a/b");
+            h.notify(event, "/");
+            assert_eq!(h.fired(), [], "another node");
+            h.notify(event, "/a");
+            let expected = fires.then(|| (Vec::from([id]), event, "/a".to_string()));
+            assert_eq!(h.fired(), expected.into_iter().collect::<Vec<_>>(), "{request:?} {event}");
+            h.notify(event, "/a");
+            assert_eq!(h.fired(), [], "a watch fires once");
+            h.session.unwatch(id);
+            assert_eq!(removals(&mut h).is_empty(), fires);
+        }
+    }
+}
+
+#[test]
+fn one_event_fires_all_watches_on_its_node() {
+    let mut h = Harness::connected();
+    let first = h.watch(&get_data("/a"), OK);
+    let second = h.watch(&exists("/a"), OK);
+    let third = h.watch(&get_children("/a"), OK);
+    h.watch(&get_data("/b"), OK);
+    h.notify(EventType::NODE_DELETED, "/a");
+    let all = Vec::from([first, second, third]);
+    assert_eq!(h.fired(), [(all, EventType::NODE_DELETED, "/a".to_string())]);
+    // The server has two tables, and after a reconnect says so of each.
+    h.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(h.fired(), []);
+}
+
+#[test]
+fn an_event_tells_which_transaction_it_was() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    let event = WatcherEvent {
+        event_type: EventType::NODE_DATA_CHANGED,
+        state: KeeperState(77),
+        path: "/a",
+    };
+    h.reply_with(Xid::NOTIFICATION.0, 42, OK, &event);
+    assert_eq!(
+        h.events(),
+        [Event::Watch {
+            requests: Vec::from([id]),
+            event: WatchedEvent {
+                event_type: EventType::NODE_DATA_CHANGED,
+                path: "/a".to_string(),
+                zxid: Zxid(42),
+            },
+        }]
+    );
+}
+
+#[test]
+fn events_and_answers_come_in_the_order_of_the_server() {
+    let mut h = Harness::connected();
+    h.watch(&get_data("/a"), OK);
+    h.submit(&get_data("/a"), 1);
+    h.sent();
+    h.notify(EventType::NODE_DATA_CHANGED, "/a");
+    h.reply(2, 1, OK);
+    h.notify(EventType::NODE_DELETED, "/a");
+    let order: Vec<_> = h
+        .events()
+        .into_iter()
+        .map(|event| match event {
+            Event::Watch { event, .. } => event.event_type.0,
+            Event::Reply { .. } => 0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(order, [3, 0, 2]);
+}
+
+#[test]
+fn the_server_is_told_when_the_last_of_those_who_wait_has_gone() {
+    for (request, answer, watcher_type) in [
+        (get_data("/a"), OK, WatcherType::DATA),
+        (exists("/a"), OK, WatcherType::DATA),
+        (exists("/a"), NO_NODE, WatcherType::DATA),
+        (get_children("/a"), OK, WatcherType::CHILDREN),
+    ] {
+        let mut h = Harness::connected();
+        let first = h.watch(&request, answer);
+        let second = h.watch(&request, answer);
+        h.session.unwatch(first);
+        assert_eq!(removals(&mut h), []);
+        h.session.unwatch(first);
+        assert_eq!(removals(&mut h), []);
+        h.session.unwatch(second);
+        assert_eq!(removals(&mut h), [("/a".to_string(), watcher_type)]);
+        h.notify(EventType::NODE_DELETED, "/a");
+        assert_eq!(h.fired(), []);
+    }
+}
+
+#[test]
+fn watches_of_one_class_do_not_keep_those_of_the_other() {
+    let mut h = Harness::connected();
+    let data = h.watch(&get_data("/a"), OK);
+    let child = h.watch(&get_children("/a"), OK);
+    h.session.unwatch(data);
+    assert_eq!(removals(&mut h), [("/a".to_string(), WatcherType::DATA)]);
+    h.notify(EventType::NODE_CHILDREN_CHANGED, "/a");
+    assert_eq!(h.fired()[0].0, [child]);
+}
+
+#[test]
+fn a_watch_dropped_before_it_is_set_is_removed_once_it_is() {
+    for (answer, expected) in [(OK, 1), (NO_NODE, 0)] {
+        let mut h = Harness::connected();
+        let id = h.submit(&get_data("/a"), 1);
+        h.session.unwatch(id);
+        assert_eq!(h.sent_xids(), [1]);
+        h.reply(1, 1, answer);
+        assert_eq!(removals(&mut h).len(), expected);
+        h.notify(EventType::NODE_DELETED, "/a");
+        assert_eq!(h.fired(), []);
+    }
+}
+
+#[test]
+fn a_watch_dropped_while_another_is_being_set_on_its_node_waits_for_that_answer() {
+    for (answer, removed) in [(OK, false), (NO_NODE, true)] {
+        let mut h = Harness::connected();
+        let first = h.watch(&get_data("/a"), OK);
+        let second = h.submit(&get_data("/a"), 1);
+        h.session.unwatch(first);
+        assert_eq!(h.sent_xids(), [2]);
+        h.reply(2, 1, answer);
+        assert_eq!(!removals(&mut h).is_empty(), removed);
+        h.events();
+        h.notify(EventType::NODE_DATA_CHANGED, "/a");
+        let expected = (!removed)
+            .then(|| (Vec::from([second]), EventType::NODE_DATA_CHANGED, "/a".to_string()));
+        assert_eq!(h.fired(), expected.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_event_that_crosses_a_removal_fires_nothing_and_the_refusal_does_no_harm() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    h.session.unwatch(id);
+    h.sent();
+    h.notify(EventType::NODE_DELETED, "/a");
+    h.reply(2, 1, ErrorCode::NO_WATCHER);
+    assert_eq!(h.events(), []);
+    // Nor is the next removal any different.
+    let id = h.watch(&exists("/a"), NO_NODE);
+    h.session.unwatch(id);
+    assert_eq!(removals(&mut h).len(), 1);
+}
+
+#[test]
+fn a_watch_set_anew_while_the_old_one_is_being_removed_stays() {
+    let mut h = Harness::connected();
+    let old = h.watch(&get_data("/a"), OK);
+    h.session.unwatch(old);
+    let new = h.submit(&get_data("/a"), 1);
+    let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(opcodes, [OpCode::REMOVE_WATCHES, OpCode::GET_DATA], "the server keeps the order");
+    h.notify(EventType::NODE_DATA_CHANGED, "/a"); // fired before the removal
+    h.reply(2, 1, ErrorCode::NO_WATCHER);
+    h.reply(3, 1, OK);
+    assert_eq!(h.fired(), []);
+    h.notify(EventType::NODE_DATA_CHANGED, "/a");
+    assert_eq!(h.fired()[0].0, [new]);
+}
+
+#[test]
+fn a_removal_that_the_server_does_not_know_is_not_tried_again() {
+    let mut h = Harness::connected();
+    let first = h.watch(&get_data("/a"), OK);
+    let second = h.watch(&get_data("/b"), OK);
+    h.session.unwatch(first);
+    h.sent();
+    h.reply(3, -1, ErrorCode::UNIMPLEMENTED);
+    h.session.unwatch(second);
+    assert_eq!(removals(&mut h), []);
+    h.notify(EventType::NODE_DELETED, "/b");
+    assert_eq!(h.fired(), []);
+}
+
+#[test]
+fn while_closing_no_watch_is_removed() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    h.session.close();
+    h.session.unwatch(id);
+    let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(opcodes, [OpCode::CLOSE_SESSION]);
+}
+
+#[test]
+fn watches_that_somebody_waits_for_are_set_again_before_any_request() {
+    let mut h = Harness::connected();
+    h.watch(&get_data("/d"), OK);
+    h.watch(&exists("/e"), NO_NODE);
+    h.watch(&get_children("/c"), OK);
+    let dropped = h.watch(&get_data("/dropped"), OK);
+    h.watch(&get_data("/fired"), OK);
+    h.notify(EventType::NODE_DELETED, "/fired");
+    h.submit(&get_data("/in/flight"), 1);
+    h.sent();
+    h.disconnect();
+    h.session.unwatch(dropped);
+    h.submit(&get_data("/unsent"), 2);
+    h.connect();
+
+    let sent = h.sent();
+    assert_eq!(sent[0].xid, Xid::SET_WATCHES);
+    let Request::SetWatches(set) = sent[0].request() else { panic!("{sent:?}") };
+    assert_eq!(set.data_watches, (&["/d"]).into());
+    assert_eq!(set.exist_watches, (&["/e"]).into());
+    assert_eq!(set.child_watches, (&["/c"]).into());
+    assert_eq!(sent[1].request(), get_data("/unsent"));
+    assert_eq!(sent.len(), 2);
+}
+
+#[test]
+fn what_was_missed_fires_before_the_watches_are_set_again() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    h.disconnect();
+    h.connect();
+    h.sent();
+    h.notify(EventType::NODE_DATA_CHANGED, "/a");
+    h.reply(Xid::SET_WATCHES.0, 9, OK);
+    assert_eq!(h.fired()[0].0, [id]);
+    h.disconnect();
+    h.connect();
+    assert_eq!(replayed(&mut h), []);
+}
+
+#[test]
+fn a_watch_dropped_right_after_a_reconnect_is_removed_behind_its_replay() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    h.disconnect();
+    h.connect();
+    h.session.unwatch(id);
+    let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(opcodes, [OpCode::SET_WATCHES, OpCode::REMOVE_WATCHES]);
+}
+
+#[test]
+fn many_watches_are_set_again_in_batches_with_one_zxid() {
+    const NAME: usize = 1_000;
+    let mut h = Harness::connected();
+    let path = |n: usize| alloc::format!("/{n:0>width$}", width = NAME - 1);
+    let mut expected: Vec<String> = (0..300).map(path).collect();
+    for path in &expected {
+        h.submit(&get_data(path), 0);
+    }
+    h.sent();
+    for n in 0..300 {
+        h.reply(n + 1, 0x500, OK);
+    }
+    h.disconnect();
+    h.connect();
+    // A reply, to whatever, moves the zxid on before the batches have been sent.
+    h.session.last_zxid = Zxid(0x600);
+    let batches = replayed(&mut h);
+    assert!(batches.len() >= 3, "{}", batches.len());
+    let mut paths = Vec::new();
+    for (zxid, [data, ..]) in batches {
+        assert_eq!(zxid, Zxid(0x500));
+        assert!(data.len() * (NAME + 4) <= 128 * 1024);
+        paths.extend(data);
+    }
+    paths.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(paths, expected);
+}
+
+/// Else the replay would cost every connection, for ever (ZOOKEEPER-706).
+#[test]
+fn no_batch_is_longer_than_the_server_accepts_and_no_watch_than_a_batch() {
+    let limit = 200;
+    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1) });
+    h.connect();
+    let name = |length: usize| alloc::format!("/{:x>length$}", "");
+    let mut watched = Vec::new();
+    for length in 1..limit {
+        let path = name(length);
+        if h.session.submit(&get_data(&path), 0).is_ok() {
+            watched.push(path);
+        }
+    }
+    assert!(watched.len() > limit / 2);
+    h.answer_all();
+    h.disconnect();
+    h.connect();
+    h.take_all();
+    let mut set = 0;
+    while let Some(payload) = h.payload() {
+        assert!(payload.len() <= limit, "{}", payload.len());
+        let (header, body) =
+            <(RequestHeader, SetWatches<'_>)>::decode_all(&payload).expect("it is one");
+        assert_eq!(header.opcode, OpCode::SET_WATCHES);
+        set += body.data_watches.len();
+    }
+    assert_eq!(set, watched.len());
+}
+
+#[test]
+fn a_member_that_refuses_the_watches_is_left() {
+    let mut h = Harness::new(2);
+    let first = h.connect();
+    h.watch(&get_data("/a"), OK);
+    h.disconnect();
+    assert_ne!(h.connect(), first);
+    h.sent();
+    h.events();
+    h.actions();
+    h.reply(Xid::SET_WATCHES.0, 1, ErrorCode::MARSHALLING_ERROR);
+    assert_eq!(h.cause(), Some(Cause::WatchesRefused(ErrorCode::MARSHALLING_ERROR)));
+    assert_eq!(h.actions(), [Action::Disconnect]);
+    assert_eq!(h.connect(), first);
+    assert_eq!(replayed(&mut h).len(), 1);
+}
+
+#[test]
+fn nothing_is_remembered_of_watches_that_are_over() {
+    let mut h = Harness::connected();
+    for round in 0..4 {
+        let fired = h.watch(&get_data("/fired"), OK);
+        let dropped = h.watch(&exists("/dropped"), NO_NODE);
+        h.watch(&get_children("/refused"), NO_NODE);
+        h.notify(EventType::NODE_DELETED, "/fired");
+        h.session.unwatch(dropped);
+        h.session.unwatch(fired);
+        h.submit(&get_data("/lost"), 1);
+        let removal = &h.sent()[0];
+        h.reply(removal.xid.0, 1, OK);
+        if round % 2 == 1 {
+            h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-1));
+        } else {
+            h.disconnect();
+        }
+        h.connect();
+        h.answer_all();
+        assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
+    }
+}
