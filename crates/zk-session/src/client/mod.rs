@@ -95,7 +95,7 @@ impl Client {
 
     /// How things stand now.
     pub fn state(&self) -> State {
-        *self.handle.shared.states.borrow()
+        self.handle.shared.lock().session.state()
     }
 
     /// How things stand, as it changes. Short-lived states can be skipped; the last is not.

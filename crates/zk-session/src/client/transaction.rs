@@ -6,8 +6,8 @@ use core::future::Future;
 
 use bytes::Bytes;
 use zk_proto::{
-    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, List, Multi, MultiOp,
-    MultiResponse, MultiResult, OpCode, Request, SetDataRequest, Stat,
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, List, Multi,
+    MultiOp, MultiResponse, MultiResult, OpCode, Request, SetDataRequest, Stat,
 };
 
 use super::{Client, any_version};
@@ -113,7 +113,7 @@ impl<'c> Transaction<'c> {
         async move {
             let reply = answer?.await?;
             let response: MultiResponse<'_> = reply.decode()?;
-            match response.failure() {
+            match response.failure().or_else(|| first_error(&response)) {
                 Some((index, code)) => Err(Error::Transaction { index, code }),
                 None => Ok(response.iter().filter_map(|item| result(item, &chroot)).collect()),
             }
@@ -142,6 +142,14 @@ impl Operation {
             }
         }
     }
+}
+
+/// Any error at all, should the server not say which of them is to blame.
+fn first_error(response: &MultiResponse<'_>) -> Option<(usize, ErrorCode)> {
+    response.iter().enumerate().find_map(|(place, result)| match result {
+        MultiResult::Error(body) => Some((place, body.err)),
+        _ => None,
+    })
 }
 
 fn result(result: MultiResult<'_>, chroot: &Chroot) -> Option<TransactionResult> {

@@ -55,7 +55,7 @@ impl Future for Watch {
                 Ok(event)
             }
             Err(_) => {
-                let end = match *self.shared.states.borrow() {
+                let end = match self.shared.lock().session.state() {
                     State::Ended(end) => end,
                     _ => End::Closed,
                 };

@@ -122,6 +122,8 @@ pub(crate) struct Driver<C: Connect> {
     alarm: Option<Instant>,
     /// What the transport itself said when it failed.
     error: Option<io::Error>,
+    /// The newest state, if it is still to be published.
+    news: Option<State>,
 }
 
 enum Link<T> {
@@ -141,6 +143,7 @@ impl<C: Connect> Driver<C> {
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
             alarm: None,
             error: None,
+            news: None,
         }
     }
 
@@ -273,7 +276,7 @@ impl<C: Connect> Driver<C> {
                     if matches!(state, State::Ended(_)) {
                         inner.watches.clear();
                     }
-                    self.shared.states.send_replace(state);
+                    self.news = Some(state);
                 }
                 Event::Disconnected { member, cause } => {
                     let error = self.error.take();
@@ -292,24 +295,21 @@ impl<C: Connect> Driver<C> {
         }
         progress
     }
-}
 
-impl<C: Connect> Future for Driver<C> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.get_mut();
-        let shared = this.shared.clone();
+    /// Does all that can be done now.
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = self.shared.clone();
         let mut inner = shared.lock();
         let inner = &mut *inner;
         loop {
             let mut progress = false;
-            progress |= this.run_actions(inner);
-            progress |= this.finish_connecting(inner, cx);
-            progress |= this.read_frames(inner, cx);
-            progress |= this.fire_timers(inner, cx);
-            progress |= this.write_frames(inner, cx);
-            progress |= this.deliver_events(inner);
+            progress |= self.finish_connecting(inner, cx);
+            progress |= self.read_frames(inner, cx);
+            progress |= self.fire_timers(inner, cx);
+            // Before the link is used again: the session may have given it up.
+            progress |= self.run_actions(inner);
+            progress |= self.write_frames(inner, cx);
+            progress |= self.deliver_events(inner);
             if !progress {
                 break;
             }
@@ -319,6 +319,24 @@ impl<C: Connect> Future for Driver<C> {
         }
         inner.driver = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Tells the newest state, without the lock: whoever looks at a state may wait for that one.
+    fn publish_state(&mut self) {
+        if let Some(state) = self.news.take() {
+            self.shared.states.send_replace(state);
+        }
+    }
+}
+
+impl<C: Connect> Future for Driver<C> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let polled = this.run(cx);
+        this.publish_state();
+        polled
     }
 }
 
@@ -330,6 +348,8 @@ impl<C: Connect> Drop for Driver<C> {
         inner.session.close();
         inner.session.handle_disconnected(shared.now());
         self.deliver_events(&mut inner);
+        drop(inner);
+        self.publish_state();
     }
 }
 

@@ -1,0 +1,215 @@
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf};
+use tokio::time::Instant;
+use zk_session::proto::{ErrorCode, OpCode, SyncResponse};
+use zk_session::{Client, Connect, ConnectError, ConnectStringError, Error, Member, State};
+
+use crate::server::{Pipes, SESSION, builder, connected, pipes};
+
+/// Nobody is there, and the operating system says so.
+struct Nobody;
+
+impl Connect for Nobody {
+    type Transport = DuplexStream;
+
+    fn connect(
+        &mut self,
+        _: &Member,
+    ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
+        Box::pin(async { Err(io::Error::other("nobody is there")) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_there_is_told_with_the_last_error() {
+    let patience = Duration::from_secs(3);
+    let start = Instant::now();
+    let client = builder().connect_timeout(patience).connect_with(Nobody).await;
+    let last = Some(("one:2181".to_string(), "nobody is there".to_string()));
+    let error = ConnectError::Unreachable { patience, last };
+    assert_eq!(client.unwrap_err(), error);
+    assert_eq!(
+        error.to_string(),
+        "no member answered within 3s; the last tried was one:2181: nobody is there"
+    );
+    assert_eq!(start.elapsed(), patience);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_says_nothing_is_left_for_the_next_one() {
+    let (pipes, mut listener) = pipes(1 << 16);
+    let client = Client::builder("one,two").connect_with(pipes);
+    let serve = async {
+        let silent = listener.accept().await;
+        let start = Instant::now();
+        let server = listener.welcome().await;
+        assert_eq!(start.elapsed(), Duration::from_secs(5));
+        assert_ne!(silent.member, server.member);
+        server
+    };
+    let (client, server) = tokio::join!(client, serve);
+    let client = client.unwrap();
+    let State::Connected { member, session } = client.state() else { panic!("not connected") };
+    assert_eq!((client.members()[member].to_string(), session), (server.member, SESSION));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_address_is_told_at_once() {
+    let error = Client::builder("one,,two").connect_with(Nobody).await.unwrap_err();
+    assert_eq!(error, ConnectError::Address(ConnectStringError::NoHost));
+    assert!(matches!(Client::connect("one:port").await, Err(ConnectError::Address(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_without_end_is_no_reason_to_panic() {
+    let client = builder()
+        .session_timeout(Duration::MAX)
+        .connect_timeout(Duration::from_secs(1))
+        .connect_with(Nobody)
+        .await;
+    assert!(matches!(client, Err(ConnectError::Unreachable { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_is_no_server_is_left_for_the_next_one() {
+    for garbage in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        &[0xff; 64],
+        &[0; 64],
+        &[0x7f, 0xff, 0xff, 0xff, 0, 0],
+        &[0, 0, 0, 3, 1, 2, 3, 0, 0, 0, 1, 9],
+    ] {
+        let (pipes, mut listener) = pipes(1 << 16);
+        let client = Client::builder("one,two").connect_with(pipes);
+        let serve = async {
+            let mut odd = listener.accept().await;
+            odd.stream.write_all(garbage).await.unwrap();
+            let server = listener.welcome().await;
+            assert_ne!(odd.member, server.member);
+            server
+        };
+        let (client, _server) = tokio::join!(client, serve);
+        client.expect("the other is in its right mind");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_behind_the_handshake_costs_the_connection_only() {
+    let (client, mut server, mut listener) = connected().await;
+    let lost = client.sync("/");
+    server.expect(OpCode::SYNC).await;
+    server.stream.write_all(&[0xff; 40]).await.unwrap();
+    assert_eq!(lost.await, Err(Error::ConnectionLost));
+    let mut server = listener.welcome().await;
+    let sync = client.sync("/");
+    let sent = server.expect(OpCode::SYNC).await;
+    server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
+    assert_eq!(sync.await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_has_fallen_silent_is_left_and_the_session_resumed() {
+    let (client, mut server, mut listener) = connected().await;
+    let start = Instant::now();
+    let lost = client.sync("/");
+    server.frame().await;
+    assert_eq!(lost.await, Err(Error::ConnectionLost));
+    assert_eq!(start.elapsed(), Duration::from_secs(4));
+    assert_eq!(client.state(), State::Suspended);
+    let waiting = client.sync("/");
+    let mut server = listener.accept().await;
+    assert_eq!(server.handshake().await, SESSION);
+    server.answer_handshake(6_000, SESSION).await;
+    let sent = server.expect(OpCode::SYNC).await;
+    server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
+    assert_eq!(waiting.await, Ok(()));
+    assert_eq!(client.statistics().connections, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_is_kept_alive() {
+    let (client, mut server, _listener) = connected().await;
+    let serve = tokio::spawn(async move { server.request().await });
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(matches!(client.state(), State::Connected { .. }));
+    assert!(client.lease() > Some(Instant::now() + Duration::from_secs(3)));
+    assert_eq!(client.statistics().connections, 1);
+    serve.abort();
+}
+
+/// A transport that cannot flush, until it breaks.
+struct Stuck {
+    pipe: DuplexStream,
+    breaks: Option<Instant>,
+}
+
+impl AsyncRead for Stuck {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Stuck {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.pipe).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.breaks {
+            Some(breaks) if Instant::now() < breaks => Poll::Pending,
+            Some(_) => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_shutdown(cx)
+    }
+}
+
+/// The first transport is [`Stuck`], and breaks just when the session has had enough of it.
+struct FirstStuck {
+    pipes: Pipes,
+    breaks: Option<Instant>,
+}
+
+impl Connect for FirstStuck {
+    type Transport = Stuck;
+
+    fn connect(
+        &mut self,
+        member: &Member,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Stuck>> + Send>> {
+        let (pipe, breaks) = (self.pipes.connect(member), self.breaks.take());
+        Box::pin(async move { Ok(Stuck { pipe: pipe.await?, breaks }) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_a_connection_given_up_is_not_taken_for_one_of_the_next() {
+    let (pipes, mut listener) = pipes(1 << 16);
+    let breaks = Some(Instant::now() + Duration::from_secs(5));
+    let client = Client::builder("one,two").connect_with(FirstStuck { pipes, breaks });
+    let serve = async {
+        let _stuck = listener.accept().await;
+        let mut next = listener.accept().await;
+        assert!(next.frame().await.is_some(), "it is used");
+        next.answer_handshake(6_000, SESSION).await;
+        next
+    };
+    let (client, _server) = tokio::join!(client, serve);
+    assert_eq!(client.unwrap().session_id(), SESSION);
+}

@@ -1,0 +1,11 @@
+//! The client over pipes to a server's end made by hand, on a clock that stands still while
+//! anything can be done.
+#![cfg(feature = "tokio")]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod chroot;
+mod connecting;
+mod ending;
+mod requests;
+mod server;
+mod watches;

@@ -1,0 +1,149 @@
+use std::future::Future;
+
+use zk_session::proto::{
+    CreateMode, ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiResponse,
+    MultiResult, OpCode, Request, Stat, SyncResponse,
+};
+use zk_session::{Client, Error, Invalid, Outcome, Transaction, Watch};
+
+use crate::server::{builder, connected, connected_with, settle};
+
+#[test]
+fn what_crosses_threads_can() {
+    fn shared<T: Send + Sync + Clone>() {}
+    fn sent<T: Send>(_: impl FnOnce(&'static Client) -> T) {}
+    fn future<F: Future + Send + 'static>(_: impl FnOnce(&'static Client) -> F) {}
+    shared::<Client>();
+    sent::<(Watch, Transaction<'_>)>(|_| unreachable!());
+    future(|c| c.create("/", b"", CreateMode::PERSISTENT));
+    future(|c| c.get_data_and_watch("/"));
+    future(|c| c.get_children_and_watch("/"));
+    future(|c| c.exists_and_watch("/"));
+    future(|c| c.transaction().delete("/a", None).commit());
+    future(|c| c.clone().close());
+    future(|c| c.ended());
+    future(|_| Client::connect(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_sent_in_the_order_of_the_calls_not_of_the_awaits() {
+    let (client, mut server, _listener) = connected().await;
+    let first = client.get_data("/first");
+    let second = client.sync("/second");
+    let third = client.exists("/third");
+    let serve = async {
+        for opcode in [OpCode::GET_DATA, OpCode::SYNC, OpCode::EXISTS] {
+            let sent = server.expect(opcode).await;
+            server.reply(sent.xid, ErrorCode::NO_NODE, &()).await;
+        }
+    };
+    let (third, second, first, ()) = tokio::join!(third, second, first, serve);
+    assert_eq!(third, Ok(None));
+    assert_eq!(second, Err(Error::Server(ErrorCode::NO_NODE)));
+    assert_eq!(first, Err(Error::Server(ErrorCode::NO_NODE)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_sent_even_if_its_future_is_never_polled() {
+    let (client, mut server, _listener) = connected().await;
+    drop(client.delete("/a", Some(3)));
+    server.expect(OpCode::DELETE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_dropped_disturbs_no_other() {
+    let (client, mut server, _listener) = connected().await;
+    let first = client.get_data("/first");
+    let second = tokio::spawn(client.get_data("/second"));
+    let third = client.get_data("/third");
+    settle().await;
+    second.abort();
+    drop(first);
+    for data in [&b"1"[..], b"2", b"3"] {
+        let sent = server.expect(OpCode::GET_DATA).await;
+        let body = GetDataResponse { data: Some(data), stat: Stat::default() };
+        server.reply(sent.xid, ErrorCode::OK, &body).await;
+    }
+    assert_eq!(third.await.unwrap().0, &b"3"[..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_pass_through_a_pipe_of_a_few_bytes() {
+    let (client, mut server, _listener) = connected_with(builder(), 5).await;
+    let writes: Vec<_> = (0..50u8)
+        .map(|n| {
+            let path = format!("/{}", "x".repeat(usize::from(n) + 1));
+            client.set_data(&path, &[n; 300], None)
+        })
+        .collect();
+    let serve = async {
+        for n in 0..50u8 {
+            let sent = server.expect(OpCode::SET_DATA).await;
+            let Request::SetData(body) = sent.request() else { unreachable!() };
+            assert_eq!((body.path.len(), body.data), (usize::from(n) + 2, Some(&[n; 300][..])));
+            let stat = Stat { version: n.into(), ..Stat::default() };
+            server.reply(sent.xid, ErrorCode::OK, &ExistsResponse { stat }).await;
+        }
+    };
+    let read = async {
+        for (n, write) in writes.into_iter().enumerate() {
+            assert_eq!(write.await.unwrap().version as usize, n);
+        }
+    };
+    tokio::join!(serve, read);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_impossible_fails_alone() {
+    let (client, mut server, _listener) =
+        connected_with(builder().max_request(100).max_pending(1), 1 << 16).await;
+    let invalid = |error: Error| match error {
+        Error::Invalid(invalid) => invalid,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(invalid(client.delete("a", None).await.unwrap_err()), Invalid::Path(_)));
+    let too_large = client.set_data("/a", &[0; 100], None).await.unwrap_err();
+    assert!(matches!(invalid(too_large), Invalid::TooLarge { length: 122, limit: 100 }));
+    let fits = client.sync("/");
+    assert_eq!(invalid(client.sync("/").await.unwrap_err()), Invalid::QueueFull { limit: 1 });
+    let sent = server.expect(OpCode::SYNC).await;
+    server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
+    assert_eq!(fits.await, Ok(()));
+    assert_eq!(client.statistics().requests, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_fails_as_a_whole_and_never_half_succeeds() {
+    let error = |err| MultiResult::Error(ErrorResponse { err });
+    let inconsistent = ErrorCode::RUNTIME_INCONSISTENCY;
+    for (results, expected) in [
+        ([error(ErrorCode::OK), error(ErrorCode::NO_NODE)], (1, ErrorCode::NO_NODE)),
+        ([error(ErrorCode::BAD_VERSION), error(inconsistent)], (0, ErrorCode::BAD_VERSION)),
+        // Not what a server in its right mind would say.
+        ([error(ErrorCode::OK), error(inconsistent)], (0, ErrorCode::OK)),
+        ([MultiResult::Check(()), error(inconsistent)], (1, inconsistent)),
+    ] {
+        let (client, mut server, _listener) = connected().await;
+        let commit = client.transaction().check("/a", None).delete("/b", None).commit();
+        let sent = server.expect(OpCode::MULTI).await;
+        server.reply(sent.xid, ErrorCode::OK, &MultiResponse::new(&results)).await;
+        let (index, code) = expected;
+        let error = commit.await.unwrap_err();
+        assert_eq!(error, Error::Transaction { index, code });
+        assert_eq!(error.outcome(), Outcome::NotApplied);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_another_record_fails_its_request_alone() {
+    let (client, mut server, _listener) = connected().await;
+    let first = client.get_children("/");
+    let second = client.sync("/");
+    let sent = server.expect(OpCode::GET_CHILDREN2).await;
+    server.reply(sent.xid, ErrorCode::OK, &()).await;
+    let sent = server.expect(OpCode::SYNC).await;
+    server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
+    let error = first.await.unwrap_err();
+    assert!(matches!(error, Error::Reply(_)), "{error:?}");
+    assert_eq!(second.await, Ok(()));
+}

@@ -1,0 +1,116 @@
+use zk_session::proto::{
+    ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, Request, SessionId, Stat,
+    WatcherType,
+};
+use zk_session::{Client, End, Error, Outcome, Watch};
+
+use crate::server::{Server, connected, settle};
+
+/// Watches the data of a node that exists.
+async fn watch(client: &Client, server: &mut Server, path: &str) -> Watch {
+    let data = client.get_data_and_watch(path);
+    let sent = server.expect(OpCode::GET_DATA).await;
+    let body = GetDataResponse { data: None, stat: Stat::default() };
+    server.reply(sent.xid, ErrorCode::OK, &body).await;
+    let (data, _, watch) = data.await.unwrap();
+    assert_eq!(data, "", "no data is empty data");
+    watch
+}
+
+async fn expect_removal(server: &mut Server, path: &str) {
+    let sent = server.expect(OpCode::REMOVE_WATCHES).await;
+    let Request::RemoveWatches(body) = sent.request() else { unreachable!() };
+    assert_eq!((body.path, body.watcher_type), (path, WatcherType::DATA));
+    server.reply(sent.xid, ErrorCode::OK, &()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_what_happened() {
+    let (client, mut server, _listener) = connected().await;
+    let watch = watch(&client, &mut server, "/a").await;
+    server.notify(EventType::NODE_DELETED, "/a").await;
+    let event = watch.await.unwrap();
+    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DELETED, "/a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_dropped_is_removed() {
+    let (client, mut server, _listener) = connected().await;
+    let first = watch(&client, &mut server, "/a").await;
+    let second = watch(&client, &mut server, "/a").await;
+    drop(first);
+    drop(client.sync("/"));
+    let sent = server.expect(OpCode::SYNC).await;
+    server.reply(sent.xid, ErrorCode::OK, &()).await;
+    drop(second);
+    expect_removal(&mut server, "/a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_fired_is_dropped_without_a_word() {
+    let (client, mut server, _listener) = connected().await;
+    let watch = watch(&client, &mut server, "/a").await;
+    server.notify(EventType::NODE_DELETED, "/a").await;
+    settle().await;
+    drop(watch);
+    drop(client.sync("/"));
+    server.expect(OpCode::SYNC).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_request_is_given_up_is_removed_once_it_is_set() {
+    let (client, mut server, _listener) = connected().await;
+    drop(client.exists_and_watch("/a"));
+    let sent = server.expect(OpCode::EXISTS).await;
+    let body = ExistsResponse { stat: Stat::default() };
+    server.reply(sent.xid, ErrorCode::OK, &body).await;
+    expect_removal(&mut server, "/a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_fails_leaves_no_watch() {
+    let (client, mut server, _listener) = connected().await;
+    let data = client.get_data_and_watch("/a");
+    let sent = server.expect(OpCode::GET_DATA).await;
+    server.reply(sent.xid, ErrorCode::NO_NODE, &()).await;
+    assert_eq!(data.await.unwrap_err(), Error::Server(ErrorCode::NO_NODE));
+    drop(client.sync("/"));
+    server.expect(OpCode::SYNC).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_survives_a_reconnect() {
+    let (client, mut server, mut listener) = connected().await;
+    let watch = watch(&client, &mut server, "/a").await;
+    drop(server);
+    let mut server = listener.welcome().await;
+    let sent = server.expect(OpCode::SET_WATCHES).await;
+    let Request::SetWatches(body) = sent.request() else { unreachable!() };
+    assert_eq!(body.data_watches, (&["/a"]).into());
+    server.notify(EventType::NODE_DATA_CHANGED, "/a").await;
+    server.reply(sent.xid, ErrorCode::OK, &()).await;
+    assert_eq!(watch.await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_how_the_session_ended() {
+    let (client, mut server, mut listener) = connected().await;
+    let watch = watch(&client, &mut server, "/a").await;
+    drop(server);
+    let mut server = listener.accept().await;
+    server.handshake().await;
+    server.answer_handshake(0, SessionId::NONE).await;
+    let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+    assert_eq!(watch.await.unwrap_err(), expired);
+    assert_eq!(client.exists_and_watch("/a").await.unwrap_err(), expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_does_not_keep_the_session() {
+    let (client, mut server, _listener) = connected().await;
+    let watch = watch(&client, &mut server, "/a").await;
+    drop(client);
+    let sent = server.expect(OpCode::CLOSE_SESSION).await;
+    server.reply(sent.xid, ErrorCode::OK, &()).await;
+    assert_eq!(watch.await.unwrap_err().end(), Some(End::Closed));
+}
