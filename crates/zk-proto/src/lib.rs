@@ -37,7 +37,9 @@ pub use error::{DecodeError, DecodeErrorKind, EncodeError, Place};
 pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{SessionId, Zxid};
 pub use list::List;
-pub use multi::{Multi, MultiHeader, MultiItem, MultiOp, MultiResult};
+pub use multi::{
+    Multi, MultiHeader, MultiItem, MultiOp, MultiReadOp, MultiReadResult, MultiResult,
+};
 pub use operations::{Request, Response};
 pub use path::PathError;
 pub use records::*;

@@ -210,6 +210,8 @@ multi_items! {
         CREATE2 => Create2(CreateRequest<'a>),
         /// Create a container.
         CREATE_CONTAINER => CreateContainer(CreateRequest<'a>),
+        /// Create a node with a time to live.
+        CREATE_TTL => CreateTtl(CreateTtlRequest<'a>),
     }
     error: op => {
         let _ = op;
@@ -228,7 +230,8 @@ multi_items! {
         SET_DATA => SetData(SetDataResponse),
         /// The check held.
         CHECK => Check(()),
-        /// A node was created; also the answer to the creation of a container.
+        /// A node was created; also the answer to the creation of a container or of a node with a
+        /// time to live.
         CREATE2 => Create2(Create2Response<'a>),
         /// Nothing was applied. [`ErrorCode::OK`] if the culprit came later,
         /// [`ErrorCode::RUNTIME_INCONSISTENCY`] if it came earlier.
@@ -236,6 +239,36 @@ multi_items! {
     }
     error: result => match result {
         MultiResult::Error(ErrorResponse { err }) => *err,
+        _ => ErrorCode::OK,
+    };
+}
+
+multi_items! {
+    /// One read of a [`MultiReadRequest`]. Its `watch` is ignored by servers.
+    pub enum MultiReadOp<'a> {
+        /// Read a node's data.
+        GET_DATA => GetData(GetDataRequest<'a>),
+        /// List a node's children.
+        GET_CHILDREN => GetChildren(GetChildrenRequest<'a>),
+    }
+    error: op => {
+        let _ = op;
+        ErrorCode(-1)
+    };
+}
+
+multi_items! {
+    /// One result of a [`MultiReadResponse`].
+    pub enum MultiReadResult<'a> {
+        /// A node's data was read.
+        GET_DATA => GetData(GetDataResponse<'a>),
+        /// A node's children were listed.
+        GET_CHILDREN => GetChildren(GetChildrenResponse<'a>),
+        /// This read failed; the others did not because of it.
+        ERROR => Error(ErrorResponse),
+    }
+    error: result => match result {
+        MultiReadResult::Error(ErrorResponse { err }) => *err,
         _ => ErrorCode::OK,
     };
 }

@@ -17,6 +17,18 @@ macro_rules! operations {
             )*
         }
 
+        impl OpCode {
+            /// The operations that clients ask for: those with a [`Request`] and a [`Response`].
+            pub const REQUESTS: &'static [Self] = &[$( Self::$opcode, )*];
+
+            /// Whether this is one of [`REQUESTS`](Self::REQUESTS). A server refuses any other
+            /// with [`ErrorCode::UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED), and closes the
+            /// connection.
+            pub fn is_request(self) -> bool {
+                matches!(self, $( Self::$opcode )|*)
+            }
+        }
+
         impl<'a> Request<'a> {
             /// The operation.
             pub fn opcode(&self) -> OpCode {
@@ -29,8 +41,8 @@ macro_rules! operations {
             ///
             /// # Errors
             ///
-            /// [`DecodeErrorKind::UnknownOperation`] when the opcode has no row in this table;
-            /// otherwise when the body is not its record.
+            /// [`DecodeErrorKind::UnknownOperation`] when the opcode is none of
+            /// [`OpCode::REQUESTS`]; otherwise when the body is not its record.
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => Decode::decode_all(body).map(Self::$name), )*
@@ -106,23 +118,37 @@ macro_rules! operations {
 }
 
 operations! {
-    // opcode         name             request                       reply
-    CREATE           => Create          (CreateRequest<'a>)        -> CreateResponse<'a>;
-    DELETE           => Delete          (DeleteRequest<'a>)        -> ();
-    EXISTS           => Exists          (ExistsRequest<'a>)        -> ExistsResponse;
-    GET_DATA         => GetData         (GetDataRequest<'a>)       -> GetDataResponse<'a>;
-    SET_DATA         => SetData         (SetDataRequest<'a>)       -> SetDataResponse;
-    GET_CHILDREN     => GetChildren     (GetChildrenRequest<'a>)   -> GetChildrenResponse<'a>;
-    SYNC             => Sync            (SyncRequest<'a>)          -> SyncResponse<'a>;
-    PING             => Ping            (())                       -> ();
-    GET_CHILDREN2    => GetChildren2    (GetChildrenRequest<'a>)   -> GetChildren2Response<'a>;
-    MULTI            => Multi           (MultiRequest<'a>)         -> MultiResponse<'a>;
-    CREATE2          => Create2         (CreateRequest<'a>)        -> Create2Response<'a>;
-    REMOVE_WATCHES   => RemoveWatches   (RemoveWatchesRequest<'a>) -> ();
-    CREATE_CONTAINER => CreateContainer (CreateRequest<'a>)        -> Create2Response<'a>;
-    SET_WATCHES      => SetWatches      (SetWatches<'a>)           -> ();
-    SET_WATCHES2     => SetWatches2     (SetWatches2<'a>)          -> ();
-    CLOSE_SESSION    => CloseSession    (())                       -> ();
+    // opcode                  name                 request                              reply
+    CREATE                  => Create               (CreateRequest<'a>)               -> CreateResponse<'a>;
+    DELETE                  => Delete               (DeleteRequest<'a>)               -> ();
+    EXISTS                  => Exists               (ExistsRequest<'a>)               -> ExistsResponse;
+    GET_DATA                => GetData              (GetDataRequest<'a>)              -> GetDataResponse<'a>;
+    SET_DATA                => SetData              (SetDataRequest<'a>)              -> SetDataResponse;
+    GET_ACL                 => GetAcl               (GetAclRequest<'a>)               -> GetAclResponse<'a>;
+    SET_ACL                 => SetAcl               (SetAclRequest<'a>)               -> SetAclResponse;
+    GET_CHILDREN            => GetChildren          (GetChildrenRequest<'a>)          -> GetChildrenResponse<'a>;
+    SYNC                    => Sync                 (SyncRequest<'a>)                 -> SyncResponse<'a>;
+    PING                    => Ping                 (())                              -> ();
+    GET_CHILDREN2           => GetChildren2         (GetChildrenRequest<'a>)          -> GetChildren2Response<'a>;
+    CHECK                   => Check                (CheckVersionRequest<'a>)         -> ();
+    MULTI                   => Multi                (MultiRequest<'a>)                -> MultiResponse<'a>;
+    CREATE2                 => Create2              (CreateRequest<'a>)               -> Create2Response<'a>;
+    RECONFIG                => Reconfig             (ReconfigRequest<'a>)             -> GetDataResponse<'a>;
+    CHECK_WATCHES           => CheckWatches         (CheckWatchesRequest<'a>)         -> ();
+    REMOVE_WATCHES          => RemoveWatches        (RemoveWatchesRequest<'a>)        -> ();
+    CREATE_CONTAINER        => CreateContainer      (CreateRequest<'a>)               -> Create2Response<'a>;
+    DELETE_CONTAINER        => DeleteContainer      (DeleteContainerRequest<'a>)      -> ();
+    CREATE_TTL              => CreateTtl            (CreateTtlRequest<'a>)            -> Create2Response<'a>;
+    MULTI_READ              => MultiRead            (MultiReadRequest<'a>)            -> MultiReadResponse<'a>;
+    AUTH                    => Auth                 (AuthPacket<'a>)                  -> ();
+    SET_WATCHES             => SetWatches           (SetWatches<'a>)                  -> ();
+    SASL                    => Sasl                 (GetSaslRequest<'a>)              -> SetSaslResponse<'a>;
+    GET_EPHEMERALS          => GetEphemerals        (GetEphemeralsRequest<'a>)        -> GetEphemeralsResponse<'a>;
+    GET_ALL_CHILDREN_NUMBER => GetAllChildrenNumber (GetAllChildrenNumberRequest<'a>) -> GetAllChildrenNumberResponse;
+    SET_WATCHES2            => SetWatches2          (SetWatches2<'a>)                 -> ();
+    ADD_WATCH               => AddWatch             (AddWatchRequest<'a>)             -> ErrorResponse;
+    WHO_AM_I                => WhoAmI               (())                              -> WhoAmIResponse<'a>;
+    CLOSE_SESSION           => CloseSession         (())                              -> ();
 }
 
 fn unknown(number: i32) -> DecodeError {

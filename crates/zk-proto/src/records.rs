@@ -1,15 +1,17 @@
 //! The records of the protocol, named as in `zookeeper.jute`. To add one, declare it here and
 //! give it a row in `operations.rs`.
 
-use crate::codes::{CreateMode, ErrorCode, EventType, KeeperState, Perms, WatcherType};
+use crate::codes::{
+    AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, Perms, WatcherType,
+};
 use crate::ids::{SessionId, Zxid};
 use crate::list::List;
-use crate::multi::{Multi, MultiOp, MultiResult};
+use crate::multi::{Multi, MultiOp, MultiReadOp, MultiReadResult, MultiResult};
 
 // ---- Shared ------------------------------------------------------------------------------------
 
 record! {
-    /// What a server knows of a node besides its data. 68 bytes.
+    /// What a server knows of a node besides its data: 68 bytes, in many replies. Since 3.0.
     #[derive(Default)]
     pub struct Stat {
         /// The transaction that created the node.
@@ -38,7 +40,7 @@ record! {
 }
 
 record! {
-    /// Who an ACL is about.
+    /// Who an ACL is about. Since 3.0.
     pub struct Id<'a> {
         /// How the id is proven: `world`, `auth`, `digest`, `ip`, `sasl`, `x509`.
         pub scheme: &'a str,
@@ -48,7 +50,7 @@ record! {
 }
 
 record! {
-    /// One permission of an access control list.
+    /// One permission of an access control list. Since 3.0.
     pub struct Acl<'a> {
         /// What is permitted.
         pub perms: Perms,
@@ -70,7 +72,10 @@ impl Acl<'static> {
 }
 
 record! {
-    /// Something happened to a watched node.
+    /// Something happened to a watched node: `notification` (0), only sent by servers. Since 3.0.
+    ///
+    /// It follows a [`ReplyHeader`](crate::ReplyHeader) with
+    /// [`Xid::NOTIFICATION`](crate::Xid::NOTIFICATION).
     pub struct WatcherEvent<'a> {
         /// What happened.
         pub event_type: EventType,
@@ -82,7 +87,10 @@ record! {
 }
 
 record! {
-    /// The code of an operation that failed inside a multi.
+    /// An error as a body. Since 3.4.
+    ///
+    /// Stands for an operation that failed in a `multi` (14) or `multiRead` (22), with `error` (-1)
+    /// for its type, and answers `addWatch` (106), with [`ErrorCode::OK`].
     pub struct ErrorResponse {
         /// How it failed.
         pub err: ErrorCode,
@@ -92,7 +100,8 @@ record! {
 // ---- Nodes -------------------------------------------------------------------------------------
 
 record! {
-    /// Creates a node: `create` (1), `create2` (15) and `createContainer` (19).
+    /// Creates a node: `create` (1) since 3.0, `create2` (15) since 3.5.0 and `createContainer`
+    /// (19) since 3.5.1. [`NodeKind`](crate::NodeKind) chooses between them.
     ///
     /// The parent must exist ([`ErrorCode::NO_NODE`]), must not be ephemeral and must grant
     /// [`Perms::CREATE`].
@@ -109,7 +118,7 @@ record! {
 }
 
 record! {
-    /// Answers `create` (1).
+    /// Answers `create` (1). Since 3.0.
     pub struct CreateResponse<'a> {
         /// The node as it was created, with its sequence number if there is one.
         pub path: &'a str,
@@ -117,7 +126,7 @@ record! {
 }
 
 record! {
-    /// Answers `create2` (15) and `createContainer` (19). Since 3.5.
+    /// Answers `create2` (15), `createContainer` (19) and `createTTL` (21). Since 3.5.0.
     pub struct Create2Response<'a> {
         /// The node as it was created, with its sequence number if there is one.
         pub path: &'a str,
@@ -127,7 +136,28 @@ record! {
 }
 
 record! {
+    /// Creates a node that the server deletes once it has had no children and no change for some
+    /// time: `createTTL` (21). Since 3.5.3; usable since 3.5.4.
+    ///
+    /// [`ErrorCode::UNIMPLEMENTED`] unless the server has `extendedTypesEnabled`. To make one that
+    /// is valid, see [`NodeKind`](crate::NodeKind).
+    pub struct CreateTtlRequest<'a> {
+        /// The node; a prefix of its name if the mode is sequential.
+        pub path: &'a str,
+        /// Its first data, or null.
+        pub data: Option<&'a [u8]>,
+        /// Its access control list, which must not be empty.
+        pub acl: List<'a, Acl<'a>>,
+        /// [`CreateMode::PERSISTENT_WITH_TTL`] or [`CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL`].
+        pub mode: CreateMode,
+        /// The time to live, in milliseconds: a [`Ttl`](crate::Ttl).
+        pub ttl: i64,
+    }
+}
+
+record! {
     /// Deletes a node without children: `delete` (2). Needs [`Perms::DELETE`] on its parent.
+    /// Since 3.0.
     pub struct DeleteRequest<'a> {
         /// The node.
         pub path: &'a str,
@@ -137,7 +167,17 @@ record! {
 }
 
 record! {
-    /// Asks whether a node exists: `exists` (3).
+    /// Deletes a container that is empty: `deleteContainer` (20). Since 3.5.1.
+    ///
+    /// Servers send it to themselves. Clients have no use for it.
+    pub struct DeleteContainerRequest<'a> {
+        /// The container.
+        pub path: &'a str,
+    }
+}
+
+record! {
+    /// Asks whether a node exists: `exists` (3). Since 3.0.
     pub struct ExistsRequest<'a> {
         /// The node.
         pub path: &'a str,
@@ -148,6 +188,7 @@ record! {
 
 record! {
     /// Answers `exists` (3) when the node does; otherwise the header says [`ErrorCode::NO_NODE`].
+    /// Since 3.0.
     pub struct ExistsResponse {
         /// Its stat.
         pub stat: Stat,
@@ -157,7 +198,7 @@ record! {
 // ---- Data --------------------------------------------------------------------------------------
 
 record! {
-    /// Reads a node's data: `getData` (4).
+    /// Reads a node's data: `getData` (4). Since 3.0.
     pub struct GetDataRequest<'a> {
         /// The node.
         pub path: &'a str,
@@ -167,7 +208,7 @@ record! {
 }
 
 record! {
-    /// Answers `getData` (4).
+    /// Answers `getData` (4) since 3.0, and `reconfig` (16) with the new configuration since 3.5.0.
     pub struct GetDataResponse<'a> {
         /// The data; null if the node was created with null.
         pub data: Option<&'a [u8]>,
@@ -177,7 +218,7 @@ record! {
 }
 
 record! {
-    /// Replaces a node's data: `setData` (5).
+    /// Replaces a node's data: `setData` (5). Since 3.0.
     pub struct SetDataRequest<'a> {
         /// The node.
         pub path: &'a str,
@@ -189,8 +230,51 @@ record! {
 }
 
 record! {
-    /// Answers `setData` (5).
+    /// Answers `setData` (5). Since 3.0.
     pub struct SetDataResponse {
+        /// The node's stat after the change.
+        pub stat: Stat,
+    }
+}
+
+// ---- Access control ----------------------------------------------------------------------------
+
+record! {
+    /// Reads a node's access control list: `getACL` (6). Since 3.0.
+    ///
+    /// Needs [`Perms::READ`] or [`Perms::ADMIN`]; without the latter, digests are masked since
+    /// 3.5.5 and 3.4.14.
+    pub struct GetAclRequest<'a> {
+        /// The node.
+        pub path: &'a str,
+    }
+}
+
+record! {
+    /// Answers `getACL` (6). Since 3.0.
+    pub struct GetAclResponse<'a> {
+        /// The list.
+        pub acl: List<'a, Acl<'a>>,
+        /// The node's stat.
+        pub stat: Stat,
+    }
+}
+
+record! {
+    /// Replaces a node's access control list: `setACL` (7). Needs [`Perms::ADMIN`]. Since 3.0.
+    pub struct SetAclRequest<'a> {
+        /// The node.
+        pub path: &'a str,
+        /// The new list, which must not be empty.
+        pub acl: List<'a, Acl<'a>>,
+        /// What the node's [`Stat::aversion`] must be, or -1.
+        pub version: i32,
+    }
+}
+
+record! {
+    /// Answers `setACL` (7). Since 3.0.
+    pub struct SetAclResponse {
         /// The node's stat after the change.
         pub stat: Stat,
     }
@@ -199,7 +283,7 @@ record! {
 // ---- Children ----------------------------------------------------------------------------------
 
 record! {
-    /// Lists a node's children: `getChildren` (8) and `getChildren2` (12).
+    /// Lists a node's children: `getChildren` (8) since 3.0, `getChildren2` (12) since 3.3.0.
     pub struct GetChildrenRequest<'a> {
         /// The node.
         pub path: &'a str,
@@ -209,7 +293,7 @@ record! {
 }
 
 record! {
-    /// Answers `getChildren` (8).
+    /// Answers `getChildren` (8). Since 3.0.
     pub struct GetChildrenResponse<'a> {
         /// The names of the children, in no order.
         pub children: List<'a, &'a str>,
@@ -217,7 +301,7 @@ record! {
 }
 
 record! {
-    /// Answers `getChildren2` (12).
+    /// Answers `getChildren2` (12). Since 3.3.0.
     pub struct GetChildren2Response<'a> {
         /// The names of the children, in no order.
         pub children: List<'a, &'a str>,
@@ -226,10 +310,46 @@ record! {
     }
 }
 
+record! {
+    /// Counts all nodes below a node: `getAllChildrenNumber` (104). Since 3.6.0.
+    pub struct GetAllChildrenNumberRequest<'a> {
+        /// The node.
+        pub path: &'a str,
+    }
+}
+
+record! {
+    /// Answers `getAllChildrenNumber` (104). Since 3.6.0.
+    pub struct GetAllChildrenNumberResponse {
+        /// How many nodes are below it, children of children included.
+        pub total_number: i32,
+    }
+}
+
+record! {
+    /// Lists the ephemeral nodes of this session: `getEphemerals` (103). Since 3.6.0.
+    pub struct GetEphemeralsRequest<'a> {
+        /// What their paths must start with. It need not be a path; null, as well as an empty one,
+        /// is for all of them.
+        pub prefix_path: Option<&'a str>,
+    }
+}
+
+record! {
+    /// Answers `getEphemerals` (103). Since 3.6.0.
+    pub struct GetEphemeralsResponse<'a> {
+        /// The whole paths of the nodes, in no order.
+        pub ephemerals: List<'a, &'a str>,
+    }
+}
+
 // ---- Several at once ---------------------------------------------------------------------------
 
 record! {
-    /// Asserts that a node exists and has a version: `check` (13), only inside a multi.
+    /// Asserts that a node exists and has a version: `check` (13), to be sent only inside a multi.
+    /// Since 3.4.0.
+    ///
+    /// By itself it costs the connection, or goes without an answer where it holds (3.8.0).
     pub struct CheckVersionRequest<'a> {
         /// The node.
         pub path: &'a str,
@@ -238,17 +358,48 @@ record! {
     }
 }
 
-/// Runs several writes as one transaction: `multi` (14). Since 3.4.
+/// Runs several writes as one transaction: `multi` (14). Since 3.4.0.
 pub type MultiRequest<'a> = Multi<'a, MultiOp<'a>>;
 
 /// Answers `multi` (14), also when it failed: then every result is an error, nothing was applied,
-/// and the header still says [`ErrorCode::OK`].
+/// and the header still says [`ErrorCode::OK`]. Since 3.4.0.
 pub type MultiResponse<'a> = Multi<'a, MultiResult<'a>>;
+
+/// Runs several reads, each of which may fail by itself: `multiRead` (22). Since 3.6.0.
+pub type MultiReadRequest<'a> = Multi<'a, MultiReadOp<'a>>;
+
+/// Answers `multiRead` (22), with one result for each read. Since 3.6.0.
+pub type MultiReadResponse<'a> = Multi<'a, MultiReadResult<'a>>;
 
 // ---- Watches -----------------------------------------------------------------------------------
 
 record! {
-    /// Removes this connection's watches from a path: `removeWatches` (18). Since 3.5.
+    /// Sets a watch that stays when it fires: `addWatch` (106). Since 3.6.0.
+    ///
+    /// The node need not exist. Answered by an [`ErrorResponse`].
+    pub struct AddWatchRequest<'a> {
+        /// The node.
+        pub path: &'a str,
+        /// Of which events to tell.
+        pub mode: AddWatchMode,
+    }
+}
+
+record! {
+    /// Asks whether there is a watch on a path: `checkWatches` (17). Since 3.5.0.
+    ///
+    /// [`ErrorCode::NO_WATCHER`] when there is none. Java sends it to remove one of several local
+    /// watchers, which the server need not know of.
+    pub struct CheckWatchesRequest<'a> {
+        /// The node.
+        pub path: &'a str,
+        /// Which of its watches.
+        pub watcher_type: WatcherType,
+    }
+}
+
+record! {
+    /// Removes this connection's watches from a path: `removeWatches` (18). Since 3.5.0.
     ///
     /// [`ErrorCode::NO_WATCHER`] when there is none, for instance because it has just fired.
     pub struct RemoveWatchesRequest<'a> {
@@ -260,7 +411,7 @@ record! {
 }
 
 record! {
-    /// Sets one-shot watches again after a reconnect: `setWatches` (101).
+    /// Sets one-shot watches again after a reconnect: `setWatches` (101). Since 3.0.
     ///
     /// The server sends an event at once for each that would have fired since `relative_zxid`.
     pub struct SetWatches<'a> {
@@ -276,7 +427,7 @@ record! {
 }
 
 record! {
-    /// As [`SetWatches`], with the watches that stay: `setWatches2` (105). Since 3.6.
+    /// As [`SetWatches`], with the watches that stay: `setWatches2` (105). Since 3.6.0.
     ///
     /// There are no events for what persistent watches missed.
     pub struct SetWatches2<'a> {
@@ -299,6 +450,7 @@ record! {
 
 record! {
     /// Waits until this member has caught up with what the leader had committed: `sync` (9).
+    /// Since 3.0.
     pub struct SyncRequest<'a> {
         /// Any path; it does not matter which.
         pub path: &'a str,
@@ -306,9 +458,79 @@ record! {
 }
 
 record! {
-    /// Answers `sync` (9).
+    /// Answers `sync` (9). Since 3.0.
     pub struct SyncResponse<'a> {
         /// The path of the request.
         pub path: &'a str,
+    }
+}
+
+record! {
+    /// Presents credentials: `auth` (100). Since 3.0.
+    ///
+    /// They count for the connection, not for the session. [`ErrorCode::AUTH_FAILED`] is followed by
+    /// the end of the connection.
+    pub struct AuthPacket<'a> {
+        /// Always 0; servers ignore it.
+        pub auth_type: i32,
+        /// As in [`Id::scheme`].
+        pub scheme: &'a str,
+        /// What the scheme asks for: for `digest`, `user:password` as it is.
+        pub auth: Option<&'a [u8]>,
+    }
+}
+
+record! {
+    /// One step of authentication by SASL: `sasl` (102). Since 3.4.0.
+    pub struct GetSaslRequest<'a> {
+        /// The mechanism's token. The first one of `DIGEST-MD5` is empty, but not null.
+        pub token: Option<&'a [u8]>,
+    }
+}
+
+record! {
+    /// Answers `sasl` (102). Since 3.4.0.
+    ///
+    /// Also stands, with a null token, behind a header that says [`ErrorCode::AUTH_FAILED`].
+    pub struct SetSaslResponse<'a> {
+        /// The mechanism's token. Null from a server without SASL.
+        pub token: Option<&'a [u8]>,
+    }
+}
+
+record! {
+    /// One of the identities of a connection. Since 3.7.0.
+    pub struct ClientInfo<'a> {
+        /// As in [`Id::scheme`].
+        pub auth_scheme: &'a str,
+        /// Who it is, without secrets: an address, or the user of a digest.
+        pub user: &'a str,
+    }
+}
+
+record! {
+    /// Answers `whoAmI` (107), which asks whom the server takes this connection for. Since 3.7.0.
+    pub struct WhoAmIResponse<'a> {
+        /// Its identities: its address, and whatever was proven by `auth` or `sasl`.
+        pub client_info: List<'a, ClientInfo<'a>>,
+    }
+}
+
+// ---- The ensemble ------------------------------------------------------------------------------
+
+record! {
+    /// Changes who is a member of the ensemble: `reconfig` (16). Since 3.5.0.
+    ///
+    /// Either the first two lists say what changes, or the third names all members. Answered by a
+    /// [`GetDataResponse`] with the new configuration.
+    pub struct ReconfigRequest<'a> {
+        /// Members that join or change, as `server.N=...`, separated by commas.
+        pub joining_servers: Option<&'a str>,
+        /// Ids of members that leave, separated by commas.
+        pub leaving_servers: Option<&'a str>,
+        /// All members from now on, as `server.N=...`, separated by commas.
+        pub new_members: Option<&'a str>,
+        /// The version that the configuration must have, or -1.
+        pub cur_config_id: i64,
     }
 }

@@ -4,9 +4,8 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeErrorKind, ErrorCode, List,
-    MultiOp, OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, SetWatches,
-    SyncResponse, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, List, MultiOp, OpCode, Reader, ReplyHeader,
+    Request, RequestHeader, SessionId, SetWatches, SyncResponse, Xid, Zxid, frame,
 };
 
 use super::Ensemble;
@@ -119,13 +118,13 @@ impl Ensemble {
         }
         self.outbox.count_request(session, opcode);
         let origin = Origin { conn, xid };
+        if !is_served(opcode) {
+            let header = ReplyHeader { xid, zxid: Zxid(-1), err: ErrorCode::UNIMPLEMENTED };
+            self.outbox.send(conn, session, outbox::frame(&header));
+            return self.close(conn);
+        }
         match Request::decode(opcode, reader.rest()) {
             Ok(request) => self.execute(now, origin, session, &request),
-            Err(error) if is_unknown(&error) => {
-                let header = ReplyHeader { xid, zxid: Zxid(-1), err: ErrorCode::UNIMPLEMENTED };
-                self.outbox.send(conn, session, outbox::frame(&header));
-                self.close(conn);
-            }
             Err(_) if is_write(opcode) => {
                 self.propose(now, Some(origin), Txn::Refused(ErrorCode::MARSHALLING_ERROR));
             }
@@ -238,7 +237,20 @@ fn is_write(opcode: OpCode) -> bool {
     )
 }
 
-/// Whether the operation of the request is unknown, as opposed to one inside a multi.
-fn is_unknown(error: &DecodeError) -> bool {
-    matches!(error.kind(), DecodeErrorKind::UnknownOperation(_)) && error.offset() == 0
+/// Whether this server knows the operation.
+fn is_served(opcode: OpCode) -> bool {
+    is_write(opcode)
+        || matches!(
+            opcode,
+            OpCode::EXISTS
+                | OpCode::GET_DATA
+                | OpCode::GET_CHILDREN
+                | OpCode::SYNC
+                | OpCode::PING
+                | OpCode::GET_CHILDREN2
+                | OpCode::REMOVE_WATCHES
+                | OpCode::SET_WATCHES
+                | OpCode::SET_WATCHES2
+                | OpCode::CLOSE_SESSION
+        )
 }
