@@ -12,11 +12,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use zk_session::proto::{
-    Create2Response, ErrorCode, EventType, ExistsResponse, GetChildrenResponse, Zxid, path,
+    Create2Response, ErrorCode, EventType, ExistsResponse, GetChildrenResponse,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
+use super::parents::{Parents, Verdict};
+use super::phase::{Node, Phase, SelfWatch};
+use super::remedy::Remedy;
 use super::view::{self, View};
 use super::{Contest, Event, Input, OpId, Operation, Output};
 use crate::error::{LockError, Loss};
@@ -24,11 +27,11 @@ use crate::error::{LockError, Loss};
 /// A lock that is held longer than this watches its own node, to notice if it is deleted. One
 /// that is held for a moment saves the request.
 const WATCH_SELF_AFTER: Duration = Duration::from_millis(20);
-/// How often the directory may turn out to be missing right after it was created.
-const PARENT_ATTEMPTS: u32 = 5;
+/// When to try again what the session or the server has refused for now.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// One attempt to get one lock. See the [module](super) for how to drive it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Contender {
     contest: Contest,
     phase: Phase,
@@ -39,85 +42,13 @@ pub struct Contender {
     /// Whether the session is connected, as far as we were told.
     connected: bool,
     self_watch: Option<SelfWatch>,
-    /// Nodes that must go, with the request that is to delete each.
-    deletions: Vec<(OpId, String)>,
+    /// Nodes that must go, with the request that is to delete each, unless it was refused for now.
+    deletions: Vec<(Option<OpId>, String)>,
     parents: Parents,
     /// Whether the caller was told how it ended.
     concluded: bool,
     last_op: OpId,
     outputs: VecDeque<Output>,
-}
-
-#[derive(Debug)]
-struct Node {
-    path: String,
-    czxid: Zxid,
-}
-
-impl Node {
-    fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
-    }
-}
-
-/// The watch on our own node.
-#[derive(Clone, Copy, Debug)]
-struct SelfWatch {
-    op: OpId,
-    /// Whether the server has confirmed it.
-    armed: bool,
-}
-
-#[derive(Debug)]
-struct Parents {
-    attempts: u32,
-    /// Cleared when the server knows no containers.
-    containers: bool,
-    error: Option<Error>,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// The node is being created, and in the same round trip the directory is listed.
-    Creating {
-        create: OpId,
-        list: OpId,
-    },
-    /// The directory is missing; it and what is above it are being created.
-    MakingParents {
-        first: OpId,
-        last: OpId,
-    },
-    /// Whether the node was created is unknown. The list tells, but only behind a sync: the
-    /// member that we are connected to now may be behind the one that we sent the creation to.
-    Resolving {
-        sync: OpId,
-        list: OpId,
-        synced: bool,
-    },
-    /// A node with our guid was found. Is it ours?
-    Adopting {
-        stat: OpId,
-        path: String,
-    },
-    /// The list will tell whether we are first.
-    Deciding {
-        list: OpId,
-    },
-    /// Somebody is before us, and watched.
-    Waiting {
-        predecessor: String,
-        watch: OpId,
-        /// Nobody else is before us, and both watches belong to one connection.
-        only: bool,
-    },
-    /// The lock is ours, or was when we could last tell.
-    Held {
-        suspended: bool,
-    },
-    /// What is in `deletions` must go, nothing else matters.
-    Leaving,
-    Done,
 }
 
 impl Contender {
@@ -126,13 +57,13 @@ impl Contender {
         let nothing = OpId(0);
         let mut contender = Self {
             contest,
-            phase: Phase::Creating { create: nothing, list: nothing },
+            phase: Phase::Creating { create: nothing, list: None },
             node: None,
             letting_go: false,
             connected: true,
             self_watch: None,
             deletions: Vec::new(),
-            parents: Parents { attempts: 0, containers: true, error: None },
+            parents: Parents::new(),
             concluded: false,
             last_op: nothing,
             outputs: VecDeque::new(),
@@ -161,11 +92,7 @@ impl Contender {
             },
             Input::Watch { op, event_type } => self.handle_watch(op, event_type),
             Input::Session(state) => self.handle_session(state),
-            Input::Timer => {
-                if matches!(self.phase, Phase::Held { .. }) && self.self_watch.is_none() {
-                    self.watch_self();
-                }
-            }
+            Input::Timer => self.handle_timer(),
             Input::LetGo => match self.phase {
                 Phase::Deciding { .. } | Phase::Waiting { .. } | Phase::Held { .. } => self.leave(),
                 Phase::Leaving | Phase::Done => {}
@@ -187,15 +114,23 @@ impl Contender {
                 let list = *list;
                 self.created(list, result);
             }
+            // Told before the creation is, so it was refused before it was sent.
+            Phase::Creating { list, .. } if *list == Some(op) => *list = None,
             Phase::MakingParents { first, last } if (*first..=*last).contains(&op) => {
-                let is_last = op == *last;
-                self.parent_made(is_last, result);
+                match self.parents.answered(op == *last, result) {
+                    Verdict::Wait => {}
+                    Verdict::Made => self.create(),
+                    Verdict::Again => self.make_parents(),
+                    Verdict::Failed(error) => self.fail(error.into()),
+                }
             }
             Phase::Resolving { sync, synced, .. } if *sync == op => match result {
                 Ok(_) => *synced = true,
-                Err(error) => self.retry_or_fail(error, Self::resolve),
+                Err(error) => self.retry_or_fail(error),
             },
             Phase::Resolving { list, synced: true, .. } if *list == op => self.resolved(result),
+            // Told before the sync is, so it was refused before it was sent.
+            Phase::Resolving { list, .. } if *list == op => self.set_timer(RETRY_AFTER),
             Phase::Adopting { stat, path } if *stat == op => {
                 let path = core::mem::take(path);
                 self.adopted(path, result);
@@ -206,57 +141,30 @@ impl Contender {
         }
     }
 
-    fn created(&mut self, list: OpId, result: Result<Reply, Error>) {
+    fn created(&mut self, list: Option<OpId>, result: Result<Reply, Error>) {
         let response = result.as_ref().map(Reply::decode::<Create2Response<'_>>);
-        match response {
+        let error = match response {
             Ok(Ok(Create2Response { path, stat })) => {
-                let node = Node { path: path.to_string(), czxid: stat.czxid };
-                self.enqueued(node, Phase::Deciding { list });
+                return self.enqueued(Node { path: path.to_string(), czxid: stat.czxid }, list);
             }
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
             // An answer that cannot be read leaves it open what was created.
-            Ok(Err(error)) => self.retry_or_fail(error, Self::resolve),
-            Err(error) => self.retry_or_fail(error.clone(), Self::resolve),
+            Ok(Err(error)) => error,
+            Err(error) => error.clone(),
+        };
+        match error {
+            Error::Server(ErrorCode::NO_NODE) => self.make_parents(),
+            error if error.outcome() == Outcome::NotApplied => self.fail(error.into()),
+            error => self.retry_or_fail(error),
         }
     }
 
-    fn enqueued(&mut self, node: Node, next: Phase) {
+    fn enqueued(&mut self, node: Node, list: Option<OpId>) {
         self.tell(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
         self.node = Some(node);
-        self.phase = next;
-        if self.letting_go {
-            self.leave();
-        }
-    }
-
-    /// One of the directories was created, or was there, or could not be created, which may not
-    /// matter: a directory that exists answers so only to those who may create it.
-    fn parent_made(&mut self, is_last: bool, result: Result<Reply, Error>) {
-        match result {
-            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => {
-                if is_last {
-                    self.create();
-                }
-            }
-            Err(Error::Server(ErrorCode::UNIMPLEMENTED)) if self.parents.containers => {
-                self.parents.containers = false;
-                self.make_parents();
-            }
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                if is_last {
-                    self.make_parents();
-                }
-            }
-            Err(error) => {
-                let first = self.parents.error.take().unwrap_or(error.clone());
-                if is_last && error == Error::Server(ErrorCode::NO_NODE) && first == error {
-                    self.make_parents();
-                } else if is_last {
-                    self.fail(first.into());
-                } else {
-                    self.parents.error = Some(first);
-                }
-            }
+        match list {
+            _ if self.letting_go => self.leave(),
+            Some(list) => self.phase = Phase::Deciding { list },
+            None => self.decide(),
         }
     }
 
@@ -264,7 +172,7 @@ impl Contender {
         let reply = match result {
             Ok(reply) => reply,
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
-            Err(error) => return self.retry_or_fail(error, Self::resolve),
+            Err(error) => return self.retry_or_fail(error),
         };
         let children = match reply.decode::<GetChildrenResponse<'_>>() {
             Ok(response) => response.children,
@@ -287,11 +195,15 @@ impl Contender {
         let stat = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
             Ok(response) => response.stat,
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
-            Err(error) => return self.retry_or_fail(error, Self::resolve),
+            Err(error) => {
+                if Remedy::of(&error) == Remedy::None {
+                    self.delete(path);
+                }
+                return self.retry_or_fail(error);
+            }
         };
         if stat.ephemeral_owner == self.contest.session {
-            let list = self.list();
-            self.enqueued(Node { path, czxid: stat.czxid }, Phase::Deciding { list });
+            self.enqueued(Node { path, czxid: stat.czxid }, None);
         } else {
             // Of another session, which will take it along when it ends. It is not the lock.
             self.delete(path);
@@ -304,7 +216,7 @@ impl Contender {
             Ok(reply) => reply,
             // The directory is gone, and our node was in it.
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(),
-            Err(error) => return self.retry_or_fail(error, Self::decide),
+            Err(error) => return self.retry_or_fail(error),
         };
         let view = match (reply.decode::<GetChildrenResponse<'_>>(), &self.node) {
             (Ok(response), Some(node)) => {
@@ -335,20 +247,31 @@ impl Contender {
                     self.fail(LockError::Unreadable { node });
                 }
             }
-            Err(error) => self.retry_or_fail(error, Self::decide),
+            Err(error) => self.retry_or_fail(error),
         }
     }
 
     fn handle_deletion(&mut self, op: OpId, result: &Result<Reply, Error>) -> bool {
-        let Some(place) = self.deletions.iter().position(|(deletion, _)| *deletion == op) else {
+        let of_op = |(deletion, _): &(Option<OpId>, String)| *deletion == Some(op);
+        let Some(place) = self.deletions.iter().position(of_op) else {
             return false;
         };
         let (_, path) = self.deletions.swap_remove(place);
         match result {
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => {}
             // No name is used twice, so a repeated deletion can only hit our own node.
-            Err(error) if error.outcome() == Outcome::Unknown => self.delete(path),
-            Err(error) => self.conclude(Event::Failed(error.clone().into())),
+            Err(error) => match Remedy::of(error) {
+                Remedy::Now => self.delete(path),
+                Remedy::Later => {
+                    self.deletions.push((None, path));
+                    self.set_timer(RETRY_AFTER);
+                }
+                Remedy::None if matches!(self.phase, Phase::Leaving) => {
+                    self.conclude(Event::Failed(error.clone().into()));
+                }
+                // A stray that stays is behind us, or is waited for like any other.
+                Remedy::None => {}
+            },
         }
         self.finish_leaving();
         true
@@ -362,18 +285,20 @@ impl Contender {
             Ok(_) => {
                 watch.armed = true;
                 self.verified();
+                return true;
             }
-            Err(Error::Server(ErrorCode::NO_NODE)) => {
-                self.self_watch = None;
-                self.self_deleted();
+            Err(_) => self.unwatch_self(),
+        }
+        match result {
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
+            // It cannot be watched, but it is there.
+            Err(Error::Server(ErrorCode::NO_AUTH)) => self.verified(),
+            // The reconnect will see to it.
+            Ok(_) | Err(Error::ConnectionLost) => {}
+            Err(_) if matches!(self.phase, Phase::Held { .. }) => {
+                self.set_timer(RETRY_AFTER);
             }
-            Err(error) => {
-                self.self_watch = None;
-                // A node that denies reading cannot be watched; it lives as long as the session.
-                if error.outcome() == Outcome::NotApplied {
-                    self.verified();
-                }
-            }
+            Err(_) => {}
         }
         true
     }
@@ -407,6 +332,14 @@ impl Contender {
                 self.wait(predecessor, only);
             }
         }
+    }
+
+    fn handle_timer(&mut self) {
+        let refused = self.deletions.extract_if(.., |(op, _)| op.is_none());
+        for (_, path) in refused.collect::<Vec<_>>() {
+            self.delete(path);
+        }
+        self.repeat();
     }
 
     fn handle_session(&mut self, state: State) {
@@ -476,7 +409,7 @@ impl Contender {
         }
         let prefix = self.path_of(&self.contest.scheme.prefix(self.contest.guid));
         let create = self.submit(Operation::create_node(prefix, self.contest.data.clone()));
-        let list = self.list();
+        let list = Some(self.list());
         self.phase = Phase::Creating { create, list };
     }
 
@@ -484,21 +417,12 @@ impl Contender {
         if self.letting_go {
             return self.leave();
         }
-        self.parents.attempts += 1;
-        self.parents.error = None;
-        if self.parents.attempts > PARENT_ATTEMPTS || self.contest.directory == "/" {
-            return self.fail(Error::Server(ErrorCode::NO_NODE).into());
-        }
-        let directory = self.contest.directory.clone();
-        let mut ancestors = Vec::new();
-        let mut next = Some(directory.as_str()).filter(|path| *path != "/");
-        while let Some(path) = next {
-            ancestors.push(path);
-            next = path::parent(path).filter(|path| *path != "/");
-        }
         let first = OpId(self.last_op.0 + 1);
-        for path in ancestors.into_iter().rev() {
-            self.submit(Operation::create_parent(path.to_string(), self.parents.containers));
+        for operation in self.parents.attempt(&self.contest.directory) {
+            self.submit(operation);
+        }
+        if first > self.last_op {
+            return self.fail(Error::Server(ErrorCode::NO_NODE).into());
         }
         self.phase = Phase::MakingParents { first, last: self.last_op };
     }
@@ -535,7 +459,7 @@ impl Contender {
             self.tell(Event::Suspended);
         }
         if self.self_watch.is_none() {
-            self.outputs.push_back(Output::SetTimer(WATCH_SELF_AFTER));
+            self.set_timer(WATCH_SELF_AFTER);
         }
     }
 
@@ -579,16 +503,30 @@ impl Contender {
     }
 
     fn fail(&mut self, error: LockError) {
-        self.conclude(Event::Failed(error));
+        if !self.letting_go {
+            self.conclude(Event::Failed(error));
+        }
         self.leave();
     }
 
-    /// A request whose outcome is unknown calls for the step that finds out; any other failure
-    /// is final.
-    fn retry_or_fail(&mut self, error: Error, retry: fn(&mut Self)) {
-        match error.outcome() {
-            Outcome::Unknown => retry(self),
-            Outcome::NotApplied => self.fail(error.into()),
+    fn retry_or_fail(&mut self, error: Error) {
+        match Remedy::of(&error) {
+            Remedy::Now => self.repeat(),
+            Remedy::Later => self.set_timer(RETRY_AFTER),
+            Remedy::None => self.fail(error.into()),
+        }
+    }
+
+    /// Takes the present step again. That is never wrong, so a timer that was set for a step
+    /// before this one does no harm.
+    fn repeat(&mut self) {
+        match self.phase {
+            Phase::Creating { .. } | Phase::Resolving { .. } | Phase::Adopting { .. } => {
+                self.resolve();
+            }
+            Phase::Deciding { .. } | Phase::Waiting { .. } => self.decide(),
+            Phase::Held { .. } if self.connected && self.self_watch.is_none() => self.watch_self(),
+            _ => {}
         }
     }
 
@@ -606,7 +544,7 @@ impl Contender {
 
     fn delete(&mut self, path: String) {
         let op = self.submit(Operation::delete(path.clone()));
-        self.deletions.push((op, path));
+        self.deletions.push((Some(op), path));
     }
 
     fn unwatch_self(&mut self) {
@@ -619,6 +557,10 @@ impl Contender {
         if let Phase::Waiting { watch, .. } = self.phase {
             self.outputs.push_back(Output::Unwatch(watch));
         }
+    }
+
+    fn set_timer(&mut self, after: Duration) {
+        self.outputs.push_back(Output::SetTimer(after));
     }
 
     fn tell(&mut self, event: Event) {

@@ -17,6 +17,9 @@
 mod contender;
 mod name;
 mod operation;
+mod parents;
+mod phase;
+mod remedy;
 mod view;
 
 #[cfg(test)]
@@ -78,7 +81,7 @@ pub enum Input {
 }
 
 /// What a contender wants.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Make a request.
     Submit {

@@ -48,6 +48,14 @@ pub struct Name<'a> {
     pub sequence: Sequence,
 }
 
+impl<'a> Name<'a> {
+    /// What contenders are served by. The server gives no number twice, but where somebody else
+    /// did, all must agree on the order nevertheless.
+    pub(super) const fn place(&self) -> (Sequence, &'a str) {
+        (self.sequence, self.child)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;

@@ -1,1 +1,384 @@
+//! The machine, fed by hand. What it wants is compared as lines of text, in order: requests as
+//! `list` or `watch a-5`, events as `Suspended`, names of nodes as `own-7` or `a-5`.
 
+mod acquiring;
+mod holding;
+mod leaving;
+mod resolving;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use uuid::Uuid;
+use zk_session::proto::{
+    Create2Response, CreateMode, Encode, ErrorCode, EventType, ExistsResponse, GetChildrenResponse,
+    OpCode, Request, SessionId, Stat, Zxid,
+};
+use zk_session::session::{Reply, State};
+use zk_session::{End, Error, Invalid};
+
+use super::*;
+
+const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
+const OWN: u128 = 1;
+const SESSION: SessionId = SessionId(0x51);
+const CONNECTED: State = State::Connected { member: 0, session: SESSION };
+const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
+
+/// The name that is written as `own-7` or `a-5` in these tests; anything else is itself.
+fn name(label: &str) -> String {
+    let Some((guid, Ok(number))) = label.split_once('-').map(|(g, n)| (g, n.parse::<i32>())) else {
+        return label.to_string();
+    };
+    let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).expect("a guid") };
+    format!("{}{number:010}", SCHEME.prefix(Uuid::from_u128(guid)))
+}
+
+fn label(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    match SCHEME.parse(name) {
+        Some(name) if name.guid.as_u128() == OWN => format!("own-{}", name.sequence.0),
+        Some(name) => format!("{:x}-{}", name.guid.as_u128(), name.sequence.0),
+        None => name.to_string(),
+    }
+}
+
+fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
+    let mut bytes = Vec::new();
+    body.encode(&mut bytes);
+    Ok(Reply { opcode, zxid: Zxid(1), body: bytes.into() })
+}
+
+fn ok() -> Result<Reply, Error> {
+    Ok(Reply { opcode: OpCode::DELETE, zxid: Zxid(1), body: Bytes::new() })
+}
+
+fn children(labels: &[&str]) -> Result<Reply, Error> {
+    let names: Vec<_> = labels.iter().map(|label| name(label)).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
+}
+
+/// The transaction that created our node number `number`.
+fn czxid(number: i32) -> Zxid {
+    Zxid(100 + i64::from(number))
+}
+
+fn stat(owner: SessionId, number: i32) -> Result<Reply, Error> {
+    let stat = Stat { czxid: czxid(number), ephemeral_owner: owner, ..Stat::default() };
+    reply(OpCode::EXISTS, &ExistsResponse { stat })
+}
+
+fn refused(code: ErrorCode) -> Result<Reply, Error> {
+    Err(Error::Server(code))
+}
+
+fn lost() -> Result<Reply, Error> {
+    Err(Error::ConnectionLost)
+}
+
+fn told(event: &Event) -> String {
+    match event {
+        Event::Enqueued { node, token } => format!("Enqueued {} token {}", label(node), token.0),
+        Event::Waiting { behind, ahead } => {
+            format!("Waiting behind {}, {ahead} ahead", label(behind))
+        }
+        Event::Acquired { node, token } => format!("Acquired {} token {}", label(node), token.0),
+        Event::Failed(LockError::Unreadable { node }) => {
+            format!("Failed: unreadable {}", label(node))
+        }
+        Event::Failed(LockError::Request(error)) => match error {
+            Error::Server(code) => format!("Failed: {code:?}"),
+            Error::Reply(_) => "Failed: malformed".to_string(),
+            error => format!("Failed: {error:?}"),
+        },
+        Event::Failed(error) => format!("Failed: {error:?}"),
+        event => format!("{event:?}"),
+    }
+}
+
+struct Asked {
+    op: OpId,
+    line: String,
+    answered: bool,
+}
+
+struct Harness {
+    contender: Contender,
+    directory: String,
+    asked: Vec<Asked>,
+    /// What it wanted that no test has looked at.
+    lines: Vec<String>,
+}
+
+impl Harness {
+    fn new() -> Self {
+        Self::in_directory("/locks/printer")
+    }
+
+    fn in_directory(directory: &str) -> Self {
+        let contest = Contest {
+            directory: directory.to_string(),
+            scheme: SCHEME,
+            guid: Uuid::from_u128(OWN),
+            session: SESSION,
+            data: Bytes::from_static(b"who"),
+        };
+        let mut h = Self {
+            contender: Contender::new(contest),
+            directory: directory.to_string(),
+            asked: Vec::new(),
+            lines: Vec::new(),
+        };
+        h.take_outputs();
+        h
+    }
+
+    // ---- Places on the way ---------------------------------------------------------------------
+
+    fn creating() -> Self {
+        let mut h = Self::new();
+        h.expect(&["create", "list"]);
+        h
+    }
+
+    fn making_parents() -> Self {
+        let mut h = Self::creating();
+        h.answer("create", refused(ErrorCode::NO_NODE));
+        h.answer("list", refused(ErrorCode::NO_NODE));
+        h.expect(&["container /locks", "container /locks/printer"]);
+        h
+    }
+
+    fn resolving() -> Self {
+        let mut h = Self::creating();
+        h.disconnect();
+        h.reconnect();
+        h.expect(&["sync", "list"]);
+        h
+    }
+
+    fn adopting() -> Self {
+        let mut h = Self::resolving();
+        h.answer("sync", ok());
+        h.answer("list", children(&["a-5", "own-7"]));
+        h.expect(&["stat own-7"]);
+        h
+    }
+
+    fn deciding() -> Self {
+        let mut h = Self::creating();
+        h.created(7);
+        h.expect(&["Enqueued own-7 token 107"]);
+        h
+    }
+
+    /// Third in line: the one before us is watched, we are not.
+    fn third() -> Self {
+        let mut h = Self::deciding();
+        h.answer("list", children(&["a-5", "b-6", "own-7"]));
+        h.expect(&["Waiting behind b-6, 2 ahead", "watch b-6"]);
+        h.answer("watch b-6", ok());
+        h
+    }
+
+    /// Second in line, with both watches under way.
+    fn second_unconfirmed() -> Self {
+        let mut h = Self::deciding();
+        h.answer("list", children(&["a-5", "own-7"]));
+        h.expect(&["Waiting behind a-5, 1 ahead", "watch own-7", "watch a-5"]);
+        h
+    }
+
+    fn second() -> Self {
+        let mut h = Self::second_unconfirmed();
+        h.answer("watch own-7", ok());
+        h.answer("watch a-5", ok());
+        h
+    }
+
+    /// Held for less time than it takes to watch our own node.
+    fn held() -> Self {
+        let mut h = Self::deciding();
+        h.answer("list", children(&["own-7", "b-8"]));
+        h.expect(&["Acquired own-7 token 107", "timer"]);
+        h
+    }
+
+    fn held_and_watched() -> Self {
+        let mut h = Self::held();
+        h.feed(Input::Timer);
+        h.expect(&["watch own-7"]);
+        h.answer("watch own-7", ok());
+        h
+    }
+
+    fn suspended() -> Self {
+        let mut h = Self::held_and_watched();
+        h.disconnect();
+        h.expect(&["Suspended"]);
+        h
+    }
+
+    // ---- What happens --------------------------------------------------------------------------
+
+    fn feed(&mut self, input: Input) {
+        self.contender.handle(input);
+        self.take_outputs();
+    }
+
+    /// Answers the oldest such request that has no answer.
+    #[track_caller]
+    fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
+        let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
+        let asked = asked.unwrap_or_else(|| panic!("{line} was not asked"));
+        asked.answered = true;
+        let op = asked.op;
+        self.feed(Input::Reply { op, result });
+    }
+
+    #[track_caller]
+    fn created(&mut self, number: i32) {
+        let path =
+            format!("{}/{}", self.directory.trim_end_matches('/'), name(&format!("own-{number}")));
+        let stat = Stat { czxid: czxid(number), ephemeral_owner: SESSION, ..Stat::default() };
+        let result = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
+        self.answer("create", result);
+    }
+
+    /// Fires the newest such watch.
+    #[track_caller]
+    fn fire(&mut self, line: &str, event_type: EventType) {
+        let asked = self.asked.iter().rfind(|asked| asked.line == line);
+        let op = asked.unwrap_or_else(|| panic!("{line} was not asked")).op;
+        self.feed(Input::Watch { op, event_type });
+    }
+
+    #[track_caller]
+    fn deleted(&mut self, line: &str) {
+        self.fire(line, EventType::NODE_DELETED);
+    }
+
+    /// The connection is lost with all requests in flight, told in the order of the session.
+    fn disconnect(&mut self) {
+        for place in 0..self.asked.len() {
+            if !core::mem::replace(&mut self.asked[place].answered, true) {
+                let op = self.asked[place].op;
+                self.feed(Input::Reply { op, result: lost() });
+            }
+        }
+        self.feed(Input::Session(State::Suspended));
+    }
+
+    fn reconnect(&mut self) {
+        self.feed(Input::Session(CONNECTED));
+    }
+
+    fn expire(&mut self) {
+        self.feed(Input::Session(State::Ended(End::Expired)));
+    }
+
+    // ---- What is wanted ------------------------------------------------------------------------
+
+    fn take_outputs(&mut self) {
+        while let Some(output) = self.contender.poll_output() {
+            let line = match output {
+                Output::Submit { op, operation } => {
+                    let line = self.line(&operation);
+                    self.asked.push(Asked { op, line: line.clone(), answered: false });
+                    line
+                }
+                Output::Unwatch(op) => {
+                    let asked = self.asked.iter().find(|asked| asked.op == op);
+                    format!("un{}", asked.expect("a watch that was asked for").line)
+                }
+                Output::SetTimer(_) => "timer".to_string(),
+                Output::Event(event) => told(&event),
+            };
+            self.lines.push(line);
+        }
+    }
+
+    fn wanted(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.lines)
+    }
+
+    #[track_caller]
+    fn expect(&mut self, lines: &[&str]) {
+        assert_eq!(self.wanted(), lines);
+    }
+
+    /// As `expect`, and that was all: nothing is outstanding.
+    #[track_caller]
+    fn expect_last(&mut self, lines: &[&str]) {
+        self.expect(lines);
+        assert!(self.contender.is_done(), "there is more to come");
+        self.expect_silence();
+    }
+
+    /// Whatever may still come, it changes nothing.
+    #[track_caller]
+    fn expect_silence(&mut self) {
+        for place in 0..self.asked.len() {
+            let op = self.asked[place].op;
+            self.feed(Input::Reply { op, result: children(&["own-7"]) });
+            self.feed(Input::Reply { op, result: lost() });
+            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+        }
+        for state in [State::Suspended, CONNECTED, State::Ended(End::Expired)] {
+            self.feed(Input::Session(state));
+        }
+        self.feed(Input::Timer);
+        self.feed(Input::LetGo);
+        self.expect(&[]);
+    }
+
+    fn line(&self, operation: &Operation) -> String {
+        let request = operation.request();
+        let in_directory = |path: &str| {
+            let parent = zk_session::proto::path::parent(path);
+            assert_eq!(parent, Some(self.directory.as_str()), "{path}");
+            label(path)
+        };
+        match request {
+            Request::Create2(create) => {
+                assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
+                assert_eq!(create.data, Some(&b"who"[..]));
+                in_directory(create.path);
+                assert!(create.path.ends_with(&SCHEME.prefix(Uuid::from_u128(OWN))));
+                "create".to_string()
+            }
+            Request::CreateContainer(create) => {
+                assert_eq!(create.mode, CreateMode::CONTAINER);
+                format!("container {}", create.path)
+            }
+            Request::Create(create) => {
+                assert_eq!(create.mode, CreateMode::PERSISTENT);
+                format!("directory {}", create.path)
+            }
+            Request::Delete(delete) => {
+                assert_eq!(delete.version, -1);
+                format!("delete {}", in_directory(delete.path))
+            }
+            Request::Exists(exists) => {
+                assert!(!exists.watch);
+                format!("stat {}", in_directory(exists.path))
+            }
+            Request::Sync(sync) => {
+                assert_eq!(sync.path, self.directory);
+                "sync".to_string()
+            }
+            Request::GetChildren(list) if list.watch => {
+                assert!(operation.watches());
+                format!("watch {}", in_directory(list.path))
+            }
+            Request::GetChildren(list) => {
+                assert_eq!(list.path, self.directory);
+                "list".to_string()
+            }
+            request => panic!("{request:?}"),
+        }
+    }
+}

@@ -19,7 +19,8 @@ const LAST_SAFE: i32 = i32::MAX - (1 << 20);
 pub(super) enum View {
     /// Our node is not there.
     Absent,
-    /// The numbers of the directory are used up, so nobody can tell who is first.
+    /// The numbers of the directory are used up, or ours is none that we can read, so nobody can
+    /// tell who is first.
     Exhausted,
     /// Nobody is before us.
     First,
@@ -40,15 +41,19 @@ impl View {
         own: &str,
         children: impl Iterator<Item = &'a str> + Clone,
     ) -> Self {
-        let contenders = children.filter_map(|child| scheme.parse(child));
-        let Some(own) = contenders.clone().find(|name| name.child == own) else {
+        if !children.clone().any(|child| child == own) {
             return Self::Absent;
+        }
+        let contenders = children.filter_map(|child| scheme.parse(child));
+        let readable = contenders.clone().find(|name| name.child == own);
+        let Some(own) = readable.map(|name| name.place()) else {
+            return Self::Exhausted;
         };
         if contenders.clone().any(|name| !(0..=LAST_SAFE).contains(&name.sequence.0)) {
             return Self::Exhausted;
         }
-        let lower = contenders.filter(|name| name.sequence < own.sequence);
-        match lower.clone().max_by_key(|name| name.sequence) {
+        let lower = contenders.filter(|name| name.place() < own);
+        match lower.clone().max_by_key(|name| name.place()) {
             None => Self::First,
             Some(predecessor) => {
                 Self::Behind { predecessor: predecessor.child.to_string(), ahead: lower.count() }
@@ -65,7 +70,7 @@ pub(super) fn nodes_of<'a>(
 ) -> Vec<&'a str> {
     let ours = children.filter_map(|child| scheme.parse(child)).filter(|name| name.guid == guid);
     let mut ours: Vec<_> = ours.collect();
-    ours.sort_unstable_by_key(|name| name.sequence);
+    ours.sort_unstable_by_key(|name| name.place());
     ours.into_iter().map(|name| name.child).collect()
 }
 
@@ -107,6 +112,22 @@ mod tests {
         }
         let (own, other) = (name(1, 5), name(2, LAST_SAFE));
         assert_eq!(view(&own, &[&own, &other]), View::First);
+    }
+
+    #[test]
+    fn of_two_with_one_number_only_one_is_first() {
+        // No server does that; somebody may have chosen the name of a node.
+        let (one, two) = (name(1, 5), name(2, 5));
+        let children = [&*two, &*one];
+        assert_eq!(view(&one, &children), View::First);
+        assert_eq!(view(&two, &children), View::Behind { predecessor: one.clone(), ahead: 1 });
+    }
+
+    #[test]
+    fn our_own_number_must_be_readable() {
+        let own = format!("{}3000000000", SCHEME.prefix(Uuid::from_u128(1)));
+        assert_eq!(view(&own, &[&own, &name(2, 5)]), View::Exhausted);
+        assert_eq!(view(&own, &[&name(2, 5)]), View::Absent);
     }
 
     #[test]

@@ -1,0 +1,81 @@
+//! Making the directory of a lock, and what is above it.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use zk_session::proto::{ErrorCode, path};
+use zk_session::session::Reply;
+use zk_session::{Error, Outcome};
+
+use super::operation::Operation;
+
+/// How often the directory may turn out to be missing right after it was created.
+const ATTEMPTS: u32 = 5;
+
+/// How the making of the directories goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Parents {
+    attempts: u32,
+    /// Cleared when the server knows no containers.
+    containers: bool,
+    error: Option<Error>,
+}
+
+/// What follows from an answer.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// More answers are to come.
+    Wait,
+    /// The directory is there.
+    Made,
+    /// Another attempt is called for.
+    Again,
+    Failed(Error),
+}
+
+impl Parents {
+    pub(super) const fn new() -> Self {
+        Self { attempts: 0, containers: true, error: None }
+    }
+
+    /// The next attempt at making `directory`: all that is above it first. The requests depend on
+    /// each other, but need not wait for each other. None are left when there were too many.
+    pub(super) fn attempt(&mut self, directory: &str) -> Vec<Operation> {
+        self.attempts += 1;
+        self.error = None;
+        let below_root = |path: &&str| *path != "/";
+        let mut next = Some(directory).filter(|_| self.attempts <= ATTEMPTS).filter(below_root);
+        let mut operations = Vec::new();
+        while let Some(path) = next {
+            operations.push(Operation::create_parent(path.to_string(), self.containers));
+            next = path::parent(path).filter(below_root);
+        }
+        operations.reverse();
+        operations
+    }
+
+    /// One of the directories was created, or was there, or could not be created, which may not
+    /// matter: a directory that exists answers so only to those who may create it.
+    pub(super) fn answered(&mut self, is_last: bool, result: Result<Reply, Error>) -> Verdict {
+        let error = match result {
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => return Verdict::Made,
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return Verdict::Wait,
+            Err(Error::Server(ErrorCode::UNIMPLEMENTED)) if self.containers => {
+                self.containers = false;
+                return Verdict::Again;
+            }
+            Err(error) if error.outcome() == Outcome::Unknown && is_last => return Verdict::Again,
+            Err(error) if error.outcome() == Outcome::Unknown => return Verdict::Wait,
+            Err(error) => error,
+        };
+        let first = self.error.take().unwrap_or(error.clone());
+        if !is_last {
+            self.error = Some(first);
+            Verdict::Wait
+        } else if error == Error::Server(ErrorCode::NO_NODE) && first == error {
+            Verdict::Again
+        } else {
+            Verdict::Failed(first)
+        }
+    }
+}

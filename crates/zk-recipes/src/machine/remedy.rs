@@ -1,0 +1,29 @@
+//! What becomes of a step that has failed.
+
+use zk_session::proto::ErrorCode;
+use zk_session::{Error, Invalid, Outcome};
+
+/// What to do about a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Again at once; the session sends it when it is connected.
+    Now,
+    /// Again after a while, so that a server in trouble is not asked without end.
+    Later,
+    /// It will not work.
+    None,
+}
+
+impl Remedy {
+    pub(super) fn of(error: &Error) -> Self {
+        match error {
+            Error::ConnectionLost => Self::Now,
+            Error::Invalid(Invalid::QueueFull { .. })
+            | Error::Server(ErrorCode::THROTTLED_OP)
+            // The end of the connection, or of the session, is about to follow.
+            | Error::Server(ErrorCode::SESSION_MOVED | ErrorCode::SESSION_EXPIRED) => Self::Later,
+            error if error.outcome() == Outcome::Unknown => Self::Later,
+            _ => Self::None,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Letting go, the end of the session, and what is left behind.
+
+use zk_session::Outcome;
+
+use super::*;
+
+type Place = (&'static str, fn() -> Harness);
+
+/// Everywhere an attempt can be before it has the lock, and whether its node is known by then.
+const BEFORE: [(Place, bool); 7] = [
+    (("creating", Harness::creating), false),
+    (("making parents", Harness::making_parents), false),
+    (("resolving", Harness::resolving), false),
+    (("adopting", Harness::adopting), false),
+    (("deciding", Harness::deciding), true),
+    (("second in line", Harness::second), true),
+    (("third in line", Harness::third), true),
+];
+const HOLDING: [Place; 3] = [
+    ("held", Harness::held),
+    ("held and watched", Harness::held_and_watched),
+    ("suspended", Harness::suspended),
+];
+
+/// Answers whatever is asked as a server would that has only our node, and says what was asked.
+fn settle(h: &mut Harness, exists: bool) -> Vec<String> {
+    let mut all = h.wanted();
+    while let Some(asked) = h.asked.iter().find(|asked| !asked.answered) {
+        let line = asked.line.clone();
+        match line.as_str() {
+            "create" => h.created(7),
+            "list" if exists => h.answer("list", children(&["a-5", "own-7"])),
+            "list" => h.answer("list", children(&["a-5"])),
+            "stat own-7" => h.answer("stat own-7", stat(SESSION, 7)),
+            line => h.answer(line, ok()),
+        }
+        all.extend(h.wanted());
+    }
+    all
+}
+
+fn count(lines: &[String], prefix: &str) -> usize {
+    lines.iter().filter(|line| line.starts_with(prefix)).count()
+}
+
+#[test]
+fn letting_go_leaves_nothing_wherever_it_comes() {
+    for ((place, arrive), known) in BEFORE {
+        let mut h = arrive();
+        h.feed(Input::LetGo);
+        let said_at_once = h.wanted();
+        assert_eq!(count(&said_at_once, "delete own-7"), usize::from(known), "{place}");
+        assert!(!h.contender.is_done(), "{place}");
+
+        let exists = place != "resolving";
+        let mut lines = said_at_once;
+        lines.extend(settle(&mut h, exists));
+        // Whose creation is not under way does not create.
+        let deletions = usize::from(exists && place != "making parents");
+        assert_eq!(count(&lines, "delete"), deletions, "{place}: {lines:?}");
+        assert_eq!(count(&lines, "create"), 0, "{place}: {lines:?}");
+        assert_eq!(count(&lines, "Acquired"), 0, "{place}: {lines:?}");
+        assert_eq!(lines.last().map(String::as_str), Some("Released"), "{place}: {lines:?}");
+        h.expect_last(&[]);
+    }
+}
+
+#[test]
+fn letting_go_while_a_node_is_resolved_that_exists_deletes_it() {
+    let mut h = Harness::resolving();
+    h.feed(Input::LetGo);
+    let lines = settle(&mut h, true);
+    let expected = ["stat own-7", "Enqueued own-7 token 107", "delete own-7", "Released"];
+    assert_eq!(lines, expected);
+    h.expect_last(&[]);
+}
+
+#[test]
+fn letting_go_while_a_foreign_node_is_looked_at_deletes_it_and_creates_none() {
+    let mut h = Harness::adopting();
+    h.feed(Input::LetGo);
+    h.answer("stat own-7", stat(SessionId(9), 7));
+    h.expect(&["delete own-7"]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn a_failure_after_letting_go_is_none() {
+    let mut h = Harness::creating();
+    h.feed(Input::LetGo);
+    h.answer("create", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Released"]);
+
+    let mut h = Harness::making_parents();
+    h.feed(Input::LetGo);
+    h.answer("container /locks", refused(ErrorCode::NO_AUTH));
+    h.answer("container /locks/printer", refused(ErrorCode::NO_NODE));
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn releasing_drops_the_watch_before_it_deletes() {
+    let mut h = Harness::held();
+    h.feed(Input::LetGo);
+    h.expect(&["delete own-7"]);
+    assert!(!h.contender.is_done());
+    h.answer("delete own-7", ok());
+    h.expect_last(&["Released"]);
+
+    let mut h = Harness::held_and_watched();
+    h.feed(Input::LetGo);
+    h.expect(&["unwatch own-7", "delete own-7"]);
+
+    let mut h = Harness::second();
+    h.feed(Input::LetGo);
+    h.expect(&["unwatch own-7", "unwatch a-5", "delete own-7"]);
+    // Too late.
+    h.deleted("watch a-5");
+    h.deleted("watch own-7");
+    h.feed(Input::LetGo);
+    h.feed(Input::Timer);
+    h.expect(&[]);
+}
+
+#[test]
+fn a_deletion_is_repeated_until_its_outcome_is_known() {
+    let mut h = Harness::held();
+    h.feed(Input::LetGo);
+    h.expect(&["delete own-7"]);
+    for _ in 0..3 {
+        h.disconnect();
+        h.expect(&["delete own-7"]);
+        h.reconnect();
+    }
+    h.answer("delete own-7", refused(ErrorCode::NO_NODE));
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn a_deletion_refused_for_now_is_repeated_later() {
+    for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
+        let mut h = Harness::held();
+        h.feed(Input::LetGo);
+        h.expect(&["delete own-7"]);
+        h.answer("delete own-7", refusal);
+        h.expect(&["timer"]);
+        assert!(!h.contender.is_done());
+        h.feed(Input::Timer);
+        h.expect(&["delete own-7"]);
+        h.answer("delete own-7", ok());
+        h.expect_last(&["Released"]);
+    }
+}
+
+#[test]
+fn a_deletion_refused_for_good_is_told() {
+    let mut h = Harness::held();
+    h.feed(Input::LetGo);
+    h.expect(&["delete own-7"]);
+    h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
+
+    // Unless it was told before that it did not work.
+    let mut h = Harness::second_unconfirmed();
+    h.answer("watch a-5", refused(ErrorCode::NO_AUTH));
+    assert_eq!(h.wanted()[0], "Failed: unreadable a-5");
+    h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&[]);
+}
+
+#[test]
+fn it_is_over_only_when_every_deletion_is_settled() {
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7", "own-8"]));
+    h.expect(&["stat own-7", "delete own-8"]);
+    h.feed(Input::LetGo);
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
+    h.answer("delete own-7", ok());
+    h.expect(&[]);
+    assert!(!h.contender.is_done());
+    h.answer("delete own-8", lost());
+    h.expect(&["delete own-8"]);
+    h.answer("delete own-8", ok());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn the_end_of_the_session_ends_it_everywhere_once() {
+    for ((place, arrive), _) in BEFORE {
+        let mut h = arrive();
+        h.expire();
+        assert_eq!(h.wanted(), ["Failed: Ended(Expired)"], "{place}");
+        h.expect_last(&[]);
+    }
+    for (place, arrive) in HOLDING {
+        let mut h = arrive();
+        h.expire();
+        assert_eq!(h.wanted(), ["Lost(Ended(Expired))"], "{place}");
+        h.expect_last(&[]);
+    }
+}
+
+#[test]
+fn the_end_of_the_session_is_also_learned_from_an_answer() {
+    for outcome in [Outcome::NotApplied, Outcome::Unknown] {
+        let ended = || Err(Error::Ended { end: End::Closed, outcome });
+        let mut h = Harness::creating();
+        h.answer("list", ended());
+        h.expect_last(&["Failed: Ended(Closed)"]);
+
+        let mut h = Harness::held();
+        h.feed(Input::Timer);
+        h.expect(&["watch own-7"]);
+        h.answer("watch own-7", ended());
+        h.expect_last(&["Lost(Ended(Closed))"]);
+
+        let mut h = Harness::held();
+        h.feed(Input::LetGo);
+        h.expect(&["delete own-7"]);
+        h.answer("delete own-7", ended());
+        h.expect_last(&["Released"]);
+    }
+}
+
+#[test]
+fn the_end_of_the_session_releases_what_was_let_go() {
+    for ((place, arrive), _) in BEFORE {
+        let mut h = arrive();
+        h.feed(Input::LetGo);
+        h.wanted();
+        h.expire();
+        assert_eq!(h.wanted(), ["Released"], "{place}");
+        h.expect_last(&[]);
+    }
+    for (place, arrive) in HOLDING {
+        let mut h = arrive();
+        h.feed(Input::LetGo);
+        h.wanted();
+        h.expire();
+        assert_eq!(h.wanted(), ["Released"], "{place}");
+        h.expect_last(&[]);
+    }
+    // What has failed already stays failed.
+    let mut h = Harness::deciding();
+    h.answer("list", refused(ErrorCode::NO_AUTH));
+    h.wanted();
+    h.expire();
+    h.expect_last(&[]);
+}

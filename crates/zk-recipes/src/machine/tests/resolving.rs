@@ -1,0 +1,229 @@
+//! A creation whose outcome is unknown.
+
+use super::*;
+
+const OTHER_SESSION: SessionId = SessionId(0x52);
+
+#[test]
+fn a_creation_lost_with_its_connection_is_looked_for_behind_a_sync() {
+    let mut h = Harness::creating();
+    h.answer("create", lost());
+    h.expect(&["sync", "list"]);
+}
+
+#[test]
+fn what_else_leaves_the_outcome_open_is_looked_into_after_a_while() {
+    let open = [
+        refused(ErrorCode::OPERATION_TIMEOUT),
+        refused(ErrorCode::REQUEST_TIMEOUT),
+        refused(ErrorCode::SYSTEM_ERROR),
+        // An answer that cannot be read.
+        ok(),
+    ];
+    for result in open {
+        let mut h = Harness::creating();
+        h.answer("create", result);
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["sync", "list"]);
+    }
+}
+
+#[test]
+fn our_own_node_is_adopted_with_its_token() {
+    let mut h = Harness::adopting();
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["Enqueued own-7 token 107", "list"]);
+    h.answer("list", children(&["own-7"]));
+    h.expect(&["Acquired own-7 token 107", "timer"]);
+}
+
+#[test]
+fn a_node_that_is_absent_is_created_again_with_the_same_guid() {
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", children(&["a-5", "b-6"]));
+    // The harness compares the guid.
+    h.expect(&["create", "list"]);
+
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", refused(ErrorCode::NO_NODE));
+    h.expect(&["create", "list"]);
+}
+
+#[test]
+fn of_many_nodes_the_lowest_is_adopted_and_the_others_go() {
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-9", "a-5", "own-7", "own-8"]));
+    h.expect(&["stat own-7", "delete own-8", "delete own-9"]);
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["Enqueued own-7 token 107", "list"]);
+    h.answer("delete own-8", ok());
+    h.answer("delete own-9", refused(ErrorCode::NO_NODE));
+    h.answer("list", children(&["own-7"]));
+    h.expect(&["Acquired own-7 token 107", "timer"]);
+}
+
+#[test]
+fn a_stray_that_cannot_be_deleted_does_not_end_the_attempt() {
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7", "own-8"]));
+    h.expect(&["stat own-7", "delete own-8"]);
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.answer("delete own-8", refused(ErrorCode::NO_AUTH));
+    h.answer("list", children(&["own-7", "own-8"]));
+    h.expect(&["Enqueued own-7 token 107", "list", "Acquired own-7 token 107", "timer"]);
+    h.feed(Input::LetGo);
+    h.expect(&["delete own-7"]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn a_node_of_another_session_is_deleted_and_never_adopted() {
+    let mut h = Harness::adopting();
+    h.answer("stat own-7", stat(OTHER_SESSION, 7));
+    h.expect(&["delete own-7", "create", "list"]);
+    h.answer("delete own-7", ok());
+    h.created(9);
+    h.answer("list", children(&["a-5", "own-9"]));
+    h.expect(&[
+        "Enqueued own-9 token 109",
+        "Waiting behind a-5, 1 ahead",
+        "watch own-9",
+        "watch a-5",
+    ]);
+}
+
+#[test]
+fn a_node_that_goes_while_it_is_looked_at_is_created_again() {
+    let mut h = Harness::adopting();
+    h.answer("stat own-7", refused(ErrorCode::NO_NODE));
+    h.expect(&["create", "list"]);
+}
+
+#[test]
+fn a_look_that_was_lost_begins_again() {
+    let mut h = Harness::adopting();
+    h.disconnect();
+    h.expect(&["sync", "list"]);
+
+    let mut h = Harness::resolving();
+    h.disconnect();
+    h.expect(&["sync", "list"]);
+
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.disconnect();
+    h.expect(&["sync", "list"]);
+}
+
+#[test]
+fn a_list_that_outlived_its_sync_is_not_trusted() {
+    let mut h = Harness::resolving();
+    h.answer("sync", lost());
+    h.feed(Input::Session(State::Suspended));
+    h.expect(&["sync", "list"]);
+    h.reconnect();
+    // This one had not been sent before, so it was not lost, but comes from another member.
+    h.answer("list", children(&["a-5"]));
+    h.expect(&[]);
+    h.answer("sync", ok());
+    h.answer("list", children(&["a-5", "own-7"]));
+    h.expect(&["stat own-7"]);
+}
+
+#[test]
+fn a_list_told_before_its_sync_is_not_trusted() {
+    let mut h = Harness::resolving();
+    h.answer("list", children(&["a-5"]));
+    h.expect(&["timer"]);
+    h.answer("sync", ok());
+    h.expect(&[]);
+    h.feed(Input::Timer);
+    h.expect(&["sync", "list"]);
+}
+
+#[test]
+fn the_list_of_the_failed_creation_is_ignored() {
+    let mut h = Harness::creating();
+    h.answer("create", lost());
+    h.feed(Input::Session(State::Suspended));
+    h.reconnect();
+    h.expect(&["sync", "list"]);
+    h.answer("list", children(&["own-7"]));
+    h.expect(&[]);
+    h.answer("sync", ok());
+    h.expect(&[]);
+    h.answer("list", children(&["own-7"]));
+    h.expect(&["stat own-7"]);
+}
+
+#[test]
+fn a_look_that_is_refused_for_now_is_repeated_later_since_there_may_be_a_node() {
+    for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
+        let mut h = Harness::resolving();
+        h.answer("sync", refusal.clone());
+        h.answer("list", refusal.clone());
+        h.expect(&["timer", "timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["sync", "list"]);
+        h.answer("sync", ok());
+        h.answer("list", refusal.clone());
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["sync", "list"]);
+        h.answer("sync", ok());
+        h.answer("list", children(&["own-7"]));
+        h.expect(&["stat own-7"]);
+        h.answer("stat own-7", refusal);
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["sync", "list"]);
+    }
+}
+
+#[test]
+fn a_node_that_may_not_be_looked_at_is_deleted() {
+    let mut h = Harness::adopting();
+    h.answer("stat own-7", refused(ErrorCode::NO_AUTH));
+    h.expect(&["delete own-7", "Failed: ErrorCode(NO_AUTH)"]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn a_directory_that_may_not_be_listed_fails() {
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
+}
+
+#[test]
+fn a_timer_of_an_earlier_step_does_no_harm() {
+    let mut h = Harness::resolving();
+    h.answer("list", Err(QUEUE_FULL));
+    h.expect(&["timer"]);
+    h.disconnect();
+    h.expect(&["sync", "list"]);
+    h.reconnect();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7"]));
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.answer("list", children(&["own-7"]));
+    h.expect(&[
+        "stat own-7",
+        "Enqueued own-7 token 107",
+        "list",
+        "Acquired own-7 token 107",
+        "timer",
+    ]);
+    h.feed(Input::Timer);
+    h.expect(&["watch own-7"]);
+    h.feed(Input::Timer);
+    h.expect(&[]);
+}
