@@ -1,6 +1,7 @@
 //! Runs a machine on a client: the only place that joins the two. Decides nothing.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -63,7 +64,7 @@ pub(crate) fn start(client: &Client, contest: Contest, observer: Option<Observer
         states,
         alarm: None,
         let_go: Some(let_go),
-        put_off: None,
+        inbox: VecDeque::new(),
         acquired: Some(found),
         status,
         observer,
@@ -82,8 +83,8 @@ struct Runner {
     states: watch::Receiver<State>,
     alarm: Option<Pin<Box<Sleep>>>,
     let_go: Option<oneshot::Receiver<()>>,
-    /// An input that must come after a change of the session's state.
-    put_off: Option<Input>,
+    /// What was found at one look, in the order in which the machine is to hear of it.
+    inbox: VecDeque<Input>,
     acquired: Option<oneshot::Sender<Result<Place, LockError>>>,
     status: watch::Sender<Status>,
     observer: Option<Observer>,
@@ -140,62 +141,75 @@ impl Runner {
     }
 
     async fn next_input(&mut self) -> Input {
-        if let Some(input) = self.put_off.take() {
-            return input;
+        loop {
+            if let Some(input) = self.inbox.pop_front() {
+                return input;
+            }
+            self.look().await;
         }
+    }
+
+    /// Waits until there is something for the machine.
+    ///
+    /// The session goes on while we look, so what it sent first must be looked at last: then
+    /// whatever was sent before the things found is found too, and can be put in front of them.
+    /// That is why watches and answers are asked from the newest to the oldest. An event must not
+    /// overtake one that came before it on another watch, nor an answer the one before it.
+    ///
+    /// The state comes last and so goes to the front: an event that was missed during a reconnect
+    /// is only to be trusted with that in mind.
+    async fn look(&mut self) {
         let mut states = self.states.clone();
         let mut changed = pin!(self.states.changed());
         let (answers, watches) = (&mut self.answers, &mut self.watches);
         let (alarm, let_go) = (&mut self.alarm, &mut self.let_go);
-        let (input, state_changed) = poll_fn(|cx| {
-            let input = poll_answers(answers, cx)
-                .or_else(|| poll_watches(watches, cx))
-                .or_else(|| poll_alarm(alarm, cx))
-                .or_else(|| poll_let_go(let_go, cx));
-            // Looked at last: whatever was found above was sent after any change seen here, or
-            // together with it, so the machine must hear of the change first. An event that was
-            // missed during a reconnect is only to be trusted with that in mind.
-            let state_changed = changed.as_mut().poll(cx).is_ready();
-            match (input, state_changed) {
-                (None, false) => Poll::Pending,
-                found => Poll::Ready(found),
+        let inbox = &mut self.inbox;
+        let state_changed = poll_fn(|cx| {
+            inbox.extend(poll_alarm(alarm, cx));
+            inbox.extend(poll_let_go(let_go, cx));
+            poll_watches(watches, inbox, cx);
+            poll_answers(answers, inbox, cx);
+            match changed.as_mut().poll(cx).is_ready() {
+                false if inbox.is_empty() => Poll::Pending,
+                state_changed => Poll::Ready(state_changed),
             }
         })
         .await;
-        if !state_changed && let Some(input) = input {
-            return input;
+        if state_changed {
+            self.inbox.push_front(Input::Session(*states.borrow_and_update()));
         }
-        self.put_off = input;
-        Input::Session(*states.borrow_and_update())
     }
 }
 
-fn poll_answers(answers: &mut Vec<(OpId, Answer)>, cx: &mut Context<'_>) -> Option<Input> {
-    // Oldest first, as the server answers.
-    for place in 0..answers.len() {
+fn poll_answers(
+    answers: &mut Vec<(OpId, Answer)>,
+    inbox: &mut VecDeque<Input>,
+    cx: &mut Context<'_>,
+) {
+    for place in (0..answers.len()).rev() {
         let (op, answer) = &mut answers[place];
         if let Poll::Ready(result) = Pin::new(answer).poll(cx) {
-            let op = *op;
+            inbox.push_front(Input::Reply { op: *op, result });
             drop(answers.remove(place));
-            return Some(Input::Reply { op, result });
         }
     }
-    None
 }
 
-fn poll_watches(watches: &mut Vec<(OpId, Watch)>, cx: &mut Context<'_>) -> Option<Input> {
-    // Oldest first: the one on our own node is set before the one on our predecessor, and if both
-    // have fired, ours must be heard first.
-    for place in 0..watches.len() {
+fn poll_watches(
+    watches: &mut Vec<(OpId, Watch)>,
+    inbox: &mut VecDeque<Input>,
+    cx: &mut Context<'_>,
+) {
+    for place in (0..watches.len()).rev() {
         let (op, watch) = &mut watches[place];
         if let Poll::Ready(event) = Pin::new(watch).poll(cx) {
-            let op = *op;
-            drop(watches.remove(place));
             // A watch that ends without an event has been told by the state of the session.
-            return event.ok().map(|event| Input::Watch { op, event_type: event.event_type });
+            if let Ok(event) = event {
+                inbox.push_front(Input::Watch { op: *op, event_type: event.event_type });
+            }
+            drop(watches.remove(place));
         }
     }
-    None
 }
 
 fn poll_alarm(alarm: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Option<Input> {
