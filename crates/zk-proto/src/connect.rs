@@ -1,40 +1,40 @@
 //! The handshake: the first frame of a connection in each direction, without a header.
 
-use crate::error::{DecodeError, Place};
 use crate::ids::{SessionId, Zxid};
-use crate::wire::{Decode, Encode, Reader, Sink, total};
 
-/// Asks for a new session, or to take up an old one on this connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectRequest<'a> {
-    /// Always 0.
-    pub protocol_version: i32,
-    /// The newest transaction that this client has seen. A member that is behind it closes the
-    /// connection without a word.
-    pub last_zxid_seen: Zxid,
-    /// The session timeout that the client would like, in milliseconds.
-    pub timeout: i32,
-    /// The session to resume, or [`SessionId::NONE`].
-    pub session_id: SessionId,
-    /// The password of that session: 16 bytes, zeros for a new one.
-    pub password: Option<&'a [u8]>,
-    /// Whether a read-only member will do. `None` leaves the byte out, as 3.3 and older did.
-    pub read_only: Option<bool>,
+record! {
+    /// Asks for a new session, or to take up an old one on this connection.
+    pub struct ConnectRequest<'a> {
+        /// Always 0.
+        pub protocol_version: i32,
+        /// The newest transaction that this client has seen. A member that is behind it closes the
+        /// connection without a word.
+        pub last_zxid_seen: Zxid,
+        /// The session timeout that the client would like, in milliseconds.
+        pub timeout: i32,
+        /// The session to resume, or [`SessionId::NONE`].
+        pub session_id: SessionId,
+        /// The password of that session: 16 bytes, zeros for a new one.
+        pub password: Option<&'a [u8]>,
+        /// Whether a read-only member will do. `None` leaves the byte out, as 3.3 and older did.
+        pub read_only: Option<bool>,
+    }
 }
 
-/// Answers a [`ConnectRequest`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectResponse<'a> {
-    /// Always 0.
-    pub protocol_version: i32,
-    /// The session timeout that the server grants, in milliseconds. Not above 0: no session.
-    pub timeout: i32,
-    /// The session, or [`SessionId::NONE`]: no session.
-    pub session_id: SessionId,
-    /// The password with which to resume it, to be kept from every answer.
-    pub password: Option<&'a [u8]>,
-    /// Whether this member is read-only. `None` when the byte is absent, as from 3.3 and older.
-    pub read_only: Option<bool>,
+record! {
+    /// Answers a [`ConnectRequest`].
+    pub struct ConnectResponse<'a> {
+        /// Always 0.
+        pub protocol_version: i32,
+        /// The session timeout that the server grants, in milliseconds. Not above 0: no session.
+        pub timeout: i32,
+        /// The session, or [`SessionId::NONE`]: no session.
+        pub session_id: SessionId,
+        /// The password with which to resume it, to be kept from every answer.
+        pub password: Option<&'a [u8]>,
+        /// Whether this member is read-only. `None` when the byte is absent, as from 3.3 and older.
+        pub read_only: Option<bool>,
+    }
 }
 
 impl ConnectResponse<'_> {
@@ -44,45 +44,3 @@ impl ConnectResponse<'_> {
         self.timeout <= 0 || self.session_id == SessionId::NONE
     }
 }
-
-/// Both records end with a byte that old peers leave out, which `record!` cannot say.
-macro_rules! optional_tail {
-    ($name:ident { $($field:ident),* }) => {
-        impl Encode for $name<'_> {
-            fn encoded_len(&self) -> usize {
-                total([
-                    $( self.$field.encoded_len(), )*
-                    usize::from(self.read_only.is_some()),
-                ])
-            }
-
-            fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
-                $( self.$field.encode(out); )*
-                if let Some(read_only) = self.read_only {
-                    read_only.encode(out);
-                }
-            }
-        }
-
-        impl<'a> Decode<'a> for $name<'a> {
-            fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-                Ok(Self {
-                    $( $field: Decode::decode(reader).map_err(|error| {
-                        error.within(&Place {
-                            record: stringify!($name),
-                            field: stringify!($field),
-                        })
-                    })?, )*
-                    read_only: if reader.rest().is_empty() {
-                        None
-                    } else {
-                        Some(bool::decode(reader)?)
-                    },
-                })
-            }
-        }
-    };
-}
-
-optional_tail!(ConnectRequest { protocol_version, last_zxid_seen, timeout, session_id, password });
-optional_tail!(ConnectResponse { protocol_version, timeout, session_id, password });

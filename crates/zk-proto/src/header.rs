@@ -54,7 +54,7 @@ impl fmt::Display for Xid {
     }
 }
 
-newtype_on_the_wire!(Xid);
+newtype_on_the_wire!(Xid(i32));
 
 record! {
     /// Stands before every request except the first frame of a connection.

@@ -53,7 +53,7 @@ macro_rules! hexadecimal {
             }
         }
 
-        newtype_on_the_wire!($name);
+        newtype_on_the_wire!($name(i64));
     )*};
 }
 

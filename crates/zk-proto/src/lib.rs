@@ -13,6 +13,7 @@ mod macros;
 mod codes;
 mod connect;
 mod error;
+pub mod explain;
 pub mod frame;
 mod header;
 mod ids;
@@ -34,6 +35,7 @@ pub use codes::{
 };
 pub use connect::{ConnectRequest, ConnectResponse};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, Place};
+pub use explain::Explain;
 pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{SessionId, Zxid};
 pub use list::List;

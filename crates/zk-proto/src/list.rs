@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::error::DecodeError;
+use crate::explain::{Explain, Field, Path, Show};
 use crate::wire::{Decode, Encode, Reader, Sink, put_length, total};
 
 /// A vector of a record: borrowed from a frame, or from a slice of items to be written.
@@ -156,14 +157,46 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
         let Some(count) = reader.length()? else {
             return Ok(Self::NULL);
         };
-        // The count is only a claim: it is believed no further than bytes have arrived.
-        if count > reader.rest().len() {
-            return Err(reader.truncated(count));
-        }
+        expect_items(count, reader)?;
         let start = reader.clone();
         for _ in 0..count {
             T::decode(reader)?;
         }
         Ok(Self { items: Items::Wire { count, bytes: reader.read_since(&start) } })
+    }
+}
+
+impl<'a, T: Explain<'a>> Explain<'a> for List<'a, T> {
+    const TYPE: &'static str = "vector";
+
+    fn explain(
+        reader: &mut Reader<'a>,
+        path: &Path<'_>,
+        show: &mut Show<'_>,
+    ) -> Result<(), DecodeError> {
+        let start = reader.position();
+        let count = reader.length()?;
+        let range = start..reader.position();
+        show(&Field { range, wire_type: Self::TYPE, path, value: &Count(count) });
+        let count = count.unwrap_or(0);
+        expect_items(count, reader)?;
+        (0..count).try_for_each(|place| T::explain(reader, &Path::Item(path, place), show))
+    }
+}
+
+/// The count is only a claim: it is believed no further than bytes have arrived.
+fn expect_items(count: usize, reader: &Reader<'_>) -> Result<(), DecodeError> {
+    if count > reader.rest().len() { Err(reader.truncated(count)) } else { Ok(()) }
+}
+
+struct Count(Option<usize>);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(1) => f.write_str("1 item"),
+            Some(count) => write!(f, "{count} items"),
+            None => f.write_str("null"),
+        }
     }
 }

@@ -12,7 +12,7 @@ macro_rules! record {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name<$lt> { $( $(#[$doc])* pub $field: $type, )* }
-        record!(@codec $lt, $name, [$name<$lt>] $($field)*);
+        record!(@codec $lt, $name, [$name<$lt>] $($field: $type,)*);
     };
     (
         $(#[$meta:meta])*
@@ -21,9 +21,9 @@ macro_rules! record {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name { $( $(#[$doc])* pub $field: $type, )* }
-        record!(@codec 'a, $name, [$name] $($field)*);
+        record!(@codec 'a, $name, [$name] $($field: $type,)*);
     };
-    (@codec $lt:lifetime, $name:ident, [$self:ty] $($field:ident)*) => {
+    (@codec $lt:lifetime, $name:ident, [$self:ty] $($field:ident: $type:ty,)*) => {
         impl<$lt> $crate::wire::Encode for $self {
             #[inline]
             fn encoded_len(&self) -> usize {
@@ -51,6 +51,25 @@ macro_rules! record {
                         })
                     })?, )*
                 })
+            }
+        }
+
+        impl<$lt> $crate::explain::Explain<$lt> for $self {
+            const TYPE: &'static str = stringify!($name);
+
+            fn explain(
+                reader: &mut $crate::wire::Reader<$lt>,
+                path: &$crate::explain::Path<'_>,
+                show: &mut $crate::explain::Show<'_>,
+            ) -> Result<(), $crate::error::DecodeError> {
+                $(
+                    let place = &$crate::error::Place {
+                        record: stringify!($name),
+                        field: stringify!($field),
+                    };
+                    $crate::explain::field::<$type>(place, reader, path, show)?;
+                )*
+                Ok(())
             }
         }
     };
@@ -96,13 +115,13 @@ macro_rules! wire_number {
             }
         }
 
-        newtype_on_the_wire!($name);
+        newtype_on_the_wire!($name(i32));
     };
 }
 
 /// Gives a newtype the bytes of what it wraps.
 macro_rules! newtype_on_the_wire {
-    ($name:ident) => {
+    ($name:ident($inner:ty)) => {
         impl $crate::wire::Encode for $name {
             #[inline]
             fn encoded_len(&self) -> usize {
@@ -121,6 +140,18 @@ macro_rules! newtype_on_the_wire {
                 reader: &mut $crate::wire::Reader<'a>,
             ) -> Result<Self, $crate::error::DecodeError> {
                 $crate::wire::Decode::decode(reader).map(Self)
+            }
+        }
+
+        impl<'a> $crate::explain::Explain<'a> for $name {
+            const TYPE: &'static str = <$inner as $crate::explain::Explain<'_>>::TYPE;
+
+            fn explain(
+                reader: &mut $crate::wire::Reader<'a>,
+                path: &$crate::explain::Path<'_>,
+                show: &mut $crate::explain::Show<'_>,
+            ) -> Result<(), $crate::error::DecodeError> {
+                $crate::explain::leaf(reader, path, show, |value: Self| value)
             }
         }
     };

@@ -7,6 +7,7 @@ use core::fmt;
 
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::explain::{Explain, Path, Show};
 use crate::records::*;
 use crate::wire::{Decode, Encode, Reader, Sink, total};
 
@@ -37,6 +38,18 @@ pub trait MultiItem<'a>: Copy + Encode {
     ///
     /// When the bytes are not such an item.
     fn decode_item(header: MultiHeader, reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
+
+    /// Reads and shows the item that follows `header`.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode_item`](Self::decode_item).
+    fn explain_item(
+        header: MultiHeader,
+        reader: &mut Reader<'a>,
+        path: &Path<'_>,
+        show: &mut Show<'_>,
+    ) -> Result<(), DecodeError>;
 }
 
 /// A list of items without a count: borrowed from a frame, or from a slice of items to be written.
@@ -131,14 +144,42 @@ impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
         let start = reader.clone();
         // Each item takes at least its header, so the loop ends with the frame.
         loop {
-            if reader.rest().is_empty() {
-                return Err(reader.error(DecodeErrorKind::Unterminated));
-            }
+            expect_header(reader)?;
             if next_item::<T>(reader)?.is_none() {
                 break;
             }
         }
         Ok(Self { items: Items::Wire(reader.read_since(&start)) })
+    }
+}
+
+impl<'a, T: MultiItem<'a>> Explain<'a> for Multi<'a, T> {
+    const TYPE: &'static str = "multi";
+
+    fn explain(
+        reader: &mut Reader<'a>,
+        path: &Path<'_>,
+        show: &mut Show<'_>,
+    ) -> Result<(), DecodeError> {
+        for place in 0.. {
+            expect_header(reader)?;
+            let path = Path::Item(path, place);
+            let header = MultiHeader::decode(&mut reader.clone());
+            MultiHeader::explain(reader, &path, show)?;
+            let header = header?;
+            if header.done {
+                break;
+            }
+            T::explain_item(header, reader, &path, show)?;
+        }
+        Ok(())
+    }
+}
+
+fn expect_header(reader: &Reader<'_>) -> Result<(), DecodeError> {
+    match reader.rest() {
+        [] => Err(reader.error(DecodeErrorKind::Unterminated)),
+        _ => Ok(()),
     }
 }
 
@@ -187,6 +228,18 @@ macro_rules! multi_items {
             ) -> Result<Self, DecodeError> {
                 match header.opcode {
                     $( OpCode::$opcode => Decode::decode(reader).map(Self::$name), )*
+                    OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
+                }
+            }
+
+            fn explain_item(
+                header: MultiHeader,
+                reader: &mut Reader<$lt>,
+                path: &Path<'_>,
+                show: &mut Show<'_>,
+            ) -> Result<(), DecodeError> {
+                match header.opcode {
+                    $( OpCode::$opcode => <$record>::explain(reader, path, show), )*
                     OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
                 }
             }

@@ -2,8 +2,9 @@
 
 use crate::codes::OpCode;
 use crate::error::{DecodeError, DecodeErrorKind};
+use crate::explain::{Explain, Path, Show};
 use crate::records::*;
-use crate::wire::{Decode, Encode, Sink};
+use crate::wire::{Decode, Encode, Reader, Sink};
 
 macro_rules! operations {
     ($( $opcode:ident => $name:ident($request:ty) -> $response:ty; )*) => {
@@ -46,7 +47,19 @@ macro_rules! operations {
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => Decode::decode_all(body).map(Self::$name), )*
-                    OpCode(number) => Err(unknown(number)),
+                    OpCode(number) => Err(unknown(number, 0)),
+                }
+            }
+
+            /// Reads and shows the body of a request for `opcode`.
+            pub(crate) fn explain(
+                opcode: OpCode,
+                reader: &mut Reader<'a>,
+                show: &mut Show<'_>,
+            ) -> Result<(), DecodeError> {
+                match opcode {
+                    $( OpCode::$opcode => <$request>::explain(reader, &Path::Root, show), )*
+                    OpCode(number) => Err(unknown(number, reader.position())),
                 }
             }
         }
@@ -94,7 +107,19 @@ macro_rules! operations {
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => Decode::decode_all(body).map(Self::$name), )*
-                    OpCode(number) => Err(unknown(number)),
+                    OpCode(number) => Err(unknown(number, 0)),
+                }
+            }
+
+            /// Reads and shows the body of the answer to a request for `opcode`.
+            pub(crate) fn explain(
+                opcode: OpCode,
+                reader: &mut Reader<'a>,
+                show: &mut Show<'_>,
+            ) -> Result<(), DecodeError> {
+                match opcode {
+                    $( OpCode::$opcode => <$response>::explain(reader, &Path::Root, show), )*
+                    OpCode(number) => Err(unknown(number, reader.position())),
                 }
             }
         }
@@ -151,6 +176,6 @@ operations! {
     CLOSE_SESSION           => CloseSession         (())                              -> ();
 }
 
-fn unknown(number: i32) -> DecodeError {
-    DecodeError::new(DecodeErrorKind::UnknownOperation(number), 0)
+fn unknown(number: i32, offset: usize) -> DecodeError {
+    DecodeError::new(DecodeErrorKind::UnknownOperation(number), offset)
 }

@@ -275,6 +275,31 @@ impl<'a> Decode<'a> for bool {
     }
 }
 
+/// A byte at the very end of a message that old peers leave out.
+impl Encode for Option<bool> {
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        usize::from(self.is_some())
+    }
+
+    #[inline]
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        if let Some(value) = self {
+            value.encode(out);
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Option<bool> {
+    #[inline]
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        match reader.rest() {
+            [] => Ok(None),
+            _ => bool::decode(reader).map(Some),
+        }
+    }
+}
+
 /// The sum of lengths, or `usize::MAX`: a slice may name the same long string many times.
 #[inline]
 pub(crate) fn total(lengths: impl IntoIterator<Item = usize>) -> usize {
