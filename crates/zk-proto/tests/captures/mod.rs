@@ -41,6 +41,11 @@ impl Capture {
         Self { to_server: read("c2s"), to_client: read("s2c"), name }
     }
 
+    /// How many bytes the longest of its frames takes.
+    pub(crate) fn longest_frame(&self) -> usize {
+        self.messages().iter().map(|message| message.bytes.len()).max().unwrap_or(0)
+    }
+
     /// What the client sent, then what the server sent.
     pub(crate) fn messages(&self) -> Vec<Message<'_>> {
         let mut unanswered: HashMap<Xid, VecDeque<OpCode>> = HashMap::new();
