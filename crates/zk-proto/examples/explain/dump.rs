@@ -1,0 +1,218 @@
+//! Streams as text: every frame under a title, every field on a line.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
+
+use zk_proto::explain::{self, Message};
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, RequestHeader,
+    Xid,
+    frame::{self, FrameError},
+};
+
+/// Which way a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// A frame of a stream, its prefix included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'s> {
+    pub(crate) direction: Direction,
+    pub(crate) number: usize,
+    /// Where it begins in its stream.
+    pub(crate) offset: usize,
+    pub(crate) bytes: &'s [u8],
+    pub(crate) message: Message,
+}
+
+/// The whole frames of a stream, and how it ends.
+#[derive(Debug)]
+pub(crate) struct Stream<'s> {
+    pub(crate) frames: Vec<Frame<'s>>,
+    /// How many bytes they are.
+    pub(crate) length: usize,
+    pub(crate) end: End,
+}
+
+#[derive(Debug)]
+pub(crate) enum End {
+    Whole,
+    /// So many bytes of a frame that was cut off.
+    Unfinished(usize),
+    /// It is no stream of frames any more.
+    Impossible(FrameError),
+}
+
+impl<'s> Stream<'s> {
+    pub(crate) fn new(bytes: &'s [u8], direction: Direction) -> Self {
+        let (mut frames, mut offset) = (Vec::new(), 0);
+        let end = loop {
+            match frame::split(&bytes[offset..], frame::DEFAULT_LIMIT) {
+                Ok(Some((payload, behind))) => {
+                    let (number, end) = (frames.len(), bytes.len() - behind.len());
+                    let message = classify(direction, number, payload);
+                    let bytes = &bytes[offset..end];
+                    frames.push(Frame { direction, number, offset, bytes, message });
+                    offset = end;
+                }
+                Ok(None) if offset == bytes.len() => break End::Whole,
+                Ok(None) => break End::Unfinished(bytes.len() - offset),
+                Err(error) => break End::Impossible(error),
+            }
+        };
+        Self { frames, length: offset, end }
+    }
+}
+
+/// What a frame is, as far as its own stream says.
+fn classify(direction: Direction, number: usize, payload: &[u8]) -> Message {
+    let refusal = ReplyHeader::decode_all(payload)
+        .is_ok_and(|header| header.xid == Xid(0) && header.err != ErrorCode::OK);
+    match direction {
+        // No header begins with 0, the version of the protocol: that xid is never used.
+        Direction::ToServer
+            if number == 0
+                && ConnectRequest::decode_all(payload)
+                    .is_ok_and(|request| request.protocol_version == 0) =>
+        {
+            Message::ConnectRequest
+        }
+        Direction::ToClient
+            if number == 0
+                && (refusal
+                    || ConnectResponse::decode_all(payload)
+                        .is_ok_and(|response| response.protocol_version == 0)) =>
+        {
+            Message::ConnectResponse
+        }
+        Direction::ToServer => Message::Request,
+        Direction::ToClient => Message::UnknownReply,
+    }
+}
+
+/// The frames of a connection, each reply behind its request and named by it.
+pub(crate) fn pair<'s>(requests: &[Frame<'s>], replies: &[Frame<'s>]) -> Vec<Frame<'s>> {
+    let mut unanswered: HashMap<Xid, VecDeque<(usize, OpCode)>> = HashMap::new();
+    for (place, request) in requests.iter().enumerate() {
+        if let Some(header) = request_header(request) {
+            // The answer to a ping has the xid of pings, whatever the ping had.
+            let xid = if header.opcode == OpCode::PING { Xid::PING } else { header.xid };
+            unanswered.entry(xid).or_default().push_back((place, header.opcode));
+        }
+    }
+    let mut paired = Vec::new();
+    let mut asked = requests.iter();
+    let mut ask_up_to = |place: usize, paired: &mut Vec<Frame<'s>>| {
+        let left = place.saturating_sub(requests.len() - asked.len());
+        paired.extend(asked.by_ref().take(left).copied());
+    };
+    for reply in replies {
+        let mut reply = *reply;
+        let answers =
+            reply_header(&reply).and_then(|header| unanswered.get_mut(&header.xid)?.pop_front());
+        if reply.message == Message::ConnectResponse {
+            ask_up_to(1, &mut paired);
+        } else if let Some((place, opcode)) = answers {
+            ask_up_to(place + 1, &mut paired);
+            reply.message = Message::Reply(opcode);
+        }
+        paired.push(reply);
+    }
+    ask_up_to(requests.len(), &mut paired);
+    paired
+}
+
+fn request_header(frame: &Frame<'_>) -> Option<RequestHeader> {
+    match frame.message {
+        Message::Request => {
+            RequestHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX..])).ok()
+        }
+        _ => None,
+    }
+}
+
+fn reply_header(frame: &Frame<'_>) -> Option<ReplyHeader> {
+    match frame.message {
+        Message::Reply(_) | Message::UnknownReply => {
+            ReplyHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX..])).ok()
+        }
+        _ => None,
+    }
+}
+
+impl Frame<'_> {
+    /// What one would call it.
+    fn title(&self) -> String {
+        let name = match (self.message, request_header(self), reply_header(self)) {
+            (Message::ConnectRequest, ..) => "handshake".to_owned(),
+            (Message::ConnectResponse, ..) => "handshake".to_owned(),
+            (_, Some(header), _) => format!("{}, xid {}", header.opcode, header.xid),
+            (_, _, Some(ReplyHeader { xid: Xid::NOTIFICATION, .. })) => "notification".to_owned(),
+            (Message::Reply(opcode), _, Some(header)) => {
+                format!("reply to {opcode}, xid {}, {}", header.xid, header.err)
+            }
+            (_, _, Some(header)) => format!("reply, xid {}, {}", header.xid, header.err),
+            _ => "not a message".to_owned(),
+        };
+        let arrow = match self.direction {
+            Direction::ToServer => '>',
+            Direction::ToClient => '<',
+        };
+        format!("{arrow} {}: {name} ({} bytes at {})", self.number, self.bytes.len(), self.offset)
+    }
+
+    /// A title, then a line or more for each field. Long fields are cut unless `full`.
+    pub(crate) fn dump(&self, full: bool) -> String {
+        let mut out = self.title() + "\n";
+        let mut shown = 0;
+        let explained = explain::frame(self.bytes, self.message, &mut |field| {
+            let text = format!("{} = {}", field.path, cut(field.value.to_string(), full));
+            rows(&mut out, self.bytes, field.range.clone(), full, field.wire_type, &text);
+            shown = field.range.end;
+        });
+        if let Err(error) = explained {
+            rows(&mut out, self.bytes, shown..self.bytes.len(), full, "?", &error.to_string());
+        }
+        out
+    }
+}
+
+const BYTES_PER_ROW: usize = 8;
+const ROWS: usize = 4;
+const LETTERS: usize = 80;
+
+fn cut(text: String, full: bool) -> String {
+    match text.char_indices().nth(LETTERS) {
+        Some((end, _)) if !full => format!("{}...", &text[..end]),
+        _ => text,
+    }
+}
+
+/// The bytes of a field, and behind the first of them what it is.
+fn rows(
+    out: &mut String,
+    frame: &[u8],
+    range: std::ops::Range<usize>,
+    full: bool,
+    wire_type: &str,
+    text: &str,
+) {
+    let shown = if full { range.len() } else { range.len().min(ROWS * BYTES_PER_ROW) };
+    let bytes = &frame[range.start..range.start + shown];
+    let mut label = format!("  {wire_type:<7}  {text}");
+    // At least one row, for an error at the end.
+    for row in 0..bytes.len().div_ceil(BYTES_PER_ROW).max(1) {
+        let start = row * BYTES_PER_ROW;
+        let bytes = &bytes[start..bytes.len().min(start + BYTES_PER_ROW)];
+        let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let line = format!("{:6}  {:<23}{label}", range.start + start, hex.join(" "));
+        label.clear();
+        writeln!(out, "{}", line.trim_end()).expect("a string has room");
+    }
+    if shown < range.len() {
+        writeln!(out, "        ... {} bytes more", range.len() - shown).expect("a string has room");
+    }
+}

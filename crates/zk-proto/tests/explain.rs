@@ -1,0 +1,200 @@
+//! What can be decoded can be explained, and nothing else, down to the last byte.
+
+mod captures;
+#[path = "../examples/explain/main.rs"]
+#[allow(dead_code, reason = "the example's own `main`")]
+mod tool;
+
+use captures::{Capture, Kind};
+use zk_proto::explain::{self, Message};
+use zk_proto::{DecodeError, frame};
+
+fn message(kind: Kind) -> Message {
+    match kind {
+        Kind::ConnectRequest => Message::ConnectRequest,
+        Kind::ConnectResponse | Kind::Refusal(_) => Message::ConnectResponse,
+        Kind::Request(_) => Message::Request,
+        Kind::Reply(opcode, _) => Message::Reply(opcode),
+        Kind::Notification => Message::UnknownReply,
+    }
+}
+
+/// Explains a frame and checks that its fields follow one another, from its first byte to its last
+/// unless it is not valid.
+fn explained(frame: &[u8], message: Message) -> Result<(), DecodeError> {
+    let mut end = 0;
+    let result = explain::frame(frame, message, &mut |field| {
+        assert_eq!(field.range.start, end, "{field:?}");
+        assert!(!field.range.is_empty(), "{field:?}");
+        end = field.range.end;
+    });
+    match result {
+        Ok(()) => assert_eq!(end, frame.len()),
+        Err(error) => assert!(end <= frame.len() && error.offset() <= frame.len(), "{error}"),
+    }
+    result
+}
+
+#[test]
+fn every_byte_of_every_recorded_frame_belongs_to_one_field() {
+    for capture in Capture::all() {
+        let mut buffer = vec![0; capture.longest_frame()];
+        for recorded in capture.messages() {
+            let decoded = recorded.round_trip(&mut buffer).map(|_| ()).map_err(|e| e.kind());
+            let result = explained(recorded.bytes, message(recorded.kind)).map_err(|e| e.kind());
+            assert_eq!(result, decoded, "{} {:?}", capture.name, recorded.kind);
+        }
+    }
+}
+
+#[test]
+fn a_frame_that_is_not_as_long_as_it_says_is_refused() {
+    let ping = b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b";
+    assert_eq!(explained(ping, Message::Request), Ok(()));
+    for (bytes, error) in [
+        (&ping[..11], "at least 1 bytes are missing at byte 4"),
+        (&[&ping[..], b"\0\0"].concat(), "2 bytes are left over at byte 12"),
+        (&ping[..3], "at least 1 bytes are missing at byte 0 in Frame.length"),
+        (b"\xff\xff\xff\xff", "length -1 is negative at byte 0"),
+        (b"\xff\xff\xff\xfe", "length -2 is negative at byte 0"),
+    ] {
+        let result = explained(bytes, Message::Request).map_err(|error| error.to_string());
+        assert_eq!(result, Err(error.to_owned()));
+    }
+}
+
+#[test]
+fn the_body_of_a_failure_is_shown_as_bytes_if_it_is_nothing_else() {
+    let mut reply = b"\0\0\0\x12\0\0\0\x01\0\0\0\0\0\0\0\x05\xff\xff\xff\x9bhi".to_vec();
+    let mut last = String::new();
+    let reading = Message::Reply(zk_proto::OpCode::GET_DATA);
+    let result = explain::frame(&reply, reading, &mut |field| last = format!("{field:?}"));
+    assert_eq!((result, &last[..]), (Ok(()), "20..22 bytes Frame.body = b\"hi\""));
+    reply[16..20].fill(0);
+    let error = explained(&reply, reading).expect_err("it did not fail, so these are data");
+    assert_eq!(error.place().map(|place| place.field), Some("data"));
+}
+
+/// Every value of a field, by the way to it.
+fn fields(frame: &[u8], message: Message) -> Vec<String> {
+    let mut fields = Vec::new();
+    explain::frame(frame, message, &mut |field| {
+        fields.push(format!("{}: {} = {}", field.wire_type, field.path, field.value));
+    })
+    .expect("a valid frame");
+    fields
+}
+
+#[test]
+fn a_value_is_named_by_the_way_to_it() {
+    let (acl, item) = (zk_proto::Acl::OPEN, zk_proto::List::NULL);
+    let create = |acl| {
+        zk_proto::MultiOp::Create(zk_proto::CreateRequest {
+            path: "/\"",
+            data: Some(b"\0"),
+            acl,
+            mode: zk_proto::CreateMode(77),
+        })
+    };
+    let (items, acls) = ([create(item)], [acl]);
+    let ops = [items[0], create(zk_proto::List::new(&acls))];
+    let request = zk_proto::Request::Multi(zk_proto::Multi::new(&ops));
+    let header = zk_proto::RequestHeader { xid: zk_proto::Xid(7), opcode: request.opcode() };
+    let mut buffer = [0; 256];
+    let length = frame::encode_to_slice(&(header, request), &mut buffer).expect("room");
+    let expected = [
+        "int: Frame.length = 96",
+        "int: RequestHeader.xid = 7",
+        "int: RequestHeader.opcode = MULTI",
+        "int: [0] MultiHeader.opcode = CREATE",
+        "boolean: [0] MultiHeader.done = false",
+        "int: [0] MultiHeader.err = SYSTEM_ERROR",
+        "ustring: [0] CreateRequest.path = \"/\\\"\"",
+        "buffer: [0] CreateRequest.data = b\"\\x00\"",
+        "vector: [0] CreateRequest.acl = null",
+        "int: [0] CreateRequest.mode = 77",
+        "int: [1] MultiHeader.opcode = CREATE",
+        "boolean: [1] MultiHeader.done = false",
+        "int: [1] MultiHeader.err = SYSTEM_ERROR",
+        "ustring: [1] CreateRequest.path = \"/\\\"\"",
+        "buffer: [1] CreateRequest.data = b\"\\x00\"",
+        "vector: [1] CreateRequest.acl = 1 item",
+        "int: [1] CreateRequest.acl[0].perms = ALL",
+        "ustring: [1] CreateRequest.acl[0].id.scheme = \"world\"",
+        "ustring: [1] CreateRequest.acl[0].id.id = \"anyone\"",
+        "int: [1] CreateRequest.mode = 77",
+        "int: [2] MultiHeader.opcode = ERROR",
+        "boolean: [2] MultiHeader.done = true",
+        "int: [2] MultiHeader.err = SYSTEM_ERROR",
+    ];
+    assert_eq!(fields(&buffer[..length], Message::Request), expected);
+}
+
+// ---- The tool ----------------------------------------------------------------------------------
+
+fn golden(name: &str) -> String {
+    captures::directory().join(name).to_str().expect("UTF-8").to_owned()
+}
+
+fn run(arguments: &[&str]) -> (Result<(), String>, String) {
+    let mut out = Vec::new();
+    let result = tool::run([&["explain"], arguments].concat(), &mut out);
+    (result, String::from_utf8(out).expect("UTF-8"))
+}
+
+#[test]
+fn hexadecimal_is_explained() {
+    let ping = "     0  00 00 00 08              int      Frame.length = 8
+     4  ff ff ff fe              int      RequestHeader.xid = PING
+     8  00 00 00 0b              int      RequestHeader.opcode = PING
+";
+    let (result, out) = run(&["00000008 fffffffe 0000000b 00000008 fffffffe 0000000b 0000"]);
+    let expected = format!(
+        "> 0: PING, xid PING (12 bytes at 0)\n{ping}\n> 1: PING, xid PING (12 bytes at 12)\n{ping}\n\
+         2 bytes at 24 are no whole frame\n"
+    );
+    assert_eq!((result, out), (Ok(()), expected));
+}
+
+#[test]
+fn an_operation_that_nobody_knows_is_shown_as_bytes() {
+    let (result, out) = run(&["0000000a 00000001 000003e7 6869"]);
+    assert_eq!(result, Ok(()));
+    let last = out.trim_end().lines().last().expect("a line");
+    assert_eq!(
+        last,
+        "    12  68 69                    ?        operation 999 has no record here at byte 12"
+    );
+}
+
+#[test]
+fn replies_to_a_recorded_client_are_known_by_what_they_answer() {
+    for capture in Capture::all() {
+        let [c2s, s2c] = ["c2s", "s2c"].map(|end| golden(&format!("{}.{end}", capture.name)));
+        let (result, out) = run(&["--pair", &c2s, &s2c]);
+        assert_eq!(result, Ok(()), "{}", capture.name);
+        let titles: Vec<_> = out.lines().filter(|line| line.starts_with(['<', '>'])).collect();
+        let messages = capture.messages();
+        assert_eq!(titles.len(), messages.len(), "{}", capture.name);
+        assert!(!out.contains(": reply, "), "{}", capture.name);
+        let (_, alone) = run(&["--server", &s2c]);
+        let handshakes = out.lines().filter(|line| line.contains(": handshake")).count();
+        assert_eq!(handshakes, 1 + alone.matches(": handshake").count(), "{}", capture.name);
+        let replies = messages.iter().filter(|m| matches!(m.kind, Kind::Reply(..))).count();
+        assert_eq!(alone.matches(": reply, ").count(), replies, "{}", capture.name);
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_one_line() {
+    for (arguments, error) in [
+        (&["no such file"][..], "\"no such file\" is neither a file nor hexadecimal"),
+        (&["123"], "\"123\" is neither a file nor hexadecimal"),
+        (&["72756f6b"], "a frame of 1920298859 bytes exceeds the limit of 1048575 at byte 0"),
+        (&["00000000 ffffffff"], "a frame announces the negative length -1 at byte 4"),
+        (&[], "the following required arguments were not provided: <INPUT>"),
+        (&["--what"], "unexpected argument '--what' found"),
+    ] {
+        assert_eq!(run(arguments).0, Err(error.to_owned()));
+    }
+}
