@@ -267,9 +267,12 @@ impl<C: Connect> Driver<C> {
         inner.session.handle_disconnected(self.shared.now());
     }
 
+    /// Stops at a new state: it must be published before what comes behind it.
     fn deliver_events(&mut self, inner: &mut Inner) -> bool {
         let mut progress = false;
-        while let Some(event) = inner.session.poll_event() {
+        while self.news.is_none()
+            && let Some(event) = inner.session.poll_event()
+        {
             progress = true;
             match event {
                 Event::State(state) => {
@@ -296,7 +299,7 @@ impl<C: Connect> Driver<C> {
         progress
     }
 
-    /// Does all that can be done now.
+    /// Does all that can be done now, or before a new state is published.
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = self.shared.clone();
         let mut inner = shared.lock();
@@ -310,6 +313,9 @@ impl<C: Connect> Driver<C> {
             progress |= self.run_actions(inner);
             progress |= self.write_frames(inner, cx);
             progress |= self.deliver_events(inner);
+            if self.news.is_some() {
+                return Poll::Pending;
+            }
             if !progress {
                 break;
             }
@@ -322,10 +328,10 @@ impl<C: Connect> Driver<C> {
     }
 
     /// Tells the newest state, without the lock: whoever looks at a state may wait for that one.
-    fn publish_state(&mut self) {
-        if let Some(state) = self.news.take() {
-            self.shared.states.send_replace(state);
-        }
+    /// Says whether there was one.
+    fn publish_state(&mut self) -> bool {
+        let news = self.news.take();
+        news.map(|state| self.shared.states.send_replace(state)).is_some()
     }
 }
 
@@ -334,9 +340,12 @@ impl<C: Connect> Future for Driver<C> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let polled = this.run(cx);
-        this.publish_state();
-        polled
+        loop {
+            let polled = this.run(cx);
+            if !this.publish_state() {
+                return polled;
+            }
+        }
     }
 }
 
@@ -347,9 +356,10 @@ impl<C: Connect> Drop for Driver<C> {
         let mut inner = shared.lock();
         inner.session.close();
         inner.session.handle_disconnected(shared.now());
-        self.deliver_events(&mut inner);
         drop(inner);
-        self.publish_state();
+        while self.deliver_events(&mut shared.lock()) {
+            self.publish_state();
+        }
     }
 }
 

@@ -557,11 +557,11 @@ impl<T> Session<T> {
     }
 
     fn remove_watch(&mut self, removal: Option<Removal>) {
-        // Without a connection there is nothing to remove: what is not replayed is gone.
-        if let Some(Removal { path, watcher_type }) = removal
+        // Without a connection the server has none, and what is not wanted is not set again.
+        if let Some(Removal { path, watcher_type, to_be_set }) = removal
+            && (to_be_set || matches!(self.phase, Phase::Connected(_)))
             && self.can_remove_watches
-            && matches!(self.phase, Phase::Connected(_))
-            && !self.closing
+            && self.end().is_none()
         {
             let request =
                 Request::RemoveWatches(RemoveWatchesRequest { path: &path, watcher_type });

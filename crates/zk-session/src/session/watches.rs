@@ -86,17 +86,27 @@ impl Registration {
 #[derive(Debug, Default)]
 struct Slot {
     waiting: Vec<(RequestId, Kind)>,
-    /// Requests under way that ask for it again.
-    pending: usize,
+    /// Requests under way that ask for it.
+    pending: Vec<RequestId>,
     /// Whether the server has it.
     armed: bool,
 }
 
-/// A watch that nobody waits for any more and that the server still has.
+impl Slot {
+    /// Whether the request was under way, and wanted.
+    fn take_pending(&mut self, id: RequestId) -> bool {
+        let place = self.pending.iter().position(|pending| *pending == id);
+        place.map(|place| self.pending.swap_remove(place)).is_some()
+    }
+}
+
+/// A watch that nobody waits for any more and that the server has, or is about to set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Removal {
     pub(super) path: Arc<str>,
     pub(super) watcher_type: WatcherType,
+    /// A request is still under way that sets it, on this connection or the next.
+    pub(super) to_be_set: bool,
 }
 
 /// Watches for one `SetWatches` request.
@@ -127,7 +137,11 @@ impl Watches {
     pub(super) fn begin(&mut self, registration: &Registration) {
         let class = registration.class();
         self.interest.insert(registration.id, (class, registration.path.clone()));
-        self.table(class).entry(registration.path.clone()).or_default().pending += 1;
+        self.table(class)
+            .entry(registration.path.clone())
+            .or_default()
+            .pending
+            .push(registration.id);
     }
 
     /// Such a request was answered.
@@ -137,26 +151,25 @@ impl Watches {
         answer: ErrorCode,
     ) -> Option<Removal> {
         let (class, kind) = (registration.class(), registration.kind(answer));
-        let wanted = self.interest.contains_key(&registration.id);
         if kind.is_none() {
             self.interest.remove(&registration.id);
         }
         let slot = self.table(class).get_mut(&registration.path)?;
-        slot.pending = slot.pending.saturating_sub(1);
+        let wanted = slot.take_pending(registration.id);
         if let Some(kind) = kind {
             slot.armed = true;
             if wanted {
                 slot.waiting.push((registration.id, kind));
             }
         }
-        self.settle(class, &registration.path)
+        self.settle(class, &registration.path, false)
     }
 
     /// Such a request was lost with its connection, or will never be sent.
     pub(super) fn abandon(&mut self, registration: &Registration) {
         self.interest.remove(&registration.id);
         if let Some(slot) = self.table(registration.class()).get_mut(&registration.path) {
-            slot.pending = slot.pending.saturating_sub(1);
+            slot.take_pending(registration.id);
         }
     }
 
@@ -165,14 +178,16 @@ impl Watches {
         let (class, path) = self.interest.remove(&id)?;
         let slot = self.table(class).get_mut(&path)?;
         slot.waiting.retain(|(waiting, _)| *waiting != id);
-        self.settle(class, &path)
+        let to_be_set = slot.take_pending(id);
+        self.settle(class, &path, to_be_set)
     }
 
-    /// Forgets a slot that nobody needs, and says whether the server must forget it too.
-    fn settle(&mut self, class: Class, path: &Arc<str>) -> Option<Removal> {
+    /// Forgets a slot that nobody needs, and says whether the server must forget it too. A removal
+    /// sent now comes behind every request that sets the watch, so there is no need to wait for
+    /// their answers.
+    fn settle(&mut self, class: Class, path: &Arc<str>, to_be_set: bool) -> Option<Removal> {
         let slot = self.table(class).get(path)?;
-        // A request under way may want the watch; its answer settles the matter.
-        if !slot.waiting.is_empty() || slot.pending > 0 {
+        if !slot.waiting.is_empty() || !slot.pending.is_empty() {
             return None;
         }
         let armed = slot.armed;
@@ -181,7 +196,7 @@ impl Watches {
             Class::Node => WatcherType::DATA,
             Class::Child => WatcherType::CHILDREN,
         };
-        armed.then(|| Removal { path: path.clone(), watcher_type })
+        (armed || to_be_set).then(|| Removal { path: path.clone(), watcher_type, to_be_set })
     }
 
     /// An event arrived: yields whose watches it fires, and forgets those.
@@ -200,7 +215,7 @@ impl Watches {
             };
             slot.armed = false;
             fired.extend(slot.waiting.drain(..).map(|(id, _)| id));
-            if slot.pending == 0 {
+            if slot.pending.is_empty() {
                 table.remove(path);
             }
         }
@@ -216,7 +231,7 @@ impl Watches {
         for table in [&mut self.node, &mut self.child] {
             table.retain(|_, slot| {
                 slot.armed = !slot.waiting.is_empty();
-                slot.armed || slot.pending > 0
+                slot.armed || !slot.pending.is_empty()
             });
         }
     }

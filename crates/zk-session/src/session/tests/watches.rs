@@ -194,17 +194,46 @@ fn watches_of_one_class_do_not_keep_those_of_the_other() {
 }
 
 #[test]
-fn a_watch_dropped_before_it_is_set_is_removed_once_it_is() {
-    for (answer, expected) in [(OK, 1), (NO_NODE, 0)] {
+fn a_watch_dropped_before_it_is_set_is_removed_right_behind() {
+    for answer in [OK, NO_NODE] {
         let mut h = Harness::connected();
         let id = h.submit(&get_data("/a"), 1);
         h.session.unwatch(id);
-        assert_eq!(h.sent_xids(), [1]);
+        let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+        assert_eq!(opcodes, [OpCode::GET_DATA, OpCode::REMOVE_WATCHES]);
         h.reply(1, 1, answer);
-        assert_eq!(removals(&mut h).len(), expected);
+        h.reply(2, 1, if answer == OK { OK } else { ErrorCode::NO_WATCHER });
+        assert_eq!(removals(&mut h), []);
         h.notify(EventType::NODE_DELETED, "/a");
         assert_eq!(h.fired(), []);
     }
+}
+
+#[test]
+fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
+    let mut h = Harness::connected();
+    h.disconnect();
+    let id = h.submit(&get_data("/a"), 1);
+    h.session.unwatch(id);
+    h.connect();
+    let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(opcodes, [OpCode::GET_DATA, OpCode::REMOVE_WATCHES]);
+}
+
+#[test]
+fn a_watch_wanted_again_before_its_removal_is_answered_stays() {
+    let mut h = Harness::connected();
+    let first = h.submit(&get_data("/a"), 1);
+    h.session.unwatch(first);
+    let second = h.submit(&get_data("/a"), 2);
+    h.sent();
+    h.reply(1, 1, OK);
+    h.reply(2, 1, OK);
+    h.reply(3, 1, OK);
+    assert_eq!(removals(&mut h), []);
+    h.events();
+    h.notify(EventType::NODE_DATA_CHANGED, "/a");
+    assert_eq!(h.fired()[0].0, [second]);
 }
 
 #[test]
