@@ -39,6 +39,30 @@ impl SessionId {
     pub const NONE: Self = Self(0);
 }
 
+/// The secret with which a session is resumed. It means nothing to clients, and is not for logs:
+/// whoever knows it can take the session over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Password(
+    /// Its bytes.
+    pub [u8; 16],
+);
+
+impl Password {
+    /// What stands in its place where there is no session.
+    pub const NONE: Self = Self([0; 16]);
+
+    /// The password in a handshake, if it is one: the wire lets it be of any length.
+    pub fn from_wire(bytes: Option<&[u8]>) -> Option<Self> {
+        bytes?.try_into().ok().map(Self)
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
 macro_rules! hexadecimal {
     ($($name:ident),*) => {$(
         impl fmt::Display for $name {
@@ -58,3 +82,27 @@ macro_rules! hexadecimal {
 }
 
 hexadecimal!(Zxid, SessionId);
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    #[test]
+    fn a_zxid_is_an_epoch_and_a_counter() {
+        let zxid = Zxid(0x0000_0005_8000_0002);
+        assert_eq!((zxid.epoch(), zxid.counter()), (5, 0x8000_0002));
+        assert_eq!(format!("{zxid} {:?}", Zxid(-1)), "0x580000002 Zxid(0xffffffffffffffff)");
+    }
+
+    #[test]
+    fn a_password_is_sixteen_bytes_and_not_shown() {
+        let password = Password::from_wire(Some(b"sixteen  secrets"));
+        assert_eq!(password, Some(Password(*b"sixteen  secrets")));
+        assert_eq!(format!("{password:?}"), "Some(Password(..))");
+        for other in [None, Some(&b"fifteen secrets"[..]), Some(b"seventeen secrets")] {
+            assert_eq!(Password::from_wire(other), None);
+        }
+    }
+}

@@ -12,11 +12,14 @@ mod macros;
 
 mod codes;
 mod connect;
+#[cfg(feature = "digest")]
+mod digest;
 mod error;
 pub mod explain;
 pub mod frame;
 mod header;
 mod ids;
+mod kind;
 mod list;
 mod multi;
 mod operations;
@@ -34,16 +37,19 @@ pub use codes::{
     AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
 };
 pub use connect::{ConnectRequest, ConnectResponse};
+#[cfg(feature = "digest")]
+pub use digest::DigestId;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, Place};
 pub use explain::Explain;
 pub use header::{ReplyHeader, RequestHeader, Xid};
-pub use ids::{SessionId, Zxid};
+pub use ids::{Password, SessionId, Zxid};
+pub use kind::{NodeKind, Ttl};
 pub use list::List;
 pub use multi::{
     Multi, MultiHeader, MultiItem, MultiOp, MultiReadOp, MultiReadResult, MultiResult,
 };
 pub use operations::{Request, Response};
-pub use path::PathError;
+pub use path::{PathError, ZnodePath};
 pub use records::*;
 pub use sequence::Sequence;
 pub use wire::{Decode, Encode, Reader, Sink, SliceSink};

@@ -40,26 +40,86 @@ impl fmt::Display for PathError {
 
 impl core::error::Error for PathError {}
 
-/// Checks that `path` can name a node.
+/// A path that can name a node. It has been checked, once, by [`parse`](Self::parse).
+///
+/// Records hold plain strings instead: what a peer sends need not be valid, and a proxy has to
+/// pass it on all the same.
+///
+/// ```
+/// use zk_proto::path::{PathError, ZnodePath};
+///
+/// let path = ZnodePath::parse("/locks/printer")?;
+/// assert_eq!((path.name(), path.as_str()), ("printer", "/locks/printer"));
+/// assert!(path.ancestors().map(ZnodePath::as_str).eq(["/locks", "/"]));
+/// assert_eq!(ZnodePath::parse("/locks//printer"), Err(PathError::EmptyComponent(7)));
+/// # Ok::<(), PathError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZnodePath<'a>(&'a str);
+
+impl ZnodePath<'static> {
+    /// The path that is above all others.
+    pub const ROOT: Self = Self("/");
+}
+
+impl<'a> ZnodePath<'a> {
+    /// Takes a string as a path, if it can name a node.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it.
+    pub fn parse(path: &'a str) -> Result<Self, PathError> {
+        match path.strip_prefix('/') {
+            Some("") => Ok(Self(path)),
+            Some(_) if path.ends_with('/') => Err(PathError::TrailingSlash),
+            Some(names) => validate_names(names).map(|()| Self(path)),
+            None if path.is_empty() => Err(PathError::Empty),
+            None => Err(PathError::Relative),
+        }
+    }
+
+    /// The path, as a record wants it.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// The name of the node, as the list of its parent's children has it. The root has none.
+    pub fn name(self) -> &'a str {
+        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+    }
+
+    /// The path of the node that holds it, if it is not the root.
+    pub fn parent(self) -> Option<Self> {
+        parent(self.0).map(Self)
+    }
+
+    /// The paths above it, from its parent to the root.
+    pub fn ancestors(self) -> impl Iterator<Item = Self> {
+        core::iter::successors(self.parent(), |path| path.parent())
+    }
+}
+
+impl fmt::Display for ZnodePath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+impl<'a> TryFrom<&'a str> for ZnodePath<'a> {
+    type Error = PathError;
+
+    fn try_from(path: &'a str) -> Result<Self, PathError> {
+        Self::parse(path)
+    }
+}
+
+/// Checks that `path` can name a node, where no [`ZnodePath`] of it is needed.
 ///
 /// # Errors
 ///
 /// The first thing that is wrong with it.
-///
-/// ```
-/// use zk_proto::path::{PathError, validate};
-///
-/// assert_eq!(validate("/locks/printer"), Ok(()));
-/// assert_eq!(validate("/locks//printer"), Err(PathError::EmptyComponent(7)));
-/// ```
 pub fn validate(path: &str) -> Result<(), PathError> {
-    match path.strip_prefix('/') {
-        Some("") => Ok(()),
-        Some(_) if path.ends_with('/') => Err(PathError::TrailingSlash),
-        Some(names) => validate_names(names),
-        None if path.is_empty() => Err(PathError::Empty),
-        None => Err(PathError::Relative),
-    }
+    ZnodePath::parse(path).map(drop)
 }
 
 /// Checks that `path` can be the beginning of a sequential node's path: as [`validate`], but its
@@ -120,6 +180,7 @@ pub fn parent(path: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::vec::Vec;
 
     use super::*;
 
@@ -174,5 +235,18 @@ mod tests {
         assert_eq!(parent("/"), None);
         assert_eq!(parent("/a"), Some("/"));
         assert_eq!(parent("/a/b"), Some("/a"));
+    }
+
+    #[test]
+    fn what_is_above_a_path_is_one_too() {
+        let path = ZnodePath::parse("/a/b/c").expect("a path");
+        for path in path.ancestors() {
+            assert_eq!(ZnodePath::parse(path.as_str()), Ok(path));
+        }
+        let names: Vec<_> =
+            [path].into_iter().chain(path.ancestors()).map(ZnodePath::name).collect();
+        assert_eq!(names, ["c", "b", "a", ""]);
+        assert_eq!(path.ancestors().last(), Some(ZnodePath::ROOT));
+        assert_eq!(ZnodePath::ROOT.parent(), None);
     }
 }

@@ -1,0 +1,69 @@
+//! The ids of the scheme `digest`.
+
+use core::fmt;
+
+use base64ct::{Base64, Encoding as _};
+use sha1::{Digest as _, Sha1};
+
+/// What an [`Id`](crate::Id) of the scheme `digest` says: a user and a hash of its password.
+///
+/// It goes into access control lists. To be let in by it, a client sends the credentials themselves
+/// in an [`AuthPacket`](crate::AuthPacket).
+///
+/// ```
+/// use zk_proto::{Acl, DigestId, Id, Perms};
+///
+/// let id = DigestId::of("u:p").to_string();
+/// assert_eq!(id, "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=");
+/// let acl = Acl { perms: Perms::ALL, id: Id { scheme: "digest", id: Some(&id) } };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigestId<'a> {
+    user: &'a str,
+    hash: [u8; 20],
+}
+
+impl<'a> DigestId<'a> {
+    /// The id of whoever has these credentials, `user:password`; a user cannot contain a colon
+    /// (`DigestAuthenticationProvider.generateDigest`).
+    ///
+    /// The hash is the one that servers use unless they are configured otherwise: SHA-1, whose
+    /// weakness is the protocol's.
+    pub fn of(credentials: &'a str) -> Self {
+        let user = credentials.split_once(':').map_or(credentials, |(user, _)| user);
+        Self { user, hash: Sha1::digest(credentials).into() }
+    }
+}
+
+impl fmt::Display for DigestId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut digits = [0; 28];
+        let hash = Base64::encode(&self.hash, &mut digits).map_err(|_| fmt::Error)?;
+        write!(f, "{}:{hash}", self.user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    /// The second is what a real server made of credentials that kazoo sent it.
+    #[test]
+    fn the_id_is_the_one_that_servers_compute() {
+        for (credentials, id) in [
+            ("u:p", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),
+            ("alice:wonder", "alice:8y0lhh/7xkdEiwhX7vo9i+/Nmzc="),
+        ] {
+            assert_eq!(DigestId::of(credentials).to_string(), id);
+        }
+    }
+
+    #[test]
+    fn the_user_ends_at_the_first_colon() {
+        assert!(DigestId::of("u:p:q").to_string().starts_with("u:"));
+        assert_ne!(DigestId::of("u:p:q"), DigestId::of("u:p"));
+        assert!(DigestId::of("u").to_string().starts_with("u:"));
+    }
+}
