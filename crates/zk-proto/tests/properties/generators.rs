@@ -101,17 +101,29 @@ records! {
     CreateRequest<'static> { path data acl mode }
     CreateResponse<'static> { path }
     Create2Response<'static> { path stat }
+    CreateTtlRequest<'static> { path data acl mode ttl }
     DeleteRequest<'static> { path version }
+    DeleteContainerRequest<'static> { path }
     ExistsRequest<'static> { path watch }
     ExistsResponse { stat }
     GetDataRequest<'static> { path watch }
     GetDataResponse<'static> { data stat }
     SetDataRequest<'static> { path data version }
     SetDataResponse { stat }
+    GetAclRequest<'static> { path }
+    GetAclResponse<'static> { acl stat }
+    SetAclRequest<'static> { path acl version }
+    SetAclResponse { stat }
     GetChildrenRequest<'static> { path watch }
     GetChildrenResponse<'static> { children }
     GetChildren2Response<'static> { children stat }
+    GetAllChildrenNumberRequest<'static> { path }
+    GetAllChildrenNumberResponse { total_number }
+    GetEphemeralsRequest<'static> { prefix_path }
+    GetEphemeralsResponse<'static> { ephemerals }
     CheckVersionRequest<'static> { path version }
+    AddWatchRequest<'static> { path mode }
+    CheckWatchesRequest<'static> { path watcher_type }
     RemoveWatchesRequest<'static> { path watcher_type }
     SetWatches<'static> { relative_zxid data_watches exist_watches child_watches }
     SetWatches2<'static> {
@@ -120,6 +132,12 @@ records! {
     }
     SyncRequest<'static> { path }
     SyncResponse<'static> { path }
+    AuthPacket<'static> { auth_type scheme auth }
+    GetSaslRequest<'static> { token }
+    SetSaslResponse<'static> { token }
+    ClientInfo<'static> { auth_scheme user }
+    WhoAmIResponse<'static> { client_info }
+    ReconfigRequest<'static> { joining_servers leaving_servers new_members cur_config_id }
 }
 
 macro_rules! enums {
@@ -134,13 +152,19 @@ macro_rules! enums {
 
 enums! {
     Request<'static> {
-        Create Delete Exists GetData SetData GetChildren Sync Ping GetChildren2 Multi Create2
-        RemoveWatches CreateContainer SetWatches SetWatches2 CloseSession
+        Create Delete Exists GetData SetData GetAcl SetAcl GetChildren Sync Ping GetChildren2 Check
+        Multi Create2 Reconfig CheckWatches RemoveWatches CreateContainer DeleteContainer CreateTtl
+        MultiRead Auth SetWatches Sasl GetEphemerals GetAllChildrenNumber SetWatches2 AddWatch
+        WhoAmI CloseSession
     }
     Response<'static> {
-        Create Delete Exists GetData SetData GetChildren Sync Ping GetChildren2 Multi Create2
-        RemoveWatches CreateContainer SetWatches SetWatches2 CloseSession
+        Create Delete Exists GetData SetData GetAcl SetAcl GetChildren Sync Ping GetChildren2 Check
+        Multi Create2 Reconfig CheckWatches RemoveWatches CreateContainer DeleteContainer CreateTtl
+        MultiRead Auth SetWatches Sasl GetEphemerals GetAllChildrenNumber SetWatches2 AddWatch
+        WhoAmI CloseSession
     }
-    MultiOp<'static> { Create Delete SetData Check Create2 CreateContainer }
+    MultiOp<'static> { Create Delete SetData Check Create2 CreateContainer CreateTtl }
     MultiResult<'static> { Create Delete SetData Check Create2 Error }
+    MultiReadOp<'static> { GetData GetChildren }
+    MultiReadResult<'static> { GetData GetChildren Error }
 }
