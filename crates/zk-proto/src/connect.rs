@@ -2,7 +2,7 @@
 
 use crate::ids::{SessionId, Zxid};
 
-record! {
+records! {
     /// Asks for a new session, or to take up an old one on this connection.
     pub struct ConnectRequest<'a> {
         /// Always 0.
@@ -19,9 +19,7 @@ record! {
         /// Whether a read-only member will do. `None` leaves the byte out, as 3.3 and older did.
         pub read_only: Option<bool>,
     }
-}
 
-record! {
     /// Answers a [`ConnectRequest`].
     pub struct ConnectResponse<'a> {
         /// Always 0.

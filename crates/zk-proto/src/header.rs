@@ -54,7 +54,10 @@ impl fmt::Display for Xid {
     }
 }
 
-newtype_on_the_wire!(Xid(i32));
+newtype_on_the_wire!(
+    Xid(i32),
+    &[Xid::NOTIFICATION, Xid::PING, Xid::AUTH, Xid::SET_WATCHES, Xid::FIRST]
+);
 
 record! {
     /// Stands before every request except the first frame of a connection.

@@ -77,7 +77,7 @@ macro_rules! hexadecimal {
             }
         }
 
-        newtype_on_the_wire!($name(i64));
+        newtype_on_the_wire!($name(i64), &[$name(0)]);
     )*};
 }
 

@@ -119,7 +119,7 @@ impl NodeKind {
 mod tests {
     use super::*;
     use crate::codes::OpCode;
-    use crate::multi::MultiItem;
+    use crate::multi::MultiEntry;
 
     #[test]
     fn a_time_to_live_has_forty_bits_and_is_not_zero() {

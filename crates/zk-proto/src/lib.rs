@@ -9,6 +9,8 @@ extern crate std;
 
 #[macro_use]
 mod macros;
+#[macro_use]
+mod macros_owned;
 
 mod codes;
 mod connect;
@@ -17,12 +19,16 @@ mod digest;
 mod error;
 pub mod explain;
 pub mod frame;
+#[cfg(any(feature = "proptest", feature = "arbitrary"))]
+mod generate;
 mod header;
 mod ids;
 mod kind;
 mod list;
 mod multi;
 mod operations;
+#[cfg(feature = "alloc")]
+pub mod owned;
 pub mod path;
 mod records;
 mod sequence;
@@ -46,7 +52,7 @@ pub use ids::{Password, SessionId, Zxid};
 pub use kind::{NodeKind, Ttl};
 pub use list::List;
 pub use multi::{
-    Multi, MultiHeader, MultiItem, MultiOp, MultiReadOp, MultiReadResult, MultiResult,
+    Multi, MultiEntry, MultiHeader, MultiItem, MultiOp, MultiReadOp, MultiReadResult, MultiResult,
 };
 pub use operations::{Request, Response};
 pub use path::{PathError, ZnodePath};

@@ -1,9 +1,35 @@
 //! How records and numbers are declared: once, with everything else derived from the declaration.
 
-/// Declares a record: a struct whose fields go over the wire in the order in which they stand.
+/// Declares the records of a module: structs whose fields go over the wire in the order in which
+/// they stand, and in a module `owned` the forms of them that borrow nothing.
 ///
-/// The type of a field decides its bytes (`i32`, `&str`, `Option<&[u8]>`, `List<_>`, another
-/// record ...). A record that borrows from the frame names its lifetime.
+/// The type of a field decides its bytes. A record that borrows from the frame names its lifetime.
+///
+/// | type | on the wire |
+/// |---|---|
+/// | `i32`, `i64`, `bool`, a number with a meaning | its bytes |
+/// | `&'a str`, `Option<&'a str>` | a string; a nullable one |
+/// | `Option<&'a [u8]>` | a buffer, nullable |
+/// | `List<'a, _>` of strings or borrowing records | a vector, nullable |
+/// | a record | its fields |
+macro_rules! records {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$lt:lifetime>)? { $($fields:tt)* }
+    )*) => {
+        $( record! { $(#[$meta])* pub struct $name $(<$lt>)? { $($fields)* } } )*
+
+        #[cfg(feature = "alloc")]
+        pub(crate) mod owned {
+            #[allow(unused_imports, reason = "not every module has numbers of its own")]
+            use super::*;
+
+            $( owned_record! { $name $(<$lt>)? { $($fields)* } } )*
+        }
+    };
+}
+
+/// Declares one record, where no owned form is needed.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -22,21 +48,11 @@ macro_rules! record {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name { $( $(#[$doc])* pub $field: $type, )* }
         record!(@codec 'a, $name, [$name] $($field: $type,)*);
+        keeps_itself!($name);
+        generated!($name { $($field)* });
     };
     (@codec $lt:lifetime, $name:ident, [$self:ty] $($field:ident: $type:ty,)*) => {
-        impl<$lt> $crate::wire::Encode for $self {
-            #[inline]
-            fn encoded_len(&self) -> usize {
-                $crate::wire::total([
-                    $( $crate::wire::Encode::encoded_len(&self.$field), )*
-                ])
-            }
-
-            #[inline]
-            fn encode<S: $crate::wire::Sink + ?Sized>(&self, out: &mut S) {
-                $( $crate::wire::Encode::encode(&self.$field, out); )*
-            }
-        }
+        encoded_fields!([$lt] $self { $($field)* });
 
         impl<$lt> $crate::wire::Decode<$lt> for $self {
             #[inline]
@@ -75,6 +91,46 @@ macro_rules! record {
     };
 }
 
+/// Encodes a struct as its fields, one behind the other.
+macro_rules! encoded_fields {
+    ([$($generics:tt)*] $self:ty { $($field:ident)* }) => {
+        impl<$($generics)*> $crate::wire::Encode for $self {
+            #[inline]
+            fn encoded_len(&self) -> usize {
+                $crate::wire::total([
+                    $( $crate::wire::Encode::encoded_len(&self.$field), )*
+                ])
+            }
+
+            #[inline]
+            fn encode<Out: $crate::wire::Sink + ?Sized>(&self, out: &mut Out) {
+                $( $crate::wire::Encode::encode(&self.$field, out); )*
+            }
+        }
+    };
+}
+
+/// Encodes an enum as the body of its variant.
+macro_rules! encoded_variants {
+    ([$($generics:tt)*] $self:ty { $($variant:ident)* }) => {
+        impl<$($generics)*> $crate::wire::Encode for $self {
+            #[inline]
+            fn encoded_len(&self) -> usize {
+                match self {
+                    $( Self::$variant(body) => $crate::wire::Encode::encoded_len(body), )*
+                }
+            }
+
+            #[inline]
+            fn encode<Out: $crate::wire::Sink + ?Sized>(&self, out: &mut Out) {
+                match self {
+                    $( Self::$variant(body) => $crate::wire::Encode::encode(body, out), )*
+                }
+            }
+        }
+    };
+}
+
 /// Declares a number with a meaning: a newtype with named constants that keeps unknown values.
 macro_rules! wire_number {
     (
@@ -90,6 +146,9 @@ macro_rules! wire_number {
 
         impl $name {
             $( $(#[$doc])* pub const $constant: Self = Self($value); )*
+
+            /// All that have a name.
+            pub const KNOWN: &'static [Self] = &[ $( Self::$constant, )* ];
 
             /// The name of the number, if this crate knows it.
             pub fn name(self) -> Option<&'static str> {
@@ -115,13 +174,13 @@ macro_rules! wire_number {
             }
         }
 
-        newtype_on_the_wire!($name(i32));
+        newtype_on_the_wire!($name(i32), $name::KNOWN);
     };
 }
 
 /// Gives a newtype the bytes of what it wraps.
 macro_rules! newtype_on_the_wire {
-    ($name:ident($inner:ty)) => {
+    ($name:ident($inner:ty), $known:expr) => {
         impl $crate::wire::Encode for $name {
             #[inline]
             fn encoded_len(&self) -> usize {
@@ -154,5 +213,8 @@ macro_rules! newtype_on_the_wire {
                 $crate::explain::leaf(reader, path, show, |value: Self| value)
             }
         }
+
+        keeps_itself!($name);
+        generated!($name($known));
     };
 }

@@ -27,11 +27,14 @@ impl MultiHeader {
     const END: Self = Self { opcode: OpCode::ERROR, done: true, err: ErrorCode(-1) };
 }
 
-/// What a [`Multi`] is a list of: [`MultiOp`] or [`MultiResult`].
-pub trait MultiItem<'a>: Copy + Encode {
+/// An item of a multi, as it is written.
+pub trait MultiEntry: Encode {
     /// The header that stands before the item.
     fn header(&self) -> MultiHeader;
+}
 
+/// What a [`Multi`] is a list of, as it is read: [`MultiOp`] or [`MultiResult`], say.
+pub trait MultiItem<'a>: Copy + MultiEntry {
     /// Reads the item that follows `header`.
     ///
     /// # Errors
@@ -118,25 +121,29 @@ impl<'a, T: MultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
 impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
     fn encoded_len(&self) -> usize {
         match self.items {
-            Items::Slice(items) => {
-                let items = items.iter().map(|item| (item.header(), item).encoded_len());
-                total(items.chain([MultiHeader::END.encoded_len()]))
-            }
+            Items::Slice(items) => items_len(items),
             Items::Wire(bytes) => bytes.len(),
         }
     }
 
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
-            Items::Slice(items) => {
-                for item in items {
-                    (item.header(), item).encode(out);
-                }
-                MultiHeader::END.encode(out);
-            }
+            Items::Slice(items) => encode_items(items, out),
             Items::Wire(bytes) => out.put(bytes),
         }
     }
+}
+
+pub(crate) fn items_len<T: MultiEntry>(items: &[T]) -> usize {
+    let items = items.iter().map(|item| (item.header(), item).encoded_len());
+    total(items.chain([MultiHeader::END.encoded_len()]))
+}
+
+pub(crate) fn encode_items<T: MultiEntry, S: Sink + ?Sized>(items: &[T], out: &mut S) {
+    for item in items {
+        (item.header(), item).encode(out);
+    }
+    MultiHeader::END.encode(out);
 }
 
 impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
@@ -185,9 +192,11 @@ fn expect_header(reader: &Reader<'_>) -> Result<(), DecodeError> {
 
 macro_rules! multi_items {
     (
+        mod $owned:ident;
+
         $(#[$meta:meta])*
         pub enum $item:ident<$lt:lifetime> {
-            $( $(#[$doc:meta])* $opcode:ident => $name:ident($record:ty), )*
+            $( $(#[$doc:meta])* $opcode:ident => $name:ident($record:tt $(<$of:lifetime>)?), )*
         }
         error: $header:ident => $header_err:expr;
     ) => {
@@ -195,33 +204,23 @@ macro_rules! multi_items {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum $item<$lt> {
-            $( $(#[$doc])* $name($record), )*
+            $( $(#[$doc])* $name($record $(<$of>)?), )*
         }
 
-        impl Encode for $item<'_> {
-            fn encoded_len(&self) -> usize {
-                match self {
-                    $( Self::$name(body) => body.encoded_len(), )*
-                }
-            }
+        multi_items!(@header [$lt] $item<$lt> { $($opcode => $name)* } $header => $header_err);
 
-            fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
-                match self {
-                    $( Self::$name(body) => body.encode(out), )*
-                }
-            }
+        #[cfg(feature = "alloc")]
+        pub(crate) mod $owned {
+            use super::*;
+
+            owned_variants!($item { $( $(#[$doc])* $name($record $(<$of>)?), )* });
+            multi_items!(@header [S: $crate::owned::Storage] $item<S> { $($opcode => $name)* }
+                $header => $header_err);
         }
+
+        encoded_variants!([$lt] $item<$lt> { $($name)* });
 
         impl<$lt> MultiItem<$lt> for $item<$lt> {
-            fn header(&self) -> MultiHeader {
-                let $header = self;
-                let err = $header_err;
-                let opcode = match self {
-                    $( Self::$name(_) => OpCode::$opcode, )*
-                };
-                MultiHeader { opcode, done: false, err }
-            }
-
             fn decode_item(
                 header: MultiHeader,
                 reader: &mut Reader<$lt>,
@@ -239,15 +238,32 @@ macro_rules! multi_items {
                 show: &mut Show<'_>,
             ) -> Result<(), DecodeError> {
                 match header.opcode {
-                    $( OpCode::$opcode => <$record>::explain(reader, path, show), )*
+                    $( OpCode::$opcode => <$record $(<$of>)?>::explain(reader, path, show), )*
                     OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
                 }
+            }
+        }
+    };
+    (
+        @header [$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }
+        $header:ident => $header_err:expr
+    ) => {
+        impl<$($generics)*> MultiEntry for $self {
+            fn header(&self) -> MultiHeader {
+                let $header = self;
+                let err = $header_err;
+                let opcode = match self {
+                    $( Self::$name(_) => OpCode::$opcode, )*
+                };
+                MultiHeader { opcode, done: false, err }
             }
         }
     };
 }
 
 multi_items! {
+    mod owned_op;
+
     /// One operation of a [`MultiRequest`].
     pub enum MultiOp<'a> {
         /// Create a node.
@@ -273,6 +289,8 @@ multi_items! {
 }
 
 multi_items! {
+    mod owned_result;
+
     /// One result of a [`MultiResponse`].
     pub enum MultiResult<'a> {
         /// A node was created.
@@ -297,6 +315,8 @@ multi_items! {
 }
 
 multi_items! {
+    mod owned_read_op;
+
     /// One read of a [`MultiReadRequest`]. Its `watch` is ignored by servers.
     pub enum MultiReadOp<'a> {
         /// Read a node's data.
@@ -311,6 +331,8 @@ multi_items! {
 }
 
 multi_items! {
+    mod owned_read_result;
+
     /// One result of a [`MultiReadResponse`].
     pub enum MultiReadResult<'a> {
         /// A node's data was read.

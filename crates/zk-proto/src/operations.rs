@@ -4,17 +4,20 @@ use crate::codes::OpCode;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::explain::{Explain, Path, Show};
 use crate::records::*;
-use crate::wire::{Decode, Encode, Reader, Sink};
+use crate::wire::{Decode, Reader};
 
 macro_rules! operations {
-    ($( $opcode:ident => $name:ident($request:ty) -> $response:ty; )*) => {
+    ($(
+        $opcode:ident => $name:ident($request:tt $(<$asks:lifetime>)?)
+            -> $response:tt $(<$answers:lifetime>)?;
+    )*) => {
         /// The body of a request, by operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Request<'a> {
             $(
                 #[doc = concat!("Operation [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
-                $name($request),
+                $name($request $(<$asks>)?),
             )*
         }
 
@@ -58,27 +61,13 @@ macro_rules! operations {
                 show: &mut Show<'_>,
             ) -> Result<(), DecodeError> {
                 match opcode {
-                    $( OpCode::$opcode => <$request>::explain(reader, &Path::Root, show), )*
+                    $( OpCode::$opcode => <$request $(<$asks>)?>::explain(reader, &Path::Root, show), )*
                     OpCode(number) => Err(unknown(number, reader.position())),
                 }
             }
         }
 
-        impl Encode for Request<'_> {
-            #[inline]
-            fn encoded_len(&self) -> usize {
-                match self {
-                    $( Self::$name(body) => body.encoded_len(), )*
-                }
-            }
-
-            #[inline]
-            fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
-                match self {
-                    $( Self::$name(body) => body.encode(out), )*
-                }
-            }
-        }
+        encoded_variants!(['a] Request<'a> { $($name)* });
 
         /// The body of a successful reply, by the operation that it answers.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +75,7 @@ macro_rules! operations {
         pub enum Response<'a> {
             $(
                 #[doc = concat!("Answers [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
-                $name($response),
+                $name($response $(<$answers>)?),
             )*
         }
 
@@ -118,24 +107,38 @@ macro_rules! operations {
                 show: &mut Show<'_>,
             ) -> Result<(), DecodeError> {
                 match opcode {
-                    $( OpCode::$opcode => <$response>::explain(reader, &Path::Root, show), )*
+                    $( OpCode::$opcode => <$response $(<$answers>)?>::explain(reader, &Path::Root, show), )*
                     OpCode(number) => Err(unknown(number, reader.position())),
                 }
             }
         }
 
-        impl Encode for Response<'_> {
-            #[inline]
-            fn encoded_len(&self) -> usize {
-                match self {
-                    $( Self::$name(body) => body.encoded_len(), )*
-                }
-            }
+        encoded_variants!(['a] Response<'a> { $($name)* });
 
-            #[inline]
-            fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        #[cfg(feature = "alloc")]
+        pub(crate) mod owned {
+            use super::*;
+
+            owned_variants!(Request { $(
+                #[doc = concat!("Operation [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
+                $name($request $(<$asks>)?),
+            )* });
+
+            owned_variants!(Response { $(
+                #[doc = concat!("Answers [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
+                $name($response $(<$answers>)?),
+            )* });
+
+            operations!(@opcode Request { $($opcode => $name)* });
+            operations!(@opcode Response { $($opcode => $name)* });
+        }
+    };
+    (@opcode $body:ident { $($opcode:ident => $name:ident)* }) => {
+        impl<S: crate::owned::Storage> $body<S> {
+            /// The operation.
+            pub fn opcode(&self) -> OpCode {
                 match self {
-                    $( Self::$name(body) => body.encode(out), )*
+                    $( Self::$name(_) => OpCode::$opcode, )*
                 }
             }
         }

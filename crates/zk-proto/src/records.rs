@@ -8,9 +8,9 @@ use crate::ids::{SessionId, Zxid};
 use crate::list::List;
 use crate::multi::{Multi, MultiOp, MultiReadOp, MultiReadResult, MultiResult};
 
-// ---- Shared ------------------------------------------------------------------------------------
+records! {
+    // ---- Shared ---------------------------------------------------------------------------------
 
-record! {
     /// What a server knows of a node besides its data: 68 bytes, in many replies. Since 3.0.
     #[derive(Default)]
     pub struct Stat {
@@ -37,9 +37,7 @@ record! {
         /// The transaction that last created or deleted a child.
         pub pzxid: Zxid,
     }
-}
 
-record! {
     /// Who an ACL is about. Since 3.0.
     pub struct Id<'a> {
         /// How the id is proven: `world`, `auth`, `digest`, `ip`, `sasl`, `x509`.
@@ -47,9 +45,7 @@ record! {
         /// The id, in the form that the scheme asks for. kazoo writes null for `auth`.
         pub id: Option<&'a str>,
     }
-}
 
-record! {
     /// One permission of an access control list. Since 3.0.
     pub struct Acl<'a> {
         /// What is permitted.
@@ -57,21 +53,7 @@ record! {
         /// To whom.
         pub id: Id<'a>,
     }
-}
 
-impl Acl<'static> {
-    /// Everything for everybody (`OPEN_ACL_UNSAFE`).
-    pub const OPEN: Self =
-        Self { perms: Perms::ALL, id: Id { scheme: "world", id: Some("anyone") } };
-    /// Everything for whoever creates the node (`CREATOR_ALL_ACL`).
-    pub const CREATOR_ALL: Self =
-        Self { perms: Perms::ALL, id: Id { scheme: "auth", id: Some("") } };
-    /// Reading for everybody (`READ_ACL_UNSAFE`).
-    pub const READ: Self =
-        Self { perms: Perms::READ, id: Id { scheme: "world", id: Some("anyone") } };
-}
-
-record! {
     /// Something happened to a watched node: `notification` (0), only sent by servers. Since 3.0.
     ///
     /// It follows a [`ReplyHeader`](crate::ReplyHeader) with
@@ -84,9 +66,7 @@ record! {
         /// The node.
         pub path: &'a str,
     }
-}
 
-record! {
     /// An error as a body. Since 3.4.
     ///
     /// Stands for an operation that failed in a `multi` (14) or `multiRead` (22), with `error` (-1)
@@ -95,11 +75,9 @@ record! {
         /// How it failed.
         pub err: ErrorCode,
     }
-}
 
-// ---- Nodes -------------------------------------------------------------------------------------
+    // ---- Nodes ----------------------------------------------------------------------------------
 
-record! {
     /// Creates a node: `create` (1) since 3.0, `create2` (15) since 3.5.0 and `createContainer`
     /// (19) since 3.5.1. [`NodeKind`](crate::NodeKind) chooses between them.
     ///
@@ -115,17 +93,13 @@ record! {
         /// What kind of node.
         pub mode: CreateMode,
     }
-}
 
-record! {
     /// Answers `create` (1). Since 3.0.
     pub struct CreateResponse<'a> {
         /// The node as it was created, with its sequence number if there is one.
         pub path: &'a str,
     }
-}
 
-record! {
     /// Answers `create2` (15), `createContainer` (19) and `createTTL` (21). Since 3.5.0.
     pub struct Create2Response<'a> {
         /// The node as it was created, with its sequence number if there is one.
@@ -133,9 +107,7 @@ record! {
         /// Its stat.
         pub stat: Stat,
     }
-}
 
-record! {
     /// Creates a node that the server deletes once it has had no children and no change for some
     /// time: `createTTL` (21). Since 3.5.3; usable since 3.5.4.
     ///
@@ -153,9 +125,7 @@ record! {
         /// The time to live, in milliseconds: a [`Ttl`](crate::Ttl).
         pub ttl: i64,
     }
-}
 
-record! {
     /// Deletes a node without children: `delete` (2). Needs [`Perms::DELETE`] on its parent.
     /// Since 3.0.
     pub struct DeleteRequest<'a> {
@@ -164,9 +134,7 @@ record! {
         /// The version that it must have, or -1.
         pub version: i32,
     }
-}
 
-record! {
     /// Deletes a container that is empty: `deleteContainer` (20). Since 3.5.1.
     ///
     /// Servers send it to themselves. Clients have no use for it.
@@ -174,9 +142,7 @@ record! {
         /// The container.
         pub path: &'a str,
     }
-}
 
-record! {
     /// Asks whether a node exists: `exists` (3). Since 3.0.
     pub struct ExistsRequest<'a> {
         /// The node.
@@ -184,20 +150,16 @@ record! {
         /// Whether to set a watch; it is set even when the node does not exist.
         pub watch: bool,
     }
-}
 
-record! {
     /// Answers `exists` (3) when the node does; otherwise the header says [`ErrorCode::NO_NODE`].
     /// Since 3.0.
     pub struct ExistsResponse {
         /// Its stat.
         pub stat: Stat,
     }
-}
 
-// ---- Data --------------------------------------------------------------------------------------
+    // ---- Data -----------------------------------------------------------------------------------
 
-record! {
     /// Reads a node's data: `getData` (4). Since 3.0.
     pub struct GetDataRequest<'a> {
         /// The node.
@@ -205,9 +167,7 @@ record! {
         /// Whether to set a watch; none is set when the node does not exist.
         pub watch: bool,
     }
-}
 
-record! {
     /// Answers `getData` (4) since 3.0, and `reconfig` (16) with the new configuration since 3.5.0.
     pub struct GetDataResponse<'a> {
         /// The data; null if the node was created with null.
@@ -215,9 +175,7 @@ record! {
         /// The node's stat.
         pub stat: Stat,
     }
-}
 
-record! {
     /// Replaces a node's data: `setData` (5). Since 3.0.
     pub struct SetDataRequest<'a> {
         /// The node.
@@ -227,19 +185,15 @@ record! {
         /// The version that it must have, or -1.
         pub version: i32,
     }
-}
 
-record! {
     /// Answers `setData` (5). Since 3.0.
     pub struct SetDataResponse {
         /// The node's stat after the change.
         pub stat: Stat,
     }
-}
 
-// ---- Access control ----------------------------------------------------------------------------
+    // ---- Access control -------------------------------------------------------------------------
 
-record! {
     /// Reads a node's access control list: `getACL` (6). Since 3.0.
     ///
     /// Needs [`Perms::READ`] or [`Perms::ADMIN`]; without the latter, digests are masked since
@@ -248,9 +202,7 @@ record! {
         /// The node.
         pub path: &'a str,
     }
-}
 
-record! {
     /// Answers `getACL` (6). Since 3.0.
     pub struct GetAclResponse<'a> {
         /// The list.
@@ -258,9 +210,7 @@ record! {
         /// The node's stat.
         pub stat: Stat,
     }
-}
 
-record! {
     /// Replaces a node's access control list: `setACL` (7). Needs [`Perms::ADMIN`]. Since 3.0.
     pub struct SetAclRequest<'a> {
         /// The node.
@@ -270,19 +220,15 @@ record! {
         /// What the node's [`Stat::aversion`] must be, or -1.
         pub version: i32,
     }
-}
 
-record! {
     /// Answers `setACL` (7). Since 3.0.
     pub struct SetAclResponse {
         /// The node's stat after the change.
         pub stat: Stat,
     }
-}
 
-// ---- Children ----------------------------------------------------------------------------------
+    // ---- Children -------------------------------------------------------------------------------
 
-record! {
     /// Lists a node's children: `getChildren` (8) since 3.0, `getChildren2` (12) since 3.3.0.
     pub struct GetChildrenRequest<'a> {
         /// The node.
@@ -290,17 +236,13 @@ record! {
         /// Whether to set a watch; none is set when the node does not exist.
         pub watch: bool,
     }
-}
 
-record! {
     /// Answers `getChildren` (8). Since 3.0.
     pub struct GetChildrenResponse<'a> {
         /// The names of the children, in no order.
         pub children: List<'a, &'a str>,
     }
-}
 
-record! {
     /// Answers `getChildren2` (12). Since 3.3.0.
     pub struct GetChildren2Response<'a> {
         /// The names of the children, in no order.
@@ -308,44 +250,34 @@ record! {
         /// The node's stat.
         pub stat: Stat,
     }
-}
 
-record! {
     /// Counts all nodes below a node: `getAllChildrenNumber` (104). Since 3.6.0.
     pub struct GetAllChildrenNumberRequest<'a> {
         /// The node.
         pub path: &'a str,
     }
-}
 
-record! {
     /// Answers `getAllChildrenNumber` (104). Since 3.6.0.
     pub struct GetAllChildrenNumberResponse {
         /// How many nodes are below it, children of children included.
         pub total_number: i32,
     }
-}
 
-record! {
     /// Lists the ephemeral nodes of this session: `getEphemerals` (103). Since 3.6.0.
     pub struct GetEphemeralsRequest<'a> {
         /// What their paths must start with. It need not be a path; null, as well as an empty one,
         /// is for all of them.
         pub prefix_path: Option<&'a str>,
     }
-}
 
-record! {
     /// Answers `getEphemerals` (103). Since 3.6.0.
     pub struct GetEphemeralsResponse<'a> {
         /// The whole paths of the nodes, in no order.
         pub ephemerals: List<'a, &'a str>,
     }
-}
 
-// ---- Several at once ---------------------------------------------------------------------------
+    // ---- Several at once ------------------------------------------------------------------------
 
-record! {
     /// Asserts that a node exists and has a version: `check` (13), to be sent only inside a multi.
     /// Since 3.4.0.
     ///
@@ -356,24 +288,9 @@ record! {
         /// The version that it must have, or -1.
         pub version: i32,
     }
-}
 
-/// Runs several writes as one transaction: `multi` (14). Since 3.4.0.
-pub type MultiRequest<'a> = Multi<'a, MultiOp<'a>>;
+    // ---- Watches --------------------------------------------------------------------------------
 
-/// Answers `multi` (14), also when it failed: then every result is an error, nothing was applied,
-/// and the header still says [`ErrorCode::OK`]. Since 3.4.0.
-pub type MultiResponse<'a> = Multi<'a, MultiResult<'a>>;
-
-/// Runs several reads, each of which may fail by itself: `multiRead` (22). Since 3.6.0.
-pub type MultiReadRequest<'a> = Multi<'a, MultiReadOp<'a>>;
-
-/// Answers `multiRead` (22), with one result for each read. Since 3.6.0.
-pub type MultiReadResponse<'a> = Multi<'a, MultiReadResult<'a>>;
-
-// ---- Watches -----------------------------------------------------------------------------------
-
-record! {
     /// Sets a watch that stays when it fires: `addWatch` (106). Since 3.6.0.
     ///
     /// The node need not exist. Answered by an [`ErrorResponse`].
@@ -383,9 +300,7 @@ record! {
         /// Of which events to tell.
         pub mode: AddWatchMode,
     }
-}
 
-record! {
     /// Asks whether there is a watch on a path: `checkWatches` (17). Since 3.5.0.
     ///
     /// [`ErrorCode::NO_WATCHER`] when there is none. Java sends it to remove one of several local
@@ -396,9 +311,7 @@ record! {
         /// Which of its watches.
         pub watcher_type: WatcherType,
     }
-}
 
-record! {
     /// Removes this connection's watches from a path: `removeWatches` (18). Since 3.5.0.
     ///
     /// [`ErrorCode::NO_WATCHER`] when there is none, for instance because it has just fired.
@@ -408,9 +321,7 @@ record! {
         /// Which of its watches.
         pub watcher_type: WatcherType,
     }
-}
 
-record! {
     /// Sets one-shot watches again after a reconnect: `setWatches` (101). Since 3.0.
     ///
     /// The server sends an event at once for each that would have fired since `relative_zxid`.
@@ -424,9 +335,7 @@ record! {
         /// Nodes whose children were watched.
         pub child_watches: List<'a, &'a str>,
     }
-}
 
-record! {
     /// As [`SetWatches`], with the watches that stay: `setWatches2` (105). Since 3.6.0.
     ///
     /// There are no events for what persistent watches missed.
@@ -444,28 +353,22 @@ record! {
         /// Nodes with a persistent recursive watch.
         pub persistent_recursive_watches: List<'a, &'a str>,
     }
-}
 
-// ---- The session -------------------------------------------------------------------------------
+    // ---- The session ----------------------------------------------------------------------------
 
-record! {
     /// Waits until this member has caught up with what the leader had committed: `sync` (9).
     /// Since 3.0.
     pub struct SyncRequest<'a> {
         /// Any path; it does not matter which.
         pub path: &'a str,
     }
-}
 
-record! {
     /// Answers `sync` (9). Since 3.0.
     pub struct SyncResponse<'a> {
         /// The path of the request.
         pub path: &'a str,
     }
-}
 
-record! {
     /// Presents credentials: `auth` (100). Since 3.0.
     ///
     /// They count for the connection, not for the session. [`ErrorCode::AUTH_FAILED`] is followed by
@@ -478,17 +381,13 @@ record! {
         /// What the scheme asks for: for `digest`, `user:password` as it is.
         pub auth: Option<&'a [u8]>,
     }
-}
 
-record! {
     /// One step of authentication by SASL: `sasl` (102). Since 3.4.0.
     pub struct GetSaslRequest<'a> {
         /// The mechanism's token. The first one of `DIGEST-MD5` is empty, but not null.
         pub token: Option<&'a [u8]>,
     }
-}
 
-record! {
     /// Answers `sasl` (102). Since 3.4.0.
     ///
     /// Also stands, with a null token, behind a header that says [`ErrorCode::AUTH_FAILED`].
@@ -496,9 +395,7 @@ record! {
         /// The mechanism's token. Null from a server without SASL.
         pub token: Option<&'a [u8]>,
     }
-}
 
-record! {
     /// One of the identities of a connection. Since 3.7.0.
     pub struct ClientInfo<'a> {
         /// As in [`Id::scheme`].
@@ -506,19 +403,15 @@ record! {
         /// Who it is, without secrets: an address, or the user of a digest.
         pub user: &'a str,
     }
-}
 
-record! {
     /// Answers `whoAmI` (107), which asks whom the server takes this connection for. Since 3.7.0.
     pub struct WhoAmIResponse<'a> {
         /// Its identities: its address, and whatever was proven by `auth` or `sasl`.
         pub client_info: List<'a, ClientInfo<'a>>,
     }
-}
 
-// ---- The ensemble ------------------------------------------------------------------------------
+    // ---- The ensemble ---------------------------------------------------------------------------
 
-record! {
     /// Changes who is a member of the ensemble: `reconfig` (16). Since 3.5.0.
     ///
     /// Either the first two lists say what changes, or the third names all members. Answered by a
@@ -534,3 +427,28 @@ record! {
         pub cur_config_id: i64,
     }
 }
+
+impl Acl<'static> {
+    /// Everything for everybody (`OPEN_ACL_UNSAFE`).
+    pub const OPEN: Self =
+        Self { perms: Perms::ALL, id: Id { scheme: "world", id: Some("anyone") } };
+    /// Everything for whoever creates the node (`CREATOR_ALL_ACL`).
+    pub const CREATOR_ALL: Self =
+        Self { perms: Perms::ALL, id: Id { scheme: "auth", id: Some("") } };
+    /// Reading for everybody (`READ_ACL_UNSAFE`).
+    pub const READ: Self =
+        Self { perms: Perms::READ, id: Id { scheme: "world", id: Some("anyone") } };
+}
+
+/// Runs several writes as one transaction: `multi` (14). Since 3.4.0.
+pub type MultiRequest<'a> = Multi<'a, MultiOp<'a>>;
+
+/// Answers `multi` (14), also when it failed: then every result is an error, nothing was applied,
+/// and the header still says [`ErrorCode::OK`]. Since 3.4.0.
+pub type MultiResponse<'a> = Multi<'a, MultiResult<'a>>;
+
+/// Runs several reads, each of which may fail by itself: `multiRead` (22). Since 3.6.0.
+pub type MultiReadRequest<'a> = Multi<'a, MultiReadOp<'a>>;
+
+/// Answers `multiRead` (22), with one result for each read. Since 3.6.0.
+pub type MultiReadResponse<'a> = Multi<'a, MultiReadResult<'a>>;

@@ -1,0 +1,182 @@
+//! What else follows from the declaration of a record: its owned form and its generators.
+
+/// Declares the owned form of a record; one that borrows nothing owns itself.
+///
+/// It goes through the fields one by one, and says what becomes of the type of each.
+#[cfg(feature = "alloc")]
+macro_rules! owned_record {
+    ($name:ident { $($fields:tt)* }) => {};
+    ($name:ident<$lt:lifetime> { $($fields:tt)* }) => {
+        owned_record!(@ $name [] $($fields)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: &$lt:lifetime str, $($rest:tt)*) => {
+        owned_record!(@ $name [$($done)* { $(#[$doc])* $field: S::Text }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: Option<&$lt:lifetime str>, $($rest:tt)*) => {
+        owned_record!(@ $name [$($done)* { $(#[$doc])* $field: S::NullableText }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: Option<&$lt:lifetime [u8]>, $($rest:tt)*) => {
+        owned_record!(@ $name [$($done)* { $(#[$doc])* $field: S::Buffer }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, &$of:lifetime str>, $($rest:tt)*) => {
+        owned_record!(@ $name
+            [$($done)* { $(#[$doc])* $field: $crate::owned::List<S::Text> }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, $item:ident<$of:lifetime>>,
+        $($rest:tt)*) => {
+        owned_record!(@ $name
+            [$($done)* { $(#[$doc])* $field: $crate::owned::List<$item<S>> }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: $record:ident<$lt:lifetime>, $($rest:tt)*) => {
+        owned_record!(@ $name [$($done)* { $(#[$doc])* $field: $record<S> }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* pub $field:ident: $type:ty, $($rest:tt)*) => {
+        owned_record!(@ $name [$($done)* { $(#[$doc])* $field: $type }] $($rest)*);
+    };
+    (@ $name:ident [$({ $(#[$doc:meta])* $field:ident: $type:ty })*]) => {
+        #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name<S: $crate::owned::Storage = $crate::owned::Heap> {
+            $( $(#[$doc])* pub $field: $type, )*
+        }
+
+        encoded_fields!([S: $crate::owned::Storage] $name<S> { $($field)* });
+        generated!($name { $($field)* });
+
+        impl $crate::owned::Keep for super::$name<'_> {
+            type Kept<S: $crate::owned::Storage> = $name<S>;
+
+            fn keep<S: $crate::owned::Storage>(&self, storage: &S) -> $name<S> {
+                $name { $( $field: $crate::owned::Keep::keep(&self.$field, storage), )* }
+            }
+        }
+    };
+}
+
+/// Declares the owned form of an enum of records, going through its variants one by one.
+#[cfg(feature = "alloc")]
+macro_rules! owned_variants {
+    ($name:ident { $($variants:tt)* }) => {
+        owned_variants!(@ $name [] $($variants)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* $variant:ident($record:ident<$lt:lifetime>), $($rest:tt)*) => {
+        owned_variants!(@ $name
+            [$($done)* { $(#[$doc])* $variant($crate::owned::$record<S>) }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* $variant:ident($record:ty), $($rest:tt)*) => {
+        owned_variants!(@ $name [$($done)* { $(#[$doc])* $variant($record) }] $($rest)*);
+    };
+    (@ $name:ident [$({ $(#[$doc:meta])* $variant:ident($record:ty) })*]) => {
+        #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $name<S: $crate::owned::Storage = $crate::owned::Heap> {
+            $( $(#[$doc])* $variant($record), )*
+        }
+
+        encoded_variants!([S: $crate::owned::Storage] $name<S> { $($variant)* });
+        generated!($name [ $($variant)* ]);
+
+        impl $crate::owned::Keep for super::$name<'_> {
+            type Kept<S: $crate::owned::Storage> = $name<S>;
+
+            fn keep<S: $crate::owned::Storage>(&self, storage: &S) -> $name<S> {
+                match self {
+                    $( Self::$variant(body) => {
+                        $name::$variant($crate::owned::Keep::keep(body, storage))
+                    } )*
+                }
+            }
+        }
+    };
+}
+
+/// What borrows nothing is its own owned form.
+macro_rules! keeps_itself {
+    ($($type:ty),*) => {$(
+        #[cfg(feature = "alloc")]
+        impl $crate::owned::Keep for $type {
+            type Kept<S: $crate::owned::Storage> = Self;
+
+            #[inline]
+            fn keep<S: $crate::owned::Storage>(&self, _: &S) -> Self {
+                *self
+            }
+        }
+    )*};
+}
+
+/// Makes up values, for feature `proptest` and for feature `arbitrary`: of a struct, field by
+/// field; of an enum, with every variant as likely as the others; of a number, often one that has a
+/// name.
+macro_rules! generated {
+    ($name:ident { $($field:ident)* }) => {
+        generated!(@proptest $name, {
+            use proptest::strategy::Strategy;
+
+            ($( { let $field = $crate::generate::Generate::any(); $field }, )*)
+                .prop_map(|($($field,)*)| Self { $($field,)* })
+                .boxed()
+        });
+        generated!(@arbitrary $name, source, {
+            Ok(Self { $( $field: source.arbitrary()?, )* })
+        });
+    };
+    ($name:ident [ $($variant:ident)* ]) => {
+        generated!(@proptest $name, {
+            use proptest::strategy::Strategy;
+
+            proptest::strategy::Union::new([
+                $( $crate::generate::Generate::any().prop_map(Self::$variant).boxed(), )*
+            ])
+            .boxed()
+        });
+        generated!(@arbitrary $name, source, {
+            let variants: &[fn(&mut arbitrary::Unstructured<'u>) -> arbitrary::Result<Self>] =
+                &[ $( |source| source.arbitrary().map(Self::$variant), )* ];
+            source.choose(variants)?(source)
+        });
+    };
+    ($name:ident($known:expr)) => {
+        generated!(@proptest $name, $crate::generate::number($known, Self));
+        generated!(@arbitrary $name, source, match source.ratio(3, 4)? {
+            true => source.choose($known).copied(),
+            false => source.arbitrary().map(Self),
+        });
+    };
+    (@proptest $name:ident, $strategy:expr) => {
+        #[cfg(feature = "proptest")]
+        impl $crate::generate::Generate for $name {
+            fn any() -> proptest::strategy::BoxedStrategy<Self> {
+                $strategy
+            }
+        }
+
+        #[cfg(feature = "proptest")]
+        impl proptest::arbitrary::Arbitrary for $name {
+            type Parameters = ();
+            type Strategy = proptest::strategy::BoxedStrategy<Self>;
+
+            fn arbitrary_with((): ()) -> Self::Strategy {
+                $crate::generate::Generate::any()
+            }
+        }
+    };
+    (@arbitrary $name:ident, $source:ident, $value:expr) => {
+        #[cfg(feature = "arbitrary")]
+        impl<'u> arbitrary::Arbitrary<'u> for $name {
+            fn arbitrary($source: &mut arbitrary::Unstructured<'u>) -> arbitrary::Result<Self> {
+                $value
+            }
+        }
+    };
+}

@@ -1,0 +1,188 @@
+//! Owned records are the borrowed ones in other memory, and any of them can be made up.
+#![cfg(feature = "proptest")]
+
+use core::fmt::Debug;
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use zk_proto::explain::{self, Message};
+use zk_proto::owned::{self, Keep};
+use zk_proto::*;
+
+fn encoded(message: &impl Encode) -> Vec<u8> {
+    let mut bytes = vec![0xa5; message.encoded_len()];
+    assert_eq!(message.encode_to_slice(&mut bytes), Ok(bytes.len()));
+    bytes
+}
+
+fn framed(message: &impl Encode) -> Vec<u8> {
+    let mut bytes = vec![0xa5; frame::PREFIX + message.encoded_len()];
+    assert_eq!(frame::encode_to_slice(message, &mut bytes), Ok(bytes.len()));
+    bytes
+}
+
+/// An owned record and its bytes decode to a borrowed one, which keeps to the same.
+macro_rules! is_the_same_in_both_forms {
+    ($owned:expr, |$bytes:ident| $decode:expr) => {{
+        let owned = $owned;
+        let $bytes = &encoded(&owned)[..];
+        let borrowed = $decode.expect("what was encoded");
+        prop_assert_eq!(&encoded(&borrowed)[..], $bytes);
+        prop_assert_eq!(borrowed.into_owned(), owned);
+        #[cfg(feature = "bytes")]
+        {
+            let frame = bytes::Bytes::copy_from_slice($bytes);
+            let shared = borrowed.keep(&frame);
+            prop_assert_eq!(&encoded(&shared)[..], $bytes);
+        }
+    }};
+}
+
+/// The fields are as many bytes as the frame, one behind the other.
+fn is_explained(frame: &[u8], message: Message) -> Result<(), TestCaseError> {
+    let mut end = 0;
+    let result = explain::frame(frame, message, &mut |field| {
+        assert_eq!(field.range.start, end, "{field:?}");
+        assert!(!field.range.is_empty() && !field.value.to_string().is_empty(), "{field:?}");
+        end = field.range.end;
+    });
+    prop_assert_eq!(result, Ok(()));
+    prop_assert_eq!(end, frame.len());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1024, ..Default::default() })]
+
+    #[test]
+    fn requests(request: owned::Request, xid: Xid) {
+        is_the_same_in_both_forms!(request.clone(), |bytes| Request::decode(request.opcode(), bytes));
+        let header = RequestHeader { xid, opcode: request.opcode() };
+        is_explained(&framed(&(header, request)), Message::Request)?;
+    }
+
+    #[test]
+    fn responses(response: owned::Response, zxid: Zxid) {
+        is_the_same_in_both_forms!(response.clone(), |bytes| {
+            Response::decode(response.opcode(), bytes)
+        });
+        let header = ReplyHeader { xid: Xid::FIRST, zxid, err: ErrorCode::OK };
+        is_explained(&framed(&(header, &response)), Message::Reply(response.opcode()))?;
+    }
+
+    #[test]
+    fn handshakes(request: owned::ConnectRequest, response: owned::ConnectResponse) {
+        is_the_same_in_both_forms!(request.clone(), |bytes| ConnectRequest::decode_all(bytes));
+        is_the_same_in_both_forms!(response.clone(), |bytes| ConnectResponse::decode_all(bytes));
+        is_explained(&framed(&request), Message::ConnectRequest)?;
+        // A header of 16 bytes in this place would be a refusal.
+        prop_assert!(response.encoded_len() > 16);
+        is_explained(&framed(&response), Message::ConnectResponse)?;
+    }
+
+    #[test]
+    fn events(event: owned::WatcherEvent, mut header: ReplyHeader) {
+        is_the_same_in_both_forms!(event.clone(), |bytes| WatcherEvent::decode_all(bytes));
+        header.xid = Xid::NOTIFICATION;
+        is_explained(&framed(&(header, &event)), Message::UnknownReply)?;
+        is_explained(&framed(&(header, event)), Message::Reply(OpCode::GET_DATA))?;
+    }
+
+    /// One that was damaged is explained if and only if it is decoded, and is wrong in the same way.
+    #[test]
+    fn damaged_requests_are_explained_if_they_are_decoded(
+        request: owned::Request,
+        place: prop::sample::Index,
+        byte: u8,
+    ) {
+        let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
+        let mut frame = framed(&(header, request));
+        let body = 12..frame.len();
+        if !body.is_empty() {
+            frame[12 + place.index(body.len())] = byte;
+        }
+        let decoded = Request::decode(header.opcode, &frame[body]).map(|_| ());
+        let explained = explain::frame(&frame, Message::Request, &mut |_| {});
+        prop_assert_eq!(
+            explained.map_err(|error| (error.kind(), error.place(), error.offset())),
+            decoded.map_err(|error| (error.kind(), error.place(), error.offset() + 12))
+        );
+    }
+}
+
+#[test]
+fn every_operation_is_made_up_in_both_directions() {
+    let supported: BTreeSet<_> = (-20..=120)
+        .map(OpCode)
+        .filter(|opcode| match Request::decode(*opcode, &[]) {
+            Ok(_) => true,
+            Err(error) => error.kind() != DecodeErrorKind::UnknownOperation(opcode.0),
+        })
+        .collect();
+    fn opcodes<T: Arbitrary>(of: impl Fn(T) -> OpCode) -> BTreeSet<OpCode> {
+        let mut runner = TestRunner::deterministic();
+        let mut sample =
+            || any::<T>().new_tree(&mut runner).expect("nothing is filtered").current();
+        (0..2000).map(|_| of(sample())).collect()
+    }
+    assert_eq!(opcodes(|request: owned::Request| request.opcode()), supported);
+    assert_eq!(opcodes(|response: owned::Response| response.opcode()), supported);
+}
+
+#[cfg(feature = "arbitrary")]
+#[test]
+fn every_operation_is_made_of_arbitrary_bytes() {
+    use arbitrary::Unstructured;
+
+    fn check<T: for<'u> arbitrary::Arbitrary<'u> + Encode + Debug>(of: fn(&T) -> OpCode) -> usize {
+        let mut runner = TestRunner::deterministic();
+        let seeds = proptest::collection::vec(any::<u8>(), 200);
+        let opcodes: BTreeSet<_> = (0..2000)
+            .map(|_| {
+                let seed = seeds.new_tree(&mut runner).expect("nothing is filtered").current();
+                let value = T::arbitrary(&mut Unstructured::new(&seed)).expect("enough bytes");
+                assert_eq!(encoded(&value).len(), value.encoded_len());
+                of(&value)
+            })
+            .collect();
+        opcodes.len()
+    }
+    let requests = check(owned::Request::opcode);
+    assert_eq!(requests, check(owned::Response::opcode));
+    assert!(requests > 25, "{requests}");
+    // No bytes at all are enough for something.
+    let nothing = &mut Unstructured::new(&[]);
+    let _: owned::ConnectRequest = nothing.arbitrary().expect("zeros");
+}
+
+#[cfg(feature = "bytes")]
+#[test]
+fn a_buffer_that_lies_in_the_frame_is_shared_and_any_other_copied() {
+    use bytes::Bytes;
+
+    let frame = Bytes::from_static(b"\0\0\0\x05hello");
+    let inside = frame.as_ptr_range();
+    let mut reader = Reader::new(&frame);
+    let data = Option::<&[u8]>::decode(&mut reader).expect("a buffer");
+    let kept = data.keep(&frame).expect("not null");
+    assert_eq!(kept, "hello");
+    assert_eq!(kept.as_ptr(), inside.start.wrapping_add(4));
+    for elsewhere in [&b"hello"[..], &[b'x'; 64], b""] {
+        let kept = Some(elsewhere).keep(&frame).expect("not null");
+        assert_eq!(kept, elsewhere);
+        assert!(elsewhere.is_empty() || !inside.contains(&kept.as_ptr()));
+    }
+    assert_eq!(None::<&[u8]>.keep(&frame), None);
+}
+
+#[test]
+fn null_stays_null() {
+    let names = List::<'_, &str>::NULL.into_owned();
+    assert_eq!(names, owned::List(None));
+    assert_eq!((names.len(), encoded(&names)), (0, vec![0xff; 4]));
+    assert_eq!(encoded(&owned::List::<String>::default()), [0; 4]);
+    let id = Id { scheme: "auth", id: None }.into_owned();
+    assert_eq!((id.id.clone(), &encoded(&id)[8..]), (None, &[0xff; 4][..]));
+}
