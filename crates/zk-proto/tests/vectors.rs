@@ -3,10 +3,13 @@
 use std::fmt::Debug;
 
 use zk_proto::{
-    Acl, CheckVersionRequest, ConnectRequest, ConnectResponse, CreateMode, CreateRequest,
-    CreateResponse, Decode, DecodeError, DeleteRequest, Encode, ErrorCode, ErrorResponse,
-    EventType, ExistsRequest, KeeperState, List, Multi, MultiOp, MultiResult, OpCode, Reader,
-    ReplyHeader, Request, RequestHeader, Response, SessionId, WatcherEvent, Xid, Zxid, frame,
+    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, ConnectRequest,
+    ConnectResponse, CreateMode, CreateRequest, CreateResponse, Decode, DecodeError, DeleteRequest,
+    Encode, ErrorCode, ErrorResponse, EventType, ExistsRequest, GetChildrenRequest,
+    GetChildrenResponse, GetDataRequest, GetEphemeralsRequest, GetSaslRequest, KeeperState, List,
+    Multi, MultiOp, MultiReadOp, MultiReadResponse, MultiReadResult, MultiResponse, MultiResult,
+    NodeKind, OpCode, Reader, ReconfigRequest, ReplyHeader, Request, RequestHeader, Response,
+    SessionId, Ttl, WatcherEvent, Xid, Zxid, frame,
 };
 
 const NO_PASSWORD: Option<&[u8]> = Some(&[0; 16]);
@@ -113,6 +116,62 @@ fn requests() {
 }
 
 #[test]
+fn requests_for_servers_since_3_5() {
+    check_request(
+        "0000003a 00000005 00000015 00000002 2f61 00000001 78
+         00000001 0000001f 00000005 776f726c64 00000006 616e796f6e65 00000005 000000000000ea60",
+        Xid(5),
+        NodeKind::PersistentWithTtl(Ttl::from_millis(60_000).expect("in range")).create(
+            "/a",
+            Some(b"x"),
+            List::new(&[Acl::OPEN]),
+        ),
+    );
+    check_request(
+        "0000001f 00000006 00000010 00000003 313d61 ffffffff ffffffff ffffffffffffffff",
+        Xid(6),
+        Request::Reconfig(ReconfigRequest {
+            joining_servers: Some("1=a"),
+            leaving_servers: None,
+            new_members: None,
+            cur_config_id: -1,
+        }),
+    );
+    check_request(
+        "00000012 00000007 0000006a 00000002 2f61 00000001",
+        Xid(7),
+        Request::AddWatch(AddWatchRequest { path: "/a", mode: AddWatchMode::PERSISTENT_RECURSIVE }),
+    );
+    check_request("0000000c 00000008 00000067 ffffffff", Xid(8), {
+        Request::GetEphemerals(GetEphemeralsRequest { prefix_path: None })
+    });
+    check_request("00000008 00000009 0000006b", Xid(9), Request::WhoAmI(()));
+    check_request(
+        "00000030 0000000a 00000016 0000000400ffffffff 000000022f61 00
+         0000000800ffffffff 000000012f 01 ffffffff01ffffffff",
+        Xid(10),
+        Request::MultiRead(Multi::new(&[
+            MultiReadOp::GetData(GetDataRequest { path: "/a", watch: false }),
+            MultiReadOp::GetChildren(GetChildrenRequest { path: "/", watch: true }),
+        ])),
+    );
+}
+
+#[test]
+fn credentials() {
+    check_request(
+        "0000001d fffffffc 00000064 00000000 00000006 646967657374 00000003 753a70",
+        Xid::AUTH,
+        Request::Auth(AuthPacket { auth_type: 0, scheme: "digest", auth: Some(b"u:p") }),
+    );
+    check_request(
+        "0000000c 00000001 00000066 00000000",
+        Xid(1),
+        Request::Sasl(GetSaslRequest { token: Some(b"") }),
+    );
+}
+
+#[test]
 fn replies() {
     check(
         "00000010 fffffffe 0000000000000005 00000000",
@@ -157,6 +216,51 @@ fn a_failed_multi_says_which_operation_failed() {
             Ok((header, Response::decode(OpCode::MULTI, reader.rest())?))
         },
     );
+}
+
+/// The two are always equal, so far.
+#[test]
+fn a_failed_result_keeps_the_error_of_its_header_and_the_one_of_its_body() {
+    let bytes = unhex("ffffffff00fffffffe ffffff9b ffffffff01ffffff00");
+    let results = MultiResponse::decode_all(&bytes).expect("a failed result");
+    assert_eq!(results.failure(), Some((0, ErrorCode::NO_NODE)));
+    let mut encoded = vec![0; bytes.len()];
+    assert_eq!(results.encode_to_slice(&mut encoded), Ok(bytes.len()));
+    assert_eq!(encoded, bytes);
+}
+
+#[test]
+fn reads_fail_one_by_one() {
+    const RESULTS: &[MultiReadResult<'_>] = &[
+        MultiReadResult::GetChildren(GetChildrenResponse { children: List::new(&["a"]) }),
+        MultiReadResult::Error(ErrorResponse { err: ErrorCode::NO_NODE }),
+    ];
+    check(
+        "00000028 000000080000000000 00000001 00000001 61 ffffffff00ffffff9b ffffff9b
+         ffffffff01ffffffff",
+        Multi::new(RESULTS),
+        MultiReadResponse::decode_all,
+    );
+}
+
+#[test]
+fn numbers_that_nobody_knows_yet_stay_what_they_are() {
+    check_request(
+        "00000012 00000001 0000006a 00000002 2f61 7fffffff",
+        Xid(1),
+        Request::AddWatch(AddWatchRequest { path: "/a", mode: AddWatchMode(i32::MAX) }),
+    );
+    check(
+        "0000001e ffffffff 0000000000000006 ffffff01 00000063 80000000 000000022f61",
+        (
+            ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(6), err: ErrorCode(-255) },
+            WatcherEvent { event_type: EventType(99), state: KeeperState(i32::MIN), path: "/a" },
+        ),
+        Decode::decode_all,
+    );
+    check("00000008 00000001 fffffc18", RequestHeader { xid: Xid(1), opcode: OpCode(-1000) }, {
+        Decode::decode_all
+    });
 }
 
 #[test]
