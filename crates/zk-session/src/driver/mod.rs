@@ -262,7 +262,6 @@ impl<C: Connect> Driver<C> {
 
     fn link_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
         self.link = Link::Down;
-        self.inbox.clear();
         self.error = error;
         inner.session.handle_disconnected(self.shared.now());
     }

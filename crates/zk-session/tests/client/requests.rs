@@ -46,8 +46,15 @@ async fn requests_are_sent_in_the_order_of_the_calls_not_of_the_awaits() {
 #[tokio::test(start_paused = true)]
 async fn a_request_is_sent_even_if_its_future_is_never_polled() {
     let (client, mut server, _listener) = connected().await;
+    settle().await;
+    let start = tokio::time::Instant::now();
     drop(client.delete("/a", Some(3)));
     server.expect(OpCode::DELETE).await;
+    assert_eq!(
+        start.elapsed(),
+        std::time::Duration::ZERO,
+        "at once, not when something else is due"
+    );
 }
 
 #[tokio::test(start_paused = true)]

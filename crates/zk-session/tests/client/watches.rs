@@ -1,8 +1,15 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
+use std::time::Duration;
+
+use tokio::time::Instant;
 use zk_session::proto::{
     ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, Request, SessionId, Stat,
     WatcherType,
 };
-use zk_session::{Client, End, Error, Outcome, Watch};
+use zk_session::{Client, End, Error, Outcome, State, Watch};
 
 use crate::server::{Server, connected, settle};
 
@@ -38,12 +45,15 @@ async fn a_watch_that_is_dropped_is_removed() {
     let (client, mut server, _listener) = connected().await;
     let first = watch(&client, &mut server, "/a").await;
     let second = watch(&client, &mut server, "/a").await;
+    let start = Instant::now();
     drop(first);
     drop(client.sync("/"));
     let sent = server.expect(OpCode::SYNC).await;
     server.reply(sent.xid, ErrorCode::OK, &()).await;
+    settle().await;
     drop(second);
     expect_removal(&mut server, "/a").await;
+    assert_eq!(start.elapsed(), Duration::ZERO, "at once, not when something else is due");
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,4 +123,34 @@ async fn a_watch_does_not_keep_the_session() {
     let sent = server.expect(OpCode::CLOSE_SESSION).await;
     server.reply(sent.xid, ErrorCode::OK, &()).await;
     assert_eq!(watch.await.unwrap_err().end(), Some(End::Closed));
+}
+
+/// Notes the state that is published when it is woken.
+struct Look {
+    states: tokio::sync::watch::Receiver<State>,
+    seen: Mutex<Option<State>>,
+}
+
+impl Wake for Look {
+    fn wake(self: Arc<Self>) {
+        *self.seen.lock().unwrap() = Some(*self.states.borrow());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_behind_a_state_finds_that_state_published() {
+    let (client, mut server, mut listener) = connected().await;
+    let mut watch = pin!(watch(&client, &mut server, "/a").await);
+    drop(server);
+    let mut server = listener.accept().await;
+    server.handshake().await;
+    let look = Arc::new(Look { states: client.states(), seen: Mutex::new(None) });
+    assert!(watch.as_mut().poll(&mut Context::from_waker(&look.clone().into())).is_pending());
+    assert_eq!(*look.states.borrow(), State::Suspended);
+    // Both are there when the client looks.
+    server.answer_handshake(6_000, client.session_id()).await;
+    server.notify(EventType::NODE_DELETED, "/a").await;
+    settle().await;
+    assert!(watch.await.is_ok());
+    assert!(matches!(*look.seen.lock().unwrap(), Some(State::Connected { .. })));
 }

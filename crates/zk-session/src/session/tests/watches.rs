@@ -255,6 +255,17 @@ fn a_watch_dropped_while_another_is_being_set_on_its_node_waits_for_that_answer(
 }
 
 #[test]
+fn a_watch_that_has_fired_is_not_removed_when_the_next_one_cannot_be_set() {
+    let mut h = Harness::connected();
+    h.watch(&get_data("/a"), OK);
+    h.submit(&get_data("/a"), 1);
+    h.sent();
+    h.notify(EventType::NODE_DELETED, "/a");
+    h.reply(2, 1, NO_NODE);
+    assert_eq!(removals(&mut h), []);
+}
+
+#[test]
 fn an_event_that_crosses_a_removal_fires_nothing_and_the_refusal_does_no_harm() {
     let mut h = Harness::connected();
     let id = h.watch(&get_data("/a"), OK);
@@ -333,6 +344,19 @@ fn watches_that_somebody_waits_for_are_set_again_before_any_request() {
     assert_eq!(set.child_watches, (&["/c"]).into());
     assert_eq!(sent[1].request(), get_data("/unsent"));
     assert_eq!(sent.len(), 2);
+}
+
+/// They can differ when the event between them was withheld, for want of permission to read.
+#[test]
+fn of_several_on_one_node_the_latest_says_which_watch_is_set_again() {
+    let mut h = Harness::connected();
+    h.watch(&exists("/a"), NO_NODE);
+    h.watch(&get_data("/a"), OK);
+    h.watch(&get_data("/b"), OK);
+    h.watch(&exists("/b"), NO_NODE);
+    h.disconnect();
+    h.connect();
+    assert_eq!(replayed(&mut h), [(Zxid(1), lists(&["/a"], &["/b"], &[]))]);
 }
 
 #[test]
@@ -448,6 +472,7 @@ fn nothing_is_remembered_of_watches_that_are_over() {
         h.notify(EventType::NODE_DELETED, "/fired");
         h.session.unwatch(dropped);
         h.session.unwatch(fired);
+        assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
         h.submit(&get_data("/lost"), 1);
         let removal = &h.sent()[0];
         h.reply(removal.xid.0, 1, OK);
