@@ -1,0 +1,145 @@
+//! Measures clients against one another: the same work, in one run, interleaved.
+//!
+//! Every measurement runs in a process of its own, on one thread, so that its processor time and
+//! memory are its own. The server is a process of its own too: by default one that answers with
+//! prepared bytes and does nothing else, so that the client is what is measured.
+
+mod null_server;
+mod ours;
+mod raw;
+mod report;
+mod work;
+
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use clap::Parser;
+
+use crate::report::{Figures, Table};
+use crate::work::{Kind, Work};
+
+/// Measures clients against one another.
+///
+/// Prints one JSON line per measurement, and a table of medians at the end.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The server to measure against; without it, one that answers with prepared bytes.
+    #[arg(long)]
+    connect: Option<String>,
+    /// How often each measurement is repeated; the table shows medians.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Scales the number of operations of every measurement.
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Only this client.
+    #[arg(long)]
+    client: Option<String>,
+    /// Only this work.
+    #[arg(long)]
+    work: Option<Kind>,
+    /// Within this process: be the null server.
+    #[arg(long, hide = true)]
+    null_server: bool,
+    /// Within this process: do one piece of work, and print its figures.
+    #[arg(long, hide = true)]
+    measure: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = if arguments.null_server {
+        null_server::run()
+    } else if arguments.measure {
+        measure(&arguments)
+    } else {
+        compare(&arguments)
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn clients() -> Vec<&'static str> {
+    vec![raw::NAME, ours::NAME]
+}
+
+fn measure(arguments: &Arguments) -> io::Result<()> {
+    let missing = || io::Error::other("--measure needs --connect, --client and --work");
+    let at = arguments.connect.as_deref().ok_or_else(missing)?;
+    let client = arguments.client.as_deref().ok_or_else(missing)?;
+    let work = Work::new(arguments.work.ok_or_else(missing)?, arguments.scale);
+    let figures = match client {
+        raw::NAME => raw::measure(at, work)?,
+        ours::NAME => ours::measure(at, work)?,
+        other => return Err(io::Error::other(format!("there is no client '{other}'"))),
+    };
+    println!("{figures}");
+    Ok(())
+}
+
+fn compare(arguments: &Arguments) -> io::Result<()> {
+    let (_server, at) = match &arguments.connect {
+        Some(at) => (None, at.clone()),
+        None => {
+            let (server, at) = NullServer::start()?;
+            (Some(server), at)
+        }
+    };
+    let mut table = Table::default();
+    for kind in Kind::ALL {
+        if arguments.work.is_some_and(|only| only != kind) {
+            continue;
+        }
+        for _ in 0..arguments.rounds {
+            for client in clients() {
+                if arguments.client.as_deref().is_some_and(|only| only != client) {
+                    continue;
+                }
+                let figures = spawn_measurement(client, kind, &at, arguments.scale)?;
+                println!("{}", figures.json(client, kind));
+                table.add(client, kind, figures);
+            }
+        }
+    }
+    println!("\n{table}");
+    Ok(())
+}
+
+fn spawn_measurement(client: &str, kind: Kind, at: &str, scale: f64) -> io::Result<Figures> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--measure", "--client", client, "--work", &kind.to_string(), "--connect", at])
+        .args(["--scale", &scale.to_string()])
+        .stderr(Stdio::inherit())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().map_err(|()| io::Error::other(format!("{client}, {kind}: no figures")))
+}
+
+/// Killed when dropped.
+struct NullServer(Child);
+
+impl NullServer {
+    fn start() -> io::Result<(Self, String)> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("--null-server")
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut address = String::new();
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        BufReader::new(stdout).read_line(&mut address)?;
+        Ok((Self(child), address.trim().to_owned()))
+    }
+}
+
+impl Drop for NullServer {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is gone afterwards.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

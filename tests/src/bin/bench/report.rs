@@ -1,0 +1,143 @@
+//! What was measured, and how it is told.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+use cpu_time::ProcessTime;
+
+use crate::work::Kind;
+
+/// What one measurement found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) operations_per_second: f64,
+    /// Seconds of processor time per million operations.
+    pub(crate) cpu: f64,
+    pub(crate) allocations: f64,
+    /// Microseconds; only where one operation is under way at a time.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// Of the whole process, in kB.
+    pub(crate) peak_memory: f64,
+}
+
+impl Figures {
+    const NAMES: [&'static str; 6] =
+        ["ops_per_s", "cpu_s_per_million", "allocs_per_op", "p50_us", "p99_us", "peak_kb"];
+
+    fn values(&self) -> [f64; 6] {
+        [
+            self.operations_per_second,
+            self.cpu,
+            self.allocations,
+            self.p50,
+            self.p99,
+            self.peak_memory,
+        ]
+    }
+
+    fn from_values(values: [f64; 6]) -> Self {
+        let [operations_per_second, cpu, allocations, p50, p99, peak_memory] = values;
+        Self { operations_per_second, cpu, allocations, p50, p99, peak_memory }
+    }
+
+    pub(crate) fn json(&self, client: &str, kind: Kind) -> String {
+        let values = self.values();
+        let values =
+            Self::NAMES.iter().zip(values).map(|(name, value)| format!("\"{name}\":{value}"));
+        let values: Vec<_> = values.collect();
+        format!("{{\"client\":\"{client}\",\"work\":\"{kind}\",{}}}", values.join(","))
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.values().map(|value| value.to_string()).join(" "))
+    }
+}
+
+impl FromStr for Figures {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let values: Result<Vec<f64>, _> = text.split(' ').map(str::parse).collect();
+        let values = values.map_err(|_| ())?.try_into().map_err(|_| ())?;
+        Ok(Self::from_values(values))
+    }
+}
+
+/// Runs `work`, which does `operations` and says how long each took if it did them one by one.
+pub(crate) fn measured(operations: usize, work: impl FnOnce() -> Vec<Duration>) -> Figures {
+    let mut latencies = Vec::new();
+    let (mut elapsed, mut cpu) = (Duration::ZERO, Duration::ZERO);
+    let allocations = allocation_counter::measure(|| {
+        let (start, cpu_start) = (Instant::now(), ProcessTime::now());
+        latencies = work();
+        (elapsed, cpu) = (start.elapsed(), cpu_start.elapsed());
+    });
+    latencies.sort_unstable();
+    let percentile = |percent: usize| match latencies.get(latencies.len() * percent / 100) {
+        Some(latency) => latency.as_secs_f64() * 1e6,
+        None => 0.0,
+    };
+    let operations = operations as f64;
+    Figures {
+        operations_per_second: operations / elapsed.as_secs_f64(),
+        cpu: cpu.as_secs_f64() / operations * 1e6,
+        allocations: allocations.count_total as f64 / operations,
+        p50: percentile(50),
+        p99: percentile(99),
+        peak_memory: peak_memory(),
+    }
+}
+
+/// The most memory that this process has had, in kB, as Linux tells it.
+fn peak_memory() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0.0)
+}
+
+/// All measurements of a run.
+#[derive(Default)]
+pub(crate) struct Table {
+    found: BTreeMap<Kind, BTreeMap<String, Vec<Figures>>>,
+}
+
+impl Table {
+    pub(crate) fn add(&mut self, client: &str, kind: Kind, figures: Figures) {
+        self.found.entry(kind).or_default().entry(client.to_owned()).or_default().push(figures);
+    }
+}
+
+fn median(figures: &[Figures]) -> Figures {
+    let mut medians = [0.0; 6];
+    for (column, median) in medians.iter_mut().enumerate() {
+        let mut values: Vec<_> = figures.iter().map(|figures| figures.values()[column]).collect();
+        values.sort_by(f64::total_cmp);
+        *median = values[values.len() / 2];
+    }
+    Figures::from_values(medians)
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, clients) in &self.found {
+            write!(f, "{kind:<20}")?;
+            Figures::NAMES.iter().try_for_each(|name| write!(f, "{name:>18}"))?;
+            writeln!(f)?;
+            for (client, figures) in clients {
+                write!(f, "  {client:<18}")?;
+                for value in median(figures).values() {
+                    write!(f, "{value:>18.2}")?;
+                }
+                writeln!(f)?;
+            }
+        }
+        Ok(())
+    }
+}
