@@ -2,9 +2,11 @@
 //! `list` or `watch a-5`, events as `Suspended`, names of nodes as `own-7` or `a-5`.
 
 mod acquiring;
+mod exploring;
 mod holding;
 mod leaving;
 mod resolving;
+mod world;
 
 use alloc::format;
 use alloc::string::{String, ToString};
