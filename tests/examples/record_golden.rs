@@ -17,9 +17,9 @@ use zk_proto::{
     ConnectRequest, CreateMode, CreateRequest, CreateTtlRequest, Decode, DeleteContainerRequest,
     DeleteRequest, Encode, ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest,
     GetChildrenRequest, GetDataRequest, GetEphemeralsRequest, GetSaslRequest, Id, List, Multi,
-    MultiOp, MultiReadOp, OpCode, Perms, ReconfigRequest, RemoveWatchesRequest, ReplyHeader,
-    Request, RequestHeader, SessionId, SetAclRequest, SetDataRequest, SetWatches, SetWatches2,
-    SyncRequest, WatcherType, Xid, Zxid, frame,
+    MultiOp, MultiReadOp, OpCode, Password, Perms, ReconfigRequest, RemoveWatchesRequest,
+    ReplyHeader, Request, RequestHeader, SessionId, SetAclRequest, SetDataRequest, SetWatches,
+    SetWatches2, SyncRequest, WatcherType, Xid, Zxid, frame,
 };
 use zk_testkit::real::{RealEnsemble, Settings};
 
@@ -359,7 +359,7 @@ impl Client {
             last_zxid_seen: Zxid::ZERO,
             timeout: 10_000,
             session_id: SessionId::NONE,
-            password: Some(&[0; 16]),
+            password: Some(&Password::NONE.0),
             read_only: Some(false),
         })?;
         client.receive()?;

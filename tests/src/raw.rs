@@ -5,8 +5,9 @@ use alloc::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, OpCode, Reader,
-    ReplyHeader, Request, RequestHeader, Response, SessionId, WatcherEvent, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, OpCode, Password,
+    Reader, ReplyHeader, Request, RequestHeader, Response, SessionId, WatcherEvent, Xid, Zxid,
+    frame,
 };
 
 /// A session as the server told of it.
@@ -15,7 +16,7 @@ pub struct Credentials {
     /// Its id.
     pub id: SessionId,
     /// Its password.
-    pub password: Bytes,
+    pub password: Password,
     /// The timeout that was granted, in milliseconds.
     pub timeout: i32,
 }
@@ -89,26 +90,26 @@ impl RawClient {
 
     /// The frame that asks for a new session.
     pub fn connect(timeout: i32) -> Bytes {
-        Self::handshake(Zxid::ZERO, timeout, SessionId::NONE, &[0; 16])
+        Self::handshake(Zxid::ZERO, timeout, SessionId::NONE, Password::NONE)
     }
 
     /// The frame that asks for a session again.
     pub fn resume(last_zxid_seen: Zxid, session: &Credentials) -> Bytes {
-        Self::handshake(last_zxid_seen, session.timeout, session.id, &session.password)
+        Self::handshake(last_zxid_seen, session.timeout, session.id, session.password)
     }
 
     fn handshake(
         last_zxid_seen: Zxid,
         timeout: i32,
         session_id: SessionId,
-        password: &[u8],
+        password: Password,
     ) -> Bytes {
         to_frame(&ConnectRequest {
             protocol_version: 0,
             last_zxid_seen,
             timeout,
             session_id,
-            password: Some(password),
+            password: Some(&password.0),
             read_only: Some(false),
         })
     }
@@ -154,7 +155,7 @@ impl RawClient {
                 return Some(Message::Expired);
             }
             self.is_connected = true;
-            let password = Bytes::copy_from_slice(answer.password?);
+            let password = Password::from_wire(answer.password)?;
             let (id, timeout) = (answer.session_id, answer.timeout);
             return Some(Message::Connected(Credentials { id, password, timeout }));
         }

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, ErrorCode, List, MultiOp, OpCode, Reader, ReplyHeader,
-    Request, RequestHeader, SessionId, SetWatches, SyncResponse, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, List, MultiOp, OpCode, Password, Reader,
+    ReplyHeader, Request, RequestHeader, SessionId, SetWatches, SyncResponse, Xid, Zxid, frame,
 };
 
 use super::Ensemble;
@@ -63,7 +63,7 @@ impl Ensemble {
         {
             self.close(owner);
         }
-        if request.password == Some(&self.sessions.password(id)[..])
+        if request.password == Some(&self.sessions.password(id).0)
             && self.sessions.attach(now, id, timeout, conn)
         {
             self.join(conn, id);
@@ -74,7 +74,7 @@ impl Ensemble {
                 protocol_version: 0,
                 timeout: 0,
                 session_id: SessionId::NONE,
-                password: Some(&[0; 16]),
+                password: Some(&Password::NONE.0),
                 read_only: request.read_only.map(|_| false),
             };
             self.outbox.send(conn, SessionId::NONE, outbox::frame(&expired));
@@ -99,7 +99,7 @@ impl Ensemble {
             protocol_version: 0,
             timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: id,
-            password: Some(&self.sessions.password(id)),
+            password: Some(&self.sessions.password(id).0),
             // Told only to clients that know of it.
             read_only: read_only.map(|_| false),
         })

@@ -4,12 +4,9 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
-use zk_proto::SessionId;
+use zk_proto::{Password, SessionId};
 
 use super::ConnId;
-
-/// The secret that comes with a session.
-pub(super) type Password = [u8; 16];
 
 #[derive(Clone, Debug)]
 struct Session {
@@ -66,11 +63,11 @@ impl Sessions {
     /// The password of a session: a function of its id, and so the same on every member.
     pub(super) fn password(&self, id: SessionId) -> Password {
         let first = scramble(self.seed ^ id.0 as u64);
-        let mut password = Password::default();
+        let mut password = [0; 16];
         let (head, tail) = password.split_at_mut(8);
         head.copy_from_slice(&first.to_be_bytes());
         tail.copy_from_slice(&scramble(first).to_be_bytes());
-        password
+        Password(password)
     }
 
     /// Gives a session to another connection. Whether it exists.

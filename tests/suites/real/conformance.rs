@@ -4,8 +4,9 @@
 use core::time::Duration;
 use zk_proto::{
     Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
-    GetChildrenRequest, Id, List, MultiOp, MultiRequest, OpCode, Perms, RemoveWatchesRequest,
-    Request, SessionId, SetDataRequest, SetWatches, SetWatches2, SyncRequest, WatcherType, Zxid,
+    GetChildrenRequest, Id, List, MultiOp, MultiRequest, OpCode, Password, Perms,
+    RemoveWatchesRequest, Request, SessionId, SetDataRequest, SetWatches, SetWatches2, SyncRequest,
+    WatcherType, Zxid,
 };
 use zk_testkit::raw::{Credentials, Message, RawClient};
 use zk_testkit::real;
@@ -331,7 +332,7 @@ fn handshakes(script: &mut Script) {
     let mut stranger = script.newcomer(&RawClient::resume(Zxid::ZERO, &unknown));
     script.note("unknown session", &mut stranger);
     script.note("unknown session", &mut stranger);
-    let wrong = Credentials { password: vec![7; 16].into(), ..session };
+    let wrong = Credentials { password: Password([7; 16]), ..session };
     let mut thief = script.newcomer(&RawClient::resume(Zxid::ZERO, &wrong));
     script.note("wrong password", &mut thief);
     script.note("wrong password", &mut thief);
