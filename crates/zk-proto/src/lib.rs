@@ -38,7 +38,7 @@ mod wire;
 mod codec;
 
 #[cfg(feature = "codec")]
-pub use codec::FrameCodec;
+pub use codec::{ClientCodec, ClientMessage, FrameCodec, ServerCodec, ServerMessage};
 pub use codes::{
     AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
 };

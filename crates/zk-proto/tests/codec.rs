@@ -1,0 +1,174 @@
+//! Whole connections through the typed codecs of both sides.
+#![cfg(feature = "codec")]
+
+mod captures;
+
+use bytes::BytesMut;
+use captures::{Capture, Kind, Message};
+use tokio_util::codec::{Decoder, Encoder};
+use zk_proto::{
+    ClientCodec, ClientMessage, ConnectRequest, Decode, ErrorCode, GetDataRequest, OpCode,
+    ReplyHeader, Request, RequestHeader, Response, ServerCodec, ServerMessage, SetDataResponse,
+    Stat, Xid, Zxid, frame, owned,
+};
+
+/// What goes out of one codec is what was recorded, and goes into the other.
+fn replay(capture: &Capture) {
+    let messages = capture.messages();
+    let (mut client, mut server) = (ClientCodec::default(), ServerCodec::default());
+    for message in &messages {
+        let mut arrived = BytesMut::from(message.bytes);
+        let mut sent = BytesMut::new();
+        if is_from_client(message) {
+            let read = server.decode(&mut arrived).expect("a message").expect("a whole frame");
+            match read {
+                ClientMessage::Connect(_) => {
+                    let payload = &message.bytes[frame::PREFIX..];
+                    let request =
+                        ConnectRequest::decode_all(payload).expect("as the server read it");
+                    client.encode(request, &mut sent).expect("short");
+                }
+                ClientMessage::Request(header, Ok(request)) => {
+                    client.encode((header.xid, request), &mut sent).expect("short");
+                }
+                ClientMessage::Request(_, Err(error)) => panic!("{}: {error}", capture.name),
+            }
+        } else {
+            let read = client.decode(&mut arrived).expect("a message").expect("a whole frame");
+            match (&read, message.kind) {
+                (ServerMessage::Connected(_), Kind::ConnectResponse)
+                | (ServerMessage::Notification(..), Kind::Notification) => {}
+                (ServerMessage::Refused(read), Kind::Refusal(header)) => assert_eq!(*read, header),
+                (ServerMessage::Reply(read, Some(body)), Kind::Reply(opcode, header)) => {
+                    assert_eq!((*read, body.opcode()), (header, opcode));
+                }
+                (ServerMessage::Reply(read, None), Kind::Reply(_, header)) => {
+                    assert_eq!(*read, header);
+                    assert_ne!(header.err, ErrorCode::OK);
+                    // What a failure has behind its header is not kept.
+                    arrived.extend_from_slice(&message.bytes[frame::PREFIX + 16..]);
+                }
+                (read, kind) => panic!("{}: {read:?} is not {kind:?}", capture.name),
+            }
+            server.encode(read, &mut sent).expect("short");
+        }
+        let length = frame::PREFIX..message.bytes.len() - arrived.len();
+        assert_eq!(sent[frame::PREFIX..], message.bytes[length], "{}", capture.name);
+    }
+}
+
+fn is_from_client(message: &Message<'_>) -> bool {
+    matches!(message.kind, Kind::ConnectRequest | Kind::Request(_))
+}
+
+#[test]
+fn recorded_connections_pass_through_both_sides() {
+    let mut replayed = 0;
+    for capture in Capture::all() {
+        let mut buffer = vec![0; capture.longest_frame()];
+        // Some clients said what is no request, to see what the server does.
+        let valid =
+            capture.messages().iter().all(|message| message.round_trip(&mut buffer).is_ok());
+        if valid {
+            replay(&capture);
+            replayed += 1;
+        }
+    }
+    assert!(replayed > 40, "{replayed}");
+}
+
+const CONNECT: ConnectRequest<'_> = ConnectRequest {
+    protocol_version: 0,
+    last_zxid_seen: Zxid::ZERO,
+    timeout: 30_000,
+    session_id: zk_proto::SessionId::NONE,
+    password: Some(&[0; 16]),
+    read_only: Some(false),
+};
+
+/// Both sides behind their handshake.
+fn connected() -> (ClientCodec, ServerCodec) {
+    let (mut client, mut server) = (ClientCodec::default(), ServerCodec::default());
+    let mut stream = BytesMut::new();
+    client.encode(CONNECT, &mut stream).expect("short");
+    let read = server.decode(&mut stream).expect("a message");
+    assert!(matches!(read, Some(ClientMessage::Connect(connect)) if connect.timeout == 30_000));
+    let header = ReplyHeader { xid: Xid(0), zxid: Zxid(1), err: ErrorCode::NOT_READ_ONLY };
+    server.encode(header, &mut stream).expect("short");
+    let read = client.decode(&mut stream).expect("a message");
+    assert_eq!(read, Some(ServerMessage::Refused(header)));
+    (client, server)
+}
+
+#[test]
+fn the_buffers_of_a_reply_are_slices_of_the_stream() {
+    let (mut client, mut server) = connected();
+    let mut stream = BytesMut::new();
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    client.encode((Xid(1), request), &mut stream).expect("short");
+    stream.clear();
+    let header = ReplyHeader { xid: Xid(1), zxid: Zxid(5), err: ErrorCode::OK };
+    let body = zk_proto::GetDataResponse { data: Some(&[7; 1000]), stat: Stat::default() };
+    server.encode((header, Response::GetData(body)), &mut stream).expect("short");
+    let memory = stream.as_ptr_range();
+    let read = client.decode(&mut stream).expect("a message");
+    let Some(ServerMessage::Reply(_, Some(owned::Response::GetData(reply)))) = read else {
+        panic!("{read:?}");
+    };
+    let data = reply.data.expect("not null");
+    assert_eq!(data, vec![7; 1000]);
+    assert!(memory.contains(&data.as_ptr()));
+}
+
+#[test]
+fn a_request_that_is_not_what_it_should_be_can_be_answered() {
+    let (_, mut server) = connected();
+    let header = RequestHeader { xid: Xid(3), opcode: OpCode(999) };
+    let mut stream = BytesMut::new();
+    frame::encode(&header, &mut stream).expect("short");
+    let read = server.decode(&mut stream).expect("the connection goes on");
+    assert!(matches!(read, Some(ClientMessage::Request(read, Err(_))) if read == header));
+}
+
+#[test]
+fn answers_to_pings_overtake_others_and_have_an_xid_of_their_own() {
+    let (mut client, mut server) = connected();
+    let mut stream = BytesMut::new();
+    let get = Request::SetData(zk_proto::SetDataRequest { path: "/a", data: None, version: -1 });
+    client.encode((Xid(1), get), &mut stream).expect("short");
+    client.encode((Xid(7), Request::Ping(())), &mut stream).expect("short");
+    stream.clear();
+    let ping = ReplyHeader { xid: Xid::PING, zxid: Zxid(5), err: ErrorCode::OK };
+    let set = ReplyHeader { xid: Xid(1), zxid: Zxid(6), err: ErrorCode::OK };
+    server.encode(ping, &mut stream).expect("short");
+    let body = Response::SetData(SetDataResponse { stat: Stat::default() });
+    server.encode((set, body), &mut stream).expect("short");
+    let mut next = || match client.decode(&mut stream).expect("a message") {
+        Some(ServerMessage::Reply(header, Some(body))) => (header, body.opcode()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(next(), (ping, OpCode::PING));
+    assert_eq!(next(), (set, OpCode::SET_DATA));
+}
+
+#[test]
+fn a_reply_to_what_was_not_asked_is_an_error() {
+    let (mut client, mut server) = connected();
+    let mut stream = BytesMut::new();
+    let header = ReplyHeader { xid: Xid(1), zxid: Zxid(5), err: ErrorCode::OK };
+    server.encode(header, &mut stream).expect("short");
+    let error = client.decode(&mut stream).expect_err("nothing was asked");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+    assert_eq!(error.to_string(), "a reply has xid 1, which no request waits for");
+}
+
+#[test]
+fn frames_beyond_the_limit_are_refused_on_both_sides() {
+    let stream = || BytesMut::from(&[0, 0, 0, 3, 1, 2, 3][..]);
+    let message = "a frame of 3 bytes exceeds the limit of 2";
+    let client = ClientCodec::new(2).decode(&mut stream()).map(|_| ());
+    let server = ServerCodec::new(2).decode(&mut stream()).map(|_| ());
+    for result in [client, server] {
+        assert_eq!(result.map_err(|error| error.to_string()), Err(message.to_owned()));
+    }
+}
