@@ -428,16 +428,21 @@ records! {
     }
 }
 
+impl Id<'static> {
+    /// Everybody (`ANYONE_ID_UNSAFE`).
+    pub const ANYONE: Self = Self { scheme: "world", id: Some("anyone") };
+    /// Whatever this connection has proven to be, except its address (`AUTH_IDS`). Servers replace
+    /// it with that.
+    pub const AUTH: Self = Self { scheme: "auth", id: Some("") };
+}
+
 impl Acl<'static> {
     /// Everything for everybody (`OPEN_ACL_UNSAFE`).
-    pub const OPEN: Self =
-        Self { perms: Perms::ALL, id: Id { scheme: "world", id: Some("anyone") } };
+    pub const OPEN: Self = Self { perms: Perms::ALL, id: Id::ANYONE };
     /// Everything for whoever creates the node (`CREATOR_ALL_ACL`).
-    pub const CREATOR_ALL: Self =
-        Self { perms: Perms::ALL, id: Id { scheme: "auth", id: Some("") } };
+    pub const CREATOR_ALL: Self = Self { perms: Perms::ALL, id: Id::AUTH };
     /// Reading for everybody (`READ_ACL_UNSAFE`).
-    pub const READ: Self =
-        Self { perms: Perms::READ, id: Id { scheme: "world", id: Some("anyone") } };
+    pub const READ: Self = Self { perms: Perms::READ, id: Id::ANYONE };
 }
 
 /// Runs several writes as one transaction: `multi` (14). Since 3.4.0.

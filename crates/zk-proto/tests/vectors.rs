@@ -8,8 +8,8 @@ use zk_proto::{
     Encode, ErrorCode, ErrorResponse, EventType, ExistsRequest, GetChildrenRequest,
     GetChildrenResponse, GetDataRequest, GetEphemeralsRequest, GetSaslRequest, KeeperState, List,
     Multi, MultiOp, MultiReadOp, MultiReadResponse, MultiReadResult, MultiResponse, MultiResult,
-    NodeKind, OpCode, Reader, ReconfigRequest, ReplyHeader, Request, RequestHeader, Response,
-    SessionId, Ttl, WatcherEvent, Xid, Zxid, frame,
+    NodeKind, OpCode, Perms, Reader, ReconfigRequest, ReplyHeader, Request, RequestHeader,
+    Response, SessionId, SetAclRequest, Ttl, WatcherEvent, Xid, Zxid, frame,
 };
 
 const NO_PASSWORD: Option<&[u8]> = Some(&[0; 16]);
@@ -155,6 +155,24 @@ fn requests_for_servers_since_3_5() {
             MultiReadOp::GetChildren(GetChildrenRequest { path: "/", watch: true }),
         ])),
     );
+}
+
+#[test]
+fn access_control_lists() {
+    check_request(
+        "00000054 00000001 00000007 00000002 2f61 00000003
+         0000001f 00000005 776f726c64 00000006 616e796f6e65 0000001f 00000004 61757468 00000000
+         00000001 00000005 776f726c64 00000006 616e796f6e65 ffffffff",
+        Xid(1),
+        Request::SetAcl(SetAclRequest {
+            path: "/a",
+            acl: List::new(&[Acl::OPEN, Acl::CREATOR_ALL, Acl::READ]),
+            version: -1,
+        }),
+    );
+    let all = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
+    assert_eq!(all.into_iter().reduce(|a, b| a | b), Some(Perms::ALL));
+    assert!(Perms::ALL.contains(Perms::ADMIN) && !Perms::READ.contains(Perms::ALL));
 }
 
 #[test]
