@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 use bytes::BytesMut;
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, List, Multi, MultiItem,
-    MultiRequest, MultiResponse, OpCode, Reader, ReplyHeader, Request, RequestHeader, Response,
+    MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader, ReplyHeader,
+    Request, RequestHeader, Response,
     frame::{self, FrameError},
 };
 
@@ -105,16 +106,20 @@ pub fn connect(data: &[u8]) {
     }
 }
 
-/// A multi: a request behind an even byte, a response behind an odd one.
+/// A multi or a multiRead: a request behind an even byte, a response behind an odd one.
 pub fn multi(data: &[u8]) {
     match data.split_first() {
         Some((side, bytes)) if side % 2 == 0 => {
             stays_itself(bytes, &mut Vec::new(), MultiRequest::decode_all);
             stays_itself_item_by_item(MultiRequest::decode_all(bytes), &mut Vec::new());
+            stays_itself(bytes, &mut Vec::new(), MultiReadRequest::decode_all);
+            stays_itself_item_by_item(MultiReadRequest::decode_all(bytes), &mut Vec::new());
         }
         Some((_, bytes)) => {
             stays_itself(bytes, &mut Vec::new(), MultiResponse::decode_all);
             stays_itself_item_by_item(MultiResponse::decode_all(bytes), &mut Vec::new());
+            stays_itself(bytes, &mut Vec::new(), MultiReadResponse::decode_all);
+            stays_itself_item_by_item(MultiReadResponse::decode_all(bytes), &mut Vec::new());
             if let Ok(Some((place, _))) =
                 MultiResponse::decode_all(bytes).map(|multi| multi.failure())
             {
