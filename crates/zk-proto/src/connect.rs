@@ -3,7 +3,8 @@
 use crate::ids::{SessionId, Zxid};
 
 records! {
-    /// Asks for a new session, or to take up an old one on this connection.
+    /// Asks for a new session, or to take up an old one on this connection: the first frame from a
+    /// client, without an opcode. Since 3.0.
     pub struct ConnectRequest<'a> {
         /// Always 0.
         pub protocol_version: i32,
@@ -14,13 +15,18 @@ records! {
         pub timeout: i32,
         /// The session to resume, or [`SessionId::NONE`].
         pub session_id: SessionId,
-        /// The password of that session: 16 bytes, zeros for a new one.
+        /// The password of that session: 16 bytes, zeros for a new one. See
+        /// [`Password`](crate::Password).
         pub password: Option<&'a [u8]>,
         /// Whether a read-only member will do. `None` leaves the byte out, as 3.3 and older did.
         pub read_only: Option<bool>,
     }
 
-    /// Answers a [`ConnectRequest`].
+    /// Answers a [`ConnectRequest`]: the first frame from a server. Since 3.0.
+    ///
+    /// A read-only server that cannot make a session sends a
+    /// [`ReplyHeader`](crate::ReplyHeader) with [`ErrorCode::NOT_READ_ONLY`](crate::ErrorCode) in
+    /// its place (3.7.0 and later).
     pub struct ConnectResponse<'a> {
         /// Always 0.
         pub protocol_version: i32,

@@ -60,7 +60,7 @@ newtype_on_the_wire!(
 );
 
 record! {
-    /// Stands before every request except the first frame of a connection.
+    /// Stands before every request except the first frame of a connection. Since 3.0.
     pub struct RequestHeader {
         /// Chosen by the client, echoed by the server.
         pub xid: Xid,
@@ -70,7 +70,7 @@ record! {
 }
 
 record! {
-    /// Stands before every reply and notification except the first frame of a connection.
+    /// Stands before every reply and notification except the first frame of a connection. Since 3.0.
     ///
     /// When `err` is not 0 there is no body, or one to be ignored.
     pub struct ReplyHeader {

@@ -12,7 +12,8 @@ use crate::records::*;
 use crate::wire::{Decode, Encode, Reader, Sink, total};
 
 record! {
-    /// Stands before every item of a multi, and alone at its end.
+    /// Stands before every item of a `multi` (14) or `multiRead` (22), and alone at its end.
+    /// Since 3.4.0.
     pub struct MultiHeader {
         /// The operation; [`OpCode::ERROR`] for a failed result and at the end.
         pub opcode: OpCode,
