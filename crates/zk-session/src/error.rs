@@ -31,6 +31,13 @@ pub enum Error {
     },
     /// The connection was lost after the request had been sent and before its answer arrived.
     ConnectionLost,
+    /// The caller's deadline passed before the answer came.
+    DeadlinePassed {
+        /// Whether the request may have been applied, or may yet be.
+        outcome: Outcome,
+    },
+    /// There had been no connection for longer than requests may wait for one.
+    NoConnection,
     /// The session has ended.
     Ended {
         /// How.
@@ -57,9 +64,9 @@ pub enum Invalid {
         /// The most that the server accepts.
         limit: usize,
     },
-    /// Too many requests wait for an answer.
+    /// Too many requests wait for an answer, or too many of their bytes to be sent.
     QueueFull {
-        /// The most that may wait.
+        /// The most requests that may wait.
         limit: usize,
     },
 }
@@ -68,7 +75,7 @@ impl Error {
     /// Whether the request may have been applied.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) | Self::Transaction { .. } => Outcome::NotApplied,
+            Self::Invalid(_) | Self::Transaction { .. } | Self::NoConnection => Outcome::NotApplied,
             Self::Server(code) => match *code {
                 // A server that stumbles does not say how far it got.
                 ErrorCode::SYSTEM_ERROR
@@ -79,7 +86,7 @@ impl Error {
                 _ => Outcome::NotApplied,
             },
             Self::ConnectionLost | Self::Reply(_) => Outcome::Unknown,
-            Self::Ended { outcome, .. } => *outcome,
+            Self::Ended { outcome, .. } | Self::DeadlinePassed { outcome } => *outcome,
         }
     }
 
@@ -110,6 +117,13 @@ impl fmt::Display for Error {
             Self::ConnectionLost => {
                 f.write_str("the connection was lost; the request may have been applied")
             }
+            Self::DeadlinePassed { outcome: Outcome::NotApplied } => {
+                f.write_str("the deadline passed before the request was sent")
+            }
+            Self::DeadlinePassed { outcome: Outcome::Unknown } => f.write_str(
+                "the deadline passed before the answer came; the request may have been applied",
+            ),
+            Self::NoConnection => f.write_str("there has been no connection for too long"),
             Self::Ended { end, outcome: Outcome::NotApplied } => write!(f, "{end}"),
             Self::Ended { end, outcome: Outcome::Unknown } => {
                 write!(f, "{end}; the request may have been applied")
@@ -127,7 +141,9 @@ impl fmt::Display for Invalid {
             Self::TooLarge { length, limit } => {
                 write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
             }
-            Self::QueueFull { limit } => write!(f, "{limit} requests wait for an answer already"),
+            Self::QueueFull { limit } => {
+                write!(f, "no more requests can wait; {limit} is the most")
+            }
         }
     }
 }

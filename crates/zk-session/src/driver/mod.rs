@@ -151,14 +151,20 @@ impl<C: Connect> Driver<C> {
         let mut progress = false;
         while let Some(action) = inner.session.poll_action() {
             progress = true;
-            self.inbox.clear();
-            self.link = match action {
+            match action {
                 Action::Connect(member) => {
                     self.error = None;
-                    Link::Connecting(self.connect.connect(&self.shared.members[member]))
+                    self.inbox.clear();
+                    let attempt = self.connect.connect(&self.shared.members[member]);
+                    self.link = Link::Connecting(attempt);
                 }
-                Action::Disconnect => Link::Down,
-            };
+                Action::Disconnect => {
+                    self.inbox.clear();
+                    self.link = Link::Down;
+                }
+                // Clients do not ask for read-only members yet.
+                Action::Probe(_) => {}
+            }
         }
         progress
     }
@@ -286,13 +292,15 @@ impl<C: Connect> Driver<C> {
                 }
                 // A caller who has gone away does not want the answer.
                 Event::Reply { token, result } => drop(token.send(result)),
-                Event::Watch { requests, event } => {
+                Event::Watch { requests, event, .. } => {
                     for request in requests {
                         if let Some(watch) = inner.watches.remove(&request) {
                             drop(watch.send(event.clone()));
                         }
                     }
                 }
+                // Of what clients do not ask for yet.
+                Event::Gap { .. } | Event::WatchLost { .. } | Event::Room => {}
             }
         }
         progress

@@ -1,11 +1,12 @@
 //! What a session tells, and what it asks for.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
 use zk_proto::frame::FrameError;
-use zk_proto::{Decode, DecodeError, EventType, OpCode, Reader, SessionId, Xid, Zxid};
+use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, SessionId, Xid, Zxid};
 
 use super::RequestId;
 use crate::error::Error;
@@ -19,6 +20,14 @@ pub enum State {
     /// The session lives on a connection to this member.
     Connected {
         /// The member, by its place in the list that the session was made with.
+        member: usize,
+        /// The session.
+        session: SessionId,
+    },
+    /// The session lives on a connection to a member that has lost touch with its leader. It can
+    /// read, but what it reads may be arbitrarily old.
+    ReadOnly {
+        /// The member, as in [`Connected`](Self::Connected).
         member: usize,
         /// The session.
         session: SessionId,
@@ -37,6 +46,8 @@ pub enum End {
     Expired,
     /// It was closed by its owner.
     Closed,
+    /// A member refused a credential, as every other one would.
+    AuthFailed,
 }
 
 impl fmt::Display for End {
@@ -44,6 +55,7 @@ impl fmt::Display for End {
         f.write_str(match self {
             Self::Expired => "the session has expired",
             Self::Closed => "the session is closed",
+            Self::AuthFailed => "a credential was refused",
         })
     }
 }
@@ -70,7 +82,9 @@ pub enum Cause {
         received: Xid,
     },
     /// The member refused to set the watches again.
-    WatchesRefused(zk_proto::ErrorCode),
+    WatchesRefused(ErrorCode),
+    /// The member is read-only, and another one was found that is not.
+    ReadWriteFound,
 }
 
 impl fmt::Display for Cause {
@@ -88,6 +102,7 @@ impl fmt::Display for Cause {
                 write!(f, "a reply to request {received} where none was due")
             }
             Self::WatchesRefused(code) => write!(f, "watches were not set again: {code}"),
+            Self::ReadWriteFound => f.write_str("a member was found that can write"),
         }
     }
 }
@@ -99,6 +114,10 @@ pub enum Action {
     Connect(usize),
     /// Drop the connection, or the attempt to make one. Nothing needs to be reported back.
     Disconnect,
+    /// Ask this member, on a connection of its own and while the present one stays, whether it can
+    /// write: the four letters `isro` are answered by exactly `rw`, without a line's end. Then call
+    /// [`handle_probed`](super::Session::handle_probed). A second is patience enough.
+    Probe(usize),
 }
 
 /// What a session has to tell. `T` is what a request was submitted with.
@@ -121,13 +140,32 @@ pub enum Event<T> {
         /// The answer.
         result: Result<Reply, Error>,
     },
-    /// A watch has fired; it will not do so again.
+    /// Watches have fired.
     Watch {
-        /// The requests that had asked for it.
-        requests: alloc::vec::Vec<RequestId>,
+        /// The requests that had asked for watches that fire once. Those are over now.
+        requests: Vec<RequestId>,
+        /// The requests that had asked for watches that stay.
+        persistent: Vec<RequestId>,
         /// What happened.
         event: WatchedEvent,
     },
+    /// The connection is a new one, and persistent watches are not told what they missed in
+    /// between (ZOOKEEPER-4698). A request submitted from now on is answered behind their being
+    /// set again, so what it reads closes the gap.
+    Gap {
+        /// The requests that had asked for them. They stay.
+        requests: Vec<RequestId>,
+    },
+    /// Persistent watches are over, for the member that serves the session now is too old to know
+    /// them.
+    WatchLost {
+        /// The requests that had asked for them.
+        requests: Vec<RequestId>,
+        /// How the member put it.
+        code: ErrorCode,
+    },
+    /// A request was refused for want of room, and there is room again.
+    Room,
 }
 
 /// The answer to a request that succeeded.

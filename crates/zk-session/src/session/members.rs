@@ -38,6 +38,19 @@ impl Members {
         member
     }
 
+    /// The member whose turn it is, unless that is `current`: then the one behind it, if any.
+    pub(super) fn next_besides(&mut self, current: usize) -> Option<usize> {
+        let mut turns = core::iter::repeat_with(|| self.take_next()).take(2);
+        turns.find_map(|member| member.filter(|member| *member != current))
+    }
+
+    /// Makes it the turn of `member`, if there is such a one.
+    pub(super) fn prefer(&mut self, member: usize) -> bool {
+        let place = self.order.iter().position(|other| *other == member);
+        self.next = place.unwrap_or(self.next);
+        place.is_some()
+    }
+
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
     }

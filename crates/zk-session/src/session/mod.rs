@@ -10,9 +10,17 @@
 //! **The rule**: after any input or command, drain the actions and the events, offer the output to
 //! the transport, and call [`handle_timeout`](Session::handle_timeout) when the timeout has come.
 
+mod commands;
+mod config;
+mod connection;
+mod credentials;
+mod deadlines;
 mod event;
+mod handshake;
 mod members;
 mod outbox;
+mod read_only;
+mod replies;
 mod timers;
 mod watches;
 
@@ -24,54 +32,25 @@ use core::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, RemoveWatchesRequest,
-    ReplyHeader, Request, RequestHeader, SessionId, SetWatches, WatcherEvent, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, Request,
+    RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
 };
 
+use self::config::Secret;
+pub use self::config::{Config, Resume};
+use self::credentials::Credentials;
 pub use self::event::{Action, Cause, End, Event, Reply, State, WatchedEvent};
 use self::members::Members;
-use self::outbox::{Outbox, Owner, Pending};
+use self::outbox::{Late, Outbox, Owner, Pending};
 use self::timers::{Timer, Timers};
-use self::watches::{Registration, Removal, Watches};
+use self::watches::{Fired, Registration, Removal, Watches};
 use crate::error::{Error, Invalid, Outcome};
 use crate::time::Instant;
 
-/// The least time that one member gets to answer the handshake.
-const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The part of the session timeout by which a lease is cut short, for clocks that drift apart.
 const LEASE_MARGIN: u32 = 20;
-
-/// What a session is made with.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Config {
-    /// How many members the ensemble has.
-    pub members: usize,
-    /// The session timeout to ask for. The server may grant another one.
-    pub timeout: Duration,
-    /// The longest request that the server accepts, in bytes: its `jute.maxbuffer`.
-    pub max_request: usize,
-    /// The longest reply that is accepted, in bytes. Servers do not limit their replies.
-    pub max_reply: usize,
-    /// How many requests may wait for an answer.
-    pub max_pending: usize,
-    /// Decides the order of members and all delays that are random.
-    pub seed: u64,
-}
-
-impl Config {
-    /// A session of 10 seconds with an ensemble of `members`, and a server's default limits.
-    pub fn new(members: usize) -> Self {
-        Self {
-            members,
-            timeout: Duration::from_secs(10),
-            max_request: frame::DEFAULT_LIMIT,
-            max_reply: 64 << 20,
-            max_pending: 1 << 16,
-            seed: 0,
-        }
-    }
-}
+/// What stands for a password where there is no session.
+const NO_PASSWORD: [u8; 16] = [0; 16];
 
 /// Names a request for as long as the session lives, and the watch that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,18 +67,31 @@ pub struct Session<T> {
     closing: bool,
     /// The session and its password, once there is one.
     id: SessionId,
-    password: Bytes,
+    password: Secret,
     /// What the server granted; what was asked for before that.
     timeout: Duration,
     last_zxid: Zxid,
     lease_start: Option<Instant>,
+    /// Whether the session is one that the ensemble knows, not just one read-only member.
+    seen_read_write: bool,
+    /// Whether the member that serves the session is read-only.
+    read_only: bool,
+    /// How long to wait behind the latest probe.
+    probe_delay: Duration,
     members: Members,
     timers: Timers,
     /// The handshake, and after it what must reach the server before any request.
     prelude: BytesMut,
     prelude_sent_at: Instant,
     outbox: Outbox<T>,
+    /// Whether there has been no connection for longer than the configured patience.
+    impatient: bool,
+    /// Whether a request was refused for want of room, and nobody was told of room since.
+    refused: bool,
+    credentials: Credentials<T>,
     watches: Watches,
+    /// Watches being set again on this connection.
+    unanswered_batches: usize,
     /// Cleared when a server turns out to be too old for it; asking again would cost a connection.
     can_remove_watches: bool,
     last_request: RequestId,
@@ -136,6 +128,9 @@ impl<T> Session<T> {
     pub fn state(&self) -> State {
         match self.phase {
             Phase::Ended(end) => State::Ended(end),
+            Phase::Connected(member) if self.read_only => {
+                State::ReadOnly { member, session: self.id }
+            }
             Phase::Connected(member) => State::Connected { member, session: self.id },
             _ if self.id == SessionId::NONE => State::Connecting,
             _ => State::Suspended,
@@ -176,7 +171,24 @@ impl<T> Session<T> {
 
     /// How many requests wait for an answer.
     pub fn pending(&self) -> usize {
-        self.outbox.len()
+        self.outbox.len() + self.credentials.waiting()
+    }
+
+    /// Whether [`submit`](Self::submit) would not refuse a request for want of room.
+    pub fn has_room(&self) -> bool {
+        self.pending() < self.config.max_pending
+            && self.outbox.unsent_bytes() < self.config.max_unsent
+    }
+
+    /// What it takes to take up this session elsewhere or later, by [`Config::resume`]; `None`
+    /// while there is none that the whole ensemble knows, and when it has ended.
+    pub fn resume(&self) -> Option<Resume> {
+        let lives = self.seen_read_write && self.id != SessionId::NONE && self.end().is_none();
+        lives.then(|| Resume {
+            id: self.id,
+            password: self.password.0.clone(),
+            last_zxid: self.last_zxid,
+        })
     }
 }
 
@@ -187,20 +199,34 @@ impl<T> Session<T> {
         // The wire can say no more than this.
         config.timeout = config.timeout.min(Duration::from_millis(i32::MAX as u64));
         config.max_request = config.max_request.min(i32::MAX as usize);
+        let resumed = config.resume.take();
+        let seen_read_write = resumed.is_some();
+        let Resume { id, password, last_zxid } = resumed.unwrap_or(Resume {
+            id: SessionId::NONE,
+            password: Bytes::from_static(&NO_PASSWORD),
+            last_zxid: Zxid::ZERO,
+        });
         let mut session = Self {
             phase: Phase::Waiting,
             closing: false,
-            id: SessionId::NONE,
-            password: Bytes::from_static(&[0; 16]),
+            id,
+            password: Secret(password),
             timeout: config.timeout,
-            last_zxid: Zxid::ZERO,
+            last_zxid,
             lease_start: None,
+            seen_read_write,
+            read_only: false,
+            probe_delay: Duration::ZERO,
             members: Members::new(config.members, config.seed),
             timers: Timers::default(),
             prelude: BytesMut::new(),
             prelude_sent_at: now,
             outbox: Outbox::new(),
+            impatient: false,
+            refused: false,
+            credentials: Credentials::new(),
             watches: Watches::default(),
+            unanswered_batches: 0,
             can_remove_watches: true,
             last_request: RequestId(0),
             statistics: Statistics::default(),
@@ -208,53 +234,9 @@ impl<T> Session<T> {
             events: VecDeque::new(),
             config,
         };
+        session.begin_patience(now);
         session.connect_next(now);
         session
-    }
-
-    /// The transport to the member of the last [`Action::Connect`] is there.
-    pub fn handle_connected(&mut self, now: Instant) {
-        let Phase::Connecting(member) = self.phase else {
-            return;
-        };
-        self.phase = Phase::Handshaking(member);
-        self.prelude_sent_at = now;
-        let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: self.last_zxid,
-            timeout: self.config.timeout.as_millis() as i32,
-            session_id: self.id,
-            password: Some(&self.password),
-            read_only: Some(false),
-        };
-        frame::encode(&request, &mut self.prelude).expect("a handshake is far below 2 GiB");
-    }
-
-    /// The transport could not be made, or is gone.
-    pub fn handle_disconnected(&mut self, now: Instant) {
-        if self.member().is_some() {
-            self.disconnected(now, Cause::Transport);
-        }
-    }
-
-    /// The member sent a frame of impossible length, after which nothing can be read.
-    pub fn handle_bad_frame(&mut self, now: Instant, error: frame::FrameError) {
-        self.disconnect(now, Cause::Frame(error));
-    }
-
-    /// A frame has arrived; this is what it holds behind its length.
-    pub fn handle_frame(&mut self, now: Instant, payload: Bytes) {
-        let result = match self.phase {
-            Phase::Handshaking(member) => self.finish_handshake(now, member, &payload),
-            Phase::Connected(_) => {
-                self.timers.set(Timer::Read, now + self.read_timeout());
-                self.handle_message(payload)
-            }
-            _ => Ok(()),
-        };
-        if let Err(cause) = result {
-            self.disconnect(now, cause);
-        }
     }
 
     /// The transport has taken `count` bytes of the [`output`](Self::output). `now` must be read
@@ -268,86 +250,6 @@ impl<T> Session<T> {
             self.timers.set(Timer::Ping, now + self.ping_interval());
         }
     }
-
-    /// Time has passed. Does nothing while no deadline has come.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.timers.pop_due(now) {
-            match timer {
-                Timer::Retry => self.connect_next(now),
-                Timer::Connect => self.disconnect(now, Cause::ConnectTimeout),
-                Timer::Read => self.disconnect(now, Cause::ReadTimeout),
-                Timer::Ping => {
-                    if !self.outbox.has_ping() {
-                        self.outbox.push(&Request::Ping(()), Owner::Session, None);
-                    }
-                    self.timers.set(Timer::Ping, now + self.ping_interval());
-                }
-            }
-        }
-    }
-}
-
-/// # Commands
-impl<T> Session<T> {
-    /// Sends a request, behind all that were submitted before. Its answer comes back with `token`.
-    ///
-    /// While there is no connection it waits for one. If it asks for a watch, that watch is known
-    /// by the id returned, and stays until it fires or is [dropped](Self::unwatch).
-    ///
-    /// # Errors
-    ///
-    /// When the session has ended, or the request is impossible; `token` is dropped then.
-    pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
-        if let Some(end) = self.end() {
-            return Err(Error::Ended { end, outcome: Outcome::NotApplied });
-        }
-        let id = RequestId(self.last_request.0 + 1);
-        let registration = Registration::of(request, id);
-        // A watch that cannot be set again would cost every connection to come.
-        let again = registration.as_ref().map_or(0, Registration::replay_length);
-        let length = outbox::request_length(request).max(again);
-        let limit = self.config.max_request;
-        if length > limit {
-            return Err(Invalid::TooLarge { length, limit }.into());
-        }
-        if self.outbox.len() >= self.config.max_pending {
-            return Err(Invalid::QueueFull { limit: self.config.max_pending }.into());
-        }
-        self.last_request = id;
-        self.statistics.requests += 1;
-        if let Some(registration) = &registration {
-            self.watches.begin(registration);
-        }
-        self.outbox.push(request, Owner::Caller(token), registration);
-        Ok(id)
-    }
-
-    /// The watch that a request asked for is not wanted any more. When nobody else waits for the
-    /// same one, the server is told. Does nothing if the watch has fired.
-    pub fn unwatch(&mut self, request: RequestId) {
-        let removal = self.watches.remove(request);
-        self.remove_watch(removal);
-    }
-
-    /// Ends the session, behind all requests submitted before. No more are accepted.
-    ///
-    /// The server then deletes the session's ephemeral nodes. Without a connection the session
-    /// ends at once, and the server finds out when it expires.
-    pub fn close(&mut self) {
-        if self.end().is_some() {
-            return;
-        }
-        self.closing = true;
-        match self.phase {
-            Phase::Connected(_) => {
-                self.outbox.push(&Request::CloseSession(()), Owner::Session, None);
-            }
-            _ => {
-                self.actions.push_back(Action::Disconnect);
-                self.finish(End::Closed);
-            }
-        }
-    }
 }
 
 /// # Outputs
@@ -359,7 +261,12 @@ impl<T> Session<T> {
 
     /// The next thing to tell.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if event.is_none() && self.refused && self.has_room() {
+            self.refused = false;
+            return Some(Event::Room);
+        }
+        event
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if ever.
@@ -396,232 +303,6 @@ impl<T> Session<T> {
         match self.phase {
             Phase::Ended(end) => Some(end),
             _ => self.closing.then_some(End::Closed),
-        }
-    }
-
-    fn connect_timeout(&self) -> Duration {
-        let count = u32::try_from(self.members.count()).unwrap_or(u32::MAX).max(1);
-        (self.config.timeout / count).max(LEAST_CONNECT_TIMEOUT)
-    }
-
-    fn read_timeout(&self) -> Duration {
-        self.timeout / 3 * 2
-    }
-
-    fn ping_interval(&self) -> Duration {
-        self.timeout / 3
-    }
-
-    fn connect_next(&mut self, now: Instant) {
-        if let Some(member) = self.members.take_next() {
-            self.phase = Phase::Connecting(member);
-            self.timers.set(Timer::Connect, now + self.connect_timeout());
-            self.actions.push_back(Action::Connect(member));
-        }
-    }
-
-    fn finish_handshake(
-        &mut self,
-        now: Instant,
-        member: usize,
-        payload: &Bytes,
-    ) -> Result<(), Cause> {
-        let response =
-            ConnectResponse::decode(&mut Reader::new(payload)).map_err(Cause::Malformed)?;
-        let resumed = self.id != SessionId::NONE;
-        // A server that hands out another session than the one asked for has lost that one.
-        if response.is_expired() || (resumed && response.session_id != self.id) {
-            self.actions.push_back(Action::Disconnect);
-            self.finish(End::Expired);
-            return Ok(());
-        }
-        self.id = response.session_id;
-        self.password = response.password.map_or(Bytes::new(), |bytes| payload.slice_ref(bytes));
-        self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
-        self.renew_lease(self.prelude_sent_at, ErrorCode::OK);
-        self.members.succeeded();
-        self.statistics.connections += 1;
-        self.phase = Phase::Connected(member);
-        self.timers.clear();
-        self.timers.set(Timer::Read, now + self.read_timeout());
-        self.timers.set(Timer::Ping, now + self.ping_interval());
-        self.prelude.clear();
-        self.replay_watches();
-        self.events.push_back(Event::State(self.state()));
-        Ok(())
-    }
-
-    /// Replies move `last_zxid` on while the batches are under way, so all carry the same one.
-    fn replay_watches(&mut self) {
-        for batch in self.watches.replay(self.config.max_request) {
-            let header = RequestHeader { xid: Xid::SET_WATCHES, opcode: OpCode::SET_WATCHES };
-            let body = SetWatches {
-                relative_zxid: self.last_zxid,
-                data_watches: batch.data[..].into(),
-                exist_watches: batch.exist[..].into(),
-                child_watches: batch.child[..].into(),
-            };
-            frame::encode(&(header, body), &mut self.prelude)
-                .expect("a batch is bounded far below 2 GiB");
-        }
-    }
-
-    fn handle_message(&mut self, payload: Bytes) -> Result<(), Cause> {
-        let mut reader = Reader::new(&payload);
-        let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
-        match header.xid {
-            Xid::NOTIFICATION => {
-                let event = WatcherEvent::decode(&mut reader).map_err(Cause::Malformed)?;
-                self.fire(header.zxid, event);
-            }
-            Xid::PING => {
-                if let Some(ping) = self.outbox.take_ping() {
-                    self.renew_lease(ping.sent_at, header.err);
-                }
-            }
-            Xid::SET_WATCHES if header.err != ErrorCode::OK => {
-                return Err(Cause::WatchesRefused(header.err));
-            }
-            Xid::SET_WATCHES | Xid::AUTH => {}
-            _ => {
-                let body = payload.slice(reader.position()..);
-                self.handle_reply(header, body)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn handle_reply(&mut self, header: ReplyHeader, body: Bytes) -> Result<(), Cause> {
-        let Some(sent) = self.outbox.take_oldest() else {
-            return Err(Cause::UnexpectedReply { expected: None, received: header.xid });
-        };
-        let pending = sent.pending;
-        if pending.xid != header.xid {
-            let cause =
-                Cause::UnexpectedReply { expected: Some(pending.xid), received: header.xid };
-            self.fail(pending, Error::ConnectionLost);
-            return Err(cause);
-        }
-        self.renew_lease(sent.sent_at, header.err);
-        if header.zxid > Zxid::ZERO {
-            self.last_zxid = self.last_zxid.max(header.zxid);
-        }
-        if let Some(registration) = &pending.registration {
-            let removal = self.watches.finish(registration, header.err);
-            self.remove_watch(removal);
-        }
-        match pending.owner {
-            Owner::Caller(token) => {
-                let result = match header.err {
-                    ErrorCode::OK => Ok(Reply { opcode: pending.opcode, zxid: header.zxid, body }),
-                    code => Err(Error::Server(code)),
-                };
-                self.events.push_back(Event::Reply { token, result });
-            }
-            Owner::Session => match pending.opcode {
-                OpCode::REMOVE_WATCHES => {
-                    self.can_remove_watches &= header.err != ErrorCode::UNIMPLEMENTED;
-                }
-                OpCode::CLOSE_SESSION => {
-                    self.actions.push_back(Action::Disconnect);
-                    self.finish(End::Closed);
-                }
-                _ => {}
-            },
-        }
-        Ok(())
-    }
-
-    /// The server has answered what was sent at `sent_at`.
-    fn renew_lease(&mut self, sent_at: Instant, answer: ErrorCode) {
-        let denies_session = matches!(
-            answer,
-            ErrorCode::SESSION_EXPIRED
-                | ErrorCode::SESSION_MOVED
-                | ErrorCode::UNKNOWN_SESSION
-                | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
-        );
-        if !denies_session {
-            self.lease_start = self.lease_start.max(Some(sent_at));
-        }
-    }
-
-    fn fire(&mut self, zxid: Zxid, event: WatcherEvent<'_>) {
-        self.statistics.notifications += 1;
-        let requests = self.watches.fire(event.event_type, event.path);
-        if !requests.is_empty() {
-            let event =
-                WatchedEvent { event_type: event.event_type, path: event.path.into(), zxid };
-            self.events.push_back(Event::Watch { requests, event });
-        }
-    }
-
-    fn remove_watch(&mut self, removal: Option<Removal>) {
-        // Without a connection the server has none, and what is not wanted is not set again.
-        if let Some(Removal { path, watcher_type, to_be_set }) = removal
-            && (to_be_set || matches!(self.phase, Phase::Connected(_)))
-            && self.can_remove_watches
-            && self.end().is_none()
-        {
-            let request =
-                Request::RemoveWatches(RemoveWatchesRequest { path: &path, watcher_type });
-            self.outbox.push(&request, Owner::Session, None);
-        }
-    }
-
-    /// The transport must go, for a reason found here.
-    fn disconnect(&mut self, now: Instant, cause: Cause) {
-        if self.member().is_some() {
-            self.actions.push_back(Action::Disconnect);
-            self.disconnected(now, cause);
-        }
-    }
-
-    /// The transport is gone.
-    fn disconnected(&mut self, now: Instant, cause: Cause) {
-        let was_connected = matches!(self.phase, Phase::Connected(_));
-        if let Some(member) = self.member() {
-            self.events.push_back(Event::Disconnected { member, cause });
-        }
-        if self.closing {
-            return self.finish(End::Closed);
-        }
-        self.phase = Phase::Waiting;
-        self.timers.clear();
-        self.prelude.clear();
-        let delay = if was_connected {
-            for pending in self.outbox.lose_in_flight() {
-                self.fail(pending, Error::ConnectionLost);
-            }
-            self.watches.disconnected();
-            self.events.push_back(Event::State(self.state()));
-            self.members.delay_after_loss()
-        } else {
-            self.members.delay_after_failure()
-        };
-        self.timers.set(Timer::Retry, now + delay);
-    }
-
-    fn finish(&mut self, end: End) {
-        self.phase = Phase::Ended(end);
-        self.timers.clear();
-        self.prelude.clear();
-        for pending in self.outbox.lose_in_flight() {
-            self.fail(pending, Error::Ended { end, outcome: Outcome::Unknown });
-        }
-        for pending in self.outbox.drop_unsent() {
-            self.fail(pending, Error::Ended { end, outcome: Outcome::NotApplied });
-        }
-        self.watches = Watches::default();
-        self.events.push_back(Event::State(self.state()));
-    }
-
-    fn fail(&mut self, pending: Pending<T>, error: Error) {
-        if let Some(registration) = &pending.registration {
-            self.watches.abandon(registration);
-        }
-        if let Owner::Caller(token) = pending.owner {
-            self.events.push_back(Event::Reply { token, result: Err(error) });
         }
     }
 }

@@ -5,10 +5,13 @@
 //! what is in flight may have been applied, and what is unsent has not been and is sent again.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use bytes::{Buf, BytesMut};
 use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
 
+use super::RequestId;
 use super::watches::Registration;
 use crate::time::Instant;
 
@@ -19,6 +22,8 @@ pub(super) struct Pending<T> {
     pub(super) opcode: OpCode,
     pub(super) owner: Owner<T>,
     pub(super) registration: Option<Registration>,
+    /// When the caller stops waiting.
+    pub(super) deadline: Option<Instant>,
 }
 
 /// Who wants the answer.
@@ -26,6 +31,10 @@ pub(super) struct Pending<T> {
 pub(super) enum Owner<T> {
     Caller(T),
     Session,
+    /// The session, which asked for a persistent watch on this path to be removed.
+    Removal(Arc<str>),
+    /// A caller who has stopped waiting.
+    Nobody,
 }
 
 #[derive(Debug)]
@@ -40,6 +49,14 @@ struct Unsent<T> {
 pub(super) struct InFlight<T> {
     pub(super) sent_at: Instant,
     pub(super) pending: Pending<T>,
+}
+
+/// A request whose deadline has passed.
+#[derive(Debug)]
+pub(super) struct Late<T> {
+    pub(super) token: T,
+    /// The watch it asks for.
+    pub(super) watch: Option<RequestId>,
 }
 
 #[derive(Debug)]
@@ -69,26 +86,34 @@ impl<T> Outbox<T> {
         self.unsent.len() + self.in_flight.len()
     }
 
+    /// How many bytes are not sent yet.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Encodes a request behind all others. Its length must have been checked.
     pub(super) fn push(
         &mut self,
         request: &Request<'_>,
         owner: Owner<T>,
         registration: Option<Registration>,
+        deadline: Option<Instant>,
     ) {
         let opcode = request.opcode();
-        let xid = if opcode == OpCode::PING {
-            Xid::PING
-        } else {
-            self.last_xid = self.last_xid.next();
-            self.last_xid
+        let xid = match opcode {
+            OpCode::PING => Xid::PING,
+            OpCode::AUTH => Xid::AUTH,
+            _ => {
+                self.last_xid = self.last_xid.next();
+                self.last_xid
+            }
         };
         let message = (RequestHeader { xid, opcode }, request);
         let before = self.bytes.len();
         frame::encode(&message, &mut self.bytes)
             .expect("Session::submit refuses what is longer than its limit, which is below 2 GiB");
         let length = self.bytes.len() - before;
-        let pending = Pending { xid, opcode, owner, registration };
+        let pending = Pending { xid, opcode, owner, registration, deadline };
         self.unsent.push_back(Unsent { length, pending });
     }
 
@@ -106,7 +131,10 @@ impl<T> Outbox<T> {
         {
             self.bytes.advance(length);
             self.taken -= length;
-            self.in_flight.push_back(InFlight { sent_at, pending });
+            // Who waits for the answer to a credential is known elsewhere.
+            if pending.xid != Xid::AUTH {
+                self.in_flight.push_back(InFlight { sent_at, pending });
+            }
         }
     }
 
@@ -122,16 +150,100 @@ impl<T> Outbox<T> {
             || self.unsent.iter().any(|unsent| unsent.pending.xid == Xid::PING)
     }
 
-    /// Takes the oldest request in flight, which is the one that the next reply answers.
-    pub(super) fn take_oldest(&mut self) -> Option<InFlight<T>> {
+    /// Takes the request that a reply answers: the oldest one in flight, unless this reply may
+    /// have overtaken others.
+    ///
+    /// # Errors
+    ///
+    /// When it answers another one, or none: the xid of the oldest.
+    pub(super) fn take_answered(
+        &mut self,
+        xid: Xid,
+        may_overtake: bool,
+    ) -> Result<InFlight<T>, Option<Xid>> {
         let is_request = |sent: &InFlight<T>| sent.pending.xid != Xid::PING;
-        let place = self.in_flight.iter().position(is_request)?;
-        self.in_flight.remove(place)
+        let oldest = self.in_flight.iter().position(is_request).ok_or(None)?;
+        let expected = self.in_flight.get(oldest).map(|sent| sent.pending.xid);
+        let place = if expected == Some(xid) {
+            oldest
+        } else if may_overtake {
+            let answered = |sent: &InFlight<T>| is_request(sent) && sent.pending.xid == xid;
+            self.in_flight.iter().position(answered).ok_or(expected)?
+        } else {
+            return Err(expected);
+        };
+        self.in_flight.remove(place).ok_or(expected)
     }
 
-    /// The connection is gone: yields what was in flight, and keeps the rest to send it again.
+    /// Nobody waits any more for requests whose deadline has come: yields those in flight, whose
+    /// answers are still to come, then those that are unsent, which never will be sent.
+    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Late<T>>, Vec<Pending<T>>) {
+        let is_late = |pending: &Pending<T>| pending.deadline.is_some_and(|at| at <= now);
+        let begun = self.unsent.iter_mut().take(usize::from(self.taken > 0));
+        let sent = self.in_flight.iter_mut().map(|sent| &mut sent.pending);
+        let mut late = Vec::new();
+        for pending in sent.chain(begun.map(|unsent| &mut unsent.pending)) {
+            if is_late(pending) {
+                pending.deadline = None;
+                if let Owner::Caller(token) = core::mem::replace(&mut pending.owner, Owner::Nobody)
+                {
+                    let watch = pending.registration.as_ref().map(Registration::id);
+                    late.push(Late { token, watch });
+                }
+            }
+        }
+        (late, self.remove_unsent(is_late))
+    }
+
+    /// The first deadline of all.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let sent = self.in_flight.iter().map(|sent| &sent.pending);
+        let unsent = self.unsent.iter().map(|unsent| &unsent.pending);
+        sent.chain(unsent).filter_map(|pending| pending.deadline).min()
+    }
+
+    /// Takes out what the transport has not begun to take.
+    pub(super) fn remove_unsent(
+        &mut self,
+        unwanted: impl Fn(&Pending<T>) -> bool,
+    ) -> Vec<Pending<T>> {
+        let mut removed = Vec::new();
+        if !self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
+            return removed;
+        }
+        let mut kept = VecDeque::with_capacity(self.unsent.len());
+        // Frames move from `from` to `to`, to close the gaps.
+        let (mut from, mut to) = (0, 0);
+        for unsent in core::mem::take(&mut self.unsent) {
+            let begun = self.taken > 0 && kept.is_empty() && removed.is_empty();
+            if begun || !unwanted(&unsent.pending) {
+                if from != to {
+                    self.bytes.copy_within(from..from + unsent.length, to);
+                }
+                from += unsent.length;
+                to += unsent.length;
+                kept.push_back(unsent);
+            } else {
+                if kept.is_empty() {
+                    self.bytes.advance(unsent.length);
+                } else {
+                    from += unsent.length;
+                }
+                removed.push(unsent.pending);
+            }
+        }
+        self.bytes.truncate(to);
+        self.unsent = kept;
+        removed
+    }
+
+    /// The connection is gone: yields what was in flight, and keeps the rest to send it again, but
+    /// for what belongs to the connection or is wanted by nobody.
     pub(super) fn lose_in_flight(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
         self.taken = 0;
+        self.remove_unsent(|pending| {
+            matches!(pending.xid, Xid::PING | Xid::AUTH) || matches!(pending.owner, Owner::Nobody)
+        });
         core::mem::take(&mut self.in_flight).into_iter().map(|sent| sent.pending)
     }
 

@@ -13,10 +13,27 @@ pub(super) enum Timer {
     Read,
     /// The member must hear something from us by then, lest the session expires.
     Ping,
+    /// While a read-only member serves the session: another one is asked then.
+    Probe,
+    /// Without a connection until then, what is unsent fails.
+    Patience,
+    /// The first request that may be late is late then; or it has been answered meanwhile.
+    Deadline,
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Retry, Self::Connect, Self::Read, Self::Ping];
+    const ALL: [Self; 7] = [
+        Self::Retry,
+        Self::Connect,
+        Self::Read,
+        Self::Ping,
+        Self::Probe,
+        Self::Patience,
+        Self::Deadline,
+    ];
+    /// Those that belong to one connection, or one attempt to make one.
+    const OF_CONNECTION: [Self; 5] =
+        [Self::Retry, Self::Connect, Self::Read, Self::Ping, Self::Probe];
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +43,23 @@ impl Timers {
     pub(super) fn set(&mut self, timer: Timer, at: Instant) {
         // At the end of time, where sums stop, all deadlines would be due at once and for ever.
         self.0[timer as usize] = (at < Instant::END).then_some(at);
+    }
+
+    /// Sets it, unless it is due earlier already.
+    pub(super) fn set_earlier(&mut self, timer: Timer, at: Instant) {
+        if self.0[timer as usize].is_none_or(|set| at < set) {
+            self.set(timer, at);
+        }
+    }
+
+    pub(super) fn unset(&mut self, timer: Timer) {
+        self.0[timer as usize] = None;
+    }
+
+    pub(super) fn clear_connection(&mut self) {
+        for timer in Timer::OF_CONNECTION {
+            self.unset(timer);
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -41,7 +75,7 @@ impl Timers {
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
         let due = |timer: &Timer| self.0[*timer as usize].is_some_and(|at| at <= now);
         let timer = Timer::ALL.into_iter().find(due)?;
-        self.0[timer as usize] = None;
+        self.unset(timer);
         Some(timer)
     }
 }

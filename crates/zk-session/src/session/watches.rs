@@ -1,21 +1,26 @@
-//! Which one-shot watches the server holds for this connection, and who waits for them.
+//! Which watches the server holds for this connection, and who waits for them.
 //!
 //! A server keeps at most one watch of each class per path and connection, however many callers
 //! asked for it. So the callers on one path share it: it fires for all of them, and it is removed
 //! when the last of them has lost interest.
+//!
+//! Servers from 3.6 to 3.8 keep a persistent watch in the tables of the one-shot ones, where the
+//! last request for a path and connection wins (ZOOKEEPER-4466). So a one-shot watch set on a node
+//! with a persistent one makes that one fire once and no more; and as such servers do not tell
+//! them apart when they remove them, a one-shot watch beside a persistent one is left to fire.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use zk_proto::{ErrorCode, EventType, OpCode, Request, WatcherType};
+use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType, path};
 
 use super::RequestId;
 
 /// Paths of one `SetWatches` request, in bytes: well below what most servers accept as a frame.
 const BATCH: usize = 128 * 1024;
-/// What such a request takes besides its paths: a header, a zxid, the counts of three lists.
-const REPLAY: usize = 8 + 8 + 3 * 4;
+/// What such a request takes besides its paths: a header, a zxid, the counts of five lists.
+const REPLAY: usize = 8 + 8 + 5 * 4;
 /// Bytes that a path takes besides its own: its length.
 const PREFIX: usize = 4;
 
@@ -28,6 +33,10 @@ enum Kind {
     Exist,
     /// A change of the list of children, or the end, of a node that exists.
     Child,
+    /// Everything that happens to a node, again and again.
+    Persistent,
+    /// Everything but changes of lists of children, of a node and all below, again and again.
+    Recursive,
 }
 
 /// The tables that a server keeps.
@@ -36,26 +45,59 @@ enum Class {
     /// Data and exist watches.
     Node,
     Child,
+    Persistent,
+    Recursive,
+}
+
+impl Class {
+    const PERSISTENT: [Self; 2] = [Self::Persistent, Self::Recursive];
+
+    fn is_persistent(self) -> bool {
+        Self::PERSISTENT.contains(&self)
+    }
+
+    fn watcher_type(self) -> WatcherType {
+        match self {
+            Self::Node => WatcherType::DATA,
+            Self::Child => WatcherType::CHILDREN,
+            Self::Persistent => WatcherType::PERSISTENT,
+            Self::Recursive => WatcherType::PERSISTENT_RECURSIVE,
+        }
+    }
 }
 
 /// The watch that a request asks for, should it succeed.
 #[derive(Clone, Debug)]
 pub(super) struct Registration {
     id: RequestId,
-    opcode: OpCode,
+    class: Class,
+    /// Whether it is set on a node that does not exist, too.
+    absent_too: bool,
     path: Arc<str>,
 }
 
 impl Registration {
     /// The watch that `request` asks for, if it does.
     pub(super) fn of(request: &Request<'_>, id: RequestId) -> Option<Self> {
-        let (watch, path) = match request {
-            Request::Exists(body) => (body.watch, body.path),
-            Request::GetData(body) => (body.watch, body.path),
-            Request::GetChildren(body) | Request::GetChildren2(body) => (body.watch, body.path),
+        let (watch, class, path) = match request {
+            Request::Exists(body) => (body.watch, Class::Node, body.path),
+            Request::GetData(body) => (body.watch, Class::Node, body.path),
+            Request::GetChildren(body) | Request::GetChildren2(body) => {
+                (body.watch, Class::Child, body.path)
+            }
+            Request::AddWatch(body) => match body.mode {
+                AddWatchMode::PERSISTENT => (true, Class::Persistent, body.path),
+                AddWatchMode::PERSISTENT_RECURSIVE => (true, Class::Recursive, body.path),
+                _ => return None,
+            },
             _ => return None,
         };
-        watch.then(|| Self { id, opcode: request.opcode(), path: path.into() })
+        let absent_too = matches!(request, Request::Exists(_));
+        watch.then(|| Self { id, class, absent_too, path: path.into() })
+    }
+
+    pub(super) fn id(&self) -> RequestId {
+        self.id
     }
 
     /// How long a request is that sets this watch again, and no other.
@@ -63,20 +105,16 @@ impl Registration {
         REPLAY + PREFIX + self.path.len()
     }
 
-    fn class(&self) -> Class {
-        match self.opcode {
-            OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2 => Class::Child,
-            _ => Class::Node,
-        }
-    }
-
     /// The watch that the server has set, by how it answered (PROTOCOL: `ZooKeeper.java`,
-    /// `*WatchRegistration`). Only `exists` sets one on a node that does not exist.
+    /// `*WatchRegistration`). Only `exists` sets one on a node that does not exist, and `addWatch`
+    /// does not look whether it does.
     fn kind(&self, answer: ErrorCode) -> Option<Kind> {
-        match (self.class(), answer) {
+        match (self.class, answer) {
             (Class::Node, ErrorCode::OK) => Some(Kind::Data),
+            (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(Kind::Exist),
             (Class::Child, ErrorCode::OK) => Some(Kind::Child),
-            (Class::Node, ErrorCode::NO_NODE) if self.opcode == OpCode::EXISTS => Some(Kind::Exist),
+            (Class::Persistent, ErrorCode::OK) => Some(Kind::Persistent),
+            (Class::Recursive, ErrorCode::OK) => Some(Kind::Recursive),
             _ => None,
         }
     }
@@ -109,39 +147,52 @@ pub(super) struct Removal {
     pub(super) to_be_set: bool,
 }
 
-/// Watches for one `SetWatches` request.
+/// Whose watches an event fires.
+#[derive(Debug, Default)]
+pub(super) struct Fired {
+    /// Those that are over now.
+    pub(super) once: Vec<RequestId>,
+    /// Those that stay.
+    pub(super) persistent: Vec<RequestId>,
+}
+
+/// Watches for one `SetWatches` or `SetWatches2` request.
 #[derive(Debug, Default)]
 pub(super) struct Batch<'a> {
     pub(super) data: Vec<&'a str>,
     pub(super) exist: Vec<&'a str>,
     pub(super) child: Vec<&'a str>,
+    pub(super) persistent: Vec<&'a str>,
+    pub(super) recursive: Vec<&'a str>,
 }
+
+impl Batch<'_> {
+    /// Whether only servers from 3.6 on can read it.
+    pub(super) fn has_persistent(&self) -> bool {
+        !self.persistent.is_empty() || !self.recursive.is_empty()
+    }
+}
+
+type Table = BTreeMap<Arc<str>, Slot>;
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    node: BTreeMap<Arc<str>, Slot>,
-    child: BTreeMap<Arc<str>, Slot>,
-    /// Where each caller's watch is, from its request until it fires or is dropped.
+    /// One for each class.
+    tables: [Table; 4],
+    /// Where each caller's watch is, from its request until it is over or dropped.
     interest: BTreeMap<RequestId, (Class, Arc<str>)>,
 }
 
 impl Watches {
-    fn table(&mut self, class: Class) -> &mut BTreeMap<Arc<str>, Slot> {
-        match class {
-            Class::Node => &mut self.node,
-            Class::Child => &mut self.child,
-        }
+    fn table(&mut self, class: Class) -> &mut Table {
+        &mut self.tables[class as usize]
     }
 
     /// A request that asks for a watch is under way.
     pub(super) fn begin(&mut self, registration: &Registration) {
-        let class = registration.class();
-        self.interest.insert(registration.id, (class, registration.path.clone()));
-        self.table(class)
-            .entry(registration.path.clone())
-            .or_default()
-            .pending
-            .push(registration.id);
+        let Registration { id, class, path, .. } = registration;
+        self.interest.insert(*id, (*class, path.clone()));
+        self.table(*class).entry(path.clone()).or_default().pending.push(*id);
     }
 
     /// Such a request was answered.
@@ -150,7 +201,7 @@ impl Watches {
         registration: &Registration,
         answer: ErrorCode,
     ) -> Option<Removal> {
-        let (class, kind) = (registration.class(), registration.kind(answer));
+        let (class, kind) = (registration.class, registration.kind(answer));
         if kind.is_none() {
             self.interest.remove(&registration.id);
         }
@@ -166,11 +217,11 @@ impl Watches {
     }
 
     /// Such a request was lost with its connection, or will never be sent.
-    pub(super) fn abandon(&mut self, registration: &Registration) {
+    pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
         self.interest.remove(&registration.id);
-        if let Some(slot) = self.table(registration.class()).get_mut(&registration.path) {
-            slot.take_pending(registration.id);
-        }
+        let slot = self.table(registration.class).get_mut(&registration.path)?;
+        slot.take_pending(registration.id);
+        self.settle(registration.class, &registration.path, false)
     }
 
     /// A caller has lost interest.
@@ -192,43 +243,83 @@ impl Watches {
         }
         let armed = slot.armed;
         self.table(class).remove(path);
-        let watcher_type = match class {
-            Class::Node => WatcherType::DATA,
-            Class::Child => WatcherType::CHILDREN,
-        };
-        (armed || to_be_set).then(|| Removal { path: path.clone(), watcher_type, to_be_set })
+        let left_to_fire =
+            !class.is_persistent() && Class::PERSISTENT.iter().any(|other| self.has(*other, path));
+        (!left_to_fire && (armed || to_be_set)).then(|| Removal {
+            path: path.clone(),
+            watcher_type: class.watcher_type(),
+            to_be_set,
+        })
     }
 
-    /// An event arrived: yields whose watches it fires, and forgets those.
-    pub(super) fn fire(&mut self, event: EventType, path: &str) -> Vec<RequestId> {
+    fn has(&self, class: Class, path: &str) -> bool {
+        self.tables[class as usize].contains_key(path)
+    }
+
+    /// Whether any watch is on a path, or about to be.
+    pub(super) fn is_watched(&self, path: &str) -> bool {
+        self.tables.iter().any(|table| table.contains_key(path))
+    }
+
+    /// An event arrived: yields whose watches it fires, and forgets those that fire once.
+    pub(super) fn fire(&mut self, event: EventType, path: &str) -> Fired {
         let classes: &[Class] = match event {
             EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => &[Class::Node],
             EventType::NODE_CHILDREN_CHANGED => &[Class::Child],
             EventType::NODE_DELETED => &[Class::Node, Class::Child],
-            _ => &[],
+            _ => return Fired::default(),
         };
-        let mut fired = Vec::new();
+        let mut fired = Fired::default();
         for class in classes {
             let table = self.table(*class);
             let Some(slot) = table.get_mut(path) else {
                 continue;
             };
             slot.armed = false;
-            fired.extend(slot.waiting.drain(..).map(|(id, _)| id));
+            fired.once.extend(slot.waiting.drain(..).map(|(id, _)| id));
             if slot.pending.is_empty() {
                 table.remove(path);
             }
         }
-        for id in &fired {
+        for id in &fired.once {
             self.interest.remove(id);
         }
+        let mut tell = |class: Class, path: &str| {
+            let slot = self.tables[class as usize].get(path);
+            fired.persistent.extend(slot.into_iter().flat_map(|slot| &slot.waiting).map(first));
+        };
+        tell(Class::Persistent, path);
+        // A server tells of a list of children because of some other watch (ZOOKEEPER-4475).
+        if event != EventType::NODE_CHILDREN_CHANGED {
+            let mut node = Some(path);
+            while let Some(path) = node {
+                tell(Class::Recursive, path);
+                node = path::parent(path);
+            }
+        }
         fired
+    }
+
+    /// All persistent watches that are set.
+    pub(super) fn persistent(&self) -> Vec<RequestId> {
+        let tables = Class::PERSISTENT.iter().map(|class| &self.tables[*class as usize]);
+        tables.flat_map(Table::values).flat_map(|slot| &slot.waiting).map(first).collect()
+    }
+
+    /// A server does not know persistent watches: yields those that are over by that. Those being
+    /// asked for are not: they have answers of their own.
+    pub(super) fn drop_persistent(&mut self) -> Vec<RequestId> {
+        let dropped = self.persistent();
+        for id in &dropped {
+            self.remove(*id);
+        }
+        dropped
     }
 
     /// The connection is gone, and with it what the server knew. Requests in flight must have
     /// been abandoned before.
     pub(super) fn disconnected(&mut self) {
-        for table in [&mut self.node, &mut self.child] {
+        for table in &mut self.tables {
             table.retain(|_, slot| {
                 slot.armed = !slot.waiting.is_empty();
                 slot.armed || !slot.pending.is_empty()
@@ -237,11 +328,12 @@ impl Watches {
     }
 
     /// All watches that somebody waits for, in batches that fit a request of `max_request` bytes.
+    /// Persistent ones come last, so that few batches need a server that knows them.
     pub(super) fn replay(&self, max_request: usize) -> Vec<Batch<'_>> {
         let room = max_request.saturating_sub(REPLAY).min(BATCH);
         let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
-        for (path, slot) in self.node.iter().chain(&self.child) {
+        for (path, slot) in self.tables.iter().flatten() {
             // Callers on one path may differ in what they saw; the newest of them saw best.
             let Some((_, kind)) = slot.waiting.last() else {
                 continue;
@@ -252,11 +344,14 @@ impl Watches {
                 size = 0;
             }
             size += length;
-            match kind {
-                Kind::Data => batch.data.push(path),
-                Kind::Exist => batch.exist.push(path),
-                Kind::Child => batch.child.push(path),
-            }
+            let list = match kind {
+                Kind::Data => &mut batch.data,
+                Kind::Exist => &mut batch.exist,
+                Kind::Child => &mut batch.child,
+                Kind::Persistent => &mut batch.persistent,
+                Kind::Recursive => &mut batch.recursive,
+            };
+            list.push(path);
         }
         if size > 0 {
             batches.push(batch);
@@ -265,9 +360,13 @@ impl Watches {
     }
 }
 
+fn first(waiting: &(RequestId, Kind)) -> RequestId {
+    waiting.0
+}
+
 #[cfg(test)]
 impl Watches {
     pub(super) fn is_empty(&self) -> bool {
-        self.node.is_empty() && self.child.is_empty() && self.interest.is_empty()
+        self.tables.iter().all(BTreeMap::is_empty) && self.interest.is_empty()
     }
 }

@@ -277,6 +277,7 @@ impl World {
             }
             Event::State(State::Ended(_)) => self.ended = true,
             Event::State(_) | Event::Disconnected { .. } => {}
+            Event::Gap { .. } | Event::WatchLost { .. } | Event::Room => {}
         }
     }
 }

@@ -130,6 +130,7 @@ fn an_event_tells_which_transaction_it_was() {
         h.events(),
         [Event::Watch {
             requests: Vec::from([id]),
+            persistent: Vec::new(),
             event: WatchedEvent {
                 event_type: EventType::NODE_DATA_CHANGED,
                 path: "/a".to_string(),

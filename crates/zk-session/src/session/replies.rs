@@ -1,0 +1,163 @@
+//! What a member says once it serves the session.
+
+use super::*;
+
+/// # Inputs: frames
+impl<T> Session<T> {
+    /// A frame has arrived; this is what it holds behind its length.
+    pub fn handle_frame(&mut self, now: Instant, payload: Bytes) {
+        let result = match self.phase {
+            Phase::Handshaking(member) => self.finish_handshake(now, member, &payload),
+            Phase::Connected(_) => {
+                self.timers.set(Timer::Read, now + self.read_timeout());
+                self.handle_message(payload)
+            }
+            _ => Ok(()),
+        };
+        if let Err(cause) = result {
+            self.disconnect(now, cause);
+        }
+    }
+
+    fn handle_message(&mut self, payload: Bytes) -> Result<(), Cause> {
+        let mut reader = Reader::new(&payload);
+        let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
+        match header.xid {
+            Xid::NOTIFICATION => {
+                let event = WatcherEvent::decode(&mut reader).map_err(Cause::Malformed)?;
+                self.fire(header.zxid, event);
+                Ok(())
+            }
+            Xid::PING => {
+                if let Some(ping) = self.outbox.take_ping() {
+                    self.renew_lease(ping.sent_at, header.err);
+                }
+                Ok(())
+            }
+            Xid::SET_WATCHES => self.handle_set_watches(header.err),
+            Xid::AUTH => {
+                self.handle_auth(header);
+                Ok(())
+            }
+            _ => {
+                let body = payload.slice(reader.position()..);
+                self.handle_reply(header, body)
+            }
+        }
+    }
+
+    fn handle_set_watches(&mut self, answer: ErrorCode) -> Result<(), Cause> {
+        if answer == ErrorCode::OK {
+            self.unanswered_batches = self.unanswered_batches.saturating_sub(1);
+            if self.unanswered_batches == 0 {
+                self.members.succeeded();
+            }
+            return Ok(());
+        }
+        // A server older than persistent watches would refuse them on each connection, for ever.
+        if answer == ErrorCode::UNIMPLEMENTED {
+            let requests = self.watches.drop_persistent();
+            if !requests.is_empty() {
+                self.events.push_back(Event::WatchLost { requests, code: answer });
+            }
+        }
+        Err(Cause::WatchesRefused(answer))
+    }
+
+    fn handle_auth(&mut self, header: ReplyHeader) {
+        if header.err != ErrorCode::OK {
+            // The server is about to close the connection, and would close each that follows.
+            self.actions.push_back(Action::Disconnect);
+            return self.finish(End::AuthFailed);
+        }
+        for token in self.credentials.accept() {
+            self.events.push_back(accepted(token));
+        }
+    }
+
+    fn handle_reply(&mut self, header: ReplyHeader, body: Bytes) -> Result<(), Cause> {
+        let sent = self
+            .outbox
+            .take_answered(header.xid, may_overtake(&header))
+            .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
+        let pending = sent.pending;
+        self.renew_lease(sent.sent_at, header.err);
+        if header.zxid > Zxid::ZERO {
+            self.last_zxid = self.last_zxid.max(header.zxid);
+        }
+        if let Some(registration) = &pending.registration {
+            let removal = self.watches.finish(registration, header.err);
+            self.remove_watch(removal);
+        }
+        match pending.owner {
+            Owner::Caller(token) => {
+                let result = match header.err {
+                    ErrorCode::OK => Ok(Reply { opcode: pending.opcode, zxid: header.zxid, body }),
+                    code => Err(Error::Server(code)),
+                };
+                self.events.push_back(Event::Reply { token, result });
+            }
+            Owner::Session if pending.opcode == OpCode::CLOSE_SESSION => {
+                self.actions.push_back(Action::Disconnect);
+                self.finish(End::Closed);
+            }
+            Owner::Session | Owner::Removal(_)
+                if pending.opcode == OpCode::REMOVE_WATCHES
+                    && header.err == ErrorCode::UNIMPLEMENTED =>
+            {
+                self.can_remove_watches = false;
+            }
+            // Servers before 3.9 know no type of its own for a persistent watch.
+            Owner::Removal(path) if header.err == ErrorCode::MARSHALLING_ERROR => {
+                self.remove_all_watches(&path);
+            }
+            Owner::Session | Owner::Removal(_) | Owner::Nobody => {}
+        }
+        Ok(())
+    }
+
+    /// The server has answered what was sent at `sent_at`.
+    pub(super) fn renew_lease(&mut self, sent_at: Instant, answer: ErrorCode) {
+        let denies_session = matches!(
+            answer,
+            ErrorCode::SESSION_EXPIRED
+                | ErrorCode::SESSION_MOVED
+                | ErrorCode::UNKNOWN_SESSION
+                | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
+        );
+        if !denies_session {
+            self.lease_start = self.lease_start.max(Some(sent_at));
+        }
+    }
+
+    fn fire(&mut self, zxid: Zxid, event: WatcherEvent<'_>) {
+        self.statistics.notifications += 1;
+        let Fired { once, persistent } = self.watches.fire(event.event_type, event.path);
+        if !once.is_empty() || !persistent.is_empty() {
+            let event =
+                WatchedEvent { event_type: event.event_type, path: event.path.into(), zxid };
+            self.events.push_back(Event::Watch { requests: once, persistent, event });
+        }
+    }
+}
+
+/// That a credential is accepted, told to who added it.
+pub(super) fn accepted<T>(token: T) -> Event<T> {
+    let reply = Reply { opcode: OpCode::AUTH, zxid: Zxid::ZERO, body: Bytes::new() };
+    Event::Reply { token, result: Ok(reply) }
+}
+
+/// Whether a reply may come before those to older requests. These refusals come from where a
+/// server receives requests, or from where a read-only one refuses to write, not from where it
+/// executes them (PROTOCOL: `UnimplementedRequestProcessor.java`,
+/// `ReadOnlyRequestProcessor.java`, `ZooKeeperServer.java` authWriteRequest,
+/// `AuthenticationHelper.java`).
+fn may_overtake(header: &ReplyHeader) -> bool {
+    match header.err {
+        ErrorCode::UNIMPLEMENTED
+        | ErrorCode::NOT_READ_ONLY
+        | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => true,
+        ErrorCode::NO_AUTH | ErrorCode::INVALID_ACL => header.zxid == Zxid::ZERO,
+        _ => false,
+    }
+}
