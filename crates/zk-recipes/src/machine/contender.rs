@@ -380,7 +380,6 @@ impl Contender {
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
-        self.deletions.clear();
         self.phase = Phase::Done;
     }
 

@@ -99,11 +99,13 @@ impl World {
                 return Err(format!("{contender} has two nodes"));
             }
         }
-        for (id, _) in self.nodes.iter().enumerate() {
+        // The end of a node wakes one: no herd. Whose own node is gone does not count, having
+        // nothing more to wait for.
+        for id in 0..self.nodes.len() {
             let waits = |contender: &usize| {
-                let party = &self.parties[*contender];
-                self.nodes[id].owner != *contender
-                    && party.watches.iter().any(|watch| watch.node == id)
+                there().any(|node| node.owner == *contender)
+                    && self.nodes[id].owner != *contender
+                    && self.parties[*contender].watches.iter().any(|watch| watch.node == id)
             };
             if (0..self.parties.len()).filter(waits).count() > 1 {
                 return Err(format!("two wait for {id}"));
