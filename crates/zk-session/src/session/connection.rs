@@ -49,6 +49,7 @@ impl<T> Session<T> {
                 self.fail(pending, Error::ConnectionLost);
             }
             self.watches.disconnected();
+            self.credentials.disconnected();
             self.events.push_back(Event::State(self.state()));
             self.begin_patience(now);
         }

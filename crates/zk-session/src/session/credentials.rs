@@ -72,9 +72,13 @@ impl<T> Credentials<T> {
         Added::Send
     }
 
-    /// All of them, for a new connection.
-    pub(super) fn replay(&mut self) -> impl Iterator<Item = Request<'_>> {
+    /// The connection is gone, and with it what the member knew.
+    pub(super) fn disconnected(&mut self) {
         self.accepted = 0;
+    }
+
+    /// All of them, for a new connection.
+    pub(super) fn replay(&self) -> impl Iterator<Item = Request<'_>> {
         self.list.iter().map(|credential| request(&credential.scheme, &credential.auth.0))
     }
 

@@ -85,6 +85,8 @@ pub enum Cause {
     WatchesRefused(ErrorCode),
     /// The member is read-only, and another one was found that is not.
     ReadWriteFound,
+    /// The list of members has changed, and the session moves to another one.
+    Rebalanced,
 }
 
 impl fmt::Display for Cause {
@@ -103,6 +105,7 @@ impl fmt::Display for Cause {
             }
             Self::WatchesRefused(code) => write!(f, "watches were not set again: {code}"),
             Self::ReadWriteFound => f.write_str("a member was found that can write"),
+            Self::Rebalanced => f.write_str("the list of members has changed"),
         }
     }
 }

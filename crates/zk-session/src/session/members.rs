@@ -38,6 +38,44 @@ impl Members {
         member
     }
 
+    /// The list has changed: `kept` says for each old member which one of the `count` new ones it
+    /// is. Returns whether `current`, an old member, is to be left. Then the new order has the
+    /// members in it as they are to be tried.
+    ///
+    /// If all clients do so, each member has as many of them as before and after, on average, and
+    /// no more of them move than must (PROTOCOL: `HostConnectionManager.java` updateServerList,
+    /// ZOOKEEPER-1355).
+    pub(super) fn update(
+        &mut self,
+        kept: &[Option<usize>],
+        count: usize,
+        current: Option<usize>,
+    ) -> bool {
+        let (mut old, mut new): (Vec<_>, Vec<_>) =
+            (0..count).partition(|member| kept.contains(&Some(*member)));
+        self.rng.shuffle(&mut old);
+        self.rng.shuffle(&mut new);
+        let before = self.count();
+        let stays = current.is_some_and(|current| kept.get(current).is_some_and(Option::is_some));
+        // How likely one of the newcomers is to be tried before the next one of the others.
+        let (leaves, newcomers_first) = if current.is_none() {
+            (false, share(new.len(), count))
+        } else if count > before {
+            (!stays || self.rng.f64() < 1.0 - share(before, count), 1.0)
+        } else {
+            let removed = before.saturating_sub(old.len());
+            let to_old = share(old.len() * (before - count), count * removed);
+            (!stays, 1.0 - to_old)
+        };
+        self.order.clear();
+        while !old.is_empty() || !new.is_empty() {
+            let take_new = old.is_empty() || (!new.is_empty() && self.rng.f64() < newcomers_first);
+            self.order.extend(if take_new { new.pop() } else { old.pop() });
+        }
+        (self.next, self.failures) = (0, 0);
+        leaves
+    }
+
     /// The member whose turn it is, unless that is `current`: then the one behind it, if any.
     pub(super) fn next_besides(&mut self, current: usize) -> Option<usize> {
         let mut turns = core::iter::repeat_with(|| self.take_next()).take(2);
@@ -76,6 +114,11 @@ impl Members {
     fn random_below(&mut self, limit: Duration) -> Duration {
         limit.mul_f64(self.rng.f64())
     }
+}
+
+/// `part` of `whole`; all of nothing.
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod handshake;
 mod members;
 mod outbox;
 mod read_only;
+mod rebalancing;
 mod replies;
 mod timers;
 mod watches;
@@ -28,6 +29,7 @@ mod watches;
 mod tests;
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -174,9 +176,11 @@ impl<T> Session<T> {
         self.outbox.len() + self.credentials.waiting()
     }
 
-    /// Whether [`submit`](Self::submit) would not refuse a request for want of room.
+    /// Whether [`submit`](Self::submit) takes requests now. When it has refused one for want of
+    /// room, [`Event::Room`] tells once that there is some again.
     pub fn has_room(&self) -> bool {
-        self.pending() < self.config.max_pending
+        self.end().is_none()
+            && self.pending() < self.config.max_pending
             && self.outbox.unsent_bytes() < self.config.max_unsent
     }
 

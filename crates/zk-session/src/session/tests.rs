@@ -1,10 +1,17 @@
 //! The core against a server's end made by hand: every frame spelled out, time as an argument.
 
+mod credentials;
+mod deadlines;
 mod ending;
 mod handshake;
 mod members;
+mod persistent;
 mod properties;
+mod read_only;
+mod rebalancing;
 mod requests;
+mod resuming;
+mod room;
 mod timers;
 mod watches;
 

@@ -1,0 +1,223 @@
+use super::*;
+
+const NOT_APPLIED: Error = Error::DeadlinePassed { outcome: Outcome::NotApplied };
+const UNKNOWN: Error = Error::DeadlinePassed { outcome: Outcome::Unknown };
+
+fn until(h: &mut Harness, request: &Request<'_>, token: u32, patience: u64) -> RequestId {
+    let deadline = h.now + ms(patience);
+    h.session.submit_until(request, token, deadline).expect("the session takes requests")
+}
+
+#[test]
+fn a_request_late_before_it_is_sent_never_is() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    until(&mut h, &create("/late"), 2, 100);
+    h.sync(3);
+    until(&mut h, &create("/longer/late"), 4, 50);
+    until(&mut h, &create("/in/time"), 5, 200);
+    h.advance(ms(99));
+    assert_eq!(h.answers(), [(4, Some(NOT_APPLIED))]);
+    h.advance(ms(1));
+    assert_eq!(h.answers(), [(2, Some(NOT_APPLIED))]);
+    let sent = h.sent();
+    let sent: Vec<_> = sent.iter().map(Sent::request).collect();
+    assert_eq!(sent, [SYNC, SYNC, create("/in/time")]);
+    for xid in [1, 3, 5] {
+        h.reply(xid, 1, ErrorCode::OK);
+    }
+    assert_eq!(h.answers(), [(1, None), (3, None), (5, None)]);
+    assert_eq!(NOT_APPLIED.outcome(), Outcome::NotApplied);
+}
+
+#[test]
+fn a_request_late_in_flight_is_unknown_at_once_and_its_reply_is_swallowed_in_order() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    until(&mut h, &SYNC, 2, 100);
+    h.sync(3);
+    h.sent();
+    h.advance(ms(100));
+    assert_eq!(h.answers(), [(2, Some(UNKNOWN))]);
+    assert_eq!(UNKNOWN.outcome(), Outcome::Unknown);
+    assert_eq!(h.session.pending(), 3, "its answer is still due");
+    for xid in [1, 2, 3] {
+        h.reply(xid, 5, ErrorCode::OK);
+    }
+    assert_eq!(h.answers(), [(1, None), (3, None)]);
+    assert_eq!((h.session.pending(), h.actions()), (0, Vec::new()));
+}
+
+#[test]
+fn a_request_half_written_when_it_is_late_is_written_to_its_end_but_not_again() {
+    for cut in [false, true] {
+        let mut h = Harness::connected();
+        until(&mut h, &SYNC, 1, 100);
+        h.sync(2);
+        h.take(5);
+        h.advance(ms(100));
+        assert_eq!(h.answers(), [(1, Some(UNKNOWN))]);
+        if cut {
+            h.disconnect();
+            h.connect();
+            assert_eq!(h.sent_xids(), [2]);
+            continue;
+        }
+        assert_eq!(h.sent_xids(), [1, 2]);
+        h.reply(1, 1, ErrorCode::OK);
+        h.reply(2, 1, ErrorCode::OK);
+        assert_eq!(h.answers(), [(2, None)]);
+    }
+}
+
+#[test]
+fn an_answer_in_time_is_the_only_one() {
+    let mut h = Harness::connected();
+    until(&mut h, &SYNC, 1, 100);
+    h.answer_all();
+    h.advance(ms(200));
+    assert_eq!(h.answers(), [(1, None)]);
+    until(&mut h, &SYNC, 2, 100);
+    h.sent();
+    h.disconnect();
+    h.advance(ms(200));
+    assert_eq!(h.answers(), [unknown(2)]);
+}
+
+#[test]
+fn deadlines_pass_without_a_connection_too() {
+    let mut h = Harness::new(1);
+    until(&mut h, &SYNC, 1, 100);
+    h.sync(2);
+    assert!(h.session.poll_timeout() <= Some(h.now + ms(100)));
+    h.advance(ms(100));
+    assert_eq!(h.answers(), [(1, Some(NOT_APPLIED))]);
+    h.connect();
+    assert_eq!(h.sent_xids(), [2]);
+}
+
+#[test]
+fn a_deadline_in_the_past_comes_with_the_next_look_at_the_clock() {
+    let mut h = Harness::connected();
+    h.session.submit_until(&SYNC, 1, Instant::START).expect("it is taken");
+    assert!(h.session.poll_timeout() <= Some(h.now));
+    h.session.handle_timeout(h.now);
+    assert_eq!(h.answers(), [(1, Some(NOT_APPLIED))]);
+    assert!(h.session.poll_timeout() > Some(h.now));
+    h.session.submit_until(&SYNC, 2, Instant::END).expect("it is taken");
+    h.answer_all();
+    assert_eq!(h.answers(), [(2, None)]);
+}
+
+#[test]
+fn a_watch_asked_for_by_a_late_request_is_dropped() {
+    for in_flight in [false, true] {
+        let mut h = Harness::connected();
+        until(&mut h, &get_data("/a"), 1, 100);
+        if in_flight {
+            h.sent();
+        }
+        h.advance(ms(100));
+        h.answers();
+        let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+        if in_flight {
+            assert_eq!(opcodes, [OpCode::REMOVE_WATCHES]);
+            h.reply(1, 1, ErrorCode::OK);
+        } else {
+            assert_eq!(opcodes, []);
+        }
+        assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
+    }
+}
+
+/// Whichever of many requests are late, the others reach the server whole and in order.
+#[test]
+fn taking_out_requests_leaves_the_others_whole() {
+    for late in 0..1 << 6 {
+        for taken in [0, 3] {
+            let mut h = Harness::connected();
+            let path = |n: u32| alloc::format!("/{n}{}", "x".repeat(n as usize * 3));
+            for n in 0..6 {
+                let patience = if late & (1 << n) != 0 { 10 } else { 1_000 };
+                until(&mut h, &create(&path(n)), n, patience);
+            }
+            h.take(taken);
+            h.advance(ms(10));
+            let failed: Vec<u32> = h.answers().iter().map(|(token, _)| *token).collect();
+            let expected: Vec<u32> = (0..6).filter(|n| late & (1 << n) != 0).collect();
+            assert_eq!(failed, expected);
+            let sent = h.sent();
+            let sent: Vec<_> = sent.iter().map(Sent::request).collect();
+            let left: Vec<String> = (0..6)
+                .filter(|n| late & (1 << n) == 0 || (*n == 0 && taken > 0))
+                .map(path)
+                .collect();
+            let left: Vec<_> = left.iter().map(|path| create(path)).collect();
+            assert_eq!(sent, left, "{late:b}");
+        }
+    }
+}
+
+fn impatient() -> Harness {
+    Harness::with(Config { patience: Some(ms(3_000)), ..Config::new(1) })
+}
+
+/// Lets time pass while every attempt to connect fails.
+fn wait_in_vain(h: &mut Harness, millis: u64) {
+    let end = h.now + ms(millis);
+    while h.now < end {
+        let due = h.session.poll_timeout().expect("something is due").min(end);
+        h.advance(due - h.now);
+        if h.actions().iter().any(|action| matches!(action, Action::Connect(_))) {
+            h.disconnect();
+        }
+    }
+}
+
+#[test]
+fn without_a_connection_for_too_long_what_waits_for_one_fails_and_what_follows_is_refused() {
+    let mut h = impatient();
+    h.sync(1);
+    wait_in_vain(&mut h, 2_999);
+    h.sync(2);
+    assert_eq!(h.answers(), []);
+    wait_in_vain(&mut h, 1);
+    let failed = |token| (token, Some(Error::NoConnection));
+    assert_eq!(h.answers(), [failed(1), failed(2)]);
+    assert_eq!(h.session.submit(&SYNC, 3), Err(Error::NoConnection));
+    assert_eq!(Error::NoConnection.outcome(), Outcome::NotApplied);
+    h.connect();
+    h.sync(4);
+    assert_eq!(h.sent_xids(), [3]);
+}
+
+#[test]
+fn patience_begins_anew_with_every_loss() {
+    let mut h = impatient();
+    h.connect();
+    for _ in 0..4 {
+        for _ in 0..4 {
+            h.advance(ms(1_000));
+            h.sent();
+            h.reply(Xid::PING.0, 1, ErrorCode::OK);
+        }
+        h.sync(1);
+        h.sent();
+        h.disconnect();
+        h.sync(2);
+        wait_in_vain(&mut h, 1_500);
+        h.connect();
+        assert_eq!(h.answers(), [unknown(1)]);
+        h.answer_all();
+        assert_eq!(h.answers(), [(2, None)]);
+    }
+}
+
+#[test]
+fn patience_is_without_end_unless_it_is_given_one() {
+    let mut h = Harness::new(1);
+    h.sync(1);
+    wait_in_vain(&mut h, 10_000_000);
+    h.connect();
+    assert_eq!(h.sent_xids(), [1]);
+}

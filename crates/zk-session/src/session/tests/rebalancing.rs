@@ -1,0 +1,155 @@
+use alloc::collections::BTreeMap;
+
+use super::*;
+
+/// Members that stay, then newcomers: `old` of them before, of which the first `stay` stay.
+fn kept(old: usize, stay: usize) -> Vec<Option<usize>> {
+    (0..old).map(|member| (member < stay).then_some(member)).collect()
+}
+
+/// How many clients each member has, once all of many clients have heard of a change.
+fn clients(old: usize, stay: usize, count: usize) -> (BTreeMap<usize, usize>, usize) {
+    let (mut clients, mut moved) = (BTreeMap::new(), 0);
+    for seed in 0..2_000 {
+        let mut h = Harness::with(Config { seed, ..Config::new(old) });
+        let before = h.connect();
+        h.session.update_members(h.now, &kept(old, stay), count);
+        let member = match h.session.state() {
+            State::Connected { member, .. } => {
+                assert_eq!(member, before);
+                member
+            }
+            _ => {
+                moved += 1;
+                h.reach()
+            }
+        };
+        assert!(member < count);
+        *clients.entry(member).or_default() += 1;
+    }
+    (clients, moved)
+}
+
+#[test]
+fn clients_are_spread_evenly_however_the_list_changes_and_no_more_move_than_must() {
+    for (old, stay, count, must_move) in [
+        (3, 3, 5, 2.0 / 5.0),
+        (5, 3, 3, 2.0 / 5.0),
+        (3, 2, 3, 1.0 / 3.0),
+        (3, 0, 3, 1.0),
+        (3, 2, 5, 1.0 / 3.0 + 2.0 / 3.0 * 2.0 / 5.0),
+        (5, 2, 3, 3.0 / 5.0),
+        (3, 3, 3, 0.0),
+        (1, 1, 2, 1.0 / 2.0),
+    ] {
+        let (clients, moved) = clients(old, stay, count);
+        let moved = moved as f64 / 2_000.0;
+        assert!((moved - must_move).abs() < 0.05, "{old} {stay} {count}: {moved} moved");
+        // Growing while losing members is even only roughly, as in Java.
+        let tolerance = if count > old && stay < old { 0.4 } else { 0.15 };
+        for member in 0..count {
+            let share = clients.get(&member).copied().unwrap_or(0) as f64 * count as f64 / 2_000.0;
+            assert!((share - 1.0).abs() < tolerance, "{old} {stay} {count}: {clients:?}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_stays_goes_on_and_knows_its_member_by_its_new_number() {
+    let mut h = Harness::new(2);
+    let member = h.connect();
+    h.sync(1);
+    h.sent();
+    h.events();
+    h.session.update_members(h.now, &[Some(1), Some(0)], 2);
+    let state = State::Connected { member: 1 - member, session: SESSION };
+    assert_eq!(h.session.state(), state);
+    assert_eq!(h.events(), [Event::State(state)]);
+    h.reply(1, 1, ErrorCode::OK);
+    assert_eq!((h.answers(), h.actions()), (Vec::from([(1, None)]), Vec::new()));
+}
+
+#[test]
+fn a_session_whose_member_has_gone_moves_with_what_it_has() {
+    let mut h = Harness::new(1);
+    h.connect();
+    h.sync(1);
+    h.sent();
+    h.sync(2);
+    h.events();
+    h.session.update_members(h.now, &[None], 1);
+    assert_eq!(
+        h.events(),
+        [
+            Event::Disconnected { member: 0, cause: Cause::Rebalanced },
+            Event::Reply { token: 1, result: Err(Error::ConnectionLost) },
+            Event::State(State::Suspended),
+        ]
+    );
+    assert_eq!(h.connect(), 0);
+    assert_eq!(h.session.id(), SESSION);
+    assert_eq!(h.sent_xids(), [2]);
+}
+
+#[test]
+fn an_attempt_to_connect_goes_on_or_is_given_up_with_its_member() {
+    for kept in [Some(0), None] {
+        for reached in [false, true] {
+            let mut h = Harness::new(1);
+            if reached {
+                h.reach();
+            }
+            h.session.update_members(h.now, &[kept], 1);
+            let actions = h.actions();
+            match (kept, reached) {
+                (Some(_), false) => assert_eq!(actions, [Action::Connect(0)]),
+                (Some(_), true) => assert_eq!(actions, []),
+                (None, _) => assert_eq!(actions, [Action::Disconnect]),
+            }
+            if kept.is_none() {
+                assert_eq!(h.connect(), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn members_may_all_go_and_come_back() {
+    let mut h = Harness::new(2);
+    h.connect();
+    h.session.update_members(h.now, &[], 0);
+    assert_eq!(h.session.state(), State::Suspended);
+    h.sleep();
+    h.actions();
+    h.session.update_members(h.now, &[], 3);
+    h.connect();
+    assert_eq!(h.session.id(), SESSION);
+    let mut h = Harness::new(0);
+    assert_eq!((h.actions(), h.session.poll_timeout()), (Vec::new(), None));
+    h.session.update_members(h.now, &[], 1);
+    h.connect();
+}
+
+#[test]
+fn an_impossible_list_does_no_harm() {
+    for kept in [&[Some(7), Some(usize::MAX)][..], &[Some(0), Some(0)], &[None; 9], &[Some(1); 9]] {
+        for count in 0..3 {
+            let mut h = Harness::new(2);
+            h.connect();
+            h.session.update_members(h.now, kept, count);
+            if count > 0 && h.session.state() == State::Suspended {
+                assert!(h.connect() < count);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_that_has_ended_stays_so() {
+    let mut h = Harness::new(1);
+    h.session.close();
+    h.events();
+    h.actions();
+    h.session.update_members(h.now, &[None], 3);
+    assert_eq!((h.events(), h.actions(), h.session.poll_timeout()), (Vec::new(), Vec::new(), None));
+}

@@ -1,0 +1,75 @@
+use super::*;
+
+const RESUME: Resume =
+    Resume { id: SESSION, password: Bytes::from_static(b"a password"), last_zxid: Zxid(0x2a) };
+
+fn resuming() -> Harness {
+    Harness::with(Config { resume: Some(RESUME), ..Config::new(2) })
+}
+
+#[test]
+fn a_session_made_earlier_is_asked_for_with_its_password_and_zxid() {
+    let mut h = resuming();
+    assert_eq!(h.session.state(), State::Suspended, "there is one, and no connection");
+    h.reach();
+    let payload = h.handshake();
+    let request = ConnectRequest::decode_all(&payload).expect("a handshake");
+    assert_eq!((request.session_id, request.last_zxid_seen), (SESSION, Zxid(0x2a)));
+    assert_eq!(request.password, Some(&b"a password"[..]));
+    h.welcome();
+    assert!(matches!(h.session.state(), State::Connected { session: SESSION, .. }));
+}
+
+#[test]
+fn what_a_session_exports_is_what_takes_it_up() {
+    let mut first = Harness::new(1);
+    assert_eq!(first.session.resume(), None);
+    first.connect();
+    first.sync(1);
+    first.sent();
+    first.reply(1, 0x77, ErrorCode::OK);
+    let resume = first.session.resume().expect("there is a session");
+    let expected =
+        Resume { id: SESSION, password: Bytes::copy_from_slice(&PASSWORD), last_zxid: Zxid(0x77) };
+    assert_eq!(resume, expected);
+    let mut second = Harness::with(Config { resume: Some(resume), ..Config::new(1) });
+    second.reach();
+    first.disconnect();
+    first.reach();
+    assert_eq!(second.handshake(), first.handshake());
+}
+
+#[test]
+fn a_session_that_is_gone_when_it_is_to_be_taken_up_has_expired() {
+    for (timeout, id) in [(0, SessionId::NONE), (GRANTED, SessionId(7))] {
+        let mut h = resuming();
+        h.sync(1);
+        h.reach();
+        h.handshake();
+        h.answer_handshake(timeout, id);
+        assert_eq!(h.session.state(), State::Ended(End::Expired));
+        assert_eq!(h.answers(), [ended(1, End::Expired, Outcome::NotApplied)]);
+        assert_eq!(h.session.resume(), None);
+    }
+}
+
+/// It closes the connection without a word, as one does that is behind the zxid.
+#[test]
+fn a_member_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
+    let mut h = resuming();
+    let first = h.reach();
+    h.handshake();
+    h.disconnect();
+    assert_ne!(h.connect(), first);
+    assert_eq!(h.session.id(), SESSION);
+    assert_eq!(h.session.last_zxid(), Zxid(0x2a));
+}
+
+#[test]
+fn a_session_without_id_is_a_new_one() {
+    let none = Resume { id: SessionId::NONE, password: Bytes::new(), last_zxid: Zxid::ZERO };
+    let mut h = Harness::with(Config { resume: Some(none), ..Config::new(1) });
+    assert_eq!((h.session.state(), h.session.resume()), (State::Connecting, None));
+    h.connect();
+    assert_eq!(h.session.id(), SESSION);
+}
