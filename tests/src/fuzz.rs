@@ -27,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("multi", multi),
     ("request", request),
     ("response", response),
+    ("session", crate::fuzz_session::session),
 ];
 
 /// The longest frame that [`frame`] accepts: short, so that inputs reach beyond it.

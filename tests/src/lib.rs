@@ -11,6 +11,7 @@ extern crate alloc;
 
 pub mod contention;
 pub mod fuzz;
+pub mod fuzz_session;
 pub mod oracle;
 pub mod raw;
 pub mod real;

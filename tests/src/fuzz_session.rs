@@ -1,0 +1,374 @@
+//! What the fuzz target `session` runs: a session whose callers, clock, transport and server do
+//! what the input says.
+//!
+//! Half of the steps are those of a server in its right mind, for otherwise no input would come
+//! far. What must hold all the while is asserted.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{
+    AddWatchMode, AddWatchRequest, ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode,
+    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, KeeperState, OpCode, Reader,
+    ReplyHeader, Request, RequestHeader, SessionId, SyncRequest, WatcherEvent, Xid, Zxid, frame,
+};
+use zk_session::session::{Action, Config, Event, RequestId, Resume, Session, State};
+use zk_session::time::Instant;
+
+const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/ab"];
+const MAX_PENDING: usize = 12;
+/// Requests of the session's own that may wait beside those of callers.
+const OWN: usize = 2;
+const MAX_REQUEST: usize = 128;
+/// Steps of one run: longer inputs find nothing that several shorter ones do not.
+const STEPS: usize = 2_000;
+
+/// The steps that an input says, a byte each and what it needs behind it.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// A number below `end`; 0 when the input is over.
+    fn below(&mut self, end: usize) -> usize {
+        usize::from(self.byte().unwrap_or_default()) % end.max(1)
+    }
+
+    fn path(&mut self) -> &'static str {
+        PATHS[self.below(PATHS.len())]
+    }
+
+    fn error(&mut self) -> ErrorCode {
+        match self.below(12) {
+            0 => ErrorCode::NO_NODE,
+            1 => ErrorCode::UNIMPLEMENTED,
+            2 => ErrorCode::NOT_READ_ONLY,
+            3 => ErrorCode::MARSHALLING_ERROR,
+            4 => ErrorCode(-i32::from(self.byte().unwrap_or_default())),
+            _ => ErrorCode::OK,
+        }
+    }
+}
+
+struct World {
+    session: Session<usize>,
+    now: Instant,
+    /// How often each token that was accepted has come back.
+    answers: Vec<usize>,
+    ids: Vec<RequestId>,
+    /// Sent on this connection, and not yet split into frames.
+    wire: BytesMut,
+    /// Whether this connection has carried its handshake, and whether anything has come back.
+    greeted: bool,
+    answered: bool,
+    /// Requests that the server has and has not answered.
+    due: Vec<(Xid, OpCode)>,
+    members: usize,
+    zxid: i64,
+    ended: bool,
+}
+
+/// A session between callers, a clock, a transport and a server that do whatever `data` says.
+pub fn session(data: &[u8]) {
+    let _ = run(data);
+}
+
+/// Runs an input; returns how the session ended, if it did before it was closed for good.
+fn run(data: &[u8]) -> State {
+    let mut input = Input(data);
+    let mut world = World::new(&mut input);
+    for _ in 0..STEPS {
+        let Some(step) = input.byte() else { break };
+        world.step(step, &mut input);
+        world.look();
+    }
+    let last = world.session.state();
+    world.session.close();
+    world.session.handle_disconnected(world.now);
+    world.look();
+    assert!(world.ended);
+    assert!(world.answers.iter().all(|count| *count == 1), "a request was never answered");
+    assert_eq!((world.session.pending(), world.session.poll_timeout()), (0, None));
+    last
+}
+
+impl World {
+    fn new(input: &mut Input<'_>) -> Self {
+        let flags = input.byte().unwrap_or_default();
+        let members = usize::from(flags % 4);
+        let mut config = Config::new(members);
+        config.max_pending = MAX_PENDING;
+        config.max_request = MAX_REQUEST;
+        config.max_unsent = 400;
+        config.read_only = flags & 4 != 0;
+        config.patience = (flags & 8 != 0).then_some(Duration::from_secs(5));
+        config.resume = (flags & 16 != 0).then(|| Resume {
+            id: SessionId(7),
+            password: Bytes::from_static(b"password"),
+            last_zxid: Zxid(3),
+        });
+        config.seed = u64::from(flags);
+        let now = Instant::START;
+        Self {
+            session: Session::new(now, config),
+            now,
+            answers: Vec::new(),
+            ids: Vec::new(),
+            wire: BytesMut::new(),
+            greeted: false,
+            answered: false,
+            due: Vec::new(),
+            members,
+            zxid: 0,
+            ended: false,
+        }
+    }
+
+    fn step(&mut self, step: u8, input: &mut Input<'_>) {
+        let now = self.now;
+        match step % 32 {
+            0..=2 => self.submit(input),
+            3 => {
+                if let Some(id) = self.ids.get(input.below(self.ids.len())) {
+                    self.session.unwatch(*id);
+                }
+            }
+            4 => {
+                let token = self.answers.len();
+                let secret = [input.byte().unwrap_or_default() % 4];
+                if self.session.add_auth("digest", &secret, token).is_ok() {
+                    self.answers.push(0);
+                }
+            }
+            5 if input.below(32) == 0 => self.session.close(),
+            5 => self.update_members(input),
+            6 | 7 | 24 => self.session.handle_connected(now),
+            8 => {
+                let count = input.below(80);
+                self.take(count);
+            }
+            9..=11 | 25 | 26 => self.take(usize::MAX),
+            12 => {
+                let units = input.below(256) as u32;
+                self.now = now + Duration::from_millis(1 << (units % 32));
+                self.time_passes();
+            }
+            13 => {
+                if let Some(due) = self.session.poll_timeout() {
+                    self.now = self.now.max(due);
+                }
+                self.time_passes();
+            }
+            14 => self.session.handle_timeout(Instant::START),
+            15 | 16 | 27 | 28 => self.welcome(input),
+            17 | 18 | 29..=31 => {
+                if !self.due.is_empty() {
+                    let (xid, _) = self.due.remove(0);
+                    self.zxid += 1;
+                    let header = ReplyHeader { xid, zxid: Zxid(self.zxid), err: input.error() };
+                    self.deliver(&header);
+                }
+            }
+            19 => {
+                let event = WatcherEvent {
+                    event_type: EventType(input.below(7) as i32 - 1),
+                    state: KeeperState::SYNC_CONNECTED,
+                    path: input.path(),
+                };
+                let header =
+                    ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
+                self.deliver(&(header, event));
+            }
+            20 => {
+                let xids = [Xid::PING, Xid::AUTH, Xid::SET_WATCHES, Xid(0), Xid(1), Xid(i32::MIN)];
+                let xid = xids[input.below(xids.len())];
+                let zxid = Zxid(input.below(9) as i64 - 4);
+                self.deliver(&ReplyHeader { xid, zxid, err: input.error() });
+            }
+            21 => {
+                let length = input.below(60).min(input.0.len());
+                let (payload, rest) = input.0.split_at(length);
+                input.0 = rest;
+                self.answered = true;
+                self.session.handle_frame(now, Bytes::copy_from_slice(payload));
+            }
+            22 => {
+                let member = input.below(6);
+                self.session.handle_probed(now, member, step >= 128);
+            }
+            _ if step >= 128 => self.session.handle_disconnected(now),
+            _ => self.session.handle_bad_frame(now, frame::FrameError::Negative(-1)),
+        }
+    }
+
+    fn submit(&mut self, input: &mut Input<'_>) {
+        let path = input.path();
+        let kind = input.byte().unwrap_or_default();
+        let watch = kind & 64 != 0;
+        let request = match kind % 6 {
+            0 => Request::Exists(ExistsRequest { path, watch }),
+            1 => Request::GetData(GetDataRequest { path, watch }),
+            2 => Request::GetChildren2(GetChildrenRequest { path, watch }),
+            3 => Request::AddWatch(AddWatchRequest { path, mode: AddWatchMode(i32::from(watch)) }),
+            _ => Request::Sync(SyncRequest { path }),
+        };
+        let token = self.answers.len();
+        let submitted = if kind & 128 != 0 {
+            let deadline = self.now + Duration::from_millis(1 << (kind % 16));
+            self.session.submit_until(&request, token, deadline)
+        } else {
+            self.session.submit(&request, token)
+        };
+        match submitted {
+            Ok(id) => {
+                self.answers.push(0);
+                self.ids.push(id);
+            }
+            Err(error) => assert_eq!(error.outcome(), zk_session::Outcome::NotApplied),
+        }
+    }
+
+    fn update_members(&mut self, input: &mut Input<'_>) {
+        let count = input.below(5);
+        let kept: Vec<_> = (0..self.members).map(|_| Some(input.below(6))).collect();
+        self.session.update_members(self.now, &kept, count);
+        self.members = count;
+    }
+
+    /// The transport takes so many bytes.
+    fn take(&mut self, count: usize) {
+        let output = self.session.output();
+        let count = count.min(output.len());
+        self.wire.extend_from_slice(&output[..count]);
+        self.session.handle_sent(self.now, count);
+        while let Some(payload) =
+            frame::split_bytes(&mut self.wire, usize::MAX).expect("lengths are right")
+        {
+            if !self.greeted {
+                ConnectRequest::decode_all(&payload).expect("a handshake comes first");
+                self.greeted = true;
+                continue;
+            }
+            assert!(self.answered, "something is sent before the handshake is answered");
+            let mut reader = Reader::new(&payload);
+            let header = RequestHeader::decode(&mut reader).expect("then requests");
+            Request::decode(header.opcode, reader.rest()).expect("well-formed ones");
+            assert!(payload.len() <= MAX_REQUEST, "{header:?} is too long");
+            self.due.push((header.xid, header.opcode));
+        }
+    }
+
+    fn time_passes(&mut self) {
+        self.session.handle_timeout(self.now);
+        let due = self.session.poll_timeout();
+        assert!(due.is_none_or(|due| due > self.now), "{due:?} is not after {:?}", self.now);
+    }
+
+    fn welcome(&mut self, input: &mut Input<'_>) {
+        let session_id = SessionId(match input.below(32) {
+            0 => 0,
+            1 => 9,
+            _ => 7,
+        });
+        if self.greeted && !self.answered {
+            self.deliver(&ConnectResponse {
+                protocol_version: 0,
+                timeout: [3_000, 6_000, i32::MAX, 1][input.below(4)],
+                session_id,
+                password: Some(&[1; 16]),
+                read_only: [Some(false), Some(true), None][input.below(3)],
+            });
+        }
+    }
+
+    fn deliver(&mut self, message: &impl Encode) {
+        let mut payload = BytesMut::new();
+        message.encode(&mut payload);
+        self.answered = true;
+        self.session.handle_frame(self.now, payload.freeze());
+    }
+
+    fn look(&mut self) {
+        let mut actions = Vec::new();
+        while let Some(action) = self.session.poll_action() {
+            actions.push(action);
+            match action {
+                Action::Connect(member) | Action::Probe(member) => assert!(member < self.members),
+                Action::Disconnect => {}
+            }
+            if !matches!(action, Action::Probe(_)) {
+                self.wire.clear();
+                self.due.clear();
+                (self.greeted, self.answered) = (false, false);
+            }
+        }
+        assert!(actions.len() <= 4, "{actions:?}");
+        while let Some(event) = self.session.poll_event() {
+            assert!(!self.ended, "{event:?} after the end");
+            match event {
+                Event::Reply { token, .. } => {
+                    self.answers[token] += 1;
+                    assert_eq!(self.answers[token], 1, "answered twice");
+                }
+                Event::State(State::Ended(_)) => self.ended = true,
+                _ => {}
+            }
+        }
+        assert_eq!(self.ended, matches!(self.session.state(), State::Ended(_)));
+        let open = self.answers.iter().filter(|count| **count == 0).count();
+        assert!(open <= self.session.pending(), "a token got lost");
+        // At most a removal for each watch, and a ping.
+        assert!(self.session.pending() <= MAX_PENDING + self.ids.len() * OWN + OWN);
+        assert!(self.session.output().len() <= 400 + (self.ids.len() + OWN) * MAX_REQUEST);
+        if self.ended {
+            assert_eq!((open, self.session.output().len()), (0, 0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use zk_session::End;
+
+    use super::*;
+
+    /// The bytes of input number `seed`, long enough to come somewhere.
+    fn noise(seed: u64) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut byte = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        };
+        (0..50 + seed % 500).map(|_| byte()).collect()
+    }
+
+    /// Noise breaks nothing, and reaches every state: else it would say nothing.
+    #[test]
+    fn noise_reaches_every_state_and_breaks_nothing() {
+        let mut reached = BTreeMap::new();
+        for seed in 0..20_000 {
+            let name = match run(&noise(seed)) {
+                State::Connecting => "connecting",
+                State::Connected { .. } => "connected",
+                State::ReadOnly { .. } => "read-only",
+                State::Suspended => "suspended",
+                State::Ended(End::Expired) => "expired",
+                State::Ended(End::Closed) => "closed",
+                State::Ended(End::AuthFailed) => "auth-failed",
+                other => panic!("{other:?}"),
+            };
+            *reached.entry(name).or_insert(0) += 1;
+        }
+        assert_eq!(reached.len(), 7, "{reached:?}");
+        assert!(reached.values().all(|count| *count > 20), "{reached:?}");
+    }
+}
