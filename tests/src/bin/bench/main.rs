@@ -6,6 +6,8 @@
 
 mod null_server;
 mod ours;
+#[cfg(feature = "peers")]
+mod peers;
 mod raw;
 mod report;
 mod work;
@@ -65,7 +67,10 @@ fn main() -> ExitCode {
 }
 
 fn clients() -> Vec<&'static str> {
-    vec![raw::NAME, ours::NAME]
+    let ours = vec![raw::NAME, ours::NAME];
+    #[cfg(feature = "peers")]
+    let ours = [ours, peers::NAMES.to_vec()].concat();
+    ours
 }
 
 fn measure(arguments: &Arguments) -> io::Result<()> {
@@ -76,6 +81,9 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
     let figures = match client {
         raw::NAME => raw::measure(at, work)?,
         ours::NAME => ours::measure(at, work)?,
+        #[cfg(feature = "peers")]
+        peer => peers::measure(peer, at, work)?,
+        #[cfg(not(feature = "peers"))]
         other => return Err(io::Error::other(format!("there is no client '{other}'"))),
     };
     println!("{figures}");
