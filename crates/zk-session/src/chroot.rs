@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
+use alloc::sync::Arc;
 
 use zk_proto::path::{self, PathError};
 
@@ -10,8 +10,8 @@ use zk_proto::path::{self, PathError};
 /// come back lose it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chroot {
-    /// A path without its end; empty for the root.
-    prefix: String,
+    /// A path; none for the root, which so costs nothing to clone.
+    prefix: Option<Arc<str>>,
 }
 
 impl Chroot {
@@ -22,21 +22,31 @@ impl Chroot {
     /// When `path` is no valid path.
     pub fn new(path: &str) -> Result<Self, PathError> {
         path::validate(path)?;
-        Ok(Self { prefix: if path == "/" { String::new() } else { path.into() } })
+        Ok(Self { prefix: (path != "/").then(|| path.into()) })
+    }
+
+    /// A client that sees only what is below `path`, which is a path as this client sees it.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no valid path.
+    pub fn below(&self, path: &str) -> Result<Self, PathError> {
+        path::validate(path)?;
+        Self::new(&self.apply(path))
     }
 
     /// The server's path of a client's path.
     pub fn apply<'a>(&self, path: &'a str) -> Cow<'a, str> {
-        match (self.prefix.as_str(), path) {
-            ("", _) => Cow::Borrowed(path),
-            (prefix, "/") => Cow::Owned(prefix.into()),
-            (prefix, _) => Cow::Owned(format!("{prefix}{path}")),
+        match (self.prefix.as_deref(), path) {
+            (None, _) => Cow::Borrowed(path),
+            (Some(prefix), "/") => Cow::Owned(prefix.into()),
+            (Some(prefix), _) => Cow::Owned(format!("{prefix}{path}")),
         }
     }
 
     /// The client's path of a server's path; `None` if it lies outside.
     pub fn strip<'a>(&self, path: &'a str) -> Option<&'a str> {
-        match path.strip_prefix(self.prefix.as_str())? {
+        match path.strip_prefix(self.prefix.as_deref().unwrap_or_default())? {
             "" => Some("/"),
             // `/application` is not below `/app`.
             below => below.starts_with('/').then_some(below),
@@ -67,5 +77,14 @@ mod tests {
         assert_eq!(chroot.strip("/other"), None);
         assert!(Chroot::new("app").is_err());
         assert!(Chroot::new("/app/").is_err());
+    }
+
+    #[test]
+    fn one_is_below_another() {
+        let chroot = Chroot::new("/app").expect("valid");
+        assert_eq!(chroot.below("/"), Ok(chroot.clone()));
+        assert_eq!(chroot.below("/a/b"), Chroot::new("/app/a/b"));
+        assert_eq!(Chroot::default().below("/app"), Ok(chroot.clone()));
+        assert!(chroot.below("a").is_err());
     }
 }

@@ -16,16 +16,20 @@ pub mod time;
 mod client;
 #[cfg(feature = "tokio")]
 mod driver;
+#[cfg(feature = "tokio")]
+mod face;
 
 pub use chroot::Chroot;
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Member};
 pub use error::{Error, Invalid, Outcome};
-pub use session::{End, State, WatchedEvent};
+pub use session::{End, Resume, State, WatchedEvent};
 pub use zk_proto as proto;
 
 #[cfg(feature = "tokio")]
-pub use client::{
-    Answer, Client, ClientBuilder, ConnectError, Transaction, TransactionResult, Watch,
-};
+pub use client::{Answer, Client, PersistentWatch, Watch};
 #[cfg(feature = "tokio")]
 pub use driver::{Connect, TcpConnect, Transport};
+#[cfg(feature = "tokio")]
+pub use face::{
+    ClientBuilder, ConnectError, MultiRead, Notice, ReadResult, Transaction, TransactionResult,
+};

@@ -1,8 +1,11 @@
 //! Joins a [`Session`] with a socket, a clock and its callers. Decides nothing.
 
 mod connect;
+mod probe;
+mod trace;
 
 use alloc::boxed::Box;
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,50 +24,78 @@ use zk_proto::frame;
 
 pub use self::connect::{Connect, TcpConnect, Transport};
 use crate::connect_string::Member;
-use crate::error::Error;
+use crate::error::{Error, Outcome};
+use crate::face::{Notice, Notices};
 use crate::session::{Action, Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
 /// Room made for each read. Frames that are longer grow the buffer as they arrive.
 const READ: usize = 8 * 1024;
 
-pub(crate) type Answers = oneshot::Sender<Result<Reply, Error>>;
+/// Whom to give an answer to.
+pub(crate) struct Answers {
+    caller: oneshot::Sender<Result<Reply, Error>>,
+    asked: trace::Asked,
+}
+
+impl Answers {
+    pub(crate) fn new(caller: oneshot::Sender<Result<Reply, Error>>) -> Self {
+        Self { caller, asked: trace::Asked::now() }
+    }
+
+    /// A caller who has gone away does not want the answer.
+    fn give(self, answer: Result<Reply, Error>) {
+        self.asked.answered(&answer);
+        drop(self.caller.send(answer));
+    }
+}
 
 /// What the driver shares with the handles of its client.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
-    pub(crate) members: Vec<Member>,
     pub(crate) states: watch::Sender<State>,
     start: tokio::time::Instant,
 }
 
 pub(crate) struct Inner {
     pub(crate) session: Session<Answers>,
+    pub(crate) members: Arc<[Member]>,
     pub(crate) watches: HashMap<RequestId, oneshot::Sender<WatchedEvent>>,
-    pub(crate) last_failure: Option<Failure>,
+    persistent_watches: HashMap<RequestId, Mailbox>,
+    last_failure: Option<Failure>,
     driver: Option<Waker>,
+    waiting_for_room: Vec<Waker>,
 }
 
-/// Why a member could not be used.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) member: usize,
-    cause: Cause,
-    error: Option<io::Error>,
+/// What a persistent watch has to tell, and who waits for it.
+struct Mailbox {
+    notices: Notices,
+    reader: Option<Waker>,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.error, self.cause) {
-            (Some(error), Cause::Transport) => write!(f, "{error}"),
-            (_, cause) => write!(f, "{cause}"),
+impl Mailbox {
+    fn tell(&mut self, tell: impl FnOnce(&mut Notices)) {
+        tell(&mut self.notices);
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
         }
     }
 }
 
+/// Why a member could not be used: the member, and the reason.
+type Failure = (String, String);
+
+fn failure(member: &Member, cause: Cause, error: Option<io::Error>) -> Failure {
+    let reason = match (error, cause) {
+        (Some(error), Cause::Transport) => error.to_string(),
+        _ => cause.to_string(),
+    };
+    (member.to_string(), reason)
+}
+
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("members", &self.members).finish_non_exhaustive()
+        f.debug_struct("Shared").field("state", &*self.states.borrow()).finish_non_exhaustive()
     }
 }
 
@@ -78,11 +109,13 @@ impl Shared {
             states: watch::Sender::new(session.state()),
             inner: Mutex::new(Inner {
                 session,
+                members: members.into(),
                 watches: HashMap::new(),
+                persistent_watches: HashMap::new(),
                 last_failure: None,
                 driver: None,
+                waiting_for_room: Vec::new(),
             }),
-            members,
             start: tokio::time::Instant::now(),
         }
     }
@@ -92,7 +125,12 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Instant {
+    /// The last member that failed, and why it did.
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
+        self.lock().last_failure.clone()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
         Instant::after_start(self.start.elapsed())
     }
 
@@ -108,6 +146,82 @@ impl Inner {
             driver.wake();
         }
     }
+
+    /// How requests fail from now on, if the session has ended.
+    pub(crate) fn ended(&self) -> Option<Error> {
+        match self.session.state() {
+            State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn wait_for_room(&mut self, waker: &Waker) {
+        if !self.waiting_for_room.iter().any(|waiting| waiting.will_wake(waker)) {
+            self.waiting_for_room.push(waker.clone());
+        }
+    }
+
+    /// Wakes all who wait for room, if there is some, or never will be.
+    fn tell_of_room(&mut self) {
+        if !self.waiting_for_room.is_empty() && (self.session.has_room() || self.ended().is_some())
+        {
+            self.waiting_for_room.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn keep_watching(&mut self, request: RequestId, buffer: usize) {
+        let mailbox = Mailbox { notices: Notices::new(buffer), reader: None };
+        self.persistent_watches.insert(request, mailbox);
+    }
+
+    pub(crate) fn stop_watching(&mut self, request: RequestId) {
+        if self.persistent_watches.remove(&request).is_some() {
+            self.session.unwatch(request);
+        }
+    }
+
+    pub(crate) fn poll_notice(
+        &mut self,
+        request: RequestId,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Notice, Error>> {
+        let Some(mailbox) = self.persistent_watches.get_mut(&request) else {
+            return Poll::Pending;
+        };
+        match mailbox.notices.next() {
+            Some(notice) => Poll::Ready(notice),
+            None => {
+                mailbox.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn tell(&mut self, watches: &[RequestId], tell: impl Fn(&mut Notices)) {
+        for request in watches {
+            if let Some(mailbox) = self.persistent_watches.get_mut(request) {
+                mailbox.tell(&tell);
+            }
+        }
+    }
+
+    /// Every watch is over.
+    fn end_watches(&mut self, error: &Error) {
+        self.watches.clear();
+        for mailbox in self.persistent_watches.values_mut() {
+            mailbox.tell(|notices| notices.end(error.clone()));
+        }
+    }
+
+    /// Replaces the list of members. The session is told which of them it knows.
+    pub(crate) fn set_members(&mut self, now: Instant, members: Vec<Member>) {
+        let place = |member| members.iter().position(|new| new == member);
+        let kept: Vec<_> = self.members.iter().map(place).collect();
+        let count = members.len();
+        self.members = members.into();
+        self.session.update_members(now, &kept, count);
+        self.wake_driver();
+    }
 }
 
 /// The task behind a client. It ends when the session does.
@@ -115,6 +229,7 @@ pub(crate) struct Driver<C: Connect> {
     shared: Arc<Shared>,
     connect: C,
     link: Link<C::Transport>,
+    probe: Option<Probe>,
     inbox: BytesMut,
     max_reply: usize,
     sleep: Pin<Box<Sleep>>,
@@ -124,6 +239,12 @@ pub(crate) struct Driver<C: Connect> {
     error: Option<io::Error>,
     /// The newest state, if it is still to be published.
     news: Option<State>,
+}
+
+/// A member that is being asked whether it can write.
+struct Probe {
+    member: Member,
+    answer: Pin<Box<dyn Future<Output = bool> + Send>>,
 }
 
 enum Link<T> {
@@ -138,6 +259,7 @@ impl<C: Connect> Driver<C> {
             shared,
             connect,
             link: Link::Down,
+            probe: None,
             inbox: BytesMut::new(),
             max_reply,
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
@@ -155,15 +277,23 @@ impl<C: Connect> Driver<C> {
                 Action::Connect(member) => {
                     self.error = None;
                     self.inbox.clear();
-                    let attempt = self.connect.connect(&self.shared.members[member]);
-                    self.link = Link::Connecting(attempt);
+                    self.probe = None;
+                    // The session knows members by their places in this list.
+                    if let Some(member) = inner.members.get(member) {
+                        self.link = Link::Connecting(self.connect.connect(member));
+                    }
                 }
                 Action::Disconnect => {
                     self.inbox.clear();
                     self.link = Link::Down;
+                    self.probe = None;
                 }
-                // Clients do not ask for read-only members yet.
-                Action::Probe(_) => {}
+                Action::Probe(member) => {
+                    if let Some(asked) = inner.members.get(member) {
+                        let answer = probe::ask(self.connect.connect(asked));
+                        self.probe = Some(Probe { member: asked.clone(), answer });
+                    }
+                }
             }
         }
         progress
@@ -181,6 +311,21 @@ impl<C: Connect> Driver<C> {
             }
             Poll::Ready(Err(error)) => self.link_failed(inner, Some(error)),
         }
+        true
+    }
+
+    fn finish_probing(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
+        let Some(Probe { member, answer }) = &mut self.probe else {
+            return false;
+        };
+        let Poll::Ready(read_write) = answer.as_mut().poll(cx) else {
+            return false;
+        };
+        // The list may have changed since it was asked.
+        if let Some(member) = inner.members.iter().position(|known| known == member) {
+            inner.session.handle_probed(self.shared.now(), member, read_write);
+        }
+        self.probe = None;
         true
     }
 
@@ -281,28 +426,38 @@ impl<C: Connect> Driver<C> {
             progress = true;
             match event {
                 Event::State(state) => {
-                    if matches!(state, State::Ended(_)) {
-                        inner.watches.clear();
+                    if let Some(ended) = inner.ended() {
+                        inner.end_watches(&ended);
                     }
+                    trace::state(state);
                     self.news = Some(state);
                 }
                 Event::Disconnected { member, cause } => {
                     let error = self.error.take();
-                    inner.last_failure = Some(Failure { member, cause, error });
+                    if let Some(member) = inner.members.get(member) {
+                        let failure = failure(member, cause, error);
+                        trace::failure(&failure);
+                        inner.last_failure = Some(failure);
+                    }
                 }
-                // A caller who has gone away does not want the answer.
-                Event::Reply { token, result } => drop(token.send(result)),
-                Event::Watch { requests, event, .. } => {
+                Event::Reply { token, result } => token.give(result),
+                Event::Watch { requests, persistent, event } => {
+                    inner.tell(&persistent, |notices| notices.push_event(event.clone()));
                     for request in requests {
                         if let Some(watch) = inner.watches.remove(&request) {
                             drop(watch.send(event.clone()));
                         }
                     }
                 }
-                // Of what clients do not ask for yet.
-                Event::Gap { .. } | Event::WatchLost { .. } | Event::Room => {}
+                Event::Gap { requests } => inner.tell(&requests, Notices::push_gap),
+                Event::WatchLost { requests, code } => {
+                    inner.tell(&requests, |notices| notices.end(Error::Server(code)));
+                }
+                // Those who wait for it have not tried before.
+                Event::Room => {}
             }
         }
+        inner.tell_of_room();
         progress
     }
 
@@ -314,6 +469,7 @@ impl<C: Connect> Driver<C> {
         loop {
             let mut progress = false;
             progress |= self.finish_connecting(inner, cx);
+            progress |= self.finish_probing(inner, cx);
             progress |= self.read_frames(inner, cx);
             progress |= self.fire_timers(inner, cx);
             // Before the link is used again: the session may have given it up.

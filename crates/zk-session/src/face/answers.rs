@@ -1,0 +1,103 @@
+//! How answers are read.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_proto::owned::{self, Keep as _};
+use zk_proto::{
+    Create2Response, ErrorCode, ExistsResponse, GetAclResponse, GetAllChildrenNumberResponse,
+    GetChildren2Response, GetDataResponse, GetEphemeralsResponse, SetAclResponse, SetDataResponse,
+    Stat, WhoAmIResponse,
+};
+
+use crate::chroot::Chroot;
+use crate::error::Error;
+use crate::session::Reply;
+
+/// Reads an answer, for a caller whose paths begin at the chroot.
+pub(crate) type Read<T> = fn(Result<Reply, Error>, &Chroot) -> Result<T, Error>;
+
+pub(super) fn nothing(answer: Result<Reply, Error>, _: &Chroot) -> Result<(), Error> {
+    answer.map(drop)
+}
+
+pub(super) fn created(
+    answer: Result<Reply, Error>,
+    chroot: &Chroot,
+) -> Result<(String, Stat), Error> {
+    let reply = answer?;
+    let Create2Response { path, stat } = reply.decode()?;
+    Ok((stripped(chroot, path), stat))
+}
+
+pub(super) fn stat_if_exists(
+    answer: Result<Reply, Error>,
+    _: &Chroot,
+) -> Result<Option<Stat>, Error> {
+    match answer {
+        Ok(reply) => Ok(Some(reply.decode::<ExistsResponse>()?.stat)),
+        Err(Error::Server(ErrorCode::NO_NODE)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn data(answer: Result<Reply, Error>, _: &Chroot) -> Result<(Bytes, Stat), Error> {
+    let reply = answer?;
+    let GetDataResponse { data, stat } = reply.decode()?;
+    Ok((data.map_or(Bytes::new(), |data| reply.body.slice_ref(data)), stat))
+}
+
+pub(super) fn data_set(answer: Result<Reply, Error>, _: &Chroot) -> Result<Stat, Error> {
+    Ok(answer?.decode::<SetDataResponse>()?.stat)
+}
+
+pub(super) fn acl_set(answer: Result<Reply, Error>, _: &Chroot) -> Result<Stat, Error> {
+    Ok(answer?.decode::<SetAclResponse>()?.stat)
+}
+
+pub(super) fn acl(
+    answer: Result<Reply, Error>,
+    _: &Chroot,
+) -> Result<(Vec<owned::Acl>, Stat), Error> {
+    let reply = answer?;
+    let GetAclResponse { acl, stat } = reply.decode()?;
+    Ok((acl.iter().map(|entry| entry.into_owned()).collect(), stat))
+}
+
+pub(super) fn children(
+    answer: Result<Reply, Error>,
+    _: &Chroot,
+) -> Result<(Vec<String>, Stat), Error> {
+    let reply = answer?;
+    let GetChildren2Response { children, stat } = reply.decode()?;
+    Ok((children.iter().map(ToString::to_string).collect(), stat))
+}
+
+/// Those outside the chroot are none of the caller's, and have no path there.
+pub(super) fn ephemerals(
+    answer: Result<Reply, Error>,
+    chroot: &Chroot,
+) -> Result<Vec<String>, Error> {
+    let reply = answer?;
+    let GetEphemeralsResponse { ephemerals } = reply.decode()?;
+    Ok(ephemerals.iter().filter_map(|path| chroot.strip(path)).map(str::to_string).collect())
+}
+
+pub(super) fn descendants(answer: Result<Reply, Error>, _: &Chroot) -> Result<usize, Error> {
+    let total = answer?.decode::<GetAllChildrenNumberResponse>()?.total_number;
+    Ok(usize::try_from(total).unwrap_or(0))
+}
+
+pub(super) fn identities(
+    answer: Result<Reply, Error>,
+    _: &Chroot,
+) -> Result<Vec<owned::ClientInfo>, Error> {
+    let reply = answer?;
+    let WhoAmIResponse { client_info } = reply.decode()?;
+    Ok(client_info.iter().map(|identity| identity.into_owned()).collect())
+}
+
+pub(super) fn stripped(chroot: &Chroot, path: &str) -> String {
+    chroot.strip(path).unwrap_or(path).to_string()
+}

@@ -1,0 +1,105 @@
+//! Several reads in one request.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_proto::{
+    ErrorCode, GetChildrenRequest, GetDataRequest, Multi, MultiReadOp, MultiReadResponse,
+    MultiReadResult, Request, Stat,
+};
+
+use super::{DefaultClient, Face, server_path};
+use crate::chroot::Chroot;
+use crate::error::Error;
+use crate::session::Reply;
+
+/// Several reads in one request, each of which may fail by itself; made by `Client::multi_read`.
+///
+/// No write comes between them: they show one state of the tree. Needs a server since 3.6.
+#[derive(Debug)]
+#[must_use = "nothing is read until it is sent"]
+pub struct MultiRead<'c, C = DefaultClient> {
+    client: &'c C,
+    chroot: &'c Chroot,
+    reads: Vec<(What, String)>,
+    invalid: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Data,
+    Children,
+}
+
+/// What one of several reads found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadResult {
+    /// A node's data and stat.
+    Data(Bytes, Stat),
+    /// The names of a node's children, in no order.
+    Children(Vec<String>),
+    /// This read failed; the others did not because of it.
+    Failed(ErrorCode),
+}
+
+impl<'c, C> MultiRead<'c, C> {
+    pub(crate) fn new(client: &'c C, chroot: &'c Chroot) -> Self {
+        Self { client, chroot, reads: Vec::new(), invalid: None }
+    }
+
+    fn push(mut self, what: What, path: &str) -> Self {
+        match server_path(self.chroot, path) {
+            Ok(path) => self.reads.push((what, path.into_owned())),
+            Err(error) => {
+                self.invalid.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Reads a node's data and stat.
+    pub fn get_data(self, path: &str) -> Self {
+        self.push(What::Data, path)
+    }
+
+    /// Lists a node's children.
+    pub fn get_children(self, path: &str) -> Self {
+        self.push(What::Children, path)
+    }
+}
+
+pub(crate) fn send<F: Face>(reads: MultiRead<'_, F>) -> Result<F::Answer<Vec<ReadResult>>, Error> {
+    if let Some(error) = reads.invalid {
+        return Err(error);
+    }
+    let operations: Vec<MultiReadOp<'_>> = reads
+        .reads
+        .iter()
+        .map(|(what, path)| match what {
+            What::Data => MultiReadOp::GetData(GetDataRequest { path, watch: false }),
+            What::Children => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
+        })
+        .collect();
+    reads.client.send(&Request::MultiRead(Multi::new(&operations)), results)
+}
+
+fn results(answer: Result<Reply, Error>, _: &Chroot) -> Result<Vec<ReadResult>, Error> {
+    let reply = answer?;
+    let response: MultiReadResponse<'_> = reply.decode()?;
+    let result = |result: MultiReadResult<'_>| {
+        Some(match result {
+            MultiReadResult::GetData(body) => ReadResult::Data(
+                body.data.map_or(Bytes::new(), |data| reply.body.slice_ref(data)),
+                body.stat,
+            ),
+            MultiReadResult::GetChildren(body) => {
+                ReadResult::Children(body.children.iter().map(ToString::to_string).collect())
+            }
+            MultiReadResult::Error(body) => ReadResult::Failed(body.err),
+            _ => return None,
+        })
+    };
+    Ok(response.iter().filter_map(result).collect())
+}

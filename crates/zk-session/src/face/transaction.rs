@@ -1,0 +1,193 @@
+//! Several writes, all or none.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_proto::{
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, Multi, MultiOp,
+    MultiResponse, MultiResult, NodeKind, Request, SetDataRequest, Stat,
+};
+
+use super::answers::stripped;
+use super::{DefaultClient, Face, any_version, server_path, server_path_to_create};
+use crate::chroot::Chroot;
+use crate::error::Error;
+use crate::session::Reply;
+
+/// Several writes that are applied all, or none; made by `Client::transaction`.
+///
+/// Later operations see the effects of earlier ones. All share one zxid.
+#[derive(Debug)]
+#[must_use = "a transaction does nothing until it is committed"]
+pub struct Transaction<'c, C = DefaultClient> {
+    pub(crate) client: &'c C,
+    chroot: &'c Chroot,
+    operations: Vec<Operation<'c>>,
+    invalid: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Operation<'c> {
+    path: String,
+    kind: Kind<'c>,
+}
+
+#[derive(Debug)]
+enum Kind<'c> {
+    Create { data: Bytes, mode: CreateMode, acl: &'c [Acl<'c>] },
+    CreateOther { data: Bytes, kind: NodeKind, acl: &'c [Acl<'c>] },
+    Delete { version: i32 },
+    SetData { data: Bytes, version: i32 },
+    Check { version: i32 },
+}
+
+/// What an operation of a transaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransactionResult {
+    /// A node was created.
+    Created {
+        /// Its path, with its sequence number if it has one.
+        path: String,
+    },
+    /// A node was deleted.
+    Deleted,
+    /// A node's data was replaced; this is its stat now.
+    DataSet(Stat),
+    /// The check held.
+    Checked,
+}
+
+impl<'c, C> Transaction<'c, C> {
+    pub(crate) fn new(client: &'c C, chroot: &'c Chroot) -> Self {
+        Self { client, chroot, operations: Vec::new(), invalid: None }
+    }
+
+    fn push(mut self, path: &str, kind: Kind<'c>) -> Self {
+        let server_path = match &kind {
+            Kind::Create { mode, .. } => {
+                server_path_to_create(self.chroot, path, mode.is_sequential())
+            }
+            Kind::CreateOther { kind, .. } => {
+                server_path_to_create(self.chroot, path, kind.mode().is_sequential())
+            }
+            _ => server_path(self.chroot, path),
+        };
+        match server_path {
+            Ok(path) => self.operations.push(Operation { path: path.into_owned(), kind }),
+            Err(error) => {
+                self.invalid.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Creates a node that is open to everybody.
+    pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
+        self.create_with_acl(path, data, mode, &[Acl::OPEN])
+    }
+
+    /// Creates a node with an access control list.
+    pub fn create_with_acl(
+        self,
+        path: &str,
+        data: impl Into<Bytes>,
+        mode: CreateMode,
+        acl: &'c [Acl<'c>],
+    ) -> Self {
+        self.push(path, Kind::Create { data: data.into(), mode, acl })
+    }
+
+    /// Creates a node of any kind, with an access control list.
+    pub fn create_kind(
+        self,
+        path: &str,
+        data: impl Into<Bytes>,
+        kind: NodeKind,
+        acl: &'c [Acl<'c>],
+    ) -> Self {
+        self.push(path, Kind::CreateOther { data: data.into(), kind, acl })
+    }
+
+    /// Deletes a node, if it has this version, or whatever version it has.
+    pub fn delete(self, path: &str, version: Option<i32>) -> Self {
+        self.push(path, Kind::Delete { version: any_version(version) })
+    }
+
+    /// Replaces a node's data, if it has this version, or whatever version it has.
+    pub fn set_data(self, path: &str, data: impl Into<Bytes>, version: Option<i32>) -> Self {
+        self.push(path, Kind::SetData { data: data.into(), version: any_version(version) })
+    }
+
+    /// Has everything fail unless a node exists and has this version, if one is given.
+    pub fn check(self, path: &str, version: Option<i32>) -> Self {
+        self.push(path, Kind::Check { version: any_version(version) })
+    }
+}
+
+pub(crate) fn commit<F: Face>(
+    transaction: Transaction<'_, F>,
+) -> Result<F::Answer<Vec<TransactionResult>>, Error> {
+    if let Some(error) = transaction.invalid {
+        return Err(error);
+    }
+    let operations: Vec<MultiOp<'_>> =
+        transaction.operations.iter().map(Operation::record).collect();
+    transaction.client.send(&Request::Multi(Multi::new(&operations)), results)
+}
+
+impl Operation<'_> {
+    fn record(&self) -> MultiOp<'_> {
+        let path = self.path.as_str();
+        match &self.kind {
+            Kind::Create { data, mode, acl } => {
+                let acl = (*acl).into();
+                let body = CreateRequest { path, data: Some(data), acl, mode: *mode };
+                match *mode {
+                    CreateMode::CONTAINER => MultiOp::CreateContainer(body),
+                    _ => MultiOp::Create(body),
+                }
+            }
+            Kind::CreateOther { data, kind, acl } => {
+                kind.create_op(path, Some(data), (*acl).into())
+            }
+            Kind::Delete { version } => MultiOp::Delete(DeleteRequest { path, version: *version }),
+            Kind::SetData { data, version } => {
+                MultiOp::SetData(SetDataRequest { path, data: Some(data), version: *version })
+            }
+            Kind::Check { version } => {
+                MultiOp::Check(CheckVersionRequest { path, version: *version })
+            }
+        }
+    }
+}
+
+fn results(answer: Result<Reply, Error>, chroot: &Chroot) -> Result<Vec<TransactionResult>, Error> {
+    let reply = answer?;
+    let response: MultiResponse<'_> = reply.decode()?;
+    match response.failure().or_else(|| first_error(&response)) {
+        Some((index, code)) => Err(Error::Transaction { index, code }),
+        None => Ok(response.iter().filter_map(|item| result(item, chroot)).collect()),
+    }
+}
+
+/// Any error at all, should the server not say which of them is to blame.
+fn first_error(response: &MultiResponse<'_>) -> Option<(usize, ErrorCode)> {
+    response.iter().enumerate().find_map(|(place, result)| match result {
+        MultiResult::Error(body) => Some((place, body.err)),
+        _ => None,
+    })
+}
+
+fn result(result: MultiResult<'_>, chroot: &Chroot) -> Option<TransactionResult> {
+    let created = |path| TransactionResult::Created { path: stripped(chroot, path) };
+    Some(match result {
+        MultiResult::Create(body) => created(body.path),
+        MultiResult::Create2(body) => created(body.path),
+        MultiResult::Delete(()) => TransactionResult::Deleted,
+        MultiResult::SetData(body) => TransactionResult::DataSet(body.stat),
+        MultiResult::Check(()) => TransactionResult::Checked,
+        _ => return None,
+    })
+}
