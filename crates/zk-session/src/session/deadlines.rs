@@ -5,6 +5,10 @@ use super::*;
 /// The least time that one member gets to answer the handshake.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// However long a session may be silent, a connection that goes nowhere is noticed sooner, and
+/// whatever lies between does not forget it (PROTOCOL: `ClientCnxn.java` MAX_SEND_PING_INTERVAL).
+const LAST_PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// # Inputs: the clock
 impl<T> Session<T> {
     /// Time has passed. Does nothing while no deadline has come.
@@ -37,7 +41,7 @@ impl<T> Session<T> {
     }
 
     pub(super) fn ping_interval(&self) -> Duration {
-        self.timeout / 3
+        (self.timeout / 3).min(LAST_PING_INTERVAL)
     }
 
     pub(super) fn begin_patience(&mut self, now: Instant) {

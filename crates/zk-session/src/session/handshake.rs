@@ -42,8 +42,15 @@ impl<T> Session<T> {
         member: usize,
         payload: &Bytes,
     ) -> Result<(), Cause> {
+        if !self.prelude.is_empty() {
+            return Err(Cause::Unasked);
+        }
         let response =
             ConnectResponse::decode(&mut Reader::new(payload)).map_err(Cause::Malformed)?;
+        // Other frames can look as if they said that the session has expired.
+        if response.protocol_version != 0 {
+            return Err(Cause::UnknownProtocol(response.protocol_version));
+        }
         let asked_for = self.presented();
         let resumed = asked_for != SessionId::NONE;
         // A server that hands out another session than the one asked for has lost that one.

@@ -12,7 +12,9 @@ mod rebalancing;
 mod requests;
 mod resuming;
 mod room;
+mod table;
 mod timers;
+mod traps;
 mod watches;
 
 use alloc::string::{String, ToString};

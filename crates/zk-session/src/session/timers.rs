@@ -79,3 +79,10 @@ impl Timers {
         Some(timer)
     }
 }
+
+#[cfg(test)]
+impl Timers {
+    pub(super) fn has(&self, timer: Timer) -> bool {
+        self.0[timer as usize].is_some()
+    }
+}

@@ -100,6 +100,7 @@ fn an_expired_session_fails_what_waits_and_all_that_follows() {
     h.disconnect();
     h.sync(3);
     h.reach();
+    h.handshake();
     h.answer_handshake(0, SessionId::NONE);
     assert_eq!(
         h.answers(),

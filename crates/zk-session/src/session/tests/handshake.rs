@@ -193,3 +193,31 @@ fn a_claim_to_have_sent_more_than_there_is_changes_nothing() {
     h.connect();
     assert_eq!(h.sent_xids(), [2]);
 }
+
+/// A terminal verdict on a session needs more than a frame of some other kind.
+#[test]
+fn a_frame_that_is_no_answer_to_the_handshake_does_not_end_a_session() {
+    let mut h = Harness::connected();
+    h.disconnect();
+    h.reach();
+    h.handshake();
+    h.events();
+    h.notify(EventType::NODE_DELETED, "/a/path/as/long/as/a/password");
+    assert_eq!(h.cause(), Some(Cause::UnknownProtocol(Xid::NOTIFICATION.0)));
+    assert_eq!(h.session.state(), State::Suspended);
+    h.connect();
+}
+
+/// What is left of the handshake would be missing on the wire, or in the way.
+#[test]
+fn an_answer_to_a_handshake_that_is_not_sent_to_its_end_costs_the_connection() {
+    for taken in [0, 1, 48] {
+        let mut h = Harness::new(1);
+        h.reach();
+        h.take(taken);
+        h.welcome();
+        assert_eq!(h.cause(), Some(Cause::Unasked), "{taken}");
+        assert_eq!(h.session.state(), State::Connecting);
+        h.connect();
+    }
+}

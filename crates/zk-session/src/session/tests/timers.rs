@@ -176,6 +176,7 @@ fn a_session_that_ends_has_no_lease() {
     let mut h = Harness::connected();
     h.disconnect();
     h.reach();
+    h.handshake();
     h.answer_handshake(0, SessionId::NONE);
     assert_eq!(h.session.lease(), None);
 }
