@@ -9,6 +9,20 @@
 //!
 //! **The rule**: after any input or command, drain the actions and the events, offer the output to
 //! the transport, and call [`handle_timeout`](Session::handle_timeout) when the timeout has come.
+//!
+//! **Order.** Requests are sent, and executed, in the order in which they were submitted. Answers
+//! come in that order, but for those of [`add_auth`](Session::add_auth), for deadlines that pass,
+//! and for what a server refuses before it executes anything. Answers and watch events are one
+//! stream: an event comes before any answer that shows its change.
+//!
+//! **Memory.** Requests take room until they are answered, at most [`Config::max_pending`] of them;
+//! their bytes, until they are sent, at most [`Config::max_unsent`] and one request more. Beside
+//! them there are what the session asks for itself (a ping, a close, a removal for each watch that
+//! was dropped), each watch that is held, each different credential, and what was not drained. A
+//! reply shares the buffer of its frame, and nothing is made room for before its bytes are there.
+//! A request without a watch costs no allocation once the buffers have grown.
+//!
+//! What happens in which state is in a table in `docs/session.md`, which the tests check.
 
 mod commands;
 mod config;

@@ -14,6 +14,7 @@ use super::*;
 enum Step {
     // The caller.
     Submit { operation: u8, path: u8 },
+    SubmitUntil { operation: u8, path: u8, patience: u64 },
     Unwatch(sample::Index),
     Close,
     // The transport and the clock.
@@ -54,6 +55,9 @@ fn code() -> impl Strategy<Value = ErrorCode> {
 fn step() -> impl Strategy<Value = Step> {
     let often = prop_oneof![
         12 => (0..6u8, path()).prop_map(|(operation, path)| Step::Submit { operation, path }),
+        3 => (0..6u8, path(), 0..500u64).prop_map(|(operation, path, patience)| {
+            Step::SubmitUntil { operation, path, patience }
+        }),
         3 => any::<sample::Index>().prop_map(Step::Unwatch),
         6 => Just(Step::Reached),
         3 => any::<sample::Index>().prop_map(Step::Take),
@@ -83,8 +87,9 @@ struct World {
     /// Accepted so far: tokens are counted from 0. Their xids, and the ids of their watches.
     xids: Vec<Xid>,
     ids: Vec<RequestId>,
-    /// How each was answered, in the order of the answers.
-    answers: Vec<Result<(), Error>>,
+    deadlines: Vec<Option<Instant>>,
+    /// How each was answered, if it was.
+    answers: Vec<Option<Result<(), Error>>>,
     /// What reached the server as a whole, by xid, in order.
     arrived: Vec<i32>,
     /// Requests on this connection that wait for the server's answer.
@@ -96,6 +101,9 @@ struct World {
     /// Watches that must not fire (any more).
     over: BTreeSet<RequestId>,
     fired: usize,
+    /// Requests that were said not to be applied, and had not arrived.
+    never: BTreeSet<Xid>,
+    late: usize,
     handshakes: usize,
     ended: bool,
 }
@@ -107,6 +115,7 @@ impl World {
             h: Harness::with(config),
             xids: Vec::new(),
             ids: Vec::new(),
+            deadlines: Vec::new(),
             answers: Vec::new(),
             arrived: Vec::new(),
             due: Vec::new(),
@@ -115,14 +124,33 @@ impl World {
             welcomed: false,
             over: BTreeSet::new(),
             fired: 0,
+            never: BTreeSet::new(),
+            late: 0,
             handshakes: 0,
             ended: false,
         }
     }
 
+    fn may_overtake(&self, result: &Result<Reply, Error>) -> bool {
+        matches!(
+            result,
+            Err(Error::DeadlinePassed { .. }
+                | Error::Server(
+                    ErrorCode::UNIMPLEMENTED
+                        | ErrorCode::NOT_READ_ONLY
+                        | ErrorCode::NO_AUTH
+                        | ErrorCode::INVALID_ACL
+                        | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
+                ))
+        )
+    }
+
     fn run(&mut self, step: &Step) {
         match step {
-            Step::Submit { operation, path } => self.submit(*operation, *path),
+            Step::Submit { operation, path } => self.submit(*operation, *path, None),
+            Step::SubmitUntil { operation, path, patience } => {
+                self.submit(*operation, *path, Some(self.h.now + ms(*patience)));
+            }
             Step::Unwatch(index) => {
                 if !self.ids.is_empty() {
                     let id = *index.get(&self.ids);
@@ -183,7 +211,7 @@ impl World {
         self.look();
     }
 
-    fn submit(&mut self, operation: u8, path: u8) {
+    fn submit(&mut self, operation: u8, path: u8, deadline: Option<Instant>) {
         let path = PATHS[usize::from(path)];
         let request = match operation {
             0 => exists(path),
@@ -192,8 +220,15 @@ impl World {
             4 => create(path),
             _ => SYNC,
         };
-        match self.h.session.submit(&request, self.xids.len() as u32) {
+        let token = self.xids.len() as u32;
+        let submitted = match deadline {
+            Some(deadline) => self.h.session.submit_until(&request, token, deadline),
+            None => self.h.session.submit(&request, token),
+        };
+        match submitted {
             Ok(id) => {
+                self.deadlines.push(deadline);
+                self.answers.push(None);
                 self.xids.push(self.h.session.outbox.last_xid());
                 self.ids.push(id);
             }
@@ -222,7 +257,7 @@ impl World {
         assert_eq!(matches!(session.state(), State::Ended(_)), self.ended);
         assert_eq!(session.poll_timeout().is_none(), self.ended, "nothing would ever happen");
         if self.ended {
-            assert_eq!(self.answers.len(), self.xids.len());
+            assert!(self.answers.iter().all(Option::is_some));
             assert_eq!((session.pending(), session.output()), (0, &b""[..]));
         }
     }
@@ -245,6 +280,7 @@ impl World {
             }
             if header.xid >= Xid::FIRST {
                 assert!(self.arrived.last() < Some(&header.xid.0), "out of order, or twice");
+                assert!(!self.never.contains(&header.xid), "said not to be applied");
                 self.arrived.push(header.xid.0);
                 self.due.push(header.xid.0);
             }
@@ -255,14 +291,32 @@ impl World {
         assert!(!self.ended, "{event:?} after the end");
         match event {
             Event::Reply { token, result } => {
-                assert_eq!(token as usize, self.answers.len(), "answers come in order, once each");
+                let place = token as usize;
+                assert_eq!(self.answers[place], None, "answered twice");
+                // Only who stops waiting, and what a server refuses at its door, is out of order.
+                let in_order = |(answer, deadline): (&Option<_>, &Option<_>)| {
+                    answer.is_some() || deadline.is_some()
+                };
+                if !self.may_overtake(&result) {
+                    let before = self.answers[..place].iter().zip(&self.deadlines[..place]);
+                    assert!(before.map(in_order).all(|fine| fine), "answers come in order");
+                }
                 let arrived = self.arrived.contains(&self.xids[token as usize].0);
                 let applied = result.as_ref().map_or_else(Error::outcome, |_| Outcome::Unknown);
                 match &result {
                     Ok(_) | Err(Error::Server(_)) => assert!(arrived),
+                    Err(Error::DeadlinePassed { .. }) => {
+                        let passed = self.deadlines[place].is_some_and(|at| at <= self.h.now);
+                        assert!(passed, "before its deadline");
+                        assert!(!arrived || applied == Outcome::Unknown);
+                        self.late += 1;
+                    }
                     Err(_) => assert_eq!(arrived, applied == Outcome::Unknown, "{result:?}"),
                 }
-                self.answers.push(result.map(drop));
+                if applied == Outcome::NotApplied && !arrived {
+                    self.never.insert(self.xids[place]);
+                }
+                self.answers[place] = Some(result.map(drop));
             }
             Event::Watch { requests, .. } => {
                 for id in requests {
@@ -272,7 +326,10 @@ impl World {
                     );
                     self.fired += 1;
                     let token = self.ids.binary_search(&id).expect("an id that was handed out");
-                    assert!(token < self.answers.len(), "a watch fires after it is set");
+                    assert!(
+                        matches!(self.answers[token], Some(Ok(()) | Err(Error::Server(_)))),
+                        "a watch fires after it is set"
+                    );
                 }
             }
             Event::State(State::Ended(_)) => self.ended = true,
@@ -301,6 +358,7 @@ struct Reached {
     resumed: usize,
     expired: usize,
     closed: usize,
+    late: usize,
 }
 
 impl Reached {
@@ -309,20 +367,21 @@ impl Reached {
             let is = |answer: &&Result<(), Error>| {
                 answer.as_ref().is_err_and(|error| error.outcome() == outcome)
             };
-            world.answers.iter().filter(is).count()
+            world.answers.iter().flatten().filter(is).count()
         };
-        self.succeeded += world.answers.iter().filter(|answer| answer.is_ok()).count();
+        self.succeeded += world.answers.iter().flatten().filter(|answer| answer.is_ok()).count();
         self.unknown += outcomes(Outcome::Unknown);
         self.not_applied += outcomes(Outcome::NotApplied);
         self.fired += world.fired;
+        self.late += world.late;
         self.resumed += world.handshakes.saturating_sub(1);
         self.expired += usize::from(world.h.session.state() == State::Ended(End::Expired));
         self.closed += usize::from(world.h.session.state() == State::Ended(End::Closed));
     }
 
     fn least(&self) -> usize {
-        let Self { succeeded, unknown, not_applied, fired, resumed, expired, closed } = self;
-        *[succeeded, unknown, not_applied, fired, resumed, expired, closed]
+        let Self { succeeded, unknown, not_applied, fired, resumed, expired, closed, late } = self;
+        *[succeeded, unknown, not_applied, fired, resumed, expired, closed, late]
             .into_iter()
             .min()
             .expect("there are some")
@@ -348,7 +407,7 @@ fn every_request_is_answered_once_in_order_and_truthfully() {
         world.run(&Step::Close);
         world.run(&Step::Lost);
         assert!(world.ended);
-        assert_eq!(world.answers.len(), world.xids.len());
+        assert!(world.answers.iter().all(Option::is_some));
         reached.borrow_mut().count(&world);
         Ok(())
     });
