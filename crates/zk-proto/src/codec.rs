@@ -3,8 +3,9 @@
 //! What cannot be read any further is an [`io::Error`] of kind `InvalidData` around the
 //! [`FrameError`](frame::FrameError) or [`DecodeError`] that says why.
 
-use std::collections::VecDeque;
-use std::{fmt, io};
+use alloc::collections::VecDeque;
+use core::fmt;
+use std::io;
 
 use bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};

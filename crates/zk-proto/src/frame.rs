@@ -114,9 +114,12 @@ pub fn split_bytes(
 /// # Errors
 ///
 /// When the message is longer than a frame can say; nothing is written then.
+#[inline]
 pub fn encode<S: Sink + ?Sized>(message: &impl Encode, out: &mut S) -> Result<(), EncodeError> {
     let length = message.encoded_len();
-    wire_length(length)?.encode(out);
+    let prefix = wire_length(length)?;
+    out.reserve(PREFIX + length);
+    prefix.encode(out);
     message.encode(out);
     Ok(())
 }
@@ -125,9 +128,16 @@ pub fn encode<S: Sink + ?Sized>(message: &impl Encode, out: &mut S) -> Result<()
 ///
 /// # Errors
 ///
-/// When the buffer is too small or the message is longer than a frame can say.
+/// When the buffer is too small or the message is longer than a frame can say. Nothing that the
+/// buffer holds is meaningful then.
+#[inline]
 pub fn encode_to_slice(message: &impl Encode, buffer: &mut [u8]) -> Result<usize, EncodeError> {
     let mut sink = SliceSink::new(buffer);
-    encode(message, &mut sink)?;
-    sink.finish()
+    // The length is known once the message is written, which saves a walk through it.
+    sink.put(&[0; PREFIX]);
+    message.encode(&mut sink);
+    let prefix = wire_length(sink.position() - PREFIX)?;
+    let length = sink.finish()?;
+    prefix.encode(&mut SliceSink::new(buffer));
+    Ok(length)
 }

@@ -55,7 +55,9 @@ macro_rules! record {
         encoded_fields!([$lt] $self { $($field)* });
 
         impl<$lt> $crate::wire::Decode<$lt> for $self {
-            #[inline]
+            // A call for each record would copy its fields once more, which takes as long as reading
+            // them.
+            #[inline(always)]
             fn decode(
                 reader: &mut $crate::wire::Reader<$lt>,
             ) -> Result<Self, $crate::error::DecodeError> {
@@ -102,7 +104,7 @@ macro_rules! encoded_fields {
                 ])
             }
 
-            #[inline]
+            #[inline(always)]
             fn encode<Out: $crate::wire::Sink + ?Sized>(&self, out: &mut Out) {
                 $( $crate::wire::Encode::encode(&self.$field, out); )*
             }

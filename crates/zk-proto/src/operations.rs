@@ -35,6 +35,7 @@ macro_rules! operations {
 
         impl<'a> Request<'a> {
             /// The operation.
+            #[inline]
             pub fn opcode(&self) -> OpCode {
                 match self {
                     $( Self::$name(_) => OpCode::$opcode, )*
@@ -47,6 +48,7 @@ macro_rules! operations {
             ///
             /// [`DecodeErrorKind::UnknownOperation`] when the opcode is none of
             /// [`OpCode::REQUESTS`]; otherwise when the body is not its record.
+            #[inline]
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => Decode::decode_all(body).map(Self::$name), )*
@@ -81,6 +83,7 @@ macro_rules! operations {
 
         impl<'a> Response<'a> {
             /// The operation that this answers.
+            #[inline]
             pub fn opcode(&self) -> OpCode {
                 match self {
                     $( Self::$name(_) => OpCode::$opcode, )*
@@ -93,6 +96,7 @@ macro_rules! operations {
             /// # Errors
             ///
             /// As [`Request::decode`].
+            #[inline]
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => Decode::decode_all(body).map(Self::$name), )*
@@ -136,6 +140,7 @@ macro_rules! operations {
     (@opcode $body:ident { $($opcode:ident => $name:ident)* }) => {
         impl<S: crate::owned::Storage> $body<S> {
             /// The operation.
+            #[inline]
             pub fn opcode(&self) -> OpCode {
                 match self {
                     $( Self::$name(_) => OpCode::$opcode, )*

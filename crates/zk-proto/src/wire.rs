@@ -23,10 +23,11 @@ pub trait Encode {
     ///
     /// When the buffer is too small or the record is longer than a frame can be. Nothing that the
     /// buffer holds is meaningful then.
+    #[inline]
     fn encode_to_slice(&self, buffer: &mut [u8]) -> Result<usize, EncodeError> {
-        wire_length(self.encoded_len())?;
         let mut sink = SliceSink::new(buffer);
         self.encode(&mut sink);
+        wire_length(sink.position())?;
         sink.finish()
     }
 }
@@ -45,6 +46,7 @@ pub trait Decode<'a>: Sized {
     /// # Errors
     ///
     /// As [`decode`](Self::decode), and when bytes are left over.
+    #[inline]
     fn decode_all(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let value = Self::decode(&mut reader)?;
@@ -60,6 +62,12 @@ pub trait Decode<'a>: Sized {
 pub trait Sink {
     /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]);
+
+    /// Makes room for `bytes` more, if the sink can grow.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
 }
 
 #[cfg(feature = "alloc")]
@@ -67,6 +75,11 @@ impl Sink for alloc::vec::Vec<u8> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        self.reserve(bytes);
     }
 }
 
@@ -76,20 +89,32 @@ impl Sink for bytes::BytesMut {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
 }
 
 /// A [`Sink`] over a fixed buffer. It counts what did not fit instead of panicking.
 #[derive(Debug)]
 pub struct SliceSink<'b> {
-    free: &'b mut [u8],
-    written: usize,
-    overflow: usize,
+    buffer: &'b mut [u8],
+    /// Where the next byte belongs, be it beyond the end.
+    position: usize,
 }
 
 impl<'b> SliceSink<'b> {
     /// A sink that fills `buffer` from its front.
+    #[inline]
     pub fn new(buffer: &'b mut [u8]) -> Self {
-        Self { free: buffer, written: 0, overflow: 0 }
+        Self { buffer, position: 0 }
+    }
+
+    /// Bytes that were put, whether or not they fit.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.position
     }
 
     /// How many bytes were written.
@@ -97,12 +122,11 @@ impl<'b> SliceSink<'b> {
     /// # Errors
     ///
     /// [`EncodeError::BufferTooSmall`] when they did not all fit.
+    #[inline]
     pub fn finish(self) -> Result<usize, EncodeError> {
-        match self.overflow {
-            0 => Ok(self.written),
-            missing => {
-                Err(EncodeError::BufferTooSmall { needed: self.written.saturating_add(missing) })
-            }
+        match self.position {
+            needed if needed > self.buffer.len() => Err(EncodeError::BufferTooSmall { needed }),
+            written => Ok(written),
         }
     }
 }
@@ -110,15 +134,11 @@ impl<'b> SliceSink<'b> {
 impl Sink for SliceSink<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        match core::mem::take(&mut self.free).split_at_mut_checked(bytes.len()) {
-            Some((head, tail)) => {
-                head.copy_from_slice(bytes);
-                self.free = tail;
-                self.written += bytes.len();
-            }
-            // Nothing is free any more, so that nothing after this lands in its place.
-            None => self.overflow = self.overflow.saturating_add(bytes.len()),
+        let end = self.position.saturating_add(bytes.len());
+        if let Some(place) = self.buffer.get_mut(self.position..end) {
+            place.copy_from_slice(bytes);
         }
+        self.position = end;
     }
 }
 
@@ -131,16 +151,19 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader at the front of `bytes`.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, length: bytes.len() }
     }
 
     /// Bytes read so far.
+    #[inline]
     pub fn position(&self) -> usize {
         self.length - self.rest.len()
     }
 
     /// The bytes not read yet.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -166,6 +189,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// When bytes are left over.
+    #[inline]
     pub fn finish(self) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),
@@ -245,7 +269,7 @@ macro_rules! integer {
         }
 
         impl<'a> Decode<'a> for $type {
-            #[inline]
+                #[inline]
             fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 reader.array().map(Self::from_be_bytes)
             }
@@ -311,6 +335,7 @@ pub(crate) fn total(lengths: impl IntoIterator<Item = usize>) -> usize {
 /// # Errors
 ///
 /// When it has no place in 32 bits, or when no buffer here can hold that many bytes.
+#[inline]
 pub(crate) fn wire_length(length: usize) -> Result<i32, EncodeError> {
     match i32::try_from(length) {
         Ok(on_the_wire) if isize::try_from(length).is_ok() => Ok(on_the_wire),
