@@ -298,8 +298,8 @@ impl World {
                     answer.is_some() || deadline.is_some()
                 };
                 if !self.may_overtake(&result) {
-                    let before = self.answers[..place].iter().zip(&self.deadlines[..place]);
-                    assert!(before.map(in_order).all(|fine| fine), "answers come in order");
+                    let mut before = self.answers[..place].iter().zip(&self.deadlines[..place]);
+                    assert!(before.all(in_order), "answers come in order");
                 }
                 let arrived = self.arrived.contains(&self.xids[token as usize].0);
                 let applied = result.as_ref().map_or_else(Error::outcome, |_| Outcome::Unknown);
