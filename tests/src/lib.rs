@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`fuzz`] | what bytes from anywhere do to the decoder | microseconds |
 //! | [`server`] | what a server answers to which bytes, with time and failures at will | microseconds |
+//! | [`sim`] | what whole clients make of it when anything may fail, by seed | milliseconds |
 //! | [`serve`] | the same over TCP: what a client makes of it | milliseconds |
 //! | [`real`] | what a real ZooKeeper does | seconds, and Java |
 
@@ -17,6 +18,7 @@ pub mod raw;
 pub mod real;
 pub mod serve;
 pub mod server;
+pub mod sim;
 pub mod wire;
 
 /// The examples in the README of the repository compile.

@@ -1,0 +1,396 @@
+//! A whole client without IO: a session, and the locks and requests on it.
+//!
+//! It is driven as its [`Session`] is: after every input or command take every
+//! [action](SimClient::poll_action), every [note](SimClient::poll_note), what is to be
+//! [transmitted](SimClient::transmit), and look at the [timeout](SimClient::poll_timeout).
+//!
+//! Inside it does what everybody does who joins the two machines: requests of a [`Contender`] are
+//! submitted in their order, and answers, events and states are given to it in theirs.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use core::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use uuid::Uuid;
+use zk_proto::{EventType, OpCode, Request, SessionId, Zxid, frame};
+use zk_recipes::machine::{Contender, Contest, Event as LockEvent, Input, OpId, Output, Scheme};
+use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
+use zk_session::time::Instant;
+use zk_session::{Error, State};
+
+use super::call::Call;
+
+/// Where the handshake has the newest transaction that the client has seen: behind the length of
+/// the frame and the version of the protocol.
+const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
+
+/// A fault of a client that the simulator must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quirk {
+    /// Requests that were lost with their connection are made again, whatever they may have done.
+    RepeatsWhatWasLost,
+    /// Members are not told what was seen, so that one that is behind does not refuse.
+    ForgetsWhatWasSeen,
+    /// A lock whose creation was lost looks for its node without a sync before.
+    LooksWithoutSync,
+}
+
+/// Names a request of one client.
+pub type CallId = u64;
+/// Names an attempt to get a lock, of one client.
+pub type AttemptId = u64;
+
+/// What a client tells: everything that matters to a judge, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// A request was made.
+    Called(CallId, Call),
+    /// It was answered.
+    Answered(CallId, Result<Reply, Error>),
+    /// The watch that it asked for has fired.
+    Fired(CallId, EventType),
+    /// The state of the session has changed.
+    State(State),
+    /// An attempt to get the lock in this directory has begun.
+    Contends(AttemptId, String),
+    /// Something has happened to it.
+    Lock(AttemptId, LockEvent),
+    /// It heard that another node is gone.
+    Woken(AttemptId, String),
+    /// It is not wanted any more.
+    LetGo(AttemptId),
+    /// It has nothing left to do.
+    Done(AttemptId),
+}
+
+/// Who made a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Call(CallId),
+    Lock(AttemptId, OpId),
+}
+
+#[derive(Debug)]
+struct Attempt {
+    contender: Contender,
+    alarm: Option<Instant>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct SimClient {
+    session: Session<Token>,
+    quirk: Option<Quirk>,
+    /// Bytes of a frame that has not arrived as a whole.
+    inbox: BytesMut,
+    /// How many bytes were transmitted on this connection.
+    transmitted: usize,
+    last_id: u64,
+    /// Requests that were not answered yet.
+    calls: BTreeMap<CallId, Call>,
+    watches: BTreeMap<RequestId, Token>,
+    attempts: BTreeMap<AttemptId, Attempt>,
+    /// Answers that were found without the session.
+    answers: VecDeque<(Token, Result<Reply, Error>)>,
+    notes: VecDeque<Note>,
+}
+
+/// # Getters
+impl SimClient {
+    /// How things stand with the session.
+    pub fn state(&self) -> State {
+        self.session.state()
+    }
+
+    /// The session.
+    pub fn id(&self) -> SessionId {
+        self.session.id()
+    }
+
+    /// The newest transaction that the session has seen.
+    pub fn last_zxid(&self) -> Zxid {
+        self.session.last_zxid()
+    }
+
+    /// Whether the session has ended.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state(), State::Ended(_))
+    }
+
+    /// How many requests wait for an answer.
+    pub fn waiting(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// How many attempts are not done yet.
+    pub fn attempts(&self) -> usize {
+        self.attempts.len()
+    }
+}
+
+/// # Inputs
+impl SimClient {
+    /// A client that begins now.
+    pub fn new(now: Duration, config: Config, quirk: Option<Quirk>) -> Self {
+        Self {
+            session: Session::new(instant(now), config),
+            quirk,
+            inbox: BytesMut::new(),
+            transmitted: 0,
+            last_id: 0,
+            calls: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            answers: VecDeque::new(),
+            notes: VecDeque::new(),
+        }
+    }
+
+    /// The connection asked for is there.
+    pub fn handle_connected(&mut self, now: Duration) {
+        self.inbox.clear();
+        self.transmitted = 0;
+        self.session.handle_connected(instant(now));
+        self.settle(now);
+    }
+
+    /// The connection is gone, or cannot be made.
+    pub fn handle_disconnected(&mut self, now: Duration) {
+        self.session.handle_disconnected(instant(now));
+        self.settle(now);
+    }
+
+    /// Any piece of the stream has arrived.
+    pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
+        self.inbox.extend_from_slice(bytes);
+        loop {
+            match frame::split_bytes(&mut self.inbox, frame::DEFAULT_LIMIT) {
+                Ok(Some(frame)) => self.session.handle_frame(instant(now), frame),
+                Ok(None) => return,
+                Err(error) => {
+                    self.inbox.clear();
+                    self.session.handle_bad_frame(instant(now), error);
+                }
+            }
+            self.settle(now);
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        self.session.handle_timeout(instant(now));
+        self.settle(now);
+        let is_due = |attempt: &Attempt| attempt.alarm.is_some_and(|at| at <= instant(now));
+        let due = self.attempts.iter().filter(|(_, attempt)| is_due(attempt));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if let Some(attempt) = self.attempts.get_mut(&id) {
+                attempt.alarm = None;
+            }
+            self.tell_attempt(now, id, Input::Timer);
+        }
+        self.settle(now);
+    }
+}
+
+/// # Commands
+impl SimClient {
+    /// Makes a request.
+    pub fn call(&mut self, now: Duration, call: Call) -> CallId {
+        let id = self.next_id();
+        self.notes.push_back(Note::Called(id, call.clone()));
+        self.submit_call(id, call);
+        self.settle(now);
+        id
+    }
+
+    /// Enters the queue of a lock. The session must be connected.
+    pub fn contend(&mut self, now: Duration, directory: &str, guid: Uuid) -> AttemptId {
+        let id = self.next_id();
+        self.notes.push_back(Note::Contends(id, directory.to_owned()));
+        let contender = Contender::new(Contest {
+            directory: directory.to_owned(),
+            scheme: Scheme::CURATOR_MUTEX,
+            guid,
+            session: self.session.id(),
+            data: Bytes::new(),
+        });
+        self.attempts.insert(id, Attempt { contender, alarm: None });
+        self.tell_attempt(now, id, Input::Session(self.session.state()));
+        self.settle(now);
+        id
+    }
+
+    /// The lock is not wanted any more.
+    pub fn let_go(&mut self, now: Duration, attempt: AttemptId) {
+        self.notes.push_back(Note::LetGo(attempt));
+        self.tell_attempt(now, attempt, Input::LetGo);
+        self.settle(now);
+    }
+
+    /// Ends the session.
+    pub fn close(&mut self, now: Duration) {
+        self.session.close();
+        self.settle(now);
+    }
+}
+
+/// # Outputs
+impl SimClient {
+    /// The next thing to do with the connection.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.session.poll_action()
+    }
+
+    /// The next thing to tell.
+    pub fn poll_note(&mut self) -> Option<Note> {
+        self.notes.pop_front()
+    }
+
+    /// Bytes to be sent now, as many as there is room for.
+    pub fn transmit(&mut self, now: Duration, room: usize) -> Bytes {
+        let output = self.session.output();
+        let mut bytes = output[..output.len().min(room)].to_vec();
+        self.session.handle_sent(instant(now), bytes.len());
+        if self.quirk == Some(Quirk::ForgetsWhatWasSeen) {
+            for (at, byte) in (self.transmitted..).zip(&mut bytes) {
+                if LAST_ZXID_SEEN.contains(&at) {
+                    *byte = 0;
+                }
+            }
+        }
+        self.transmitted += bytes.len();
+        bytes.into()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let alarms = self.attempts.values().filter_map(|attempt| attempt.alarm);
+        alarms.chain(self.session.poll_timeout()).min().map(Instant::since_start)
+    }
+}
+
+impl SimClient {
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Gives everything that the session tells to whom it concerns, until it has no more to tell.
+    fn settle(&mut self, now: Duration) {
+        loop {
+            if let Some((token, result)) = self.answers.pop_front() {
+                self.answered(now, token, result);
+            } else if let Some(event) = self.session.poll_event() {
+                self.handle_event(now, event);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn handle_event(&mut self, now: Duration, event: Event<Token>) {
+        match event {
+            Event::State(state) => {
+                self.notes.push_back(Note::State(state));
+                for id in self.attempts.keys().copied().collect::<Vec<_>>() {
+                    self.tell_attempt(now, id, Input::Session(state));
+                }
+            }
+            Event::Reply { token, result } => self.answered(now, token, result),
+            Event::Watch { requests, event, .. } => {
+                for request in requests {
+                    match self.watches.remove(&request) {
+                        Some(Token::Call(id)) => {
+                            self.notes.push_back(Note::Fired(id, event.event_type));
+                        }
+                        Some(Token::Lock(id, op)) => {
+                            self.notes.push_back(Note::Woken(id, event.path.clone()));
+                            let event_type = event.event_type;
+                            self.tell_attempt(now, id, Input::Watch { op, event_type });
+                        }
+                        None => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, now: Duration, token: Token, result: Result<Reply, Error>) {
+        match token {
+            Token::Call(id) => {
+                let call = self.calls.remove(&id);
+                match (call, &result) {
+                    (Some(call), Err(Error::ConnectionLost))
+                        if self.quirk == Some(Quirk::RepeatsWhatWasLost) =>
+                    {
+                        self.submit_call(id, call);
+                    }
+                    _ => self.notes.push_back(Note::Answered(id, result)),
+                }
+            }
+            Token::Lock(id, op) => self.tell_attempt(now, id, Input::Reply { op, result }),
+        }
+    }
+
+    fn submit_call(&mut self, id: CallId, call: Call) {
+        match self.session.submit(&call.request(), Token::Call(id)) {
+            Ok(request) if call.watches() => {
+                self.watches.insert(request, Token::Call(id));
+            }
+            Ok(_) => {}
+            Err(error) => self.answers.push_back((Token::Call(id), Err(error))),
+        }
+        self.calls.insert(id, call);
+    }
+
+    fn tell_attempt(&mut self, now: Duration, id: AttemptId, input: Input) {
+        let Some(mut attempt) = self.attempts.remove(&id) else { return };
+        attempt.contender.handle(input);
+        while let Some(output) = attempt.contender.poll_output() {
+            match output {
+                Output::Submit { op, operation } => {
+                    let token = Token::Lock(id, op);
+                    let request = operation.request();
+                    if self.skips(&request) {
+                        let body = Bytes::new();
+                        let reply = Reply { opcode: OpCode::SYNC, zxid: Zxid::ZERO, body };
+                        self.answers.push_back((token, Ok(reply)));
+                        continue;
+                    }
+                    match self.session.submit(&request, token) {
+                        Ok(request) if operation.watches() => {
+                            self.watches.insert(request, token);
+                        }
+                        Ok(_) => {}
+                        Err(error) => self.answers.push_back((token, Err(error))),
+                    }
+                }
+                Output::Unwatch(op) => self.unwatch(Token::Lock(id, op)),
+                Output::SetTimer(after) => attempt.alarm = Some(instant(now) + after),
+                Output::Event(event) => self.notes.push_back(Note::Lock(id, event)),
+            }
+        }
+        if attempt.contender.is_done() {
+            self.notes.push_back(Note::Done(id));
+        } else {
+            self.attempts.insert(id, attempt);
+        }
+    }
+
+    fn skips(&self, request: &Request<'_>) -> bool {
+        self.quirk == Some(Quirk::LooksWithoutSync) && matches!(request, Request::Sync(_))
+    }
+
+    fn unwatch(&mut self, token: Token) {
+        let watch = self.watches.iter().find(|(_, owner)| **owner == token);
+        if let Some(request) = watch.map(|(request, _)| *request) {
+            self.watches.remove(&request);
+            self.session.unwatch(request);
+        }
+    }
+}
+
+fn instant(now: Duration) -> Instant {
+    Instant::after_start(now)
+}

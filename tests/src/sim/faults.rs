@@ -1,0 +1,253 @@
+//! Everything that can go wrong, by order or by the seed.
+
+use super::*;
+
+/// Something that goes wrong, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection of a client is cut.
+    Cut(usize, Cut),
+    /// Nothing arrives between a client and the member it is connected to, in one direction.
+    /// Later it does.
+    Stall(usize, Direction, Duration),
+    /// Nothing arrives between a client and any member. Later it does.
+    Isolate(usize, Duration),
+    /// A client is stopped. The world goes on without it.
+    Pause(usize, Duration),
+    /// The process of a client dies, and another one begins after a while.
+    Crash(usize, Duration),
+    /// The session of a client is ended by the ensemble.
+    Expire(usize),
+    /// A member dies and starts again after a while.
+    Kill(usize, Duration),
+    /// A member lags behind: it applies nothing for a while, or little by little.
+    Hold(usize, Duration),
+    /// A member that lags applies one more transaction.
+    Step(usize),
+}
+
+impl Fault {
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cut(..) => "cut",
+            Self::Stall(..) => "stall",
+            Self::Isolate(..) => "isolate",
+            Self::Pause(..) => "pause",
+            Self::Crash(..) => "crash",
+            Self::Expire(..) => "expire",
+            Self::Kill(..) => "kill",
+            Self::Hold(..) => "hold",
+            Self::Step(..) => "step",
+        }
+    }
+}
+
+/// How often each kind of fault is drawn.
+#[derive(Clone, Debug)]
+pub struct Weights(pub Vec<(&'static str, u32)>);
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self(vec![
+            ("cut", 10),
+            ("stall", 6),
+            ("isolate", 2),
+            ("pause", 3),
+            ("crash", 2),
+            ("expire", 1),
+            ("kill", 2),
+            ("hold", 5),
+            ("step", 3),
+        ])
+    }
+}
+
+impl Weights {
+    /// Draws `count` faults between `from` and `to`. All of them are over at `to`.
+    pub fn draw(
+        &self,
+        rng: &mut fastrand::Rng,
+        options: &Options,
+        count: usize,
+        (from, to): (Duration, Duration),
+    ) -> Vec<(Duration, Fault)> {
+        let moment = |rng: &mut fastrand::Rng| {
+            from + Duration::from_micros(rng.u64(..(to - from).as_micros() as u64))
+        };
+        let mut faults: Vec<_> = (0..count)
+            .map(|_| {
+                let at = moment(rng);
+                (at, self.draw_one(rng, options, to - at))
+            })
+            .collect();
+        faults.sort_by_key(|(at, _)| *at);
+        faults
+    }
+
+    fn draw_one(&self, rng: &mut fastrand::Rng, options: &Options, rest: Duration) -> Fault {
+        let client = rng.usize(..options.clients);
+        let member = rng.usize(..options.members);
+        // Short ones are as likely as long ones, whatever the scale.
+        let most = rest.min(Duration::from_millis(100 << rng.u32(..8)));
+        let time = most.mul_f64(rng.f64());
+        let total: u32 = self.0.iter().map(|(_, weight)| weight).sum();
+        let mut place = rng.u32(..total);
+        let chosen = self.0.iter().find(|(_, weight)| match place.checked_sub(*weight) {
+            Some(left) => {
+                place = left;
+                false
+            }
+            None => true,
+        });
+        match chosen.map_or("", |(name, _)| name) {
+            "stall" => Fault::Stall(client, Direction::ALL[rng.usize(..2)], time),
+            "isolate" => Fault::Isolate(client, time),
+            "pause" => Fault::Pause(client, time),
+            "crash" => Fault::Crash(client, time),
+            "expire" => Fault::Expire(client),
+            "kill" => Fault::Kill(member, time),
+            "hold" => Fault::Hold(member, time),
+            "step" => Fault::Step(member),
+            _ => Fault::Cut(client, draw_cut(rng)),
+        }
+    }
+}
+
+fn draw_cut(rng: &mut fastrand::Rng) -> Cut {
+    let tail = |rng: &mut fastrand::Rng| Tail {
+        bytes: match rng.u8(..3) {
+            0 => 0,
+            1 => rng.usize(..200),
+            _ => usize::MAX,
+        },
+        silent: rng.u8(..6) == 0,
+    };
+    let (up, down) = (tail(rng), tail(rng));
+    Cut { up, down }
+}
+
+/// # Faults
+impl Sim {
+    /// Has something go wrong, now.
+    pub fn inject(&mut self, fault: Fault) {
+        self.trace.bytes(self.now, fault.name(), 0, &[]);
+        self.trace.say(self.now, format_args!("--- {fault:?}"));
+        self.judge.count(fault.name());
+        match fault {
+            Fault::Cut(client, cut) => self.cut(client, cut),
+            Fault::Stall(client, direction, time) => self.stall(client, direction, time),
+            Fault::Isolate(client, time) => self.isolate(client, time),
+            Fault::Pause(client, time) => self.pause(client, time),
+            Fault::Crash(client, time) => self.crash(client, time),
+            Fault::Expire(client) => self.expire(client),
+            Fault::Kill(member, time) => {
+                self.kill(member);
+                self.queue.schedule(self.now + time, Occurrence::Restart(member));
+            }
+            Fault::Hold(member, time) => {
+                self.hold(member);
+                self.queue.schedule(self.now + time, Occurrence::Release(member));
+            }
+            Fault::Step(member) => self.apply_one(member),
+        }
+    }
+
+    /// Cuts the connection of a client.
+    pub fn cut(&mut self, client: usize, cut: Cut) {
+        self.cut_link(client, cut);
+    }
+
+    /// Has nothing arrive in one direction between a client and its member for a while.
+    pub fn stall(&mut self, client: usize, direction: Direction, time: Duration) {
+        let member = self.slots[client].link.and_then(|link| Some(self.links.get(&link)?.member));
+        if let Some(member) = member {
+            self.block(client, member, direction, time);
+        }
+    }
+
+    /// Has nothing arrive between a client and all members for a while.
+    pub fn isolate(&mut self, client: usize, time: Duration) {
+        for member in 0..self.options.members {
+            for direction in Direction::ALL {
+                self.block(client, member, direction, time);
+            }
+        }
+    }
+
+    fn block(&mut self, client: usize, member: usize, direction: Direction, time: Duration) {
+        let until = self.blocked.entry((client, member, direction)).or_default();
+        *until = (*until).max(self.now + time);
+    }
+
+    /// Stops a client for a while.
+    pub fn pause(&mut self, client: usize, time: Duration) {
+        let slot = &mut self.slots[client];
+        slot.paused_until = slot.paused_until.max(self.now + time);
+        self.queue.schedule(slot.paused_until, Occurrence::Resume(client));
+    }
+
+    /// Kills a client. Another one takes its place after a while.
+    pub fn crash(&mut self, client: usize, time: Duration) {
+        if self.slots[client].machine.is_some() {
+            self.end(client);
+            self.slots[client].paused_until = Duration::ZERO;
+            self.queue.schedule(self.now + time, Occurrence::Begin(client));
+        }
+    }
+
+    /// Has the ensemble end the session of a client.
+    pub fn expire(&mut self, client: usize) {
+        if let Some(machine) = &self.slots[client].machine {
+            self.ensemble.expire_session(self.now, machine.id());
+            self.drain_ensemble();
+        }
+    }
+
+    /// Kills a member.
+    pub fn kill(&mut self, member: usize) {
+        self.ensemble.kill(self.now, member);
+        self.drain_ensemble();
+    }
+
+    /// Starts a member again.
+    pub fn restart(&mut self, member: usize) {
+        self.trace.bytes(self.now, "restart of member", member as u64, &[]);
+        self.ensemble.restart(self.now, member);
+        self.drain_ensemble();
+    }
+
+    /// Makes a member lag behind, unless it leads.
+    pub fn hold(&mut self, member: usize) {
+        self.ensemble.hold(member);
+    }
+
+    /// Lets a member that lags behind apply one more transaction.
+    pub fn apply_one(&mut self, member: usize) {
+        self.ensemble.step(self.now, member);
+        self.drain_ensemble();
+    }
+
+    /// Lets a member that lags behind catch up.
+    pub fn release(&mut self, member: usize) {
+        self.trace.bytes(self.now, "release of member", member as u64, &[]);
+        self.ensemble.release(self.now, member);
+        self.drain_ensemble();
+    }
+
+    /// No fault remains: what no client uses any more is closed, as keep-alive does.
+    pub fn heal(&mut self) {
+        for slot in &mut self.slots {
+            slot.paused_until = slot.paused_until.min(self.now);
+        }
+        self.blocked.clear();
+        for member in 0..self.options.members {
+            self.restart(member);
+            self.release(member);
+        }
+        self.reap_half_open();
+        for client in 0..self.slots.len() {
+            self.drain_client(client);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The judge of locks. It sees who believes to hold one, and what the ensemble has to say to that.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+use zk_proto::{SessionId, Zxid};
+use zk_recipes::machine::{Event, Scheme};
+
+use super::{AttemptId, Note};
+use crate::server::Ensemble;
+
+/// Names an attempt among those of all clients.
+type Who = (u64, AttemptId);
+
+#[derive(Debug)]
+struct Attempt {
+    directory: String,
+    session: SessionId,
+    /// Its node, once it knows it.
+    node: Option<String>,
+    holds: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct LockJudge {
+    attempts: BTreeMap<Who, Attempt>,
+    /// Those that believe to hold a lock.
+    holders: BTreeSet<Who>,
+    /// The greatest token that was given for each lock.
+    tokens: BTreeMap<String, Zxid>,
+    /// Who was woken by the end of each node.
+    woken: BTreeMap<String, Who>,
+    /// What the children of each directory were looked at for last.
+    looked_at: BTreeMap<String, Zxid>,
+    acquisitions: u64,
+}
+
+impl LockJudge {
+    /// How often a lock was acquired.
+    pub(super) fn acquisitions(&self) -> u64 {
+        self.acquisitions
+    }
+
+    pub(super) fn hear(
+        &mut self,
+        (client, session): (u64, SessionId),
+        note: &Note,
+        ensemble: &Ensemble,
+        found: &mut Vec<String>,
+    ) {
+        match note {
+            Note::Contends(id, directory) => {
+                let directory = directory.clone();
+                let attempt = Attempt { directory, session, node: None, holds: false };
+                self.attempts.insert((client, *id), attempt);
+            }
+            Note::Lock(id, event) => self.event((client, *id), event, ensemble, found),
+            Note::Woken(id, path) => {
+                let who = (client, *id);
+                let own = self.attempts.get(&who).and_then(|attempt| attempt.node.as_deref());
+                if own != Some(path) && *self.woken.entry(path.clone()).or_insert(who) != who {
+                    found.push(format!("{path}: its end has woken {who:?}, and another before"));
+                }
+            }
+            Note::LetGo(id) | Note::Done(id) => {
+                self.holders.remove(&(client, *id));
+            }
+            _ => {}
+        }
+        if let Note::Done(id) = note {
+            self.attempts.remove(&(client, *id));
+        }
+    }
+
+    fn event(&mut self, who: Who, event: &Event, ensemble: &Ensemble, found: &mut Vec<String>) {
+        let Some(attempt) = self.attempts.get_mut(&who) else {
+            return found.push(format!("{who:?}: {event:?} after its end"));
+        };
+        match event {
+            Event::Enqueued { node, .. } => {
+                attempt.node = Some(format!("{}/{node}", attempt.directory));
+            }
+            Event::Acquired { node, token } => {
+                if core::mem::replace(&mut attempt.holds, true) {
+                    found.push(format!("{who:?}: acquired twice"));
+                }
+                self.holders.insert(who);
+                self.acquisitions += 1;
+                self.acquired(who, node, *token, ensemble, found);
+            }
+            Event::Lost(_) | Event::Released | Event::Failed(_) => {
+                self.holders.remove(&who);
+            }
+            _ => {}
+        }
+    }
+
+    /// Somebody believes to hold a lock. If the ensemble agrees, it was that one's turn.
+    fn acquired(
+        &mut self,
+        who: Who,
+        node: &str,
+        token: Zxid,
+        ensemble: &Ensemble,
+        found: &mut Vec<String>,
+    ) {
+        let Some(attempt) = self.attempts.get(&who) else { return };
+        if !is_there(attempt, ensemble) {
+            return;
+        }
+        let last = self.tokens.entry(attempt.directory.clone()).or_default();
+        if token <= *last {
+            found.push(format!("{who:?}: got token {token} after {last}"));
+        }
+        *last = token;
+        let children = ensemble.node(&attempt.directory).into_iter().flat_map(|dir| dir.children());
+        for child in children.filter(|child| *child != node) {
+            let path = format!("{}/{child}", attempt.directory);
+            if ensemble.node(&path).is_some_and(|child| child.stat().czxid < token) {
+                found.push(format!("{who:?}: got the lock before {child}"));
+            }
+        }
+    }
+
+    pub(super) fn look(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
+        if ensemble.leader().is_none() {
+            return;
+        }
+        let mut owners: BTreeMap<&str, Who> = BTreeMap::new();
+        for who in &self.holders {
+            if let Some(attempt) = self.attempts.get(who).filter(|a| is_there(a, ensemble))
+                && let Some(other) = owners.insert(&attempt.directory, *who)
+            {
+                found.push(format!("{}: held by {other:?} and by {who:?}", attempt.directory));
+            }
+        }
+        for (directory, looked_at) in &mut self.looked_at {
+            let Some(node) = ensemble.node(directory) else { continue };
+            if core::mem::replace(looked_at, node.stat().pzxid) != node.stat().pzxid {
+                let guids = node.children().filter_map(guid_of).collect::<BTreeSet<_>>();
+                if guids.len() < node.children().len() {
+                    found.push(format!("{directory}: two nodes of one attempt"));
+                }
+            }
+        }
+        for attempt in self.attempts.values() {
+            if !self.looked_at.contains_key(&attempt.directory) {
+                self.looked_at.insert(attempt.directory.clone(), Zxid::ZERO);
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, client: u64) {
+        self.attempts.retain(|(of, _), _| *of != client);
+        self.holders.retain(|(of, _)| *of != client);
+    }
+
+    pub(super) fn conclude(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
+        for directory in self.looked_at.keys() {
+            for child in ensemble.node(directory).into_iter().flat_map(|node| node.children()) {
+                found.push(format!("{directory}/{child} was left behind"));
+            }
+        }
+    }
+}
+
+/// Whether the ensemble has the node of an attempt, and its session.
+fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
+    let node = attempt.node.as_ref().and_then(|path| ensemble.node(path));
+    node.is_some_and(|node| node.stat().ephemeral_owner == attempt.session)
+        && ensemble.session_timeout(attempt.session).is_some()
+}
+
+fn guid_of(child: &str) -> Option<Uuid> {
+    Some(Scheme::CURATOR_MUTEX.parse(child)?.guid)
+}

@@ -1,0 +1,318 @@
+//! A deterministic simulator: whole clients and an ensemble on a virtual clock and a virtual
+//! network.
+//!
+//! A [`Sim`] is a number of [`SimClient`]s, each with a session, and one
+//! [`Ensemble`](crate::server::Ensemble). Bytes between them take their time, in order; whatever
+//! can happen to them, to a client or to a member is a [`Fault`]. All that is random comes from
+//! one seed, and what happens at one moment happens in the order in which it was scheduled, then
+//! members before clients, then clients by number. So one seed is one run, repeatable to the byte;
+//! [`Sim::hash`] tells runs apart.
+//!
+//! After every step a [`Judge`] looks whether anybody has broken a promise. [`run`] makes a whole
+//! run from a seed, and says what became of it.
+
+mod call;
+mod client;
+mod faults;
+mod habits;
+mod judge;
+mod link;
+mod locks;
+mod network;
+mod queue;
+mod run;
+mod trace;
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use zk_session::session::{Action, Config};
+
+pub use call::Call;
+pub use client::{AttemptId, CallId, Note, Quirk, SimClient};
+pub use faults::{Fault, Weights};
+pub use habits::Habits;
+pub use judge::Judge;
+pub use link::{Cut, Direction, LinkId, Tail};
+pub use run::{Report, Scale, run};
+
+use crate::server::{self, ConnId, Ensemble, Output};
+use link::{Link, Segment};
+use queue::Queue;
+use trace::Trace;
+
+/// What a simulation is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Decides everything that is random.
+    pub seed: u64,
+    /// How many clients there are.
+    pub clients: usize,
+    /// How many members there are.
+    pub members: usize,
+    /// Whether clients do things of their own accord.
+    pub habits: bool,
+    /// A fault that all clients have.
+    pub quirk: Option<Quirk>,
+    /// Whether to print what happens.
+    pub print: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, clients: 1, members: 3, habits: false, quirk: None, print: false }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Sim {
+    options: Options,
+    now: Duration,
+    queue: Queue<Occurrence>,
+    rng: fastrand::Rng,
+    ensemble: Ensemble,
+    slots: Vec<Slot>,
+    incarnations: u64,
+    links: BTreeMap<LinkId, Link>,
+    next_link: u64,
+    conns: BTreeMap<ConnId, LinkId>,
+    /// Until when nothing arrives on the way between a client and a member.
+    blocked: BTreeMap<(usize, usize, Direction), Duration>,
+    judge: Judge,
+    trace: Trace,
+    steps: u64,
+}
+
+/// Where a client lives, and its successors when it has crashed or lost its session.
+#[derive(Debug)]
+struct Slot {
+    machine: Option<SimClient>,
+    incarnation: u64,
+    link: Option<LinkId>,
+    /// Until then it does nothing and what it is told waits.
+    paused_until: Duration,
+    habits: Habits,
+}
+
+/// What has been scheduled.
+#[derive(Clone, Debug)]
+enum Occurrence {
+    Arrival(LinkId, Direction),
+    Fault(Fault),
+    /// A member that was killed starts again.
+    Restart(usize),
+    /// A member that was held catches up.
+    Release(usize),
+    /// A client begins anew in this slot.
+    Begin(usize),
+    /// A client that was paused goes on.
+    Resume(usize),
+}
+
+/// What comes next, in the order in which things of one moment come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    Scheduled,
+    Ensemble,
+    Client(usize),
+}
+
+impl Sim {
+    /// A simulation in which every client begins at once.
+    pub fn new(options: Options) -> Self {
+        let config = server::Config {
+            seed: options.seed,
+            container_check: Duration::from_secs(7),
+            ..server::Config::members(options.members)
+        };
+        let mut sim = Self {
+            now: Duration::ZERO,
+            queue: Queue::new(),
+            rng: fastrand::Rng::with_seed(options.seed),
+            ensemble: Ensemble::new(config),
+            slots: Vec::new(),
+            incarnations: 0,
+            links: BTreeMap::new(),
+            next_link: 0,
+            conns: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            judge: Judge::default(),
+            trace: Trace::new(options.print),
+            steps: 0,
+            options,
+        };
+        for client in 0..sim.options.clients {
+            let habits = Habits::none();
+            let paused_until = Duration::ZERO;
+            sim.slots.push(Slot {
+                machine: None,
+                incarnation: 0,
+                link: None,
+                paused_until,
+                habits,
+            });
+            sim.begin(client);
+        }
+        sim
+    }
+
+    // ---- Getters -------------------------------------------------------------------------------
+
+    /// The time since the start.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// The hash of everything that went over the wire and of every moment at which it did.
+    pub fn hash(&self) -> u64 {
+        self.trace.hash()
+    }
+
+    /// How many steps were taken.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The ensemble.
+    pub fn ensemble(&self) -> &Ensemble {
+        &self.ensemble
+    }
+
+    /// A client, unless it has crashed.
+    pub fn client(&self, client: usize) -> Option<&SimClient> {
+        self.slots[client].machine.as_ref()
+    }
+
+    /// Who watches over everything.
+    pub fn judge(&self) -> &Judge {
+        &self.judge
+    }
+
+    // ---- Commands ------------------------------------------------------------------------------
+
+    /// Has a client do something, now. `None` if there is no client at the moment.
+    pub fn with<R>(
+        &mut self,
+        client: usize,
+        command: impl FnOnce(Duration, &mut SimClient) -> R,
+    ) -> Option<R> {
+        let result = command(self.now, self.slots[client].machine.as_mut()?);
+        self.drain_client(client);
+        self.judge.look(&self.ensemble);
+        Some(result)
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, by: Duration) {
+        let until = self.now + by;
+        self.run_until(by, |_| false);
+        self.now = until;
+    }
+
+    /// Lets time pass until `condition` holds, but not more than `limit`. Whether it holds.
+    pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
+        let until = self.now + limit;
+        while !condition(self) {
+            if !self.step(until) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Schedules a fault.
+    pub fn schedule(&mut self, at: Duration, fault: Fault) {
+        self.queue.schedule(at, Occurrence::Fault(fault));
+    }
+
+    // ---- Steps ---------------------------------------------------------------------------------
+
+    /// Has the next thing happen, unless it is to happen after `until`. Whether it has.
+    fn step(&mut self, until: Duration) -> bool {
+        let Some((at, next)) = self.next().filter(|(at, _)| *at <= until) else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        self.steps += 1;
+        match next {
+            Next::Scheduled => {
+                if let Some(occurrence) = self.queue.pop() {
+                    self.occur(occurrence);
+                }
+            }
+            Next::Ensemble => {
+                self.trace.bytes(self.now, "tick of the ensemble", 0, &[]);
+                self.ensemble.handle_timeout(self.now);
+                self.drain_ensemble();
+            }
+            Next::Client(client) => self.wake(client),
+        }
+        self.judge.look(&self.ensemble);
+        true
+    }
+
+    fn next(&self) -> Option<(Duration, Next)> {
+        let scheduled = self.queue.next_at().map(|at| (at, Next::Scheduled));
+        let ensemble = self.ensemble.poll_timeout().map(|at| (at, Next::Ensemble));
+        let client = |(client, slot): (usize, &Slot)| {
+            let due = slot.machine.as_ref()?.poll_timeout();
+            let due = due.into_iter().chain(slot.habits.poll_timeout()).min()?;
+            Some((due.max(slot.paused_until), Next::Client(client)))
+        };
+        let clients = self.slots.iter().enumerate().filter_map(client);
+        scheduled.into_iter().chain(ensemble).chain(clients).min()
+    }
+
+    fn wake(&mut self, client: usize) {
+        self.trace.bytes(self.now, "tick of client", client as u64, &[]);
+        let slot = &mut self.slots[client];
+        if let Some(machine) = &mut slot.machine {
+            machine.handle_timeout(self.now);
+            slot.habits.act(self.now, machine);
+            self.drain_client(client);
+        }
+        // Who has lost the session begins anew, as a service does.
+        let slot = &self.slots[client];
+        if slot.machine.as_ref().is_some_and(SimClient::has_ended) && self.options.habits {
+            self.end(client);
+            self.queue.schedule(self.now + Duration::from_millis(50), Occurrence::Begin(client));
+        }
+    }
+
+    fn occur(&mut self, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Arrival(link, direction) => self.arrive(link, direction),
+            Occurrence::Fault(fault) => self.inject(fault),
+            Occurrence::Restart(member) => self.restart(member),
+            Occurrence::Release(member) => self.release(member),
+            Occurrence::Begin(client) if self.slots[client].machine.is_none() => self.begin(client),
+            Occurrence::Begin(_) => {}
+            Occurrence::Resume(client) => self.drain_client(client),
+        }
+    }
+
+    /// A client begins.
+    fn begin(&mut self, client: usize) {
+        self.incarnations += 1;
+        let mut config = Config::new(self.options.members);
+        config.timeout = Duration::from_secs(self.rng.u64(4..=8));
+        config.seed = self.rng.u64(..);
+        let slot = &mut self.slots[client];
+        slot.incarnation = self.incarnations;
+        if self.options.habits {
+            slot.habits = Habits::new(self.now, self.rng.u64(..), slot.incarnation);
+        }
+        slot.machine = Some(SimClient::new(self.now, config, self.options.quirk));
+        self.drain_client(client);
+    }
+
+    /// A client is no more.
+    fn end(&mut self, client: usize) {
+        self.hang_up(client);
+        let slot = &mut self.slots[client];
+        slot.machine = None;
+        slot.habits = Habits::none();
+        self.judge.forget(slot.incarnation);
+    }
+}

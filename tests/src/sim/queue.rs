@@ -1,0 +1,45 @@
+//! What is going to happen, in order.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+/// Events by their time; those of one moment come in the order in which they were scheduled.
+#[derive(Debug)]
+pub(super) struct Queue<E> {
+    events: BTreeMap<(Duration, u64), E>,
+    scheduled: u64,
+}
+
+impl<E> Queue<E> {
+    pub(super) fn new() -> Self {
+        Self { events: BTreeMap::new(), scheduled: 0 }
+    }
+
+    pub(super) fn schedule(&mut self, at: Duration, event: E) {
+        self.events.insert((at, self.scheduled), event);
+        self.scheduled += 1;
+    }
+
+    pub(super) fn next_at(&self) -> Option<Duration> {
+        self.events.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<E> {
+        self.events.pop_first().map(|(_, event)| event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_decides_and_then_who_came_first() {
+        let mut queue = Queue::new();
+        for (at, event) in [(2, 'c'), (1, 'a'), (2, 'd'), (1, 'b')] {
+            queue.schedule(Duration::from_secs(at), event);
+        }
+        assert_eq!(queue.next_at(), Some(Duration::from_secs(1)));
+        assert_eq!(core::iter::from_fn(|| queue.pop()).collect::<String>(), "abcd");
+    }
+}

@@ -1,0 +1,132 @@
+//! Whole runs: a seed in, a verdict out.
+
+use super::*;
+
+/// How large a run is.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// How many clients there are.
+    pub clients: usize,
+    /// How many faults are drawn.
+    pub faults: usize,
+    /// How long faults happen.
+    pub faulty: Duration,
+    /// How long clients go on with their habits.
+    pub busy: Duration,
+    /// How long all of it takes; whoever waits at `busy` must have been served by then.
+    pub length: Duration,
+}
+
+impl Scale {
+    /// Four clients, for as long as it takes to get into trouble and out of it.
+    pub fn small() -> Self {
+        Self {
+            clients: 4,
+            faults: 15,
+            faulty: Duration::from_secs(10),
+            busy: Duration::from_secs(13),
+            length: Duration::from_secs(40),
+        }
+    }
+
+    /// Ten clients for a minute.
+    pub fn large() -> Self {
+        Self {
+            clients: 10,
+            faults: 25,
+            faulty: Duration::from_secs(30),
+            busy: Duration::from_secs(40),
+            length: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The seed that it was made from.
+    pub seed: u64,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// How many steps there were.
+    pub steps: u64,
+    /// How often a lock was acquired.
+    pub acquisitions: u64,
+    /// How often what has happened; faults by their names.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Every promise that was broken.
+    pub violations: Vec<String>,
+}
+
+/// Makes a run: clients with habits and a plan of faults, then a time without faults, then
+/// the end of all sessions.
+pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Report {
+    let options =
+        Options { seed, clients: scale.clients, habits: true, quirk, print, ..<_>::default() };
+    let mut sim = Sim::new(options.clone());
+    sim.with(0, |now, client| {
+        for call in Habits::groundwork() {
+            client.call(now, call);
+        }
+    });
+    let mut rng = fastrand::Rng::with_seed(!seed);
+    let window = (Duration::from_secs(1), scale.faulty);
+    for (at, fault) in Weights::default().draw(&mut rng, &options, scale.faults, window) {
+        sim.schedule(at, fault);
+    }
+    sim.advance(scale.faulty);
+    sim.heal();
+    sim.advance(scale.busy - scale.faulty);
+    sim.wind_down();
+    sim.advance(scale.length - scale.busy);
+    sim.conclude();
+    sim.close_all();
+    sim.report()
+}
+
+impl Sim {
+    /// Clients begin nothing new, and none that ends is replaced.
+    fn wind_down(&mut self) {
+        self.options.habits = false;
+        for slot in &mut self.slots {
+            slot.habits.wind_down();
+        }
+    }
+
+    /// Has the judge look at what is there now that all is quiet.
+    pub fn conclude(&mut self) {
+        let clients: Vec<_> = self
+            .slots
+            .iter()
+            .filter_map(|slot| Some((slot.incarnation, slot.machine.as_ref()?)))
+            .collect();
+        self.judge.conclude(&self.ensemble, &clients);
+    }
+
+    /// Ends all sessions, after which there must be nothing left of them.
+    pub fn close_all(&mut self) {
+        for client in 0..self.slots.len() {
+            self.with(client, |now, client| client.close(now));
+        }
+        self.advance(Duration::from_secs(1));
+        let sessions = self.ensemble.sessions().count();
+        let (connections, watches) = (self.ensemble.connections(), self.ensemble.watches());
+        if sessions + connections + watches > 0 {
+            self.judge.violated(format!(
+                "{sessions} sessions, {connections} connections and {watches} watches are left"
+            ));
+        }
+    }
+
+    /// What has become of it so far.
+    pub fn report(&self) -> Report {
+        Report {
+            seed: self.options.seed,
+            hash: self.hash(),
+            steps: self.steps,
+            acquisitions: self.judge.locks.acquisitions(),
+            counts: self.judge.counts().clone(),
+            violations: self.judge.violations().to_vec(),
+        }
+    }
+}

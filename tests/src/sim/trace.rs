@@ -1,0 +1,50 @@
+//! What happened in a run: always as a hash, on demand as text.
+
+use core::fmt;
+use core::time::Duration;
+
+/// The trace of one run. Two runs that did the same have the same hash.
+#[derive(Debug)]
+pub(super) struct Trace {
+    hash: u64,
+    print: bool,
+}
+
+impl Trace {
+    pub(super) fn new(print: bool) -> Self {
+        // The start of FNV-1a.
+        Self { hash: 0xcbf2_9ce4_8422_2325, print }
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Something went in or out: to or from whom, and what.
+    pub(super) fn bytes(&mut self, now: Duration, what: &'static str, who: u64, bytes: &[u8]) {
+        self.mix(now.as_nanos() as u64);
+        self.mix(who);
+        self.mix(bytes.len() as u64);
+        for part in what.as_bytes().chunks(8).chain(bytes.chunks(8)) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.mix(u64::from_le_bytes(word));
+        }
+        if self.print && bytes.is_empty() {
+            self.say(now, format_args!("{what} {who}"));
+        } else if self.print {
+            self.say(now, format_args!("{what} {who}: {} bytes", bytes.len()));
+        }
+    }
+
+    /// For people only.
+    pub(super) fn say(&self, now: Duration, what: fmt::Arguments<'_>) {
+        if self.print {
+            println!("{:>10.6} {what}", now.as_secs_f64());
+        }
+    }
+
+    fn mix(&mut self, word: u64) {
+        self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    }
+}

@@ -1,0 +1,27 @@
+//! Clients with a known fault. A simulator that finds nothing wrong with them would be worthless.
+
+use zk_testkit::sim::{Quirk, Scale, run};
+
+/// Looks for a run that finds the fault, and for what `symptom` says of it.
+fn assert_found(quirk: Quirk, symptom: &str) {
+    let mut others = Vec::new();
+    for seed in 0..300 {
+        let report = run(seed, &Scale::small(), Some(quirk), false);
+        if report.violations.iter().any(|violation| violation.contains(symptom)) {
+            println!("{quirk:?}: found by seed {seed}: {:?}", report.violations);
+            return;
+        }
+        others.extend(report.violations);
+    }
+    panic!("{quirk:?}: no run shows that {symptom:?}; only {others:?}");
+}
+
+#[test]
+fn a_lost_request_that_is_made_again_is_found() {
+    assert_found(Quirk::RepeatsWhatWasLost, "is NotApplied, but 1 times there");
+}
+
+#[test]
+fn reading_from_the_past_is_found() {
+    assert_found(Quirk::ForgetsWhatWasSeen, "was seen before");
+}

@@ -1,0 +1,92 @@
+//! Runs from seeds.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::time::Duration;
+
+use cpu_time::ProcessTime;
+use zk_testkit::sim::{Report, Scale, run};
+
+/// What must have happened in so many runs, for them to mean anything.
+const REACHED: [&str; 14] = [
+    "answered: applied",
+    "answered: not applied",
+    "answered: unknown",
+    "crash",
+    "cut",
+    "expire",
+    "hold",
+    "isolate",
+    "kill",
+    "pause",
+    "sessions ended",
+    "stall",
+    "step",
+    "watches fired",
+];
+
+fn number(name: &str) -> Option<u64> {
+    let value = env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
+}
+
+/// # Panics
+///
+/// When the run broke a promise; says how to repeat it.
+fn assert_clean(test: &str, Report { seed, violations, .. }: &Report) {
+    assert!(
+        violations.is_empty(),
+        "seed {seed}: {violations:#?}\n\
+         replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture",
+    );
+}
+
+fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
+    if let Some(seed) = number("ZK_SEED") {
+        return assert_clean(test, &run(seed, scale, None, true));
+    }
+    let first = number("ZK_SIM_FROM").unwrap_or(0);
+    let runs = number("ZK_SIM_RUNS").unwrap_or(runs);
+    let start = ProcessTime::now();
+    let (mut steps, mut acquisitions) = (0, 0);
+    let mut totals = BTreeMap::new();
+    for seed in first..first + runs {
+        let report = run(seed, scale, None, false);
+        assert_clean(test, &report);
+        steps += report.steps;
+        acquisitions += report.acquisitions;
+        for (what, count) in report.counts {
+            *totals.entry(what).or_insert(0) += count;
+        }
+    }
+    let cpu = start.elapsed().max(Duration::from_micros(1));
+    let per_minute = runs as f64 * 60.0 / cpu.as_secs_f64();
+    println!("{runs} runs of {scale:?}: {cpu:?} of CPU, {per_minute:.0} runs per CPU-minute");
+    println!("{steps} steps, {acquisitions} acquisitions; {totals:?}");
+    if runs >= 50 {
+        for what in REACHED {
+            assert!(totals.get(what).is_some_and(|count| *count > 0), "{what} never happened");
+        }
+        assert!(acquisitions > runs * 10, "locks are hardly ever acquired");
+    }
+}
+
+/// Every run keeps every promise; and together they reach what there is to reach.
+#[test]
+fn small_runs() {
+    every_run_is_clean("small_runs", &Scale::small(), 100);
+}
+
+/// The same for longer and with more clients. This is the one to measure speed with, in release
+/// and alone.
+#[test]
+fn large_runs() {
+    every_run_is_clean("large_runs", &Scale::large(), 2);
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let reports = [1, 1, 2].map(|seed| run(seed, &Scale::small(), None, false));
+    assert_eq!(reports[0], reports[1]);
+    assert_ne!(reports[0].hash, reports[2].hash);
+}
