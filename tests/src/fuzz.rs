@@ -11,9 +11,10 @@ use alloc::vec::Vec;
 
 use bytes::BytesMut;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, List, Multi, MultiItem,
-    MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader, ReplyHeader,
-    Request, RequestHeader, Response,
+    ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, ErrorCode, List, Multi,
+    MultiItem, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
+    ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid,
+    explain::{self, Message},
     frame::{self, FrameError},
 };
 
@@ -23,6 +24,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All of them.
 pub const TARGETS: &[Target] = &[
     ("connect", connect),
+    ("explain", explain),
     ("frame", frame),
     ("multi", multi),
     ("request", request),
@@ -129,6 +131,57 @@ pub fn multi(data: &[u8]) {
         }
         None => {}
     }
+}
+
+/// The payload of a frame behind two bytes, which say what it is and the opcode of the request.
+///
+/// It is explained if and only if it is decoded, and what is wrong with it is the same. The fields
+/// are all of the frame's bytes, one behind the other.
+pub fn explain(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else { return };
+    let Some((asked, payload)) = opcode(rest) else { return };
+    let mut reader = Reader::new(payload);
+    let (message, before, decoded) = match kind % 5 {
+        0 => (Message::ConnectRequest, 0, ConnectRequest::decode_all(payload).map(drop)),
+        1 => match RequestHeader::decode(&mut reader) {
+            Ok(header) => {
+                let decoded = Request::decode(header.opcode, reader.rest());
+                (Message::Request, reader.position(), decoded.map(drop))
+            }
+            Err(error) => (Message::Request, 0, Err(error)),
+        },
+        2 if payload.len() == 16 => (Message::ConnectResponse, 0, Ok(())),
+        2 => (Message::ConnectResponse, 0, ConnectResponse::decode_all(payload).map(drop)),
+        kind => {
+            let message = if kind == 3 { Message::Reply(asked) } else { Message::UnknownReply };
+            match ReplyHeader::decode(&mut reader) {
+                Ok(header) => {
+                    let decoded = match header.xid {
+                        Xid::NOTIFICATION => WatcherEvent::decode_all(reader.rest()).map(drop),
+                        _ if kind == 3 && header.err == ErrorCode::OK => {
+                            Response::decode(asked, reader.rest()).map(drop)
+                        }
+                        _ => Ok(()),
+                    };
+                    (message, reader.position(), decoded)
+                }
+                Err(error) => (message, 0, Err(error)),
+            }
+        }
+    };
+    let length = i32::try_from(payload.len()).expect("inputs are short");
+    let frame = [&length.to_be_bytes()[..], payload].concat();
+    let mut end = 0;
+    let explained = explain::frame(&frame, message, &mut |field| {
+        assert!(field.range.start == end && !field.range.is_empty(), "{field:?} behind {end}");
+        end = field.range.end;
+    });
+    assert!(explained.is_err() || end == frame.len(), "{end}");
+    let what = |error: DecodeError, before| (error.kind(), error.place(), error.offset() + before);
+    assert_eq!(
+        explained.map_err(|error| what(error, 0)),
+        decoded.map_err(|error| what(error, frame::PREFIX + before))
+    );
 }
 
 /// Opcodes fit in a signed byte, and one byte is easily hit upon.
