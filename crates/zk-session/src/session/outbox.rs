@@ -202,7 +202,10 @@ impl<T> Outbox<T> {
         sent.chain(unsent).filter_map(|pending| pending.deadline).min()
     }
 
-    /// Takes out what the transport has not begun to take.
+    /// Takes out requests. None of them may be one that the transport has begun to take.
+    ///
+    /// Those at the front, which have waited longest, cost nothing; others have what is behind
+    /// them moved.
     pub(super) fn remove_unsent(
         &mut self,
         unwanted: impl Fn(&Pending<T>) -> bool,
@@ -215,8 +218,7 @@ impl<T> Outbox<T> {
         // Frames move from `from` to `to`, to close the gaps.
         let (mut from, mut to) = (0, 0);
         for unsent in core::mem::take(&mut self.unsent) {
-            let begun = self.taken > 0 && kept.is_empty() && removed.is_empty();
-            if begun || !unwanted(&unsent.pending) {
+            if !unwanted(&unsent.pending) {
                 if from != to {
                     self.bytes.copy_within(from..from + unsent.length, to);
                 }

@@ -125,7 +125,7 @@ impl<T> Session<T> {
                 | ErrorCode::UNKNOWN_SESSION
                 | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
         );
-        if !denies_session {
+        if !denies_session && !self.read_only {
             self.lease_start = self.lease_start.max(Some(sent_at));
         }
     }

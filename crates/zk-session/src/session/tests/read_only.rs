@@ -218,3 +218,22 @@ fn watches_survive_the_way_from_a_read_only_session_to_the_real_one() {
     h.notify(EventType::NODE_DATA_CHANGED, "/a");
     assert_eq!(h.fired()[0].0, [id]);
 }
+
+/// It answers pings, but the leader, which decides about expiry, does not hear of them.
+#[test]
+fn a_read_only_member_renews_no_lease() {
+    let mut h = Harness::with(config(2));
+    connect(&mut h, SESSION, false);
+    let before = h.session.lease();
+    h.advance(ms(100));
+    h.disconnect();
+    assert_eq!(h.session.lease(), before);
+    connect(&mut h, SESSION, true);
+    assert_eq!(h.session.lease(), None);
+    h.sync(1);
+    h.answer_all();
+    h.disconnect();
+    assert_eq!(h.session.lease(), None, "nobody who knows has been asked since");
+    connect(&mut h, SESSION, false);
+    assert!(h.session.lease() > before);
+}

@@ -258,3 +258,20 @@ fn a_request_too_many_fails_alone() {
     h.answer_all();
     assert_eq!(h.answers(), [(1, None), (2, None), (4, None)]);
 }
+
+/// A server that checks permissions when it receives a request answers with no zxid.
+#[test]
+fn a_refusal_at_the_door_may_overtake_other_answers_and_one_that_was_executed_may_not() {
+    for err in [ErrorCode::NO_AUTH, ErrorCode::INVALID_ACL] {
+        let mut h = Harness::connected();
+        h.sync(1);
+        h.submit(&create("/a"), 2);
+        h.submit(&create("/b"), 3);
+        h.sent();
+        h.reply(2, 0, err);
+        assert_eq!(h.answers(), [(2, Some(Error::Server(err)))]);
+        h.reply(3, 9, err);
+        let cause = Cause::UnexpectedReply { expected: Some(Xid(1)), received: Xid(3) };
+        assert_eq!(h.cause(), Some(cause));
+    }
+}
