@@ -3,7 +3,7 @@
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 extern crate alloc;
-#[cfg(any(test, feature = "tokio"))]
+#[cfg(any(test, feature = "tokio", feature = "blocking"))]
 extern crate std;
 
 mod chroot;
@@ -12,11 +12,13 @@ mod error;
 pub mod session;
 pub mod time;
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 #[cfg(feature = "tokio")]
 mod client;
 #[cfg(feature = "tokio")]
 mod driver;
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod face;
 
 pub use chroot::Chroot;
@@ -29,7 +31,7 @@ pub use zk_proto as proto;
 pub use client::{Answer, Client, PersistentWatch, Watch};
 #[cfg(feature = "tokio")]
 pub use driver::{Connect, TcpConnect, Transport};
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use face::{
     ClientBuilder, ConnectError, MultiRead, Notice, ReadResult, Transaction, TransactionResult,
 };

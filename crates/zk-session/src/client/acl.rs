@@ -38,7 +38,7 @@ impl Client {
     /// another identity, and is no error.
     ///
     /// It counts for requests made from now on, and may already for those under way. There is no
-    /// need to await the answer first.
+    /// need to await the answer first; it comes with a connection, and knows no request timeout.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ impl Client {
     }
 
     /// Several reads in one request.
-    pub fn multi_read(&self) -> MultiRead<'_> {
+    pub fn multi_read(&self) -> MultiRead<'_, Self> {
         MultiRead::new(self, &self.chroot)
     }
 }

@@ -7,7 +7,7 @@ use crate::face::{Transaction, TransactionResult, transaction};
 
 impl Client {
     /// Several writes, all or none.
-    pub fn transaction(&self) -> Transaction<'_> {
+    pub fn transaction(&self) -> Transaction<'_, Self> {
         Transaction::new(self, &self.chroot)
     }
 }

@@ -176,6 +176,8 @@ pub enum ConnectError {
     },
     /// The session ended before it had begun, or the one to be resumed had ended already.
     Ended(End),
+    /// The system has no thread to spare for the session; only of clients that block.
+    NoThread(String),
 }
 
 impl fmt::Display for ConnectError {
@@ -192,6 +194,7 @@ impl fmt::Display for ConnectError {
                 write!(f, "no member answered within {patience:?}")
             }
             Self::Ended(end) => write!(f, "{end}"),
+            Self::NoThread(error) => write!(f, "no thread could be started: {error}"),
         }
     }
 }

@@ -25,7 +25,10 @@ use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::WatchedEvent;
 
+#[cfg(not(feature = "tokio"))]
+pub(crate) use crate::blocking::Client as DefaultClient;
 /// What a builder or a transaction is for, unless it is said.
+#[cfg(feature = "tokio")]
 pub(crate) use crate::client::Client as DefaultClient;
 
 /// A way to wait for answers.

@@ -1,0 +1,323 @@
+//! The client for threads: a thin face on [`Session`], on nothing but the standard library.
+//!
+//! It has the operations of the async client, by the same names. One thread per session reads from
+//! its connection; requests are written by the threads that make them.
+//!
+//! ```no_run
+//! use zk_session::blocking::Client;
+//! use zk_session::proto::CreateMode;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/app")?;
+//! client.create("/config", b"v1", CreateMode::PERSISTENT)?;
+//! let (data, stat, watch) = client.get_data_and_watch("/config")?;
+//! println!("version {} is {data:?}", stat.version);
+//! println!("{:?}", watch.wait()?);
+//! client.close();
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+mod driver;
+mod operations;
+mod subtree;
+mod watches;
+
+use alloc::string::ToString as _;
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use zk_proto::{Request, SessionId};
+
+pub use self::answer::Answer;
+use self::driver::{Inner, Shared};
+pub use self::watches::{PersistentWatch, Watch};
+use crate::chroot::Chroot;
+use crate::connect_string::{ConnectString, Member};
+use crate::error::Error;
+use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun};
+use crate::session::{End, RequestId, Resume, Session, State, Statistics};
+
+/// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
+/// clone is dropped, the session is closed in the background.
+///
+/// # Ordering
+///
+/// Requests of one thread reach the server one after the other, as each call waits for its answer.
+/// Requests of several threads, and those made by [`submit`](Self::submit), are under way at once,
+/// in the order of the calls. Answers, and events of watches, become ready in the order in which
+/// the server sent them.
+///
+/// # Waiting
+///
+/// A call waits for its answer as long as it takes, across connections, unless there is a
+/// [`request_timeout`](ClientBuilder::request_timeout). It ends at the latest with the session.
+///
+/// # Errors
+///
+/// Besides what the methods name, any request can fail for these reasons:
+///
+/// - Requests that no server can have seen wait for the next connection. Those that one may have
+///   seen fail with [`Error::ConnectionLost`].
+/// - [`Error::Ended`], once the session has.
+/// - [`Error::Invalid`] for what is impossible; nothing is sent then.
+/// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
+///   that of its parent, says so.
+/// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
+///
+/// [`Error::outcome`] tells for every error whether the request may have been applied.
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Arc<Handle>,
+    chroot: Chroot,
+    request_timeout: Option<Duration>,
+}
+
+/// Shared by all clones of a client, and by nothing else: its end is the end of the session.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.command(|session, _| session.close());
+    }
+}
+
+/// # The session
+impl Client {
+    /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
+    ///
+    /// # Errors
+    ///
+    /// When the address is invalid or no member can be reached in time.
+    pub fn connect(at: &str) -> Result<Self, ConnectError> {
+        Self::builder(at).connect()
+    }
+
+    /// Settings for a connection to an ensemble: `host:port,host:port/chroot`.
+    pub fn builder(at: &str) -> ClientBuilder<Self> {
+        ClientBuilder::new(at)
+    }
+
+    /// How things stand now.
+    pub fn state(&self) -> State {
+        self.shared().lock().session.state()
+    }
+
+    /// Waits until things stand as `condition` asks for, or the session has ended, or so much time
+    /// has passed, and says how they stand then.
+    pub fn wait_for_state(
+        &self,
+        condition: impl Fn(State) -> bool,
+        timeout: Option<Duration>,
+    ) -> State {
+        let is_over = |state| condition(state) || matches!(state, State::Ended(_));
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.shared().wait_until(deadline, |inner| is_over(inner.session.state()));
+        self.state()
+    }
+
+    /// The session.
+    pub fn session_id(&self) -> SessionId {
+        self.shared().lock().session.id()
+    }
+
+    /// What it takes to take up this session in another process, or in this one later, by
+    /// [`ClientBuilder::resume`]; `None` if it has ended. It must be left alone here from then on,
+    /// and not be closed: two clients of one session cost each other the connection, for ever.
+    pub fn session(&self) -> Option<Resume> {
+        self.shared().lock().session.resume()
+    }
+
+    /// The session timeout that the server granted.
+    pub fn session_timeout(&self) -> Duration {
+        self.shared().lock().session.timeout()
+    }
+
+    /// Until when the ensemble is bound to keep the session, as far as can be known here; see
+    /// [`Session::lease`].
+    pub fn lease(&self) -> Option<Instant> {
+        let lease = self.shared().lock().session.lease()?;
+        self.shared().std_instant(lease)
+    }
+
+    /// What was sent and received so far.
+    pub fn statistics(&self) -> Statistics {
+        self.shared().lock().session.statistics()
+    }
+
+    /// The members, in the order of the connection string; [`State::Connected`] counts them so.
+    pub fn members(&self) -> Arc<[Member]> {
+        self.shared().lock().members.clone()
+    }
+
+    /// Replaces the list of members, by a connection string. The session stays where it is or
+    /// moves to another member, so that clients that all do this spread evenly over the members.
+    ///
+    /// # Errors
+    ///
+    /// When the string is invalid. A chroot in it is ignored.
+    pub fn set_members(&self, at: &str) -> Result<(), ConnectError> {
+        let at: ConnectString = at.parse().map_err(ConnectError::Address)?;
+        self.shared().set_members(at.members);
+        Ok(())
+    }
+
+    /// The directory that this client takes for the root.
+    pub fn chroot(&self) -> &Chroot {
+        &self.chroot
+    }
+
+    /// A clone that takes `path`, as this client sees it, for the root. The node need not exist.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is no valid path.
+    pub fn with_chroot(&self, path: &str) -> Result<Self, Error> {
+        Ok(Self { chroot: self.chroot.below(path)?, ..self.clone() })
+    }
+
+    /// A clone whose requests may take so long and no longer, or as long as they like.
+    #[must_use]
+    pub fn with_request_timeout(&self, timeout: Option<Duration>) -> Self {
+        Self { request_timeout: timeout, ..self.clone() }
+    }
+
+    /// Waits until requests are taken: until fewer wait, in number and in bytes, than
+    /// [`max_pending`](ClientBuilder::max_pending) and [`max_unsent`](ClientBuilder::max_unsent)
+    /// allow. Somebody else may be faster to use the room; then a request is still refused with
+    /// [`Invalid::QueueFull`](crate::Invalid::QueueFull).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] when the session has ended, as then nothing is ever taken again.
+    pub fn ready(&self) -> Result<(), Error> {
+        let ready = |inner: &Inner| inner.session.has_room() || inner.ended().is_some();
+        self.shared().wait_until(None, ready);
+        match self.shared().lock().ended() {
+            Some(ended) => Err(ended),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the session, behind all requests made before, and waits for its end. The server
+    /// deletes its ephemeral nodes. All clones of this client find it closed.
+    ///
+    /// Without a connection it does not wait for one; the server then finds out by itself, after
+    /// the session timeout.
+    pub fn close(self) {
+        self.shared().command(|session, _| session.close());
+        self.ended();
+    }
+
+    /// Waits for the end of the session.
+    pub fn ended(&self) -> End {
+        match self.wait_for_state(|_| false, None) {
+            State::Ended(end) => end,
+            _ => End::Closed,
+        }
+    }
+}
+
+/// # Any operation
+impl Client {
+    /// Sends any request as it is, without waiting: paths are not checked, and are the server's,
+    /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way.
+    pub fn submit(&self, request: &Request<'_>) -> Answer {
+        Answer::of(self.send(request, |answer, _| answer))
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    fn submit_with<T>(
+        &self,
+        request: &Request<'_>,
+        read: Read<T>,
+        keep: impl FnOnce(&mut Inner, RequestId),
+    ) -> Result<(RequestId, Answer<T>), Error> {
+        let (sender, receiver) = mpsc::channel();
+        let shared = self.shared();
+        let mut inner = shared.lock();
+        let deadline = self.request_timeout.map(|timeout| shared.now() + timeout);
+        let id = match deadline {
+            None => inner.session.submit(request, sender)?,
+            Some(deadline) => inner.session.submit_until(request, sender, deadline)?,
+        };
+        keep(&mut inner, id);
+        inner.settle(shared);
+        drop(inner);
+        Ok((id, Answer::new(receiver, read, self.chroot.clone(), shared.clone(), deadline)))
+    }
+}
+
+impl Face for Client {
+    type Answer<T> = Answer<T>;
+    type Watch = Watch;
+    type PersistentWatch = PersistentWatch;
+
+    fn chroot(&self) -> &Chroot {
+        &self.chroot
+    }
+
+    fn send<T>(&self, request: &Request<'_>, read: Read<T>) -> Result<Answer<T>, Error> {
+        self.submit_with(request, read, |_, _| {}).map(|(_, answer)| answer)
+    }
+
+    fn send_and_watch<T>(
+        &self,
+        request: &Request<'_>,
+        read: Read<T>,
+    ) -> Result<(Answer<T>, Watch), Error> {
+        let (fire, event) = mpsc::channel();
+        let (id, answer) = self.submit_with(request, read, |inner, id| {
+            inner.watches.insert(id, fire);
+        })?;
+        Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
+    }
+
+    fn send_and_keep_watching(
+        &self,
+        request: &Request<'_>,
+        read: Read<()>,
+    ) -> Result<(Answer<()>, PersistentWatch), Error> {
+        let (id, answer) = self.submit_with(request, read, |inner, id| {
+            inner.keep_watching(id, PersistentWatch::BUFFER);
+        })?;
+        Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
+    }
+}
+
+impl ClientBuilder<Client> {
+    /// Connects over TCP, and starts the thread that reads what members send.
+    ///
+    /// # Errors
+    ///
+    /// When the address is invalid or no member can be reached in time, or no thread be started.
+    pub fn connect(self) -> Result<Client, ConnectError> {
+        let Settings { at, patience, request_timeout, config } = self.settings()?;
+        let resumed = config.resume.is_some();
+        let max_reply = config.max_reply;
+        let shared = Arc::new(Shared::new(at.members, |now| Session::new(now, config)));
+        let handle = Arc::new(Handle { shared: shared.clone() });
+        let client = Client { handle, chroot: at.chroot, request_timeout };
+        driver::start(shared.clone(), max_reply)
+            .map_err(|error| ConnectError::NoThread(error.to_string()))?;
+
+        let deadline = Instant::now().checked_add(patience);
+        let begun = |inner: &Inner| has_begun(inner.session.state(), resumed);
+        if !shared.wait_until(deadline, begun) {
+            return Err(ConnectError::Unreachable { patience, last: shared.last_failure() });
+        }
+        match client.state() {
+            State::Ended(end) => Err(ConnectError::Ended(end)),
+            _ => Ok(client),
+        }
+    }
+}

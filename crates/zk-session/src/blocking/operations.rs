@@ -1,0 +1,333 @@
+//! Every operation. Each waits for its answer.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use std::sync::mpsc::{self, RecvTimeoutError};
+
+use bytes::Bytes;
+use zk_proto::{Acl, CreateMode, NodeKind, ReconfigRequest, Stat, owned};
+
+use super::answer::GONE;
+use super::{Client, Watch};
+use crate::error::{Error, Outcome};
+use crate::face::{
+    MultiRead, ReadResult, Transaction, TransactionResult, operations, reads, transaction,
+};
+
+/// # Nodes
+impl Client {
+    /// Creates a node that is open to everybody: its path, with a sequence number if the mode is
+    /// sequential, and its stat.
+    ///
+    /// # Errors
+    ///
+    /// [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS);
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) when the parent is missing;
+    /// [`NO_CHILDREN_FOR_EPHEMERALS`](zk_proto::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS). After
+    /// [`Error::ConnectionLost`] the node may exist; a sequential one is then only found by a name
+    /// that nobody else uses.
+    pub fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+    ) -> Result<(String, Stat), Error> {
+        self.create_with_acl(path, data, mode, &[Acl::OPEN])
+    }
+
+    /// As [`create`](Self::create), with an access control list.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create), and [`INVALID_ACL`](zk_proto::ErrorCode::INVALID_ACL).
+    pub fn create_with_acl(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acl: &[Acl<'_>],
+    ) -> Result<(String, Stat), Error> {
+        operations::create(self, path, data, mode, acl)?.wait()
+    }
+
+    /// As [`create_with_acl`](Self::create_with_acl), of any kind: a container, which the server
+    /// deletes some time after its last child, or a node with a time to live.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_with_acl`](Self::create_with_acl), and
+    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from servers that do not allow times
+    /// to live (`extendedTypesEnabled`).
+    pub fn create_kind(
+        &self,
+        path: &str,
+        data: &[u8],
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> Result<(String, Stat), Error> {
+        operations::create_kind(self, path, data, kind, acl)?.wait()
+    }
+
+    /// Deletes a node, if it has this version, or whatever version it has.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`NOT_EMPTY`](zk_proto::ErrorCode::NOT_EMPTY).
+    pub fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
+        operations::delete(self, path, version)?.wait()
+    }
+
+    /// A node's stat, or `None` if there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// Those that any request can have; see [`Client`].
+    pub fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
+        operations::exists(self, path)?.wait()
+    }
+
+    /// As [`exists`](Self::exists), with a watch that fires when the node is created, changed or
+    /// deleted.
+    ///
+    /// # Errors
+    ///
+    /// As [`exists`](Self::exists). No watch is left then.
+    pub fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+        let (answer, watch) = operations::exists_and_watch(self, path)?;
+        Ok((answer.wait()?, watch))
+    }
+}
+
+/// # Data
+impl Client {
+    /// A node's data and stat. The data shares the memory that it was received into, along with
+    /// answers that came next to it; copy what is to be kept for long.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
+    pub fn get_data(&self, path: &str) -> Result<(Bytes, Stat), Error> {
+        operations::get_data(self, path)?.wait()
+    }
+
+    /// As [`get_data`](Self::get_data), with a watch that fires when the node is changed or
+    /// deleted. There is none if the node does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_data`](Self::get_data). No watch is left then.
+    pub fn get_data_and_watch(&self, path: &str) -> Result<(Bytes, Stat, Watch), Error> {
+        let (answer, watch) = operations::get_data_and_watch(self, path)?;
+        let (data, stat) = answer.wait()?;
+        Ok((data, stat, watch))
+    }
+
+    /// Replaces a node's data, if it has this version, or whatever version it has.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION).
+    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, Error> {
+        operations::set_data(self, path, data, version)?.wait()
+    }
+
+    /// Several reads in one request.
+    pub fn multi_read(&self) -> MultiRead<'_, Self> {
+        MultiRead::new(self, &self.chroot)
+    }
+}
+
+/// # Children
+impl Client {
+    /// The names of a node's children, in no order, and its stat.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
+    pub fn get_children(&self, path: &str) -> Result<(Vec<String>, Stat), Error> {
+        operations::get_children(self, path)?.wait()
+    }
+
+    /// As [`get_children`](Self::get_children), with a watch that fires when a child is created
+    /// or deleted, or the node itself is deleted.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_children`](Self::get_children). No watch is left then.
+    pub fn get_children_and_watch(&self, path: &str) -> Result<(Vec<String>, Stat, Watch), Error> {
+        let (answer, watch) = operations::get_children_and_watch(self, path)?;
+        let (children, stat) = answer.wait()?;
+        Ok((children, stat, watch))
+    }
+
+    /// How many nodes are below a node, children of children included (`getAllChildrenNumber`).
+    /// Needs a server since 3.6, which looks at every node that it has.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
+    pub fn count_descendants(&self, path: &str) -> Result<usize, Error> {
+        operations::count_descendants(self, path)?.wait()
+    }
+
+    /// The ephemeral nodes of this session whose paths begin with `path`, in no order. It is the
+    /// beginning of the text that counts: `/a` has `/ab`, too. Needs a server since 3.6.
+    ///
+    /// # Errors
+    ///
+    /// Those that any request can have; see [`Client`].
+    pub fn get_ephemerals(&self, path: &str) -> Result<Vec<String>, Error> {
+        operations::get_ephemerals(self, path)?.wait()
+    }
+}
+
+/// # Access control
+impl Client {
+    /// A node's access control list and its stat. Without
+    /// [`Perms::ADMIN`](zk_proto::Perms::ADMIN), digests in it are masked.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
+    pub fn get_acl(&self, path: &str) -> Result<(Vec<owned::Acl>, Stat), Error> {
+        operations::get_acl(self, path)?.wait()
+    }
+
+    /// Replaces a node's access control list, if that has this version
+    /// ([`Stat::aversion`]), or whatever version it has.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`INVALID_ACL`](zk_proto::ErrorCode::INVALID_ACL).
+    pub fn set_acl(
+        &self,
+        path: &str,
+        acl: &[Acl<'_>],
+        version: Option<i32>,
+    ) -> Result<Stat, Error> {
+        operations::set_acl(self, path, acl, version)?.wait()
+    }
+
+    /// Presents a credential now, and on every connection to come, before anything else is asked
+    /// on it. With the scheme `digest`, `auth` is `user:password` as it is; a wrong password makes
+    /// another identity, and is no error.
+    ///
+    /// It counts for requests made from now on, and may already for those under way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] with [`End::AuthFailed`](crate::End::AuthFailed) when a member refuses it,
+    /// as every other one would: that is the end of the session. After [`Error::DeadlinePassed`]
+    /// it is still presented.
+    pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Result<(), Error> {
+        let (sender, receiver) = mpsc::channel();
+        let shared = self.shared();
+        let mut inner = shared.lock();
+        inner.session.add_auth(scheme, auth, sender)?;
+        inner.settle(shared);
+        drop(inner);
+        let answer = match self.request_timeout {
+            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(timeout) => receiver.recv_timeout(timeout),
+        };
+        match answer {
+            Ok(answer) => answer.map(drop),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Error::DeadlinePassed { outcome: Outcome::Unknown })
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(GONE),
+        }
+    }
+
+    /// Whom the server takes this connection for: its address, and whatever was proven by
+    /// [`add_auth`](Self::add_auth). Needs a server since 3.7.
+    ///
+    /// # Errors
+    ///
+    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.7, which also
+    /// closes the connection.
+    pub fn who_am_i(&self) -> Result<Vec<owned::ClientInfo>, Error> {
+        operations::who_am_i(self)?.wait()
+    }
+}
+
+/// # The ensemble
+impl Client {
+    /// Waits until the member has caught up with what the leader had committed; reads that follow
+    /// see at least that. It is not a quorum operation (ZOOKEEPER-1675).
+    ///
+    /// # Errors
+    ///
+    /// Those that any request can have; see [`Client`].
+    pub fn sync(&self, path: &str) -> Result<(), Error> {
+        operations::sync(self, path)?.wait()
+    }
+
+    /// The configuration of the ensemble, as text, and its stat; `/zookeeper/config`, whatever the
+    /// [`chroot`](Self::chroot). Empty from a server that has none.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) from servers before 3.5.
+    pub fn get_config(&self) -> Result<(Bytes, Stat), Error> {
+        operations::get_config(self)?.wait()
+    }
+
+    /// As [`get_config`](Self::get_config), with a watch that fires when it changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_config`](Self::get_config). No watch is left then.
+    pub fn get_config_and_watch(&self) -> Result<(Bytes, Stat, Watch), Error> {
+        let (answer, watch) = operations::get_config_and_watch(self)?;
+        let (data, stat) = answer.wait()?;
+        Ok((data, stat, watch))
+    }
+
+    /// Changes who is a member of the ensemble: its new configuration, and the stat of that.
+    ///
+    /// # Errors
+    ///
+    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server that is alone,
+    /// [`RECONFIG_DISABLED`](zk_proto::ErrorCode::RECONFIG_DISABLED),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`BAD_ARGUMENTS`](zk_proto::ErrorCode::BAD_ARGUMENTS),
+    /// [`NEW_CONFIG_NO_QUORUM`](zk_proto::ErrorCode::NEW_CONFIG_NO_QUORUM),
+    /// [`RECONFIG_IN_PROGRESS`](zk_proto::ErrorCode::RECONFIG_IN_PROGRESS).
+    pub fn reconfig(&self, change: &ReconfigRequest<'_>) -> Result<(Bytes, Stat), Error> {
+        operations::reconfig(self, change)?.wait()
+    }
+}
+
+/// # Several at once
+impl Client {
+    /// Several writes, all or none.
+    pub fn transaction(&self) -> Transaction<'_, Self> {
+        Transaction::new(self, &self.chroot)
+    }
+}
+
+impl Transaction<'_, Client> {
+    /// Sends the transaction and waits for what became of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Transaction`] names the operation that made it fail; nothing was applied then.
+    pub fn commit(self) -> Result<Vec<TransactionResult>, Error> {
+        transaction::commit(self)?.wait()
+    }
+}
+
+impl MultiRead<'_, Client> {
+    /// Sends the reads. There is one result for each, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.6, which also
+    /// closes the connection. A read that fails is no error of the whole.
+    pub fn send(self) -> Result<Vec<ReadResult>, Error> {
+        reads::send(self)?.wait()
+    }
+}

@@ -1,0 +1,182 @@
+//! Watches as handles.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
+
+use super::Client;
+use super::driver::Shared;
+use crate::chroot::Chroot;
+use crate::error::{Error, Outcome};
+use crate::face::{Notice, operations, seen_from};
+use crate::session::{End, RequestId, WatchedEvent};
+use zk_proto::AddWatchMode;
+
+const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
+
+/// A watch that fires once. Drop it to remove it.
+///
+/// It survives the loss of a connection. An event that was missed meanwhile is told after the
+/// reconnect, but not what came before it: a node that was deleted and created anew has changed.
+#[derive(Debug)]
+#[must_use = "a watch that is dropped is removed"]
+pub struct Watch {
+    request: RequestId,
+    event: Receiver<WatchedEvent>,
+    shared: Arc<Shared>,
+    chroot: Chroot,
+}
+
+impl Watch {
+    pub(super) fn new(
+        request: RequestId,
+        event: Receiver<WatchedEvent>,
+        shared: Arc<Shared>,
+        chroot: Chroot,
+    ) -> Self {
+        Self { request, event, shared, chroot }
+    }
+
+    /// Waits until it fires, and says what happened.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] when the session ends before it fires.
+    pub fn wait(self) -> Result<WatchedEvent, Error> {
+        self.fired(self.event.recv().ok())
+    }
+
+    /// As [`wait`](Self::wait), but no longer than this; `None` if it has not fired.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait), and when it has fired and was told before.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<WatchedEvent>, Error> {
+        match self.event.recv_timeout(timeout) {
+            Ok(event) => self.fired(Some(event)).map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => self.fired(None).map(Some),
+        }
+    }
+
+    fn fired(&self, event: Option<WatchedEvent>) -> Result<WatchedEvent, Error> {
+        match event {
+            Some(event) => Ok(seen_from(&self.chroot, event)),
+            None => Err(self.shared.lock().ended().unwrap_or(CLOSED)),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        if inner.watches.remove(&self.request).is_some() {
+            inner.session.unwatch(self.request);
+            inner.settle(&self.shared);
+        }
+    }
+}
+
+/// A watch that stays; made by [`Client::watch`] and [`Client::watch_recursively`]. Drop it to
+/// remove it.
+///
+/// It is an [`Iterator`] that waits for each notice, and ends behind the first error.
+///
+/// It survives the loss of a connection, and tells of a [`Notice::Gap`] then. Events that are not
+/// asked for wait, up to [`BUFFER`](Self::BUFFER) of them; what comes when there is no room is a
+/// gap, too.
+#[derive(Debug)]
+#[must_use = "a watch that is dropped is removed"]
+pub struct PersistentWatch {
+    request: RequestId,
+    shared: Arc<Shared>,
+    chroot: Chroot,
+    is_over: bool,
+}
+
+impl PersistentWatch {
+    /// How many events wait to be asked for.
+    pub const BUFFER: usize = 1024;
+
+    pub(super) fn new(request: RequestId, shared: Arc<Shared>, chroot: Chroot) -> Self {
+        Self { request, shared, chroot, is_over: false }
+    }
+
+    /// Waits for what happens next. Notices come in the order of what they tell.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] when the session has. [`Error::Server`] when the session has moved to a
+    /// member that is too old for persistent watches. The same is told again if asked again.
+    pub fn wait(&mut self) -> Result<Notice, Error> {
+        self.next_until(None).unwrap_or(Err(CLOSED))
+    }
+
+    /// As [`wait`](Self::wait), but no longer than this; `None` if nothing has happened.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Notice>, Error> {
+        self.next_until(Instant::now().checked_add(timeout)).transpose()
+    }
+
+    fn next_until(&self, deadline: Option<Instant>) -> Option<Result<Notice, Error>> {
+        let notice = self.shared.wait_for_notice(self.request, deadline)?;
+        Some(notice.map(|notice| match notice {
+            Notice::Event(event) => Notice::Event(seen_from(&self.chroot, event)),
+            Notice::Gap => Notice::Gap,
+        }))
+    }
+}
+
+impl Iterator for PersistentWatch {
+    type Item = Result<Notice, Error>;
+
+    fn next(&mut self) -> Option<Result<Notice, Error>> {
+        if self.is_over {
+            return None;
+        }
+        let notice = self.wait();
+        self.is_over = notice.is_err();
+        Some(notice)
+    }
+}
+
+impl Drop for PersistentWatch {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.stop_watching(self.request);
+        inner.settle(&self.shared);
+    }
+}
+
+/// # Watches that stay
+impl Client {
+    /// Watches a node, whether or not it exists, for whatever happens to it and for children that
+    /// come and go. Needs a server since 3.6. What was before is not told: read the node once the
+    /// watch is there.
+    ///
+    /// # Errors
+    ///
+    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.6, which also
+    /// closes the connection.
+    pub fn watch(&self, path: &str) -> Result<PersistentWatch, Error> {
+        let (answer, watch) = operations::watch(self, path, AddWatchMode::PERSISTENT)?;
+        answer.wait()?;
+        Ok(watch)
+    }
+
+    /// Watches a node and all below it, now and in future. Lists of children are not told as
+    /// changed; the children that come and go are told themselves. See [`watch`](Self::watch).
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch).
+    pub fn watch_recursively(&self, path: &str) -> Result<PersistentWatch, Error> {
+        let (answer, watch) = operations::watch(self, path, AddWatchMode::PERSISTENT_RECURSIVE)?;
+        answer.wait()?;
+        Ok(watch)
+    }
+}

@@ -1,0 +1,9 @@
+//! The blocking client against a server's end made by hand, over TCP on this machine.
+#![cfg(feature = "blocking")]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod ending;
+mod operations;
+mod requests;
+mod server;
+mod watches;

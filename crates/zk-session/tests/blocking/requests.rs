@@ -1,0 +1,149 @@
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zk_session::proto::{ErrorCode, GetDataRequest, OpCode, Request, SetDataRequest, SyncResponse};
+use zk_session::{Error, Invalid, Outcome, State};
+
+use crate::server::{Listener, PATIENCE, SESSION, connected, connected_with, during};
+
+#[test]
+fn requests_of_several_threads_are_under_way_at_once() {
+    let (client, mut server, _listener) = connected();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| client.sync("/").unwrap());
+        }
+        let sent: Vec<_> = (0..8).map(|_| server.expect(OpCode::SYNC)).collect();
+        for sent in sent {
+            server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" });
+        }
+    });
+}
+
+#[test]
+fn one_thread_can_have_many_requests_under_way() {
+    let (client, mut server, _listener) = connected();
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    let answers: Vec<_> = (0..100).map(|_| client.submit(&request)).collect();
+    let sent: Vec<_> = (0..100).map(|_| server.expect(OpCode::GET_DATA)).collect();
+    for (place, sent) in sent.iter().enumerate() {
+        let err = if place % 2 == 0 { ErrorCode::NO_NODE } else { ErrorCode::NO_AUTH };
+        server.reply(sent.xid, err, &());
+    }
+    for (place, answer) in answers.into_iter().enumerate() {
+        let err = if place % 2 == 0 { ErrorCode::NO_NODE } else { ErrorCode::NO_AUTH };
+        assert_eq!(answer.wait(), Err(Error::Server(err)));
+    }
+}
+
+#[test]
+fn a_deadline_is_kept_though_nothing_arrives_and_disturbs_no_other_request() {
+    let (client, mut server, _listener) = connected();
+    let limit = Duration::from_millis(50);
+    let hurried = client.with_request_timeout(Some(limit));
+    let start = Instant::now();
+    let passed = Error::DeadlinePassed { outcome: Outcome::Unknown };
+    assert_eq!(hurried.sync("/"), Err(passed));
+    assert!(start.elapsed() >= limit && start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+
+    let late = server.expect(OpCode::SYNC);
+    let serve = || {
+        let sent = server.expect(OpCode::DELETE);
+        server.reply(late.xid, ErrorCode::OK, &SyncResponse { path: "/" });
+        server.reply(sent.xid, ErrorCode::NO_NODE, &());
+    };
+    let deleted = during(|| client.delete("/a", None), serve);
+    assert_eq!(deleted, Err(Error::Server(ErrorCode::NO_NODE)));
+}
+
+/// More than the buffers of both sockets hold.
+#[test]
+fn a_server_that_does_not_read_for_a_while_gets_everything_in_the_end() {
+    let (client, mut server, _listener) = connected();
+    let data = vec![7; 512 * 1024];
+    let request = Request::SetData(SetDataRequest { path: "/a", data: Some(&data), version: -1 });
+    let start = Instant::now();
+    let answers: Vec<_> = (0..32).map(|_| client.submit(&request)).collect();
+    assert!(start.elapsed() < PATIENCE / 2, "nobody waits for the server to read");
+    thread::sleep(Duration::from_millis(50));
+    for _ in 0..32 {
+        let sent = server.expect(OpCode::SET_DATA);
+        let Request::SetData(body) = sent.request() else { unreachable!() };
+        assert_eq!(body.data, Some(&data[..]));
+        server.reply(sent.xid, ErrorCode::BAD_VERSION, &());
+    }
+    for answer in answers {
+        assert_eq!(answer.wait(), Err(Error::Server(ErrorCode::BAD_VERSION)));
+    }
+    assert_eq!(client.statistics().connections, 1);
+}
+
+#[test]
+fn room_is_waited_for() {
+    let (client, mut server, _listener) = connected_with(|builder| builder.max_pending(1));
+    client.ready().unwrap();
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    let first = client.submit(&request);
+    let full = Error::Invalid(Invalid::QueueFull { limit: 1 });
+    assert_eq!(client.sync("/"), Err(full));
+    let serve = || {
+        let sent = server.expect(OpCode::GET_DATA);
+        server.reply(sent.xid, ErrorCode::NO_NODE, &());
+    };
+    assert_eq!(during(|| client.ready(), serve), Ok(()));
+    assert_eq!(first.wait(), Err(Error::Server(ErrorCode::NO_NODE)));
+}
+
+#[test]
+fn what_was_sent_is_lost_with_the_connection_and_what_was_not_goes_over_the_next() {
+    let (client, mut server, listener) = connected();
+    let sent_before = during(
+        || client.sync("/"),
+        || {
+            server.expect(OpCode::SYNC);
+            drop(server);
+        },
+    );
+    assert_eq!(sent_before, Err(Error::ConnectionLost));
+    let waiting = during(
+        || client.delete("/a", None),
+        || {
+            let mut server = listener.accept();
+            assert_eq!(server.handshake(), SESSION);
+            server.answer_handshake(20_000, SESSION);
+            let sent = server.expect(OpCode::DELETE);
+            server.reply(sent.xid, ErrorCode::OK, &());
+        },
+    );
+    assert_eq!(waiting, Ok(()));
+}
+
+#[test]
+fn a_member_that_falls_silent_is_left() {
+    let listener = Listener::new();
+    let builder = listener.builder();
+    let connecting = thread::spawn(move || builder.connect());
+    let mut silent = listener.accept();
+    silent.welcome(300);
+    let client = connecting.join().unwrap().unwrap();
+    let start = Instant::now();
+    let mut server = listener.accept();
+    assert!(start.elapsed() >= Duration::from_millis(150), "{:?}", start.elapsed());
+    assert_eq!(server.handshake(), SESSION);
+    server.answer_handshake(20_000, SESSION);
+    let is_back = |state| matches!(state, State::Connected { .. });
+    assert!(is_back(client.wait_for_state(is_back, Some(PATIENCE))));
+}
+
+#[test]
+fn garbage_costs_the_connection_only() {
+    use std::io::Write as _;
+    let (client, mut server, listener) = connected();
+    server.stream.write_all(&[0xff; 100]).unwrap();
+    let mut server = listener.welcome();
+    let serve = || {
+        let sent = server.expect(OpCode::SYNC);
+        server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" });
+    };
+    assert_eq!(during(|| client.sync("/"), serve), Ok(()));
+}

@@ -1,0 +1,159 @@
+//! The server's end of a client's connections.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zk_session::ClientBuilder;
+use zk_session::blocking::Client;
+use zk_session::proto::{
+    ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode,
+    Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
+};
+
+pub const SESSION: SessionId = SessionId(0x77);
+/// So long that no test waits for it by itself.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where connections arrive.
+pub struct Listener(TcpListener);
+
+impl Listener {
+    pub fn new() -> Self {
+        Self(TcpListener::bind(("127.0.0.1", 0)).unwrap())
+    }
+
+    pub fn builder(&self) -> ClientBuilder<Client> {
+        Client::builder(&self.0.local_addr().unwrap().to_string()).seed(1)
+    }
+
+    pub fn accept(&self) -> Server {
+        let (stream, _) = self.0.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Server { stream, received: BytesMut::new() }
+    }
+
+    /// Accepts a connection and answers its handshake.
+    pub fn welcome(&self) -> Server {
+        let mut server = self.accept();
+        server.welcome(20_000);
+        server
+    }
+}
+
+/// The server's end of one connection.
+pub struct Server {
+    pub stream: TcpStream,
+    received: BytesMut,
+}
+
+/// A request as the server finds it.
+#[derive(Debug)]
+pub struct Sent {
+    pub xid: Xid,
+    pub opcode: OpCode,
+    body: Bytes,
+}
+
+impl Sent {
+    pub fn request(&self) -> Request<'_> {
+        Request::decode(self.opcode, &self.body).expect("a well-formed request")
+    }
+}
+
+impl Server {
+    /// The next frame, or `None` if the client has hung up.
+    pub fn frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(payload) = frame::split_bytes(&mut self.received, 1 << 24).unwrap() {
+                return Some(payload);
+            }
+            let mut chunk = [0; 8192];
+            match self.stream.read(&mut chunk) {
+                Ok(count) if count > 0 => self.received.extend_from_slice(&chunk[..count]),
+                _ => return None,
+            }
+        }
+    }
+
+    pub fn welcome(&mut self, timeout: i32) {
+        self.handshake();
+        self.answer_handshake(timeout, SESSION);
+    }
+
+    pub fn handshake(&mut self) -> SessionId {
+        let payload = self.frame().expect("a handshake");
+        ConnectRequest::decode_all(&payload).expect("a handshake").session_id
+    }
+
+    pub fn answer_handshake(&mut self, timeout: i32, session_id: SessionId) {
+        self.send(&ConnectResponse {
+            protocol_version: 0,
+            timeout,
+            session_id,
+            password: Some(&[7; 16]),
+            read_only: Some(false),
+        });
+    }
+
+    /// The next request that is not a ping; pings are answered.
+    pub fn request(&mut self) -> Option<Sent> {
+        loop {
+            let body = self.frame()?;
+            let mut reader = Reader::new(&body);
+            let RequestHeader { xid, opcode } = RequestHeader::decode(&mut reader).unwrap();
+            if xid != Xid::PING {
+                return Some(Sent { xid, opcode, body: body.slice(reader.position()..) });
+            }
+            self.reply(xid, ErrorCode::OK, &());
+        }
+    }
+
+    /// The next request, which must be this operation.
+    pub fn expect(&mut self, opcode: OpCode) -> Sent {
+        let sent = self.request().expect("a request");
+        assert_eq!(sent.opcode, opcode);
+        sent
+    }
+
+    pub fn reply(&mut self, xid: Xid, err: ErrorCode, body: &impl Encode) {
+        self.send(&(ReplyHeader { xid, zxid: Zxid(1), err }, body));
+    }
+
+    pub fn notify(&mut self, event_type: EventType, path: &str) {
+        let event = WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path };
+        self.reply(Xid::NOTIFICATION, ErrorCode::OK, &event);
+    }
+
+    fn send(&mut self, message: &impl Encode) {
+        let mut bytes = BytesMut::new();
+        frame::encode(message, &mut bytes).unwrap();
+        self.stream.write_all(&bytes).expect("the client is there");
+    }
+}
+
+/// A client and the server that it is connected to.
+pub fn connected_with(
+    change: impl FnOnce(ClientBuilder<Client>) -> ClientBuilder<Client>,
+) -> (Client, Server, Listener) {
+    let listener = Listener::new();
+    let builder = change(listener.builder());
+    let connecting = thread::spawn(move || builder.connect());
+    let server = listener.welcome();
+    (connecting.join().unwrap().expect("a member answers"), server, listener)
+}
+
+pub fn connected() -> (Client, Server, Listener) {
+    connected_with(|builder| builder)
+}
+
+/// What `call` returns while `serve` serves it.
+pub fn during<T: Send>(call: impl FnOnce() -> T + Send, serve: impl FnOnce()) -> T {
+    thread::scope(|scope| {
+        let caller = scope.spawn(call);
+        serve();
+        caller.join().unwrap()
+    })
+}

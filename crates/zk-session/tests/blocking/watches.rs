@@ -1,0 +1,91 @@
+use std::time::Duration;
+
+use zk_session::blocking::{Client, PersistentWatch, Watch};
+use zk_session::proto::{
+    AddWatchMode, ErrorCode, ErrorResponse, EventType, GetDataResponse, OpCode, Request, SessionId,
+    Stat, WatcherType,
+};
+use zk_session::{End, Error, Notice, Outcome};
+
+use crate::server::{PATIENCE, Server, connected, during};
+
+fn watch(client: &Client, server: &mut Server) -> Watch {
+    let serve = || {
+        let sent = server.expect(OpCode::GET_DATA);
+        let body = GetDataResponse { data: None, stat: Stat::default() };
+        server.reply(sent.xid, ErrorCode::OK, &body);
+    };
+    during(|| client.get_data_and_watch("/a"), serve).unwrap().2
+}
+
+fn watch_persistently(client: &Client, server: &mut Server) -> PersistentWatch {
+    let serve = || {
+        let sent = server.expect(OpCode::ADD_WATCH);
+        let Request::AddWatch(body) = sent.request() else { unreachable!() };
+        assert_eq!(body.mode, AddWatchMode::PERSISTENT_RECURSIVE);
+        server.reply(sent.xid, ErrorCode::OK, &ErrorResponse { err: ErrorCode::OK });
+    };
+    during(|| client.watch_recursively("/a"), serve).unwrap()
+}
+
+fn expect_removal(server: &mut Server, watcher_type: WatcherType) {
+    let sent = server.expect(OpCode::REMOVE_WATCHES);
+    let Request::RemoveWatches(body) = sent.request() else { unreachable!() };
+    assert_eq!((body.path, body.watcher_type), ("/a", watcher_type));
+    server.reply(sent.xid, ErrorCode::OK, &());
+}
+
+#[test]
+fn a_watch_is_waited_for_once() {
+    let (client, mut server, _listener) = connected();
+    let watch = watch(&client, &mut server);
+    assert_eq!(watch.wait_timeout(Duration::from_millis(10)), Ok(None));
+    server.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(watch.wait().unwrap().event_type, EventType::NODE_DELETED);
+}
+
+#[test]
+fn a_watch_that_is_dropped_is_removed() {
+    let (client, mut server, _listener) = connected();
+    drop(watch(&client, &mut server));
+    expect_removal(&mut server, WatcherType::DATA);
+    drop(watch_persistently(&client, &mut server));
+    expect_removal(&mut server, WatcherType::PERSISTENT_RECURSIVE);
+}
+
+#[test]
+fn a_watch_that_stays_tells_everything_and_where_something_may_be_missing() {
+    let (client, mut server, listener) = connected();
+    let mut watch = watch_persistently(&client, &mut server);
+    assert_eq!(watch.wait_timeout(Duration::from_millis(10)), Ok(None));
+    server.notify(EventType::NODE_CREATED, "/a/b");
+    server.notify(EventType::NODE_DATA_CHANGED, "/a/b");
+    let happened = |notice| match notice {
+        Notice::Event(event) => event.event_type,
+        Notice::Gap => panic!("nothing is missing"),
+    };
+    assert_eq!(happened(watch.wait().unwrap()), EventType::NODE_CREATED);
+    assert_eq!(happened(watch.wait().unwrap()), EventType::NODE_DATA_CHANGED);
+    drop(server);
+    let mut server = listener.welcome();
+    assert_eq!(watch.wait(), Ok(Notice::Gap));
+    let sent = server.expect(OpCode::SET_WATCHES2);
+    server.reply(sent.xid, ErrorCode::OK, &());
+    server.notify(EventType::NODE_DELETED, "/a/b");
+    assert_eq!(happened(watch.wait().unwrap()), EventType::NODE_DELETED);
+}
+
+#[test]
+fn watches_tell_how_the_session_ended() {
+    let (client, mut server, listener) = connected();
+    let once = watch(&client, &mut server);
+    let mut stays = watch_persistently(&client, &mut server);
+    drop(server);
+    let mut server = listener.accept();
+    server.handshake();
+    server.answer_handshake(0, SessionId::NONE);
+    let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+    assert_eq!(once.wait(), Err(expired.clone()));
+    assert_eq!(stays.wait_timeout(PATIENCE), Err(expired.clone()));
+    assert_eq!(stays.collect::<Vec<_>>(), [Err(expired)]);
+}
