@@ -130,6 +130,18 @@ fn a_watch_asked_for_by_a_late_request_is_dropped() {
     }
 }
 
+#[test]
+fn a_watch_kept_only_for_a_request_that_is_late_is_removed() {
+    let mut h = Harness::connected();
+    let first = h.watch(&get_data("/a"), ErrorCode::OK);
+    until(&mut h, &get_data("/a"), 1, 100);
+    h.session.unwatch(first);
+    h.advance(ms(100));
+    let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(opcodes, [OpCode::REMOVE_WATCHES]);
+    assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
+}
+
 /// Whichever of many requests are late, the others reach the server whole and in order.
 #[test]
 fn taking_out_requests_leaves_the_others_whole() {
