@@ -276,13 +276,13 @@ async fn run_timer(shared: Arc<Shared>) {
 async fn accept(shared: Arc<Shared>, member: usize, listener: TcpListener) {
     loop {
         // Errors are those of one connection, or of a lack of file handles that may pass.
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let mut state = lock(&shared.state);
         if !state.is_stopped
-            && let Some(conn) = state.ensemble.handle_connect(member)
+            && let Some(conn) = state.ensemble.handle_connect_from(member, peer.ip())
         {
             let link = Arc::new(Link::default());
             state.links.insert(conn, Arc::clone(&link));

@@ -1,9 +1,11 @@
-//! Access control lists: checked for their form and stored. They are not enforced yet.
+//! Access control lists: whether they are valid, and what they permit.
 
 use alloc::sync::Arc;
-use core::net::IpAddr;
+use core::net::Ipv4Addr;
 
-use zk_proto::{Acl, ErrorCode, List, Perms};
+use zk_proto::{Acl, ErrorCode, Id, List, Perms};
+
+use super::auth::{Identity, is_authenticated};
 
 /// One permission of a node, as it was given when the node was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,51 +21,130 @@ pub struct Grant {
 impl Grant {
     /// Everything for everybody.
     pub(super) fn open() -> Self {
-        Self::from(Acl::OPEN)
+        Self::new(Acl::OPEN)
     }
-}
 
-impl From<Acl<'_>> for Grant {
-    fn from(acl: Acl<'_>) -> Self {
-        Self {
-            perms: acl.perms,
-            scheme: acl.id.scheme.into(),
-            id: acl.id.id.unwrap_or_default().into(),
+    fn new(acl: Acl<'_>) -> Self {
+        let Id { scheme, id } = acl.id;
+        Self { perms: acl.perms, scheme: scheme.into(), id: id.unwrap_or_default().into() }
+    }
+
+    /// The same for one who proved an identity.
+    fn expanded(perms: Perms, identity: &Identity) -> Self {
+        Self { perms, scheme: identity.scheme.into(), id: identity.id.clone() }
+    }
+
+    /// As it goes on the wire.
+    pub(super) fn as_acl(&self) -> Acl<'_> {
+        Acl { perms: self.perms, id: Id { scheme: &self.scheme, id: Some(&self.id) } }
+    }
+
+    /// As it is shown to those who may not change it: without a hash.
+    pub(super) fn masked(&self) -> Self {
+        match (self.scheme.as_str(), self.id.split_once(':')) {
+            ("digest", Some((user, _))) => Self { id: format!("{user}:x"), ..self.clone() },
+            _ => self.clone(),
         }
     }
+
+    fn admits(&self, identity: &Identity) -> bool {
+        self.scheme == identity.scheme
+            && match identity.scheme {
+                "ip" => is_in_network(&identity.id, &self.id),
+                _ => self.id == identity.id,
+            }
+    }
 }
 
-/// Takes over the list of a new node (`PrepRequestProcessor.fixupACL`).
-pub(super) fn accept(list: List<'_, Acl<'_>>) -> Result<Arc<[Grant]>, ErrorCode> {
-    if list.is_empty() || !list.iter().all(|acl| is_valid(&acl)) {
-        return Err(ErrorCode::INVALID_ACL);
+/// Whether a list permits any of `perms` to one who proved these identities
+/// (`ZooKeeperServer.checkACL`).
+pub(super) fn permits(list: &[Grant], perms: Perms, identities: &[Identity]) -> bool {
+    list.iter().filter(|grant| grant.perms.0 & perms.0 != 0).any(|grant| {
+        (grant.scheme == "world" && grant.id == "anyone")
+            || identities.iter().any(|identity| grant.admits(identity))
+    })
+}
+
+/// As [`permits`], as a check.
+pub(super) fn check(
+    list: &[Grant],
+    perms: Perms,
+    identities: &[Identity],
+) -> Result<(), ErrorCode> {
+    match permits(list, perms, identities) {
+        true => Ok(()),
+        false => Err(ErrorCode::NO_AUTH),
     }
-    let mut grants: Vec<Grant> = Vec::with_capacity(list.len());
-    for grant in list.iter().map(Grant::from) {
-        if !grants.contains(&grant) {
-            grants.push(grant);
+}
+
+/// Takes over a list that a client gives, with `auth` replaced by whom it proved to be
+/// (`PrepRequestProcessor.fixupACL`).
+pub(super) fn accept(
+    list: List<'_, Acl<'_>>,
+    identities: &[Identity],
+) -> Result<Arc<[Grant]>, ErrorCode> {
+    let mut unique: Vec<Acl<'_>> = Vec::with_capacity(list.len());
+    for acl in list.iter() {
+        if !unique.contains(&acl) {
+            unique.push(acl);
         }
     }
-    Ok(grants.into())
+    let mut grants = Vec::with_capacity(unique.len());
+    for acl in unique {
+        if acl.id.scheme == "auth" {
+            let proven = identities.iter().filter(|identity| is_authenticated(identity));
+            let before = grants.len();
+            grants.extend(proven.map(|identity| Grant::expanded(acl.perms, identity)));
+            if grants.len() == before {
+                return Err(ErrorCode::INVALID_ACL);
+            }
+        } else {
+            validate(acl.id)?;
+            grants.push(Grant::new(acl));
+        }
+    }
+    match grants.is_empty() {
+        true => Err(ErrorCode::INVALID_ACL),
+        false => Ok(grants.into()),
+    }
 }
 
-fn is_valid(acl: &Acl<'_>) -> bool {
-    let id = acl.id.id.unwrap_or_default();
-    match acl.id.scheme {
-        "world" => id == "anyone",
-        "digest" => id.split(':').count() == 2,
-        "ip" => is_address(id),
-        // `auth` stands for the ids of the connection, of which there are none without `auth`
-        // requests; the others need a provider that is not there by default.
+fn validate(id: Id<'_>) -> Result<(), ErrorCode> {
+    let is_valid: fn(&str) -> bool = match id.scheme {
+        "world" => |id| id == "anyone",
+        "digest" => is_user_and_hash,
+        "ip" => |id| parse_network(id).is_some(),
+        // The others need a provider that is not there by default.
+        _ => return Err(ErrorCode::INVALID_ACL),
+    };
+    match id.id {
+        // The server trips over it.
+        None => Err(ErrorCode::MARSHALLING_ERROR),
+        Some(id) if is_valid(id) => Ok(()),
+        Some(_) => Err(ErrorCode::INVALID_ACL),
+    }
+}
+
+/// Two parts, as Java splits: empty ones at the end do not count.
+fn is_user_and_hash(id: &str) -> bool {
+    let trimmed = id.trim_end_matches(':');
+    !trimmed.is_empty() && trimmed.split(':').count() == 2
+}
+
+fn is_in_network(address: &str, network: &str) -> bool {
+    match (address.parse::<Ipv4Addr>(), parse_network(network)) {
+        (Ok(address), Some((network, bits))) => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            address.to_bits() & mask == network.to_bits() & mask
+        }
         _ => false,
     }
 }
 
-fn is_address(id: &str) -> bool {
-    let (address, bits) = id.split_once('/').unwrap_or((id, "0"));
-    match (address.parse(), bits.parse::<u8>()) {
-        (Ok(IpAddr::V4(_)), Ok(bits)) => bits <= 32,
-        (Ok(IpAddr::V6(_)), Ok(bits)) => bits <= 128,
-        _ => false,
-    }
+/// An address of the fourth version, the only one that these servers take, and how many of its
+/// bits count.
+fn parse_network(network: &str) -> Option<(Ipv4Addr, u32)> {
+    let (address, bits) = network.split_once('/').unwrap_or((network, "32"));
+    let bits = bits.parse().ok().filter(|bits| *bits <= 32)?;
+    Some((address.parse().ok()?, bits))
 }

@@ -1,7 +1,11 @@
 //! What the ensemble knows of one connection.
 
+use core::net::IpAddr;
+
 use bytes::BytesMut;
 use zk_proto::{SessionId, Xid};
+
+use super::auth::Identity;
 
 /// Names a connection. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +17,10 @@ pub struct ConnId(
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) member: usize,
+    /// Where it comes from.
+    pub(super) address: IpAddr,
+    /// Whom it has proven to be.
+    pub(super) identities: Vec<Identity>,
     /// None before the handshake.
     pub(super) session: Option<SessionId>,
     /// Bytes that were received and not looked at yet.
@@ -31,8 +39,23 @@ pub(super) struct Sync {
 }
 
 impl Connection {
-    pub(super) fn new(member: usize) -> Self {
-        Self { member, session: None, inbox: BytesMut::new(), resume_at: 0, sync: None }
+    pub(super) fn new(member: usize, address: IpAddr) -> Self {
+        Self {
+            member,
+            address,
+            identities: vec![Identity::of_address(address)],
+            session: None,
+            inbox: BytesMut::new(),
+            resume_at: 0,
+            sync: None,
+        }
+    }
+
+    /// Notes a proof, which may be known already.
+    pub(super) fn identify(&mut self, identity: Identity) {
+        if !self.identities.contains(&identity) {
+            self.identities.push(identity);
+        }
     }
 
     /// Its session, or none.

@@ -66,7 +66,7 @@ impl Ensemble {
 
     /// The member that a session is connected to, if it is alive and connected.
     pub fn member_of(&self, session: SessionId) -> Option<usize> {
-        let owner = self.sessions.owner(session)?;
+        let owner = self.sessions.owner(session).or_else(|| self.local_sessions.owner(session))?;
         self.connections.get(&owner).map(|connection| connection.member)
     }
 

@@ -9,6 +9,7 @@ use zk_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 
 use super::ConnId;
 use super::acl::Grant;
+use super::tree::Life;
 
 /// One transaction.
 #[derive(Clone, Debug)]
@@ -51,21 +52,35 @@ pub(super) enum Txn {
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Create(Create),
-    Delete { path: String },
-    SetData { path: String, data: Option<Bytes> },
+    Delete {
+        path: String,
+    },
+    SetData {
+        path: String,
+        data: Option<Bytes>,
+    },
+    SetAcl {
+        path: String,
+        acl: Arc<[Grant]>,
+    },
     Check,
+    /// Pretends that so many children were created below a node.
+    SetCounter {
+        path: String,
+        counter: i32,
+    },
 }
 
 /// A node to create, its sequence number included.
 #[derive(Clone, Debug)]
 pub(super) struct Create {
-    /// Which of the three creates: it decides on the form of the answer and makes containers.
+    /// Which of the creates: it decides on the form of the answer.
     pub(super) opcode: OpCode,
     pub(super) path: String,
     pub(super) data: Option<Bytes>,
     pub(super) acl: Arc<[Grant]>,
-    /// The session that the node goes away with.
-    pub(super) owner: SessionId,
+    /// What it goes away with.
+    pub(super) life: Life,
     /// How many children the parent will have seen created.
     pub(super) parent_cversion: i32,
 }

@@ -1,21 +1,23 @@
 //! One member: a replica of the tree, and the watches of the connections to it.
 
+use alloc::sync::Arc;
+
 use bytes::Bytes;
 use zk_proto::{
-    Create2Response, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType, ExistsResponse,
-    GetChildren2Response, GetChildrenResponse, GetDataResponse, KeeperState, List, Multi,
-    MultiResult, OpCode, ReplyHeader, Request, SetDataResponse, SetWatches, WatcherEvent, Xid,
+    Create2Response, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType, KeeperState,
+    Multi, MultiResult, OpCode, ReplyHeader, SetAclResponse, SetDataResponse, WatcherEvent, Xid,
     Zxid,
 };
 
-use super::ConnId;
+use super::acl::Grant;
 use super::log::{Entry, Txn};
 use super::outbox::frame;
 use super::tree::{Applied, Event, Tree};
+use super::version::Version;
 use super::watches::{Listeners, Watches};
 
-/// Servers before 3.9 do not tell the transaction of an event.
-const NO_ZXID: Zxid = Zxid(-1);
+/// For events whose transaction is not told.
+pub(super) const NO_ZXID: Zxid = Zxid(-1);
 
 #[derive(Clone, Debug)]
 pub(super) struct Member {
@@ -28,24 +30,35 @@ pub(super) struct Member {
     pub(super) is_alive: bool,
     /// Whether it leaves what is new in the log for later.
     pub(super) is_held: bool,
+    pub(super) version: Version,
 }
 
 /// What applying an entry leads to: what to tell watchers, and the answer to who asked for it.
 #[derive(Debug, Default)]
 pub(super) struct Consequences {
-    pub(super) notifications: Vec<(Listeners, Bytes)>,
+    pub(super) notifications: Vec<Notification>,
     pub(super) reply: Bytes,
 }
 
+/// An event, and whom it is for.
+#[derive(Debug)]
+pub(super) struct Notification {
+    pub(super) listeners: Listeners,
+    /// Of these, only those who may read the node are told; `None` is all.
+    pub(super) guard: Option<Arc<[Grant]>>,
+    pub(super) frame: Bytes,
+}
+
 impl Member {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(version: Version) -> Self {
         Self {
-            tree: Tree::new(),
-            watches: Watches::default(),
+            tree: Tree::new(version),
+            watches: Watches::new(version),
             zxid: Zxid::ZERO,
             applied: 0,
             is_alive: true,
             is_held: false,
+            version,
         }
     }
 
@@ -66,8 +79,7 @@ impl Member {
             Txn::Refused(err) => (vec![Applied::Refused(*err)], false),
             Txn::RefusedMulti(errs) => (errs.iter().copied().map(Applied::Refused).collect(), true),
         };
-        let notifications =
-            events.iter().map(|event| (self.watches.fire(event), notification(event))).collect();
+        let notifications = events.iter().map(|event| self.notify(event, entry.zxid)).collect();
         let reply = match (entry.origin, &entry.txn) {
             (Some(_), Txn::CreateSession { answer }) => answer.clone(),
             (Some(origin), _) if is_multi => self.reply_to_multi(origin.xid, &results),
@@ -75,6 +87,15 @@ impl Member {
             (None, _) => Bytes::new(),
         };
         Consequences { notifications, reply }
+    }
+
+    fn notify(&mut self, event: &Event, zxid: Zxid) -> Notification {
+        let (zxid, guard) = match self.version.guards_events() {
+            true => (zxid, Some(event.acl.clone())),
+            false => (NO_ZXID, None),
+        };
+        let frame = notification(event.kind, &event.path, zxid);
+        Notification { listeners: self.watches.fire(event), guard, frame }
     }
 
     /// A reply with a body.
@@ -96,6 +117,7 @@ impl Member {
                 self.reply(xid, &Create2Response { path, stat: *stat })
             }
             Some(Applied::DataSet(stat)) => self.reply(xid, &SetDataResponse { stat: *stat }),
+            Some(Applied::AclSet(stat)) => self.reply(xid, &SetAclResponse { stat: *stat }),
             Some(Applied::Refused(err)) => self.refusal(xid, *err),
             Some(Applied::Deleted | Applied::Checked) | None => self.refusal(xid, ErrorCode::OK),
         }
@@ -104,88 +126,6 @@ impl Member {
     fn reply_to_multi(&self, xid: Xid, results: &[Applied]) -> Bytes {
         let results: Vec<_> = results.iter().map(multi_result).collect();
         self.reply(xid, &Multi::new(&results))
-    }
-
-    /// Answers a request that only concerns this member: a read, or one about watches.
-    pub(super) fn answer(&mut self, conn: ConnId, xid: Xid, request: &Request<'_>) -> Bytes {
-        self.try_answer(conn, xid, request).unwrap_or_else(|err| self.refusal(xid, err))
-    }
-
-    fn try_answer(
-        &mut self,
-        conn: ConnId,
-        xid: Xid,
-        request: &Request<'_>,
-    ) -> Result<Bytes, ErrorCode> {
-        match request {
-            Request::Exists(request) => {
-                if request.path.contains('\0') {
-                    return Err(ErrorCode::BAD_ARGUMENTS);
-                }
-                // The watch is set whether there is a node or not.
-                if request.watch {
-                    self.watches.data.add(request.path, conn);
-                }
-                let node = self.tree.get(request.path).ok_or(ErrorCode::NO_NODE)?;
-                Ok(self.reply(xid, &ExistsResponse { stat: node.stat() }))
-            }
-            Request::GetData(request) => {
-                let node = self.tree.get(request.path).ok_or(ErrorCode::NO_NODE)?;
-                if request.watch {
-                    self.watches.data.add(request.path, conn);
-                }
-                Ok(self.reply(xid, &GetDataResponse { data: node.data(), stat: node.stat() }))
-            }
-            Request::GetChildren(list) | Request::GetChildren2(list) => {
-                let node = self.tree.get(list.path).ok_or(ErrorCode::NO_NODE)?;
-                if list.watch {
-                    self.watches.child.add(list.path, conn);
-                }
-                let names: Vec<_> = node.children().collect();
-                let children = List::new(&names);
-                Ok(match request {
-                    Request::GetChildren(_) => self.reply(xid, &GetChildrenResponse { children }),
-                    _ => self.reply(xid, &GetChildren2Response { children, stat: node.stat() }),
-                })
-            }
-            Request::RemoveWatches(request) => {
-                self.watches.remove(conn, request.path, request.watcher_type)?;
-                Ok(self.reply(xid, &()))
-            }
-            _ => Err(ErrorCode::UNIMPLEMENTED),
-        }
-    }
-
-    /// Sets watches again after a reconnect. The events that they missed since then come first.
-    pub(super) fn set_watches(&mut self, conn: ConnId, request: &SetWatches<'_>) -> Vec<Bytes> {
-        let since = request.relative_zxid;
-        let mut missed = Vec::new();
-        let mut miss = |kind, path: &str| missed.push(Event { kind, path: path.to_string() });
-        for path in request.data_watches.iter() {
-            match self.tree.get(path).map(|node| node.stat().mzxid) {
-                None => miss(EventType::NODE_DELETED, path),
-                Some(mzxid) if mzxid > since => {
-                    miss(EventType::NODE_DATA_CHANGED, path);
-                }
-                Some(_) => self.watches.data.add(path, conn),
-            }
-        }
-        for path in request.exist_watches.iter() {
-            match self.tree.get(path) {
-                Some(_) => miss(EventType::NODE_CREATED, path),
-                None => self.watches.data.add(path, conn),
-            }
-        }
-        for path in request.child_watches.iter() {
-            match self.tree.get(path).map(|node| node.stat().pzxid) {
-                None => miss(EventType::NODE_DELETED, path),
-                Some(pzxid) if pzxid > since => {
-                    miss(EventType::NODE_CHILDREN_CHANGED, path);
-                }
-                Some(_) => self.watches.child.add(path, conn),
-            }
-        }
-        missed.iter().map(notification).collect()
     }
 }
 
@@ -197,19 +137,18 @@ fn multi_result(applied: &Applied) -> MultiResult<'_> {
         Applied::Created { path, stat, .. } => {
             MultiResult::Create2(Create2Response { path, stat: *stat })
         }
-        Applied::DataSet(stat) => MultiResult::SetData(SetDataResponse { stat: *stat }),
+        Applied::DataSet(stat) | Applied::AclSet(stat) => {
+            MultiResult::SetData(SetDataResponse { stat: *stat })
+        }
         Applied::Deleted => MultiResult::Delete(()),
         Applied::Checked => MultiResult::Check(()),
         Applied::Refused(err) => MultiResult::Error(ErrorResponse { err: *err }),
     }
 }
 
-fn notification(event: &Event) -> Bytes {
-    let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: NO_ZXID, err: ErrorCode::OK };
-    let event = WatcherEvent {
-        event_type: event.kind,
-        state: KeeperState::SYNC_CONNECTED,
-        path: &event.path,
-    };
+/// The frame that tells an event.
+pub(super) fn notification(event_type: EventType, path: &str, zxid: Zxid) -> Bytes {
+    let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK };
+    let event = WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path };
     frame(&(header, event))
 }

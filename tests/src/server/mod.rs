@@ -7,7 +7,7 @@
 //! - inputs, `handle_*`: a connection, bytes on it, its end, the passing of time;
 //! - commands: [`kill`](Ensemble::kill), [`restart`](Ensemble::restart),
 //!   [`hold`](Ensemble::hold), [`release`](Ensemble::release),
-//!   [`expire_session`](Ensemble::expire_session);
+//!   [`expire_session`](Ensemble::expire_session), [`set_counter`](Ensemble::set_counter);
 //! - outputs, `poll_*`: what to send or close, and when to call
 //!   [`handle_timeout`](Ensemble::handle_timeout) next. Fetch all of them after every input or
 //!   command;
@@ -16,49 +16,59 @@
 //! Time is a [`Duration`] since any start; it is also what nodes show as the time of a change, so a
 //! start of 1970 makes those look right.
 //!
-//! It behaves as a server of version 3.8 does. A write is checked against the leader's tree, gets
+//! It behaves as a server of a [`Version`] does. A write is checked against the leader's tree, gets
 //! its zxid and its place in the log, and is answered by the member it came from once that member
-//! has applied it; notifications go out while it is applied, and so before that answer. Not there
-//! yet: enforcement of ACLs, persistent watches, quotas, read-only mode, and every operation that
-//! `zk-proto` has no record for; those are refused as unknown.
+//! has applied it; notifications go out while it is applied, and so before that answer. Not there:
+//! quotas, and a change of the members by `reconfig`.
 //!
-//! It is stricter than a real server with what no client sends: trailing bytes in a request, text
-//! that is not UTF-8, and a `check` outside a multi, which a real one (3.8.0) runs but answers only
-//! if it fails. Children and the ephemerals of a session that ends are taken in the order of their
-//! names, where a real server has no order.
+//! It is stricter than a real server with what no client sends: trailing bytes in a request, and
+//! text that is not UTF-8. Children and the ephemerals of a session that ends are taken in the order
+//! of their names, where a real server has no order; `auth` and `sasl` are answered in their turn,
+//! where a real server may answer them before what came earlier.
 //!
 //! No input bytes make it panic.
 
 mod acl;
+mod auth;
 mod config;
 mod connection;
+mod creation;
+mod credentials;
+mod handshake;
 mod inspect;
 mod log;
 mod member;
+mod modes;
 mod outbox;
 mod prepare;
 mod quorum;
+mod read_only;
+mod reads;
+mod reaper;
 mod requests;
 mod sessions;
 mod tree;
+mod version;
 mod watches;
+mod words;
 
 use alloc::collections::BTreeMap;
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-use zk_proto::{DeleteRequest, MultiOp, SessionId, Zxid};
+use zk_proto::{Perms, SessionId, Zxid};
 
 pub use acl::Grant;
 pub use config::Config;
 pub use connection::ConnId;
 pub use outbox::{Counters, Output};
 pub use tree::{Node, Tree};
+pub use version::Version;
 
 use connection::Connection;
-use log::{Entry, Log, Origin, Txn};
-use member::Member;
+use log::{Change, Entry, Log, Origin, Txn};
+use member::{Member, Notification};
 use outbox::Outbox;
-use prepare::Draft;
 use sessions::Sessions;
 
 /// An in-memory ZooKeeper; see the [module](self).
@@ -72,18 +82,21 @@ pub struct Ensemble {
     /// The last transaction proposed.
     zxid: Zxid,
     sessions: Sessions,
+    /// Those that read-only members made.
+    local_sessions: Sessions,
     connections: BTreeMap<ConnId, Connection>,
     next_conn: u64,
     outbox: Outbox,
-    /// When to look for empty containers, if there are containers.
+    /// When to look for nodes to delete, if there are any that are deleted some day.
     container_check: Option<Duration>,
 }
 
 impl Ensemble {
     /// An ensemble with all members alive and a leader elected.
     pub fn new(config: Config) -> Self {
-        let members = vec![Member::new(); config.members.max(1)];
+        let members = vec![Member::new(config.version); config.members.max(1)];
         let sessions = Sessions::new(config.tick, config.seed);
+        let local_sessions = Sessions::local(config.tick, config.seed);
         let mut ensemble = Self {
             config,
             members,
@@ -91,6 +104,7 @@ impl Ensemble {
             log: Log::default(),
             zxid: Zxid::ZERO,
             sessions,
+            local_sessions,
             connections: BTreeMap::new(),
             next_conn: 0,
             outbox: Outbox::default(),
@@ -102,12 +116,26 @@ impl Ensemble {
 
     // ---- Inputs --------------------------------------------------------------------------------
 
-    /// A client connects to a member. `None`: refused, since the member is down.
+    /// A client on this machine connects to a member. `None`: refused, since the member is down.
     pub fn handle_connect(&mut self, member: usize) -> Option<ConnId> {
+        self.handle_connect_from(member, Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// A client connects to a member from an address. `None`: refused, since the member is down, or
+    /// closed at once, since there are too many connections from there.
+    pub fn handle_connect_from(&mut self, member: usize, address: IpAddr) -> Option<ConnId> {
         self.members.get(member).filter(|member| member.is_alive)?;
+        if let Some(limit) = self.config.max_connections {
+            let connections = self.connections.values();
+            let same = connections
+                .filter(|connection| (connection.member, connection.address) == (member, address));
+            if same.count() >= limit {
+                return None;
+            }
+        }
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
-        self.connections.insert(conn, Connection::new(member));
+        self.connections.insert(conn, Connection::new(member, address));
         Some(conn)
     }
 
@@ -124,24 +152,15 @@ impl Ensemble {
         self.forget(conn);
     }
 
-    /// Time has passed: expires sessions and deletes empty containers.
+    /// Time has passed: expires sessions, and deletes containers and nodes whose time is over.
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.leader.is_none() {
-            return;
+            return self.expire_local_sessions(now);
         }
         while let Some(id) = self.sessions.overdue(now) {
             self.expire_session(now, id);
         }
-        if self.container_check.is_some_and(|due| due <= now) {
-            for path in self.tree().spent_containers() {
-                let delete = MultiOp::Delete(DeleteRequest { path: &path, version: -1 });
-                if let Ok(change) = Draft::new(self.tree(), SessionId::NONE).prepare(delete) {
-                    self.propose(now, None, Txn::Write(change));
-                }
-            }
-            self.container_check = None;
-            self.plan_container_check(now);
-        }
+        self.reap(now);
     }
 
     // ---- Commands ------------------------------------------------------------------------------
@@ -155,6 +174,19 @@ impl Ensemble {
         expires
     }
 
+    /// Pretends that so many children were created below a node: the next sequential one gets that
+    /// number. Whether there is such a node, and a leader.
+    ///
+    /// For tests of what happens after 2^31 of them (ZOOKEEPER-3249).
+    pub fn set_counter(&mut self, now: Duration, path: &str, counter: i32) -> bool {
+        let exists = self.leader.is_some() && self.tree().get(path).is_some();
+        if exists {
+            let change = Change::SetCounter { path: path.into(), counter };
+            self.propose(now, None, Txn::Write(change));
+        }
+        exists
+    }
+
     // ---- Outputs -------------------------------------------------------------------------------
 
     /// The next thing to do for connections, in the order in which it is to be done.
@@ -164,7 +196,9 @@ impl Ensemble {
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, unless something comes first.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.leader?;
+        if self.leader.is_none() {
+            return self.local_sessions.next_deadline();
+        }
         self.sessions.next_deadline().into_iter().chain(self.container_check).min()
     }
 
@@ -189,7 +223,7 @@ impl Ensemble {
                 self.catch_up(member);
             }
         }
-        self.plan_container_check(now);
+        self.plan_reaping(now);
     }
 
     /// Lets a member apply what is new in the log, unless it is down.
@@ -204,10 +238,14 @@ impl Ensemble {
 
     fn apply(&mut self, member: usize, entry: &Entry) {
         let consequences = self.members[member].apply(entry);
-        for (listeners, notification) in consequences.notifications {
+        for Notification { listeners, guard, frame } in consequences.notifications {
             for conn in listeners {
-                if let Some(connection) = self.connections.get(&conn) {
-                    self.outbox.notify(conn, connection.session(), notification.clone());
+                if let Some(connection) = self.connections.get(&conn)
+                    && guard
+                        .as_ref()
+                        .is_none_or(|acl| acl::permits(acl, Perms::READ, &connection.identities))
+                {
+                    self.outbox.notify(conn, connection.session(), frame.clone());
                 }
             }
         }
@@ -221,15 +259,6 @@ impl Ensemble {
             self.close_where(|connection| {
                 connection.member == member && connection.session == Some(session)
             });
-        }
-    }
-
-    fn plan_container_check(&mut self, now: Duration) {
-        if self.container_check.is_none() && self.tree().has_containers() {
-            let interval = self.config.container_check.as_millis().max(1);
-            let due = (now.as_millis() / interval + 1) * interval;
-            let due = Duration::from_millis(u64::try_from(due).unwrap_or(u64::MAX));
-            self.container_check = Some(due);
         }
     }
 
@@ -262,7 +291,8 @@ impl Ensemble {
     fn forget(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.remove(&conn) else { return false };
         self.members[connection.member].watches.forget(conn);
-        self.sessions.detach(connection.session(), conn);
+        let session = connection.session();
+        self.table_of(session).detach(session, conn);
         true
     }
 }

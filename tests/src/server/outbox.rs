@@ -14,7 +14,7 @@ pub enum Output {
     Send {
         /// To whom.
         conn: ConnId,
-        /// One whole frame, with its length in front.
+        /// One whole frame, with its length in front; or text, in answer to a four-letter word.
         frame: Bytes,
     },
     /// Close a connection, after what was to be sent on it. The ensemble has forgotten it.

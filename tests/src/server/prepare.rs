@@ -2,51 +2,68 @@
 //! (`PrepRequestProcessor.java`). The order of the checks decides which error a client sees.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
 use bytes::Bytes;
 use zk_proto::{
-    CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, MultiOp,
-    MultiRequest, OpCode, Sequence, SessionId, SetDataRequest, path,
+    CheckVersionRequest, CreateMode, CreateTtlRequest, DeleteRequest, ErrorCode, MultiOp,
+    MultiRequest, OpCode, Perms, Sequence, SessionId, SetAclRequest, SetDataRequest, Ttl, path,
 };
 
-use super::acl;
-use super::log::{Change, Create};
-use super::tree::Tree;
+use super::acl::{self, Grant};
+use super::auth::Identity;
+use super::creation;
+use super::log::{Change, Create, Txn};
+use super::tree::{Life, Tree};
+use super::version::Version;
 
 /// Nodes that every server has and that cannot be deleted.
 const RESERVED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"];
+
+/// Who writes, and by which rules.
+#[derive(Clone, Copy)]
+pub(super) struct Writer<'a> {
+    pub(super) session: SessionId,
+    pub(super) identities: &'a [Identity],
+    pub(super) version: Version,
+    pub(super) has_extended_types: bool,
+}
 
 /// The tree as it will be after the changes prepared so far. The tree itself stays as it is, so a
 /// multi is rolled back by dropping its draft.
 pub(super) struct Draft<'t> {
     tree: &'t Tree,
-    session: SessionId,
+    writer: Writer<'t>,
     /// What the changes made of the nodes they touch; `None` is deleted.
     touched: BTreeMap<String, Option<Facts>>,
 }
 
 /// What later checks need to know of a node.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone)]
 struct Facts {
     version: i32,
+    aversion: i32,
     /// How many children were ever created.
     cversion: i32,
     children: i32,
     is_ephemeral: bool,
+    acl: Arc<[Grant]>,
 }
 
 impl<'t> Draft<'t> {
-    /// A draft of what `session` writes.
-    pub(super) fn new(tree: &'t Tree, session: SessionId) -> Self {
-        Self { tree, session, touched: BTreeMap::new() }
+    pub(super) fn new(tree: &'t Tree, writer: Writer<'t>) -> Self {
+        Self { tree, writer, touched: BTreeMap::new() }
     }
 
     /// Checks one write.
     pub(super) fn prepare(&mut self, op: MultiOp<'_>) -> Result<Change, ErrorCode> {
         match op {
-            MultiOp::Create(request) => self.create(OpCode::CREATE, &request),
-            MultiOp::Create2(request) => self.create(OpCode::CREATE2, &request),
-            MultiOp::CreateContainer(request) => self.create(OpCode::CREATE_CONTAINER, &request),
+            MultiOp::Create(request) => self.create(OpCode::CREATE, &creation::plain(request)),
+            MultiOp::Create2(request) => self.create(OpCode::CREATE2, &creation::plain(request)),
+            MultiOp::CreateContainer(request) => {
+                self.create(OpCode::CREATE_CONTAINER, &creation::plain(request))
+            }
+            MultiOp::CreateTtl(request) => self.create(OpCode::CREATE_TTL, &request),
             MultiOp::Delete(request) => self.delete(&request),
             MultiOp::SetData(request) => self.set_data(&request),
             MultiOp::Check(request) => self.check(&request),
@@ -55,35 +72,40 @@ impl<'t> Draft<'t> {
     }
 
     /// Checks the writes of a multi, all or none. On failure there is a code for each: nothing was
-    /// wrong before the culprit, and nothing was tried after it.
-    pub(super) fn prepare_all(
-        &mut self,
-        ops: &MultiRequest<'_>,
-    ) -> Result<Vec<Change>, Vec<ErrorCode>> {
+    /// wrong before the culprit, and nothing was tried after it. What the server trips over has one
+    /// code for all.
+    pub(super) fn prepare_all(&mut self, ops: &MultiRequest<'_>) -> Txn {
         let mut changes = Vec::new();
+        let version = self.writer.version;
         for op in ops.iter() {
-            match self.prepare(as_part_of_multi(op)) {
+            match creation::as_part_of_multi(op, version).and_then(|op| self.prepare(op)) {
                 Ok(change) => changes.push(change),
+                Err(err @ ErrorCode::MARSHALLING_ERROR) => return Txn::Refused(err),
                 Err(err) => {
                     let mut errs = vec![ErrorCode::OK; changes.len()];
                     errs.push(err);
                     errs.resize(ops.iter().count(), ErrorCode::RUNTIME_INCONSISTENCY);
-                    return Err(errs);
+                    return Txn::RefusedMulti(errs);
                 }
             }
         }
-        Ok(changes)
+        Txn::Multi(changes)
     }
 
-    fn create(&mut self, opcode: OpCode, request: &CreateRequest<'_>) -> Result<Change, ErrorCode> {
+    fn create(
+        &mut self,
+        opcode: OpCode,
+        request: &CreateTtlRequest<'_>,
+    ) -> Result<Change, ErrorCode> {
         let mode = request.mode;
-        // Beyond these are only the modes with a time to live, which these operations lack.
-        if !(CreateMode::PERSISTENT..=CreateMode::CONTAINER).contains(&mode) {
+        if !creation::is_known(mode, self.writer.version) {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
+        self.check_ttl(mode, request.ttl)?;
         let parent_path = parent_of(request.path)?;
-        let acl = acl::accept(request.acl)?;
+        let acl = acl::accept(request.acl, self.writer.identities)?;
         let mut parent = self.facts(parent_path)?;
+        parent.expect(Perms::CREATE, &self.writer)?;
         let path = match mode.is_sequential() {
             true => format!("{}{}", request.path, Sequence(parent.cversion)),
             false => request.path.to_string(),
@@ -97,41 +119,84 @@ impl<'t> Draft<'t> {
         }
         parent.cversion = parent.cversion.wrapping_add(1);
         parent.children += 1;
-        // A container is one whatever its mode says (`DataTree.processTxn`).
-        let is_ephemeral = mode.is_ephemeral() && opcode != OpCode::CREATE_CONTAINER;
-        self.touched.insert(parent_path.to_string(), Some(parent));
-        self.touched.insert(path.clone(), Some(Facts { is_ephemeral, ..Facts::default() }));
-        Ok(Change::Create(Create {
+        let create = Create {
             opcode,
-            path,
+            path: path.clone(),
             data: request.data.map(Bytes::copy_from_slice),
-            acl,
-            owner: if is_ephemeral { self.session } else { SessionId::NONE },
+            acl: acl.clone(),
+            life: creation::life(opcode, mode, request.ttl, self.writer.session),
             parent_cversion: parent.cversion,
-        }))
+        };
+        let is_ephemeral = matches!(create.life, Life::Ephemeral(_));
+        let node = Facts { version: 0, aversion: 0, cversion: 0, children: 0, is_ephemeral, acl };
+        self.touched.insert(parent_path.to_string(), Some(parent));
+        self.touched.insert(path, Some(node));
+        Ok(Change::Create(create))
+    }
+
+    /// A time to live comes with the modes that have one, and with no others.
+    fn check_ttl(&self, mode: CreateMode, ttl: i64) -> Result<(), ErrorCode> {
+        let is_valid = match creation::has_ttl(mode) {
+            true if !self.writer.has_extended_types => return Err(ErrorCode::UNIMPLEMENTED),
+            true => Ttl::from_millis(ttl).is_some(),
+            false => ttl < 0,
+        };
+        match is_valid {
+            true => Ok(()),
+            false => Err(ErrorCode::BAD_ARGUMENTS),
+        }
     }
 
     fn delete(&mut self, request: &DeleteRequest<'_>) -> Result<Change, ErrorCode> {
-        if RESERVED.contains(&request.path) {
-            return Err(ErrorCode::BAD_ARGUMENTS);
-        }
-        let parent_path = parent_of(request.path)?;
-        let mut parent = self.facts(parent_path)?;
-        let node = self.facts(request.path)?;
-        node.expect_version(request.version)?;
+        let (parent_path, parent, node) =
+            self.doomed(request.path, |parent, writer| parent.expect(Perms::DELETE, writer))?;
+        expect_version(request.version, node.version)?;
         if node.children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }
+        Ok(self.remove(request.path, parent_path, parent))
+    }
+
+    /// Checks the deletion of a container or another node that is not ephemeral, which needs no
+    /// permission.
+    pub(super) fn delete_container(&mut self, path: &str) -> Result<Change, ErrorCode> {
+        let (parent_path, parent, node) = self.doomed(path, |_, _| Ok(()))?;
+        if node.children > 0 {
+            return Err(ErrorCode::NOT_EMPTY);
+        }
+        if node.is_ephemeral {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        Ok(self.remove(path, parent_path, parent))
+    }
+
+    /// A node to be deleted, and its parent.
+    fn doomed<'p>(
+        &self,
+        path: &'p str,
+        check_parent: impl FnOnce(&Facts, &Writer<'_>) -> Result<(), ErrorCode>,
+    ) -> Result<(&'p str, Facts, Facts), ErrorCode> {
+        if RESERVED.contains(&path) {
+            return Err(ErrorCode::BAD_ARGUMENTS);
+        }
+        let parent_path = parent_of(path)?;
+        let parent = self.facts(parent_path)?;
+        check_parent(&parent, &self.writer)?;
+        Ok((parent_path, parent, self.facts(path)?))
+    }
+
+    fn remove(&mut self, path: &str, parent_path: &str, mut parent: Facts) -> Change {
         parent.children -= 1;
         self.touched.insert(parent_path.to_string(), Some(parent));
-        self.touched.insert(request.path.to_string(), None);
-        Ok(Change::Delete { path: request.path.to_string() })
+        self.touched.insert(path.to_string(), None);
+        Change::Delete { path: path.to_string() }
     }
 
     fn set_data(&mut self, request: &SetDataRequest<'_>) -> Result<Change, ErrorCode> {
         validate(request.path)?;
         let mut node = self.facts(request.path)?;
-        node.expect_version(request.version)?;
+        node.expect(Perms::WRITE, &self.writer)?;
+        expect_version(request.version, node.version)?;
         node.version = node.version.wrapping_add(1);
         self.touched.insert(request.path.to_string(), Some(node));
         Ok(Change::SetData {
@@ -140,22 +205,36 @@ impl<'t> Draft<'t> {
         })
     }
 
+    /// Checks a new access control list. It cannot be a part of a multi.
+    pub(super) fn set_acl(&self, request: &SetAclRequest<'_>) -> Result<Change, ErrorCode> {
+        validate(request.path)?;
+        let acl = acl::accept(request.acl, self.writer.identities)?;
+        let node = self.facts(request.path)?;
+        node.expect(Perms::ADMIN, &self.writer)?;
+        expect_version(request.version, node.aversion)?;
+        Ok(Change::SetAcl { path: request.path.to_string(), acl })
+    }
+
     fn check(&self, request: &CheckVersionRequest<'_>) -> Result<Change, ErrorCode> {
         validate(request.path)?;
-        self.facts(request.path)?.expect_version(request.version)?;
+        let node = self.facts(request.path)?;
+        node.expect(Perms::READ, &self.writer)?;
+        expect_version(request.version, node.version)?;
         Ok(Change::Check)
     }
 
     fn facts(&self, path: &str) -> Result<Facts, ErrorCode> {
         let facts = match self.touched.get(path) {
-            Some(facts) => *facts,
+            Some(facts) => facts.clone(),
             None => self.tree.get(path).map(|node| {
                 let stat = node.stat();
                 Facts {
                     version: stat.version,
+                    aversion: stat.aversion,
                     cversion: node.next_sequence(),
                     children: stat.num_children,
-                    is_ephemeral: stat.ephemeral_owner != SessionId::NONE,
+                    is_ephemeral: node.is_ephemeral(),
+                    acl: node.shared_acl(),
                 }
             }),
         };
@@ -164,24 +243,15 @@ impl<'t> Draft<'t> {
 }
 
 impl Facts {
-    fn expect_version(&self, version: i32) -> Result<(), ErrorCode> {
-        match version == -1 || version == self.version {
-            true => Ok(()),
-            false => Err(ErrorCode::BAD_VERSION),
-        }
+    fn expect(&self, perms: Perms, writer: &Writer<'_>) -> Result<(), ErrorCode> {
+        acl::check(&self.acl, perms, writer.identities)
     }
 }
 
-/// Inside a multi the mode makes a container, outside it is the operation
-/// (`MultiOperationRecord.java`).
-fn as_part_of_multi(op: MultiOp<'_>) -> MultiOp<'_> {
-    match op {
-        MultiOp::Create(request) | MultiOp::Create2(request)
-            if request.mode == CreateMode::CONTAINER =>
-        {
-            MultiOp::CreateContainer(request)
-        }
-        _ => op,
+fn expect_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {
+    match expected == -1 || expected == actual {
+        true => Ok(()),
+        false => Err(ErrorCode::BAD_VERSION),
     }
 }
 

@@ -14,7 +14,8 @@ impl Ensemble {
     ///
     /// When it was the leader, another one takes over at once in a new epoch, and the connections
     /// to all members break, as they do on a real ensemble. Without a majority there is no leader:
-    /// all connections break, new ones are closed, and no session expires.
+    /// all connections break, new ones are closed or, in read-only mode, served without writes, and
+    /// no session of the ensemble expires.
     pub fn kill(&mut self, now: Duration, member: usize) {
         if let Some(killed) = self.members.get_mut(member) {
             killed.is_alive = false;
@@ -95,6 +96,8 @@ impl Ensemble {
         for member in alive {
             self.catch_up(member);
         }
+        // What a read-only member made up is not known to anybody else.
+        self.local_sessions.clear();
         self.sessions.touch_all(now);
         // A server that is alone knows no epochs.
         if self.members.len() > 1 {

@@ -21,6 +21,7 @@ struct Session {
 pub(super) struct Sessions {
     table: BTreeMap<SessionId, Session>,
     deadlines: BTreeSet<(Duration, SessionId)>,
+    /// What the id of the last one was made from.
     created: i64,
     tick: Duration,
     seed: u64,
@@ -41,6 +42,21 @@ impl Sessions {
     pub(super) fn new(tick: Duration, seed: u64) -> Self {
         let tick = tick.max(Duration::from_millis(1));
         Self { table: BTreeMap::new(), deadlines: BTreeSet::new(), created: 0, tick, seed }
+    }
+
+    /// Sessions that are known to one member each: their ids are never those of others.
+    pub(super) fn local(tick: Duration, seed: u64) -> Self {
+        Self { created: 1 << 48, ..Self::new(tick, seed) }
+    }
+
+    /// Forgets all of them.
+    pub(super) fn clear(&mut self) {
+        self.table.clear();
+        self.deadlines.clear();
+    }
+
+    pub(super) fn contains(&self, id: SessionId) -> bool {
+        self.table.contains_key(&id)
     }
 
     /// Makes a session. Its id shows the member in the top byte, as on a real server.

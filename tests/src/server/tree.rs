@@ -2,12 +2,14 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use bytes::Bytes;
 use zk_proto::{ErrorCode, EventType, OpCode, SessionId, Stat, Zxid, path};
 
 use super::acl::Grant;
 use super::log::{Change, Create};
+use super::version::Version;
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -18,7 +20,21 @@ pub struct Node {
     /// that were ever created.
     stat: Stat,
     children: BTreeSet<String>,
-    is_container: bool,
+    life: Life,
+}
+
+/// How long a node stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Until it is deleted.
+    #[default]
+    Persistent,
+    /// As long as the session.
+    Ephemeral(SessionId),
+    /// Until some time after its last child.
+    Container,
+    /// Until it has had no children and no change for so many milliseconds.
+    Ttl(i64),
 }
 
 impl Node {
@@ -30,6 +46,10 @@ impl Node {
     /// Its access control list.
     pub fn acl(&self) -> &[Grant] {
         &self.acl
+    }
+
+    pub(super) fn shared_acl(&self) -> Arc<[Grant]> {
+        self.acl.clone()
     }
 
     /// Its stat, as clients see it.
@@ -56,7 +76,24 @@ impl Node {
 
     /// Whether it is deleted by the server after its last child.
     pub fn is_container(&self) -> bool {
-        self.is_container
+        self.life == Life::Container
+    }
+
+    pub(super) fn is_ephemeral(&self) -> bool {
+        matches!(self.life, Life::Ephemeral(_))
+    }
+
+    /// Whether the server is to delete it (`ContainerManager.getCandidates`).
+    fn is_spent(&self, now: Duration, max_never_used: Option<Duration>) -> bool {
+        let changed = Duration::from_millis(u64::try_from(self.stat.mtime).unwrap_or(0));
+        let idle = now.saturating_sub(changed);
+        self.children.is_empty()
+            && match self.life {
+                Life::Container if self.stat.cversion > 0 => true,
+                Life::Container => max_never_used.is_some_and(|longest| idle > longest),
+                Life::Ttl(ttl) => idle.as_millis() > u128::from(ttl.unsigned_abs()),
+                Life::Persistent | Life::Ephemeral(_) => false,
+            }
     }
 }
 
@@ -70,6 +107,8 @@ fn length(length: usize) -> i32 {
 pub(super) struct Event {
     pub(super) kind: EventType,
     pub(super) path: String,
+    /// That of the node; who may not read it is not told.
+    pub(super) acl: Arc<[Grant]>,
 }
 
 /// The result of a change.
@@ -78,6 +117,7 @@ pub(super) enum Applied {
     Created { opcode: OpCode, path: String, stat: Stat },
     Deleted,
     DataSet(Stat),
+    AclSet(Stat),
     Checked,
     Refused(ErrorCode),
 }
@@ -87,19 +127,21 @@ pub(super) enum Applied {
 pub struct Tree {
     nodes: BTreeMap<String, Node>,
     ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
-    containers: BTreeSet<String>,
+    /// Nodes that the server deletes some day: containers and those with a time to live.
+    perishable: BTreeSet<String>,
+    version: Version,
 }
 
 impl Tree {
     /// The nodes that a new server has.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(version: Version) -> Self {
         let open: Arc<[Grant]> = [Grant::open()].into();
         let node = |children: &[&str], aversion| Node {
             data: Some(Bytes::new()),
             acl: open.clone(),
             stat: Stat { aversion, ..Stat::default() },
             children: children.iter().map(ToString::to_string).collect(),
-            is_container: false,
+            life: Life::Persistent,
         };
         let nodes = [
             ("/", node(&["zookeeper"], 0)),
@@ -111,7 +153,8 @@ impl Tree {
         Self {
             nodes: nodes.into_iter().map(|(path, node)| (path.to_string(), node)).collect(),
             ephemerals: BTreeMap::new(),
-            containers: BTreeSet::new(),
+            perishable: BTreeSet::new(),
+            version,
         }
     }
 
@@ -125,22 +168,40 @@ impl Tree {
         self.nodes.iter().map(|(path, node)| (path.as_str(), node))
     }
 
+    /// How many nodes there are below `path`.
+    pub fn descendants(&self, path: &str) -> usize {
+        match path {
+            "/" => self.nodes.len() - 1,
+            // The root, by this name, has itself below it.
+            "" => self.nodes.len(),
+            _ => {
+                let prefix = format!("{path}/");
+                let below = self.nodes.range(prefix.clone()..);
+                below.take_while(|(path, _)| path.starts_with(&prefix)).count()
+            }
+        }
+    }
+
+    /// All sessions that have ephemeral nodes.
+    pub(super) fn owners(&self) -> impl ExactSizeIterator<Item = SessionId> {
+        self.ephemerals.keys().copied()
+    }
+
     /// The ephemeral nodes of a session, sorted.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &str> {
         self.ephemerals.get(&session).into_iter().flatten().map(String::as_str)
     }
 
-    /// Whether there is any container.
-    pub(super) fn has_containers(&self) -> bool {
-        !self.containers.is_empty()
+    /// Whether there is any node that the server deletes some day.
+    pub(super) fn has_perishable(&self) -> bool {
+        !self.perishable.is_empty()
     }
 
-    /// The containers that had children and have none any more.
-    pub(super) fn spent_containers(&self) -> Vec<String> {
-        let spent = |path: &&String| {
-            self.get(path).is_some_and(|node| node.stat.cversion > 0 && node.children.is_empty())
-        };
-        self.containers.iter().filter(spent).cloned().collect()
+    /// The nodes that the server is to delete now.
+    pub(super) fn spent(&self, now: Duration, max_never_used: Option<Duration>) -> Vec<String> {
+        let spent =
+            |path: &&String| self.get(path).is_some_and(|node| node.is_spent(now, max_never_used));
+        self.perishable.iter().filter(spent).cloned().collect()
     }
 
     /// Makes a change and appends what watchers are to hear of it, in their order.
@@ -163,11 +224,29 @@ impl Tree {
                     node.stat.version = node.stat.version.wrapping_add(1);
                     node.stat.mzxid = zxid;
                     node.stat.mtime = time;
-                    events.push(Event { kind: EventType::NODE_DATA_CHANGED, path: path.clone() });
+                    events.push(Event {
+                        kind: EventType::NODE_DATA_CHANGED,
+                        path: path.clone(),
+                        acl: node.acl.clone(),
+                    });
                     Applied::DataSet(node.stat())
                 }
                 None => Applied::Refused(ErrorCode::NO_NODE),
             },
+            Change::SetAcl { path, acl } => match self.nodes.get_mut(path) {
+                Some(node) => {
+                    node.acl = acl.clone();
+                    node.stat.aversion = node.stat.aversion.wrapping_add(1);
+                    Applied::AclSet(node.stat())
+                }
+                None => Applied::Refused(ErrorCode::NO_NODE),
+            },
+            Change::SetCounter { path, counter } => {
+                if let Some(node) = self.nodes.get_mut(path) {
+                    node.stat.cversion = *counter;
+                }
+                Applied::Checked
+            }
             Change::Check => Applied::Checked,
         }
     }
@@ -187,8 +266,7 @@ impl Tree {
         events: &mut Vec<Event>,
     ) -> Applied {
         let path = &create.path;
-        let is_container = create.opcode == OpCode::CREATE_CONTAINER;
-        let node = Node {
+        let mut node = Node {
             data: create.data.clone(),
             acl: create.acl.clone(),
             stat: Stat {
@@ -197,25 +275,30 @@ impl Tree {
                 pzxid: zxid,
                 ctime: time,
                 mtime: time,
-                ephemeral_owner: create.owner,
                 ..Stat::default()
             },
             children: BTreeSet::new(),
-            is_container,
+            life: create.life,
         };
+        match create.life {
+            Life::Ephemeral(owner) => {
+                node.stat.ephemeral_owner = owner;
+                self.ephemerals.entry(owner).or_default().insert(path.clone());
+            }
+            Life::Container | Life::Ttl(_) => {
+                self.perishable.insert(path.clone());
+            }
+            Life::Persistent => {}
+        }
         let stat = node.stat();
-        if create.owner != SessionId::NONE {
-            self.ephemerals.entry(create.owner).or_default().insert(path.clone());
-        }
-        if is_container {
-            self.containers.insert(path.clone());
-        }
+        let acl = node.acl.clone();
         self.nodes.insert(path.clone(), node);
-        events.push(Event { kind: EventType::NODE_CREATED, path: path.clone() });
+        events.push(Event { kind: EventType::NODE_CREATED, path: path.clone(), acl });
+        let counter_stops = self.version.counter_stops();
         self.change_parent(path, events, |parent, name| {
             parent.children.insert(name.to_string());
-            // The counter sticks at its end instead of wrapping (`DataTree.createNode`).
-            if create.parent_cversion > parent.stat.cversion {
+            // The counter stops at its end, and the stat with it (`DataTree.createNode`).
+            if create.parent_cversion > parent.stat.cversion || !counter_stops {
                 parent.stat.cversion = create.parent_cversion;
                 parent.stat.pzxid = zxid;
             }
@@ -227,9 +310,13 @@ impl Tree {
         let Some(node) = self.nodes.remove(path) else { return };
         if let Some(owned) = self.ephemerals.get_mut(&node.stat.ephemeral_owner) {
             owned.remove(path);
+            if owned.is_empty() {
+                self.ephemerals.remove(&node.stat.ephemeral_owner);
+            }
         }
-        self.containers.remove(path);
-        events.push(Event { kind: EventType::NODE_DELETED, path: path.to_string() });
+        self.perishable.remove(path);
+        let kind = EventType::NODE_DELETED;
+        events.push(Event { kind, path: path.to_string(), acl: node.acl });
         self.change_parent(path, events, |parent, name| {
             parent.children.remove(name);
             parent.stat.pzxid = zxid;
@@ -247,8 +334,8 @@ impl Tree {
             && let Some((_, name)) = path.rsplit_once('/')
         {
             change(node, name);
-            let path = parent.to_string();
-            events.push(Event { kind: EventType::NODE_CHILDREN_CHANGED, path });
+            let (path, acl) = (parent.to_string(), node.acl.clone());
+            events.push(Event { kind: EventType::NODE_CHILDREN_CHANGED, path, acl });
         }
     }
 }

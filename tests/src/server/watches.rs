@@ -2,55 +2,101 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use zk_proto::{ErrorCode, EventType, WatcherType};
+use zk_proto::{AddWatchMode, ErrorCode, EventType, WatcherType, path};
 
 use super::ConnId;
+use super::modes::{Mode, Modes};
 use super::tree::Event;
+use super::version::Version;
 
 /// Whom an event is to be sent to.
 pub(super) type Listeners = BTreeSet<ConnId>;
 
 /// Two tables, as on a real server: `exists` and `getData` watch in one, `getChildren` in the
-/// other. All watches are one-shot; one that stays would be an entry here with another mode.
+/// other, and watches that stay in both.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches {
-    pub(super) data: Table,
-    pub(super) child: Table,
+    data: Table,
+    child: Table,
+    version: Version,
 }
 
 impl Watches {
-    /// Takes out the watches that `event` fires.
+    pub(super) fn new(version: Version) -> Self {
+        Self { version, ..Self::default() }
+    }
+
+    /// Watches the data and the existence of a node, once.
+    pub(super) fn watch_data(&mut self, path: &str, conn: ConnId) {
+        self.data.add(path, conn, Mode::Standard, self.version);
+    }
+
+    /// Watches the children of a node, once.
+    pub(super) fn watch_children(&mut self, path: &str, conn: ConnId) {
+        self.child.add(path, conn, Mode::Standard, self.version);
+    }
+
+    /// Sets a watch that stays.
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        conn: ConnId,
+        mode: AddWatchMode,
+    ) -> Result<(), ErrorCode> {
+        let mode = match mode {
+            AddWatchMode::PERSISTENT => Mode::Persistent,
+            AddWatchMode::PERSISTENT_RECURSIVE => Mode::Recursive,
+            _ => return Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        self.data.add(path, conn, mode, self.version);
+        // A recursive one hears nothing there, but older servers set it there too.
+        if mode != Mode::Recursive || !self.version.keeps_modes_apart() {
+            self.child.add(path, conn, mode, self.version);
+        }
+        Ok(())
+    }
+
+    /// Whom `event` is told to. Takes out the watches that it uses up.
     pub(super) fn fire(&mut self, event: &Event) -> Listeners {
-        match event.kind {
-            EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => self.data.take(&event.path),
+        let Event { kind, path, .. } = event;
+        match *kind {
+            EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => self.data.fire(*kind, path),
             // Once per connection, even if it watches both the data and the children.
             EventType::NODE_DELETED => {
-                let mut listeners = self.data.take(&event.path);
-                listeners.append(&mut self.child.take(&event.path));
+                let mut listeners = self.data.fire(*kind, path);
+                listeners.append(&mut self.child.fire(*kind, path));
                 listeners
             }
-            EventType::NODE_CHILDREN_CHANGED => self.child.take(&event.path),
+            EventType::NODE_CHILDREN_CHANGED => self.child.fire(*kind, path),
             _ => Listeners::new(),
         }
     }
 
-    /// Removes the watches of a connection on a path, as servers up to 3.8 tell their types.
+    /// Whether a connection has a watch of a type on a path. Before 3.9, any connection will do.
+    pub(super) fn check(
+        &self,
+        conn: ConnId,
+        path: &str,
+        watcher_type: WatcherType,
+    ) -> Result<(), ErrorCode> {
+        let conn = self.version.keeps_modes_apart().then_some(conn);
+        let scope = Scope::new(watcher_type, self.version)?;
+        let found = (scope.data && self.data.contains(path, conn, scope.mode))
+            || (scope.child && self.child.contains(path, conn, scope.mode));
+        expect(found)
+    }
+
+    /// Removes the watches of a connection on a path.
     pub(super) fn remove(
         &mut self,
         conn: ConnId,
         path: &str,
         watcher_type: WatcherType,
     ) -> Result<(), ErrorCode> {
-        let removed = match watcher_type {
-            WatcherType::CHILDREN => self.child.remove(path, conn),
-            WatcherType::DATA => self.data.remove(path, conn),
-            WatcherType::ANY => self.child.remove(path, conn) | self.data.remove(path, conn),
-            _ => return Err(ErrorCode::MARSHALLING_ERROR),
-        };
-        match removed {
-            true => Ok(()),
-            false => Err(ErrorCode::NO_WATCHER),
-        }
+        let scope = Scope::new(watcher_type, self.version)?;
+        let mut removed = scope.data && self.data.remove(path, conn, scope.mode);
+        removed |= scope.child && self.child.remove(path, conn, scope.mode);
+        expect(removed)
     }
 
     /// Removes all watches of a connection.
@@ -65,35 +111,98 @@ impl Watches {
     }
 }
 
+fn expect(found: bool) -> Result<(), ErrorCode> {
+    match found {
+        true => Ok(()),
+        false => Err(ErrorCode::NO_WATCHER),
+    }
+}
+
+/// Where a type of watcher is looked for, and in which mode; `None` is any.
+struct Scope {
+    data: bool,
+    child: bool,
+    mode: Option<Mode>,
+}
+
+impl Scope {
+    fn new(watcher_type: WatcherType, version: Version) -> Result<Self, ErrorCode> {
+        let apart = version.keeps_modes_apart();
+        let (data, child, mode) = match watcher_type {
+            WatcherType::CHILDREN => (false, true, Mode::Standard),
+            WatcherType::DATA => (true, false, Mode::Standard),
+            WatcherType::ANY => return Ok(Self { data: true, child: true, mode: None }),
+            WatcherType::PERSISTENT if apart => (true, true, Mode::Persistent),
+            WatcherType::PERSISTENT_RECURSIVE if apart => (true, false, Mode::Recursive),
+            _ => return Err(ErrorCode::MARSHALLING_ERROR),
+        };
+        Ok(Self { data, child, mode: apart.then_some(mode) })
+    }
+}
+
 /// Which connections watch which paths.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
-    listeners: BTreeMap<String, Listeners>,
+struct Table {
+    watches: BTreeMap<String, BTreeMap<ConnId, Modes>>,
     /// The same the other way round, so that a connection is forgotten without a search.
     paths: BTreeMap<ConnId, BTreeSet<String>>,
 }
 
 impl Table {
-    pub(super) fn add(&mut self, path: &str, conn: ConnId) {
-        self.listeners.entry(path.to_string()).or_default().insert(conn);
+    fn add(&mut self, path: &str, conn: ConnId, mode: Mode, version: Version) {
+        let watches = self.watches.entry(path.to_string()).or_default();
+        let modes = watches.entry(conn).or_default();
+        match version.keeps_modes_apart() {
+            true => modes.insert(mode),
+            false => *modes = Modes::from(mode),
+        }
         self.paths.entry(conn).or_default().insert(path.to_string());
     }
 
-    fn take(&mut self, path: &str) -> Listeners {
-        let listeners = self.listeners.remove(path).unwrap_or_default();
-        for conn in &listeners {
-            self.unlink(path, *conn);
+    fn fire(&mut self, kind: EventType, path: &str) -> Listeners {
+        let mut listeners = Listeners::new();
+        if let Some(watches) = self.watches.get_mut(path) {
+            let hearing = watches.iter().filter(|(_, modes)| modes.hear(kind));
+            listeners.extend(hearing.map(|(conn, _)| *conn));
+            for conn in &listeners {
+                self.remove(path, *conn, Some(Mode::Standard));
+            }
+        }
+        if kind != EventType::NODE_CHILDREN_CHANGED {
+            let mut above = path::parent(path);
+            while let Some(path) = above {
+                let watches = self.watches.get(path).into_iter().flatten();
+                let recursive = watches.filter(|(_, modes)| modes.contains(Mode::Recursive));
+                listeners.extend(recursive.map(|(conn, _)| *conn));
+                above = path::parent(path);
+            }
         }
         listeners
     }
 
-    fn remove(&mut self, path: &str, conn: ConnId) -> bool {
-        let Some(listeners) = self.listeners.get_mut(path) else { return false };
-        let removed = listeners.remove(&conn);
-        if listeners.is_empty() {
-            self.listeners.remove(path);
+    fn contains(&self, path: &str, conn: Option<ConnId>, mode: Option<Mode>) -> bool {
+        self.watches.get(path).into_iter().flatten().any(|(watcher, modes)| {
+            conn.is_none_or(|conn| conn == *watcher) && mode.is_none_or(|mode| modes.contains(mode))
+        })
+    }
+
+    /// Removes a watch of one mode, or of all. Whether there was one.
+    fn remove(&mut self, path: &str, conn: ConnId, mode: Option<Mode>) -> bool {
+        let Some(watches) = self.watches.get_mut(path) else { return false };
+        let Some(modes) = watches.get_mut(&conn) else { return false };
+        let before = *modes;
+        match mode {
+            Some(mode) => modes.remove(mode),
+            None => *modes = Modes::default(),
         }
-        self.unlink(path, conn);
+        let removed = *modes != before;
+        if modes.is_empty() {
+            watches.remove(&conn);
+            if watches.is_empty() {
+                self.watches.remove(path);
+            }
+            self.unlink(path, conn);
+        }
         removed
     }
 
@@ -108,16 +217,16 @@ impl Table {
 
     fn forget(&mut self, conn: ConnId) {
         for path in self.paths.remove(&conn).unwrap_or_default() {
-            if let Some(listeners) = self.listeners.get_mut(&path) {
-                listeners.remove(&conn);
-                if listeners.is_empty() {
-                    self.listeners.remove(&path);
+            if let Some(watches) = self.watches.get_mut(&path) {
+                watches.remove(&conn);
+                if watches.is_empty() {
+                    self.watches.remove(&path);
                 }
             }
         }
     }
 
     fn len(&self) -> usize {
-        self.listeners.values().map(BTreeSet::len).sum()
+        self.watches.values().flat_map(BTreeMap::values).map(|modes| modes.len()).sum()
     }
 }

@@ -8,9 +8,7 @@ use crate::world::{World, create, exists, get_children, node, set_data};
 #[test]
 fn an_unknown_operation_is_refused_and_the_connection_closed() {
     let unknown = [OpCode(999), OpCode::CREATE_SESSION, OpCode::NOTIFICATION, OpCode::ERROR];
-    // It serves only a part of what has records.
-    let without_service = [OpCode::CHECK, OpCode::DELETE_CONTAINER, OpCode::RECONFIG];
-    for opcode in unknown.into_iter().chain(without_service) {
+    for opcode in unknown {
         let mut world = World::new(1);
         let (conn, _) = world.connect(0);
         world.send_raw(conn, opcode, &());

@@ -1,0 +1,72 @@
+//! The four operations that create a node, as one; and what a multi makes of them
+//! (`MultiOperationRecord.java`, `Op.java`).
+
+use zk_proto::{
+    CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, MultiEntry, MultiOp, OpCode, SessionId,
+};
+
+use super::tree::Life;
+use super::version::Version;
+
+/// A creation without a time to live.
+pub(super) fn plain(request: CreateRequest<'_>) -> CreateTtlRequest<'_> {
+    let CreateRequest { path, data, acl, mode } = request;
+    CreateTtlRequest { path, data, acl, mode, ttl: -1 }
+}
+
+/// Whether a server knows a mode.
+pub(super) fn is_known(mode: CreateMode, version: Version) -> bool {
+    let last = match version {
+        Version::V3_4 => CreateMode::EPHEMERAL_SEQUENTIAL,
+        _ => CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL,
+    };
+    (CreateMode::PERSISTENT..=last).contains(&mode)
+}
+
+/// Whether nodes of a mode have a time to live.
+pub(super) fn has_ttl(mode: CreateMode) -> bool {
+    matches!(mode, CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL)
+}
+
+/// What the new node goes away with. It is the operation that makes a container, whatever the mode
+/// says (`DataTree.processTxn`).
+pub(super) fn life(opcode: OpCode, mode: CreateMode, ttl: i64, session: SessionId) -> Life {
+    match opcode {
+        OpCode::CREATE_CONTAINER => Life::Container,
+        OpCode::CREATE_TTL if has_ttl(mode) => Life::Ttl(ttl),
+        _ if mode.is_ephemeral() => Life::Ephemeral(session),
+        _ => Life::Persistent,
+    }
+}
+
+/// The operation that a part of a multi stands for, which the mode decides and not the operation.
+///
+/// # Errors
+///
+/// When the server trips over it, and so refuses the multi as a whole.
+pub(super) fn as_part_of_multi(
+    op: MultiOp<'_>,
+    version: Version,
+) -> Result<MultiOp<'_>, ErrorCode> {
+    let opcode = op.header().opcode;
+    let request = match op {
+        MultiOp::Create(request)
+        | MultiOp::Create2(request)
+        | MultiOp::CreateContainer(request) => request,
+        // The time to live of a mode that has none is ignored.
+        MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, mode, .. }) if !has_ttl(mode) => {
+            CreateRequest { path, data, acl, mode }
+        }
+        _ => return Ok(op),
+    };
+    let mode = request.mode;
+    let is_refused = !version.serves(opcode)
+        || has_ttl(mode)
+        || (version.reads_multi_strictly() && !is_known(mode, version));
+    match mode {
+        _ if is_refused => Err(ErrorCode::MARSHALLING_ERROR),
+        CreateMode::CONTAINER => Ok(MultiOp::CreateContainer(request)),
+        _ if version.reads_multi_strictly() && opcode == OpCode::CREATE2 => Ok(op),
+        _ => Ok(MultiOp::Create(request)),
+    }
+}

@@ -1,0 +1,127 @@
+//! The first frame of a connection (`ZooKeeperServer.processConnectRequest`).
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use zk_proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, Password, SessionId, Xid};
+
+use super::Ensemble;
+use super::connection::ConnId;
+use super::log::{Origin, Txn};
+use super::outbox;
+
+impl Ensemble {
+    pub(super) fn handle_handshake(&mut self, now: Duration, conn: ConnId, frame: &[u8]) {
+        let Some(member) = self.connections.get(&conn).map(|connection| connection.member) else {
+            return;
+        };
+        let Ok(request) = ConnectRequest::decode_all(frame) else { return self.close(conn) };
+        if (self.is_read_only() && request.read_only != Some(true))
+            || request.last_zxid_seen > self.members[member].zxid
+        {
+            return self.close(conn);
+        }
+        match request.session_id {
+            SessionId::NONE => self.begin_session(now, conn, member, &request),
+            id => self.take_up_session(now, conn, member, id, &request),
+        }
+    }
+
+    fn begin_session(
+        &mut self,
+        now: Duration,
+        conn: ConnId,
+        member: usize,
+        request: &ConnectRequest<'_>,
+    ) {
+        let timeout = self.grant(request.timeout);
+        if self.is_read_only() {
+            // The error of the transaction that would make the session takes the place of the
+            // answer.
+            if self.config.version.is_read_only_locally() && !self.config.local_sessions {
+                let refusal = self.members[member].refusal(Xid(0), ErrorCode::NOT_READ_ONLY);
+                return self.outbox.send(conn, SessionId::NONE, refusal);
+            }
+            let id = self.local_sessions.create(now, member, timeout, conn);
+            self.join(conn, id);
+            let answer = self.welcome(id, timeout, request.read_only);
+            return self.outbox.send(conn, id, answer);
+        }
+        let id = self.sessions.create(now, member, timeout, conn);
+        self.join(conn, id);
+        let answer = self.welcome(id, timeout, request.read_only);
+        let origin = Origin { conn, xid: Xid(0) };
+        self.propose(now, Some(origin), Txn::CreateSession { answer });
+    }
+
+    fn take_up_session(
+        &mut self,
+        now: Duration,
+        conn: ConnId,
+        member: usize,
+        id: SessionId,
+        request: &ConnectRequest<'_>,
+    ) {
+        let is_of_ensemble = self.sessions.contains(id);
+        if self.is_read_only() && is_of_ensemble && self.config.version.is_read_only_locally() {
+            return self.close(conn);
+        }
+        let timeout = self.grant(request.timeout);
+        let sessions = match is_of_ensemble {
+            true => &mut self.sessions,
+            false => &mut self.local_sessions,
+        };
+        let password = sessions.password(id);
+        // The old connection goes first, even if the password turns out to be wrong. One to
+        // another member lives on until it is used.
+        let same_member = |owner: &ConnId| {
+            self.connections.get(owner).is_some_and(|owner| owner.member == member)
+        };
+        let owner = sessions.owner(id);
+        let is_known = is_of_ensemble || owner.is_none_or(|owner| same_member(&owner));
+        let is_attached = request.password == Some(&password.0)
+            && is_known
+            && sessions.attach(now, id, timeout, conn);
+        if let Some(owner) = owner.filter(same_member) {
+            self.close(owner);
+        }
+        if is_attached {
+            self.join(conn, id);
+            let answer = self.welcome(id, timeout, request.read_only);
+            self.outbox.send(conn, id, answer);
+        } else {
+            let expired = ConnectResponse {
+                protocol_version: 0,
+                timeout: 0,
+                session_id: SessionId::NONE,
+                password: Some(&Password::NONE.0),
+                read_only: request.read_only.map(|_| false),
+            };
+            self.outbox.send(conn, SessionId::NONE, outbox::frame(&expired));
+            self.close(conn);
+        }
+    }
+
+    fn join(&mut self, conn: ConnId, session: SessionId) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.session = Some(session);
+        }
+    }
+
+    /// The session timeout that is granted to whoever asks for this one.
+    fn grant(&self, milliseconds: i32) -> Duration {
+        let wanted = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
+        wanted.max(self.config.min_session_timeout).min(self.config.max_session_timeout)
+    }
+
+    fn welcome(&self, id: SessionId, timeout: Duration, read_only: Option<bool>) -> Bytes {
+        outbox::frame(&ConnectResponse {
+            protocol_version: 0,
+            timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+            session_id: id,
+            password: Some(&self.sessions.password(id).0),
+            // Told only to clients that know of it.
+            read_only: read_only.map(|_| self.is_read_only()),
+        })
+    }
+}

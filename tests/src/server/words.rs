@@ -1,0 +1,137 @@
+//! Four-letter words: questions that operators ask on a connection of its own, and get text for
+//! (`FourLetterCommands.java`).
+
+use core::fmt::Write;
+
+use bytes::Bytes;
+
+use super::Ensemble;
+use super::connection::ConnId;
+
+const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
+
+impl Ensemble {
+    /// Answers a word, and closes, if that is what a fresh connection begins with. Whether it is.
+    pub(super) fn answer_word(&mut self, conn: ConnId) -> bool {
+        let Some(connection) = self.connections.get(&conn) else { return false };
+        let Some(word) = connection.inbox.first_chunk::<4>() else { return false };
+        let Some(answer) = self.word(word, connection.member) else { return false };
+        self.outbox.send(conn, connection.session(), Bytes::from(answer));
+        self.close(conn);
+        true
+    }
+
+    fn word(&self, word: &[u8; 4], member: usize) -> Option<String> {
+        let serving = |answer: fn(&Self, usize) -> String| match self.is_serving() {
+            true => answer(self, member),
+            false => NOT_SERVING.into(),
+        };
+        Some(match word {
+            b"ruok" => "imok".into(),
+            b"isro" => self.mode_of_access().into(),
+            b"srvr" => serving(|this, member| this.summary(member, "")),
+            b"stat" => serving(|this, member| this.summary(member, &this.clients(member))),
+            b"mntr" => serving(Self::metrics),
+            b"dump" => serving(|this, _| this.dump()),
+            _ => return None,
+        })
+    }
+
+    fn mode_of_access(&self) -> &'static str {
+        match (self.leader.is_some(), self.is_read_only()) {
+            (true, _) => "rw",
+            (false, true) => "ro",
+            (false, false) => "null",
+        }
+    }
+
+    fn mode(&self, member: usize) -> &'static str {
+        match self.leader {
+            None => "read-only",
+            Some(_) if self.members.len() == 1 => "standalone",
+            Some(leader) if leader == member => "leader",
+            Some(_) => "follower",
+        }
+    }
+
+    fn summary(&self, member: usize, clients: &str) -> String {
+        let mut text = format!(
+            "Zookeeper version: {}-zk-testkit, built on 1970-01-01 00:00 UTC\n{clients}",
+            self.config.version.number()
+        );
+        if self.is_read_only() {
+            text += "READ-ONLY mode; serving only read-only clients\n";
+        }
+        let counters = self.counters();
+        // The empty path counts as a node of its own.
+        let nodes = self.members[member].tree.iter().count() + 1;
+        let _ = write!(
+            text,
+            "Latency min/avg/max: 0/0.0/0\nReceived: {}\nSent: {}\nConnections: {}\n\
+             Outstanding: 0\nZxid: {}\nMode: {}\nNode count: {nodes}\n",
+            counters.all_requests(),
+            counters.frames,
+            self.connections_to(member),
+            self.members[member].zxid,
+            self.mode(member),
+        );
+        text
+    }
+
+    fn clients(&self, member: usize) -> String {
+        let mut text = String::from("Clients:\n");
+        for (conn, connection) in &self.connections {
+            if connection.member == member {
+                let _ = writeln!(
+                    text,
+                    " /{}:{}[0](queued=0,recved=0,sent=0)",
+                    connection.address, conn.0
+                );
+            }
+        }
+        text + "\n"
+    }
+
+    fn metrics(&self, member: usize) -> String {
+        let tree = &self.members[member].tree;
+        let ephemerals: usize = tree.owners().map(|owner| tree.ephemerals(owner).count()).sum();
+        let counters = self.counters();
+        let metrics = [
+            ("version", format!("{}-zk-testkit", self.config.version.number())),
+            ("server_state", self.mode(member).into()),
+            ("packets_received", counters.all_requests().to_string()),
+            ("packets_sent", counters.frames.to_string()),
+            ("num_alive_connections", self.connections_to(member).to_string()),
+            ("outstanding_requests", "0".into()),
+            ("znode_count", (tree.iter().count() + 1).to_string()),
+            ("watch_count", self.members[member].watches.len().to_string()),
+            ("ephemerals_count", ephemerals.to_string()),
+        ];
+        metrics.iter().map(|(key, value)| format!("zk_{key}\t{value}\n")).collect()
+    }
+
+    fn dump(&self) -> String {
+        let tree = self.tree();
+        let mut text =
+            format!("SessionTracker dump:\nSession Sets ({})\n", self.sessions().count());
+        for session in self.sessions() {
+            let _ = writeln!(text, "\t{session}");
+        }
+        let _ = writeln!(
+            text,
+            "ephemeral nodes dump:\nSessions with Ephemerals ({}):",
+            tree.owners().len()
+        );
+        for owner in tree.owners() {
+            let _ = writeln!(text, "{owner}:");
+            for path in tree.ephemerals(owner) {
+                let _ = writeln!(text, "\t{path}");
+            }
+        }
+        text
+    }
+
+    fn connections_to(&self, member: usize) -> usize {
+        self.connections.values().filter(|connection| connection.member == member).count()
+    }
+}
