@@ -13,55 +13,16 @@ use core::time::Duration;
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::{EventType, OpCode, Request, SessionId, Zxid, frame};
-use zk_recipes::machine::{Contender, Contest, Event as LockEvent, Input, OpId, Output, Scheme};
+use zk_recipes::machine::{Contender, Contest, Input, OpId, Output, Scheme};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{Error, State};
 
-use super::call::Call;
+use super::{AttemptId, Call, CallId, Note, Quirk};
 
 /// Where the handshake has the newest transaction that the client has seen: behind the length of
 /// the frame and the version of the protocol.
 const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
-
-/// A fault of a client that the simulator must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quirk {
-    /// Requests that were lost with their connection are made again, whatever they may have done.
-    RepeatsWhatWasLost,
-    /// Members are not told what was seen, so that one that is behind does not refuse.
-    ForgetsWhatWasSeen,
-    /// A lock whose creation was lost looks for its node without a sync before.
-    LooksWithoutSync,
-}
-
-/// Names a request of one client.
-pub type CallId = u64;
-/// Names an attempt to get a lock, of one client.
-pub type AttemptId = u64;
-
-/// What a client tells: everything that matters to a judge, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Note {
-    /// A request was made.
-    Called(CallId, Call),
-    /// It was answered.
-    Answered(CallId, Result<Reply, Error>),
-    /// The watch that it asked for has fired.
-    Fired(CallId, EventType),
-    /// The state of the session has changed.
-    State(State),
-    /// An attempt to get the lock in this directory has begun.
-    Contends(AttemptId, String),
-    /// Something has happened to it.
-    Lock(AttemptId, LockEvent),
-    /// It heard that another node is gone.
-    Woken(AttemptId, String),
-    /// It is not wanted any more.
-    LetGo(AttemptId),
-    /// It has nothing left to do.
-    Done(AttemptId),
-}
 
 /// Who made a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,11 +253,15 @@ impl SimClient {
         match event {
             Event::State(state) => {
                 self.notes.push_back(Note::State(state));
+                if state == State::Suspended && self.quirk == Some(Quirk::TakesLossForEvent) {
+                    self.take_loss_for_event(now);
+                }
                 for id in self.attempts.keys().copied().collect::<Vec<_>>() {
                     self.tell_attempt(now, id, Input::Session(state));
                 }
             }
             Event::Reply { token, result } => self.answered(now, token, result),
+            Event::Watch { .. } if self.quirk == Some(Quirk::DropsEvents) => {}
             Event::Watch { requests, event, .. } => {
                 for request in requests {
                     match self.watches.remove(&request) {
@@ -380,6 +345,19 @@ impl SimClient {
 
     fn skips(&self, request: &Request<'_>) -> bool {
         self.quirk == Some(Quirk::LooksWithoutSync) && matches!(request, Request::Sync(_))
+    }
+
+    fn take_loss_for_event(&mut self, now: Duration) {
+        // The last watch of a lock is on the node before its own.
+        let mut last = BTreeMap::new();
+        for owner in self.watches.values() {
+            if let Token::Lock(id, op) = *owner {
+                last.insert(id, op);
+            }
+        }
+        for (id, op) in last {
+            self.tell_attempt(now, id, Input::Watch { op, event_type: EventType::NODE_DELETED });
+        }
     }
 
     fn unwatch(&mut self, token: Token) {

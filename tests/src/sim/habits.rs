@@ -31,9 +31,9 @@ pub struct Habits {
     attempts: BTreeMap<AttemptId, (&'static str, Duration)>,
 }
 
-impl Habits {
+impl Default for Habits {
     /// None.
-    pub fn none() -> Self {
+    fn default() -> Self {
         Self {
             rng: fastrand::Rng::with_seed(0),
             incarnation: 0,
@@ -43,12 +43,14 @@ impl Habits {
             attempts: BTreeMap::new(),
         }
     }
+}
 
+impl Habits {
     /// Those of the client with this number.
     pub fn new(now: Duration, seed: u64, incarnation: u64) -> Self {
         let idle = LOCKS.into_iter().map(|lock| (lock, now)).collect();
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, incarnation, next_call: Some(now), idle, ..Self::none() }
+        Self { rng, incarnation, next_call: Some(now), idle, ..Self::default() }
     }
 
     /// When there is something to do.

@@ -34,6 +34,8 @@ pub(super) struct LockJudge {
     /// What the children of each directory were looked at for last.
     looked_at: BTreeMap<String, Zxid>,
     acquisitions: u64,
+    /// The last transaction that was looked at, unless somebody has told something since.
+    looked_after: Option<Zxid>,
 }
 
 impl LockJudge {
@@ -49,9 +51,11 @@ impl LockJudge {
         ensemble: &Ensemble,
         found: &mut Vec<String>,
     ) {
+        self.looked_after = None;
         match note {
             Note::Contends(id, directory) => {
                 let directory = directory.clone();
+                self.looked_at.entry(directory.clone()).or_default();
                 let attempt = Attempt { directory, session, node: None, holds: false };
                 self.attempts.insert((client, *id), attempt);
             }
@@ -124,7 +128,8 @@ impl LockJudge {
     }
 
     pub(super) fn look(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        if ensemble.leader().is_none() {
+        let zxid = Some(ensemble.zxid());
+        if ensemble.leader().is_none() || core::mem::replace(&mut self.looked_after, zxid) == zxid {
             return;
         }
         let mut owners: BTreeMap<&str, Who> = BTreeMap::new();
@@ -142,11 +147,6 @@ impl LockJudge {
                 if guids.len() < node.children().len() {
                     found.push(format!("{directory}: two nodes of one attempt"));
                 }
-            }
-        }
-        for attempt in self.attempts.values() {
-            if !self.looked_at.contains_key(&attempt.directory) {
-                self.looked_at.insert(attempt.directory.clone(), Zxid::ZERO);
             }
         }
     }

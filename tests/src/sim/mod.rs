@@ -19,6 +19,7 @@ mod judge;
 mod link;
 mod locks;
 mod network;
+mod note;
 mod queue;
 mod run;
 mod trace;
@@ -29,11 +30,12 @@ use core::time::Duration;
 use zk_session::session::{Action, Config};
 
 pub use call::Call;
-pub use client::{AttemptId, CallId, Note, Quirk, SimClient};
+pub use client::SimClient;
 pub use faults::{Fault, Weights};
 pub use habits::Habits;
 pub use judge::Judge;
 pub use link::{Cut, Direction, LinkId, Tail};
+pub use note::{AttemptId, CallId, Note, Quirk};
 pub use run::{Report, Scale, run};
 
 use crate::server::{self, ConnId, Ensemble, Output};
@@ -85,11 +87,13 @@ pub struct Sim {
 }
 
 /// Where a client lives, and its successors when it has crashed or lost its session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Slot {
     machine: Option<SimClient>,
     incarnation: u64,
     link: Option<LinkId>,
+    /// When the client or its habits have something to do.
+    due: Option<Duration>,
     /// Until then it does nothing and what it is told waits.
     paused_until: Duration,
     habits: Habits,
@@ -143,15 +147,7 @@ impl Sim {
             options,
         };
         for client in 0..sim.options.clients {
-            let habits = Habits::none();
-            let paused_until = Duration::ZERO;
-            sim.slots.push(Slot {
-                machine: None,
-                incarnation: 0,
-                link: None,
-                paused_until,
-                habits,
-            });
+            sim.slots.push(Slot::default());
             sim.begin(client);
         }
         sim
@@ -205,9 +201,7 @@ impl Sim {
 
     /// Lets time pass.
     pub fn advance(&mut self, by: Duration) {
-        let until = self.now + by;
         self.run_until(by, |_| false);
-        self.now = until;
     }
 
     /// Lets time pass until `condition` holds, but not more than `limit`. Whether it holds.
@@ -215,6 +209,7 @@ impl Sim {
         let until = self.now + limit;
         while !condition(self) {
             if !self.step(until) {
+                self.now = until;
                 return false;
             }
         }
@@ -256,9 +251,7 @@ impl Sim {
         let scheduled = self.queue.next_at().map(|at| (at, Next::Scheduled));
         let ensemble = self.ensemble.poll_timeout().map(|at| (at, Next::Ensemble));
         let client = |(client, slot): (usize, &Slot)| {
-            let due = slot.machine.as_ref()?.poll_timeout();
-            let due = due.into_iter().chain(slot.habits.poll_timeout()).min()?;
-            Some((due.max(slot.paused_until), Next::Client(client)))
+            Some((slot.due?.max(slot.paused_until), Next::Client(client)))
         };
         let clients = self.slots.iter().enumerate().filter_map(client);
         scheduled.into_iter().chain(ensemble).chain(clients).min()
@@ -312,7 +305,8 @@ impl Sim {
         self.hang_up(client);
         let slot = &mut self.slots[client];
         slot.machine = None;
-        slot.habits = Habits::none();
+        slot.due = None;
+        slot.habits = Habits::default();
         self.judge.forget(slot.incarnation);
     }
 }

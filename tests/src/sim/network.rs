@@ -188,6 +188,9 @@ impl Sim {
             }
             self.send(id, Direction::Up, Segment::Bytes(bytes));
         }
+        let slot = &mut self.slots[client];
+        let timeout = slot.machine.as_ref().and_then(SimClient::poll_timeout);
+        slot.due = timeout.into_iter().chain(slot.habits.poll_timeout()).min();
     }
 
     /// Tells the judge and the habits of a client what it tells.

@@ -25,3 +25,13 @@ fn a_lost_request_that_is_made_again_is_found() {
 fn reading_from_the_past_is_found() {
     assert_found(Quirk::ForgetsWhatWasSeen, "was seen before");
 }
+
+#[test]
+fn a_lost_connection_taken_for_an_event_is_found() {
+    assert_found(Quirk::TakesLossForEvent, ": held by ");
+}
+
+#[test]
+fn a_dropped_event_is_found() {
+    assert_found(Quirk::DropsEvents, "no event");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Call, Cut, Options, Quirk, Sim};
+use zk_testkit::sim::{Call, Cut, Direction, Options, Quirk, Sim, Tail};
 
 const LOCK: &str = "/lock";
 
@@ -60,4 +60,97 @@ fn a_lost_creation_is_not_found_without_one() {
     let found = (0..20)
         .flat_map(|seed| lost_creation_and_lagging_members(seed, Some(Quirk::LooksWithoutSync)));
     assert!(found.into_iter().any(|violation| violation.contains("two nodes of one attempt")));
+}
+
+/// All that was promised is kept after a while.
+fn assert_quiet(mut sim: Sim) {
+    sim.heal();
+    sim.advance(second() * 20);
+    sim.conclude();
+    assert_eq!(sim.report().violations, Vec::<String>::new());
+}
+
+#[test]
+fn a_request_that_is_cut_at_any_byte_is_applied_as_a_whole_or_not_at_all() {
+    let mut applied = Vec::new();
+    for bytes in 0..100 {
+        let mut sim = connected(Options { seed: bytes as u64, ..Options::default() });
+        let made = |path: &str| Call::Create { path: path.into(), mode: CreateMode::PERSISTENT };
+        sim.with(0, |now, client| client.call(now, made("/made")));
+        sim.advance(second());
+        sim.with(0, |now, client| client.call(now, made("/made/one")));
+        sim.cut(0, Cut { up: Tail { bytes, silent: false }, down: Tail::LOST });
+        sim.advance(second());
+        applied.push(sim.ensemble().node("/made/one").is_some());
+        assert_quiet(sim);
+    }
+    // A small window has the rest sent again, on the next connection.
+    assert!(applied.contains(&true) && applied.contains(&false));
+}
+
+#[test]
+fn a_half_open_connection_is_noticed() {
+    let mut sim = connected(Options::default());
+    let silent = Tail { bytes: 0, silent: true };
+    sim.cut(0, Cut { up: silent, down: silent });
+    let is = |sim: &Sim, state| sim.client(0).map(|client| client.state()) == Some(state);
+    assert!(sim.run_until(second() * 8, |sim| is(sim, State::Suspended)));
+    assert!(sim.run_until(second(), |sim| !is(sim, State::Suspended)));
+    assert_quiet(sim);
+}
+
+#[test]
+fn what_was_stalled_is_answered_later_and_once() {
+    for direction in Direction::ALL {
+        let mut sim = connected(Options::default());
+        sim.stall(0, direction, second());
+        sim.with(0, |now, client| client.call(now, Call::Look { path: LOCK.into() }));
+        let is_answered = |sim: &Sim| sim.client(0).is_some_and(|client| client.waiting() == 0);
+        assert!(!sim.run_until(second() / 2, is_answered), "{direction:?}");
+        assert!(sim.run_until(second(), is_answered), "{direction:?}");
+        assert_quiet(sim);
+    }
+}
+
+#[test]
+fn the_lock_of_a_client_that_is_stopped_goes_to_the_next() {
+    let mut sim = connected(Options { clients: 2, ..Options::default() });
+    for client in 0..2 {
+        let guid = Uuid::from_u128(client as u128);
+        sim.with(client, |now, client| client.contend(now, LOCK, guid));
+        sim.advance(second());
+    }
+    assert_eq!(sim.report().acquisitions, 1);
+    sim.pause(0, second() * 30);
+    assert!(sim.run_until(second() * 20, |sim| sim.report().acquisitions == 2));
+    sim.advance(second() * 30);
+    let left = |sim: &Sim, client| sim.client(client).map(|client| client.attempts());
+    assert_eq!([left(&sim, 0), left(&sim, 1)], [Some(0), Some(1)]);
+    sim.crash(1, second());
+    assert_quiet(sim);
+}
+
+#[test]
+fn a_lock_that_is_not_told_of_its_turn_waits_in_vain() {
+    for (quirk, served) in [(None, 2), (Some(Quirk::DropsEvents), 1)] {
+        let mut sim = connected(Options { clients: 2, quirk, ..Options::default() });
+        let mut contend = |client| {
+            let guid = Uuid::from_u128(client as u128);
+            let attempt = sim.with(client, |now, client| client.contend(now, LOCK, guid));
+            sim.advance(second());
+            attempt.expect("there is a client")
+        };
+        let (first, second_attempt) = (contend(0), contend(1));
+        sim.with(0, |now, client| client.let_go(now, first));
+        sim.advance(second());
+        assert_eq!(sim.report().acquisitions, served, "{quirk:?}");
+        sim.with(1, |now, client| {
+            if served == 2 {
+                client.let_go(now, second_attempt);
+            }
+        });
+        sim.advance(second());
+        sim.conclude();
+        assert_eq!(sim.report().violations.is_empty(), served == 2, "{quirk:?}");
+    }
 }

@@ -1,0 +1,51 @@
+//! What clients tell, and what can be wrong with them.
+
+use zk_proto::EventType;
+use zk_recipes::machine::Event as LockEvent;
+use zk_session::session::Reply;
+use zk_session::{Error, State};
+
+use super::Call;
+
+/// A fault of a client that the simulator must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quirk {
+    /// Requests that were lost with their connection are made again, whatever they may have done.
+    RepeatsWhatWasLost,
+    /// Members are not told what was seen, so that one that is behind does not refuse.
+    ForgetsWhatWasSeen,
+    /// A lock whose creation was lost looks for its node without a sync before.
+    LooksWithoutSync,
+    /// Locks take the loss of the connection for the event that they wait for.
+    TakesLossForEvent,
+    /// Events are received and told to nobody.
+    DropsEvents,
+}
+
+/// Names a request of one client.
+pub type CallId = u64;
+/// Names an attempt to get a lock, of one client.
+pub type AttemptId = u64;
+
+/// What a client tells: everything that matters to a judge, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// A request was made.
+    Called(CallId, Call),
+    /// It was answered.
+    Answered(CallId, Result<Reply, Error>),
+    /// The watch that it asked for has fired.
+    Fired(CallId, EventType),
+    /// The state of the session has changed.
+    State(State),
+    /// An attempt to get the lock in this directory has begun.
+    Contends(AttemptId, String),
+    /// Something has happened to it.
+    Lock(AttemptId, LockEvent),
+    /// It heard that another node is gone.
+    Woken(AttemptId, String),
+    /// It is not wanted any more.
+    LetGo(AttemptId),
+    /// It has nothing left to do.
+    Done(AttemptId),
+}
