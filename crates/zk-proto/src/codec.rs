@@ -18,7 +18,8 @@ use crate::header::{ReplyHeader, RequestHeader, Xid};
 use crate::operations::{Request, Response};
 use crate::owned::{self, Keep, Storage};
 use crate::records::WatcherEvent;
-use crate::wire::{Decode, Encode, Reader, Sink};
+use crate::sink::Sink;
+use crate::wire::{Decode, Encode, Reader};
 
 /// Splits a stream into frames and writes messages as frames.
 ///

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use crate::error::EncodeError;
-use crate::wire::{Encode, Sink, SliceSink, wire_length};
+use crate::sink::{Sink, SliceSink};
+use crate::wire::{Encode, wire_length};
 
 /// Bytes of the length that stands before every frame.
 pub const PREFIX: usize = 4;

@@ -32,6 +32,7 @@ pub mod owned;
 pub mod path;
 mod records;
 mod sequence;
+mod sink;
 mod wire;
 
 #[cfg(feature = "codec")]
@@ -58,4 +59,5 @@ pub use operations::{Request, Response};
 pub use path::{PathError, ZnodePath};
 pub use records::*;
 pub use sequence::Sequence;
-pub use wire::{Decode, Encode, Reader, Sink, SliceSink};
+pub use sink::{Sink, SliceSink};
+pub use wire::{Decode, Encode, Reader};

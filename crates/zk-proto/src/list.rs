@@ -4,7 +4,8 @@ use core::fmt;
 
 use crate::error::DecodeError;
 use crate::explain::{Explain, Field, Path, Show};
-use crate::wire::{Decode, Encode, Reader, Sink, put_length, total};
+use crate::sink::Sink;
+use crate::wire::{Decode, Encode, Reader, put_length, total};
 
 /// A vector of a record: borrowed from a frame, or from a slice of items to be written.
 ///

@@ -105,7 +105,7 @@ macro_rules! encoded_fields {
             }
 
             #[inline(always)]
-            fn encode<Out: $crate::wire::Sink + ?Sized>(&self, out: &mut Out) {
+            fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
                 $( $crate::wire::Encode::encode(&self.$field, out); )*
             }
         }
@@ -124,7 +124,7 @@ macro_rules! encoded_variants {
             }
 
             #[inline]
-            fn encode<Out: $crate::wire::Sink + ?Sized>(&self, out: &mut Out) {
+            fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
                 match self {
                     $( Self::$variant(body) => $crate::wire::Encode::encode(body, out), )*
                 }
@@ -190,7 +190,7 @@ macro_rules! newtype_on_the_wire {
             }
 
             #[inline]
-            fn encode<S: $crate::wire::Sink + ?Sized>(&self, out: &mut S) {
+            fn encode<S: $crate::sink::Sink + ?Sized>(&self, out: &mut S) {
                 $crate::wire::Encode::encode(&self.0, out);
             }
         }

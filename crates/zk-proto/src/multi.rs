@@ -9,7 +9,8 @@ use crate::codes::{ErrorCode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::explain::{Explain, Path, Show};
 use crate::records::*;
-use crate::wire::{Decode, Encode, Reader, Sink, total};
+use crate::sink::Sink;
+use crate::wire::{Decode, Encode, Reader, total};
 
 record! {
     /// Stands before every item of a `multi` (14) or `multiRead` (22), and alone at its end.

@@ -26,7 +26,8 @@ use crate::multi::{MultiEntry, encode_items, items_len};
 pub use crate::multi::{owned_op::*, owned_read_op::*, owned_read_result::*, owned_result::*};
 pub use crate::operations::owned::*;
 pub use crate::records::owned::*;
-use crate::wire::{Decode, Encode, Sink, put_length, total};
+use crate::sink::Sink;
+use crate::wire::{Decode, Encode, put_length, total};
 
 /// Turns what borrows from a frame into what does not.
 pub trait Keep {

@@ -1,5 +1,4 @@
 //! Whole connections through the typed codecs of both sides.
-#![cfg(feature = "codec")]
 
 mod captures;
 

@@ -1,5 +1,4 @@
 //! Owned records are the borrowed ones in other memory, and any of them can be made up.
-#![cfg(feature = "proptest")]
 
 use core::fmt::Debug;
 use std::collections::BTreeSet;
@@ -88,6 +87,23 @@ proptest! {
         header.xid = Xid::NOTIFICATION;
         is_explained(&framed(&(header, &event)), Message::UnknownReply)?;
         is_explained(&framed(&(header, event)), Message::Reply(OpCode::GET_DATA))?;
+    }
+
+    /// A list that is decoded keeps its bytes; one of the same items writes them.
+    #[test]
+    fn lists_of_the_same_items_are_the_same_bytes(
+        names: owned::GetChildrenResponse,
+        multi: owned::MultiRequest,
+    ) {
+        let items: Vec<_> = names.children.iter().map(String::as_str).collect();
+        if names.children.0.is_some() {
+            prop_assert_eq!(encoded(&List::new(&items)), encoded(&names));
+        }
+        let bytes = encoded(&multi);
+        let decoded = MultiRequest::decode_all(&bytes).expect("what was encoded");
+        let items: Vec<_> = decoded.iter().collect();
+        prop_assert_eq!(items.len(), multi.0.len());
+        prop_assert_eq!(encoded(&Multi::new(&items)), bytes);
     }
 
     /// One that was damaged is explained if and only if it is decoded, and is wrong in the same way.
