@@ -1,0 +1,75 @@
+//! The client without an async runtime: workers register themselves, and somebody counts them.
+//!
+//! `blocking [host:port,...]`; without an address it brings its own ensemble (which does need a
+//! runtime, on threads of its own).
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use zk_session::ClientBuilder;
+use zk_session::blocking::Client;
+use zk_session::proto::CreateMode;
+use zk_testkit::serve::Embedded;
+
+const WORKERS: &str = "/example/blocking/workers";
+
+fn main() -> ExitCode {
+    match run(std::env::args().nth(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let embedded = match address {
+        Some(_) => None,
+        None => Some(runtime.block_on(Embedded::start(3))?),
+    };
+    let at = address.or_else(|| embedded.as_ref().map(Embedded::connect_string));
+    let builder: ClientBuilder<Client> =
+        Client::builder(&at.unwrap_or_default()).connect_timeout(Duration::from_secs(3));
+
+    let client = builder.clone().connect()?;
+    client.ensure_path(WORKERS)?;
+    let workers: Vec<_> = (1..=3)
+        .map(|number| {
+            let builder = builder.clone();
+            thread::spawn(move || work(number, builder).map_err(|error| error.to_string()))
+        })
+        .collect();
+
+    // Each change is seen or superseded; nothing is asked for in between.
+    let mut had_some = false;
+    loop {
+        let (names, _, changed) = client.get_children_and_watch(WORKERS)?;
+        println!("{} workers: {names:?}", names.len());
+        if had_some && names.is_empty() {
+            break;
+        }
+        had_some |= !names.is_empty();
+        if changed.wait_timeout(Duration::from_secs(10))?.is_none() {
+            return Err("nothing has happened for 10 seconds".into());
+        }
+    }
+    for worker in workers {
+        worker.join().map_err(|_| "a worker has panicked")??;
+    }
+    client.delete_all("/example/blocking")?;
+    client.close();
+    Ok(())
+}
+
+/// A worker is there for as long as its session.
+fn work(number: u64, builder: ClientBuilder<Client>) -> Result<(), Box<dyn Error>> {
+    let client = builder.connect()?;
+    client.create(&format!("{WORKERS}/{number}"), b"", CreateMode::EPHEMERAL)?;
+    thread::sleep(Duration::from_millis(100 * number));
+    client.close();
+    Ok(())
+}

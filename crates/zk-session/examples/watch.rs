@@ -1,0 +1,77 @@
+//! A service follows its configuration: it reads the newest whenever it has changed.
+//!
+//! `watch [host:port,...]`; without an address it brings its own ensemble.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use zk_session::Client;
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_testkit::serve::Embedded;
+
+const CONFIG: &str = "/example/watch/config";
+const VERSIONS: [&str; 4] = ["limit = 1", "limit = 2", "limit = 3", "end"];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(std::env::args().nth(1)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
+    let embedded = match address {
+        Some(_) => None,
+        None => Some(Embedded::start(3).await?),
+    };
+    let at = address.or_else(|| embedded.as_ref().map(Embedded::connect_string));
+    let builder = Client::builder(&at.unwrap_or_default()).connect_timeout(Duration::from_secs(3));
+    let client = builder.connect().await?;
+
+    let service = tokio::spawn(follow(client.clone()));
+    for version in VERSIONS {
+        match client.create_all(CONFIG, version.as_bytes(), CreateMode::PERSISTENT).await {
+            Err(zk_session::Error::Server(ErrorCode::NODE_EXISTS)) => {
+                client.set_data(CONFIG, version.as_bytes(), None).await?;
+            }
+            created => drop(created?),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    service.await??;
+    client.delete_all("/example/watch").await?;
+    client.close().await;
+    Ok(())
+}
+
+/// Prints the configuration, now and whenever it changes, until it says that this is the end.
+///
+/// What is read is always newer than the event that made it worth reading. Versions that follow
+/// each other faster than they are read are skipped; the last one never is.
+async fn follow(client: Client) -> Result<(), zk_session::Error> {
+    loop {
+        let (data, stat, changed) = match client.get_data_and_watch(CONFIG).await {
+            Ok(read) => read,
+            Err(zk_session::Error::Server(ErrorCode::NO_NODE)) => {
+                let (stat, created) = client.exists_and_watch(CONFIG).await?;
+                if stat.is_none() {
+                    println!("there is no configuration yet");
+                    created.await?;
+                }
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        println!("version {} says {}", stat.version, String::from_utf8_lossy(&data));
+        if data == "end" {
+            return Ok(());
+        }
+        let event = changed.await?;
+        println!("{:?} of {}", event.event_type, event.path);
+    }
+}
