@@ -310,14 +310,15 @@ impl SimClient {
     }
 
     fn tell_attempt(&mut self, now: Duration, id: AttemptId, input: Input) {
-        let Some(mut attempt) = self.attempts.remove(&id) else { return };
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
         attempt.contender.handle(input);
         while let Some(output) = attempt.contender.poll_output() {
             match output {
                 Output::Submit { op, operation } => {
                     let token = Token::Lock(id, op);
                     let request = operation.request();
-                    if self.skips(&request) {
+                    let is_sync = matches!(request, Request::Sync(_));
+                    if is_sync && self.quirk == Some(Quirk::LooksWithoutSync) {
                         let body = Bytes::new();
                         let reply = Reply { opcode: OpCode::SYNC, zxid: Zxid::ZERO, body };
                         self.answers.push_back((token, Ok(reply)));
@@ -331,20 +332,22 @@ impl SimClient {
                         Err(error) => self.answers.push_back((token, Err(error))),
                     }
                 }
-                Output::Unwatch(op) => self.unwatch(Token::Lock(id, op)),
+                Output::Unwatch(op) => {
+                    let token = Token::Lock(id, op);
+                    let watch = self.watches.iter().find(|(_, owner)| **owner == token);
+                    if let Some(request) = watch.map(|(request, _)| *request) {
+                        self.watches.remove(&request);
+                        self.session.unwatch(request);
+                    }
+                }
                 Output::SetTimer(after) => attempt.alarm = Some(instant(now) + after),
                 Output::Event(event) => self.notes.push_back(Note::Lock(id, event)),
             }
         }
         if attempt.contender.is_done() {
+            self.attempts.remove(&id);
             self.notes.push_back(Note::Done(id));
-        } else {
-            self.attempts.insert(id, attempt);
         }
-    }
-
-    fn skips(&self, request: &Request<'_>) -> bool {
-        self.quirk == Some(Quirk::LooksWithoutSync) && matches!(request, Request::Sync(_))
     }
 
     fn take_loss_for_event(&mut self, now: Duration) {
@@ -357,14 +360,6 @@ impl SimClient {
         }
         for (id, op) in last {
             self.tell_attempt(now, id, Input::Watch { op, event_type: EventType::NODE_DELETED });
-        }
-    }
-
-    fn unwatch(&mut self, token: Token) {
-        let watch = self.watches.iter().find(|(_, owner)| **owner == token);
-        if let Some(request) = watch.map(|(request, _)| *request) {
-            self.watches.remove(&request);
-            self.session.unwatch(request);
         }
     }
 }

@@ -248,6 +248,24 @@ impl Judge {
         }
     }
 
+    /// A node was written as often as clients were told, and at most as often as they cannot tell.
+    fn conclude_writes(&mut self, register: &str, version: i32) {
+        let (mut applied, mut unknown) = (0, 0);
+        for (call, fate) in self.views.values().flat_map(|view| view.calls.values()) {
+            match (call, fate) {
+                (Call::Write { path, .. }, _) if path != register => {}
+                (Call::Write { .. }, Fate::Applied) => applied += 1,
+                (Call::Write { .. }, Fate::Unknown | Fate::Waits) => unknown += 1,
+                _ => {}
+            }
+        }
+        if !(applied..=applied + unknown).contains(&version) {
+            self.violated(format!(
+                "{register} was written {version} times: {applied} were told so, {unknown} may be"
+            ));
+        }
+    }
+
     /// What was answered is what has happened.
     fn conclude_calls(&mut self, ensemble: &Ensemble) {
         let mut made: BTreeMap<String, usize> = BTreeMap::new();
@@ -257,6 +275,7 @@ impl Judge {
                 *made.entry(data).or_default() += 1;
             } else if path.starts_with("/registers/") {
                 self.note_data(path, node.stat().version, data);
+                self.conclude_writes(path, node.stat().version);
             }
         }
         let written: BTreeSet<&str> = self.written.values().map(String::as_str).collect();

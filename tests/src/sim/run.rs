@@ -95,6 +95,8 @@ impl Sim {
 
     /// Has the judge look at what is there now that all is quiet.
     pub fn conclude(&mut self) {
+        // Clients may have left half-open connections long after the last fault.
+        self.reap_half_open();
         let clients: Vec<_> = self
             .slots
             .iter()
