@@ -131,6 +131,7 @@ impl<'a, T: Copy + Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
 }
 
 impl<T: Encode> Encode for List<'_, T> {
+    #[inline]
     fn encoded_len(&self) -> usize {
         let items = match self.items {
             Items::Null => 0,
@@ -140,15 +141,18 @@ impl<T: Encode> Encode for List<'_, T> {
         total([4, items])
     }
 
+    #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
-        if self.is_null() {
-            return (-1i32).encode(out);
-        }
-        put_length(self.len(), out);
         match self.items {
-            Items::Null => {}
-            Items::Slice(items) => items.iter().for_each(|item| item.encode(out)),
-            Items::Wire { bytes, .. } => out.put(bytes),
+            Items::Null => (-1i32).encode(out),
+            Items::Slice(items) => {
+                put_length(items.len(), out);
+                items.iter().for_each(|item| item.encode(out));
+            }
+            Items::Wire { count, bytes } => {
+                put_length(count, out);
+                out.put(bytes);
+            }
         }
     }
 }
