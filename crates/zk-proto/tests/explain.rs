@@ -220,3 +220,14 @@ fn the_guide_shows_what_the_recording_says() {
         assert!(later.any(|frame| *frame == block), "not in the recording, or not here:\n{block}");
     }
 }
+
+#[test]
+fn the_front_page_shows_what_the_tool_prints() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let page = std::fs::read_to_string(page).expect("the front page");
+    let (_, shown) = page.split_once("--example explain -- ").expect("the command");
+    let (hexadecimal, rest) = shown.split_once('\n').expect("and what it prints");
+    let (result, out) = run(&[hexadecimal]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(rest.split_once("```").expect("the end of it").0, out.trim_end().to_owned() + "\n");
+}
