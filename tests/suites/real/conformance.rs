@@ -328,7 +328,7 @@ fn handshakes(script: &mut Script) {
     let mut peer = script.newcomer(&RawClient::resume(Zxid::ZERO, &session));
     script.note("moved", &mut peer);
     script.note("owner", &mut owner);
-    let unknown = Credentials { id: SessionId(77), ..session.clone() };
+    let unknown = Credentials { id: SessionId(77), ..session };
     let mut stranger = script.newcomer(&RawClient::resume(Zxid::ZERO, &unknown));
     script.note("unknown session", &mut stranger);
     script.note("unknown session", &mut stranger);

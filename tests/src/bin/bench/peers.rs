@@ -20,7 +20,9 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
                 .block_on(zookeeper_client::Client::connect(at))
                 .map_err(io::Error::other)?;
             run(&runtime, work, async || match work.writes {
-                true => client.set_data(PATH, &DATA, None).await.map(drop).map_err(io::Error::other),
+                true => {
+                    client.set_data(PATH, &DATA, None).await.map(drop).map_err(io::Error::other)
+                }
                 false => client.get_data(PATH).await.map(drop).map_err(io::Error::other),
             })
         }
