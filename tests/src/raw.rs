@@ -32,6 +32,8 @@ pub enum Message {
     Reply(Reply),
     /// A watch fired.
     Event {
+        /// The transaction it comes from; -1 if the server does not tell.
+        zxid: Zxid,
         /// What happened.
         kind: EventType,
         /// To which node.
@@ -163,7 +165,8 @@ impl RawClient {
         let header = ReplyHeader::decode(&mut reader).ok()?;
         if header.xid == Xid::NOTIFICATION {
             let event = WatcherEvent::decode_all(reader.rest()).ok()?;
-            return Some(Message::Event { kind: event.event_type, path: event.path.into() });
+            let (kind, path) = (event.event_type, event.path.into());
+            return Some(Message::Event { zxid: header.zxid, kind, path });
         }
         let place = self.in_flight.iter().position(|(xid, _)| *xid == header.xid)?;
         let (_, opcode) = self.in_flight.remove(place)?;

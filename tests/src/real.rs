@@ -76,10 +76,18 @@ fn find() -> Result<String, String> {
 ///
 /// When `ZK_REAL=require` and there is no ZooKeeper, and when one does not start.
 pub fn ensemble_or_skip(members: usize) -> Option<RealEnsemble> {
+    ensemble_with_or_skip(Settings { members, ..Settings::default() })
+}
+
+/// As [`ensemble_or_skip`], with settings. The class path is found.
+///
+/// # Panics
+///
+/// As [`ensemble_or_skip`].
+pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
     match available() {
         Availability::Found { class_path } => {
-            let settings = Settings { members, class_path, ..Settings::default() };
-            match RealEnsemble::with_settings(settings) {
+            match RealEnsemble::with_settings(Settings { class_path, ..settings }) {
                 Ok(ensemble) => Some(ensemble),
                 Err(error) => panic!("the real ZooKeeper does not start: {error}"),
             }
@@ -112,6 +120,8 @@ pub struct Settings {
     pub class_path: String,
     /// More lines for the configuration file of every member.
     pub extra: String,
+    /// More system properties for every member, as `name=value`.
+    pub properties: Vec<String>,
 }
 
 impl Default for Settings {
@@ -121,6 +131,7 @@ impl Default for Settings {
             tick: Duration::from_millis(500),
             class_path: format!("{SERVER_JAR}:{LOG_JAR}"),
             extra: String::new(),
+            properties: Vec::new(),
         }
     }
 }
@@ -273,6 +284,7 @@ impl Server {
             .arg("-Djava.awt.headless=true")
             .arg("-Dzookeeper.admin.enableServer=false")
             .arg("-Dzookeeper.extendedTypesEnabled=true")
+            .args(settings.properties.iter().map(|property| format!("-D{property}")))
             .args(["-cp", &settings.class_path])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.directory.join("zoo.cfg"))

@@ -19,12 +19,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Everything for everybody.
-    pub(super) fn open() -> Self {
-        Self::new(Acl::OPEN)
-    }
-
-    fn new(acl: Acl<'_>) -> Self {
+    pub(super) fn new(acl: Acl<'_>) -> Self {
         let Id { scheme, id } = acl.id;
         Self { perms: acl.perms, scheme: scheme.into(), id: id.unwrap_or_default().into() }
     }

@@ -90,10 +90,8 @@ impl Member {
     }
 
     fn notify(&mut self, event: &Event, zxid: Zxid) -> Notification {
-        let (zxid, guard) = match self.version.guards_events() {
-            true => (zxid, Some(event.acl.clone())),
-            false => (NO_ZXID, None),
-        };
+        let guard = self.version.guards_events().then(|| event.acl.clone());
+        let zxid = if self.version.tells_zxid_of_events() { zxid } else { NO_ZXID };
         let frame = notification(event.kind, &event.path, zxid);
         Notification { listeners: self.watches.fire(event), guard, frame }
     }

@@ -89,7 +89,7 @@ impl Member {
         }
         let node = self.tree.get(request.path);
         if let Some(node) = node
-            && self.version.guards_events()
+            && self.version.guards_exists()
         {
             acl::check(node.acl(), Perms::READ, reader.identities)?;
         }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{ErrorCode, EventType, OpCode, SessionId, Stat, Zxid, path};
+use zk_proto::{Acl, ErrorCode, EventType, OpCode, SessionId, Stat, Zxid, path};
 
 use super::acl::Grant;
 use super::log::{Change, Create};
@@ -135,21 +135,23 @@ pub struct Tree {
 impl Tree {
     /// The nodes that a new server has.
     pub(super) fn new(version: Version) -> Self {
-        let open: Arc<[Grant]> = [Grant::open()].into();
-        let node = |children: &[&str], aversion| Node {
+        let node = |children: &[&str], acl, aversion| Node {
             data: Some(Bytes::new()),
-            acl: open.clone(),
+            acl: [Grant::new(acl)].into(),
             stat: Stat { aversion, ..Stat::default() },
             children: children.iter().map(ToString::to_string).collect(),
             life: Life::Persistent,
         };
-        let nodes = [
-            ("/", node(&["zookeeper"], 0)),
-            ("/zookeeper", node(&["config", "quota"], 0)),
-            // Its list is set by the server itself, with -1 for "any version", which then stays.
-            ("/zookeeper/config", node(&[], -1)),
-            ("/zookeeper/quota", node(&[], 0)),
+        let mut nodes = vec![
+            ("/", node(&["zookeeper"], Acl::OPEN, 0)),
+            ("/zookeeper", node(&["quota"], Acl::OPEN, 0)),
+            ("/zookeeper/quota", node(&[], Acl::OPEN, 0)),
         ];
+        if version.has_config() {
+            nodes[1].1.children.insert("config".into());
+            // Its list is set by the server itself, with -1 for "any version", which then stays.
+            nodes.push(("/zookeeper/config", node(&[], Acl::READ, -1)));
+        }
         Self {
             nodes: nodes.into_iter().map(|(path, node)| (path.to_string(), node)).collect(),
             ephemerals: BTreeMap::new(),

@@ -13,11 +13,12 @@ pub enum Version {
     /// 3.6.4: persistent watches, `multiRead`, and what 103 to 106 are. The counter of a directory
     /// stops at its end.
     V3_6,
-    /// 3.8.0: `whoAmI`. A read-only member makes local sessions only.
+    /// 3.8.0, as Debian has it: `whoAmI`; events are withheld from those who may not read the node,
+    /// as in 3.8.4. A read-only member makes local sessions only.
     #[default]
     V3_8,
-    /// 3.9.3: events tell their zxid and are withheld from those who may not read; `exists` needs
-    /// [`Perms::READ`](zk_proto::Perms::READ); one path can have watches of several modes.
+    /// 3.9.3: events tell their zxid; `exists` needs [`Perms::READ`](zk_proto::Perms::READ); one path
+    /// can have watches of several modes.
     V3_9,
 }
 
@@ -38,9 +39,18 @@ impl Version {
         since(opcode).is_some_and(|since| since <= self)
     }
 
-    /// Whether events tell the transaction they come from, and are told only to those who may read
-    /// the node; and whether `exists` needs that permission too.
+    /// Whether events tell the transaction they come from.
+    pub(super) fn tells_zxid_of_events(self) -> bool {
+        self >= Self::V3_9
+    }
+
+    /// Whether events are told only to those who may read the node (CVE-2024-23944).
     pub(super) fn guards_events(self) -> bool {
+        self >= Self::V3_8
+    }
+
+    /// Whether `exists` tells only those who may read the node.
+    pub(super) fn guards_exists(self) -> bool {
         self >= Self::V3_9
     }
 
@@ -48,6 +58,11 @@ impl Version {
     /// takes the place of the one before.
     pub(super) fn keeps_modes_apart(self) -> bool {
         self >= Self::V3_9
+    }
+
+    /// Whether the members of the ensemble are told in a node.
+    pub(super) fn has_config(self) -> bool {
+        self >= Self::V3_5
     }
 
     /// Whether the counter of a directory stops at its end instead of wrapping.

@@ -20,16 +20,6 @@ use crate::script::{
 
 #[test]
 fn the_in_memory_server_answers_as_a_real_one() {
-    compare(play);
-}
-
-#[test]
-fn it_does_so_when_it_is_asked_at_random() {
-    compare(random::play);
-}
-
-/// Plays a script to a real server and to one in memory.
-fn compare(play: impl Fn(&str) -> Vec<String>) {
     let Some(real) = real::ensemble_or_skip(1) else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let config = Config::default().with_tick(Duration::from_millis(500));
@@ -37,15 +27,8 @@ fn compare(play: impl Fn(&str) -> Vec<String>) {
 
     let expected = play(&real.address(0));
     let actual = play(&embedded.connect_string());
-    let difference =
-        (0..expected.len().max(actual.len())).find(|n| expected.get(*n) != actual.get(*n));
-    if let Some(line) = difference {
-        panic!(
-            "after\n{}\nreal      {:?}\nin-memory {:?}",
-            expected[line.saturating_sub(8)..line].join("\n"),
-            expected.get(line),
-            actual.get(line),
-        );
+    if let Err(difference) = random::compare(&expected, &actual) {
+        panic!("{difference}");
     }
 }
 

@@ -1,100 +1,83 @@
-//! Scripts that are made up by chance, within a few paths so that requests meet each other.
+//! Scripts that are made up by chance, played to the in-memory server and to a real one.
+//!
+//! `ZK_SCRIPTS` sets how many (60 unless told), `ZK_STEPS` how long they are (50), `ZK_SEED` the
+//! seed of the first (1); the others have those that follow. A script that shows a difference is
+//! shrunk, and told with its seed.
 
+use core::cell::Cell;
+use core::time::Duration;
 use std::env;
 
-use zk_proto::{
-    CheckVersionRequest, CreateMode, DeleteRequest, GetChildrenRequest, List, MultiOp,
-    MultiRequest, RemoveWatchesRequest, Request, SetDataRequest, SetWatches, WatcherType, Zxid,
-};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use zk_testkit::real::{self, Settings};
+use zk_testkit::serve::Embedded;
+use zk_testkit::server;
 
-use crate::script::{Script, create, exists, get_children, get_data, node};
+use crate::action;
+use crate::stage;
 
-const PATHS: [&str; 8] = ["/r", "/r/a", "/r/b", "/r/a/x", "/r/a/x/y", "/r/c", "/", "/r/"];
-const MODES: [CreateMode; 5] = [
-    CreateMode::PERSISTENT,
-    CreateMode::EPHEMERAL,
-    CreateMode::PERSISTENT_SEQUENTIAL,
-    CreateMode::EPHEMERAL_SEQUENTIAL,
-    CreateMode::CONTAINER,
-];
-const REQUESTS: usize = 1_500;
+/// Longer than any run: what the server does by itself, it does whenever its clock says so.
+const NEVER: Duration = Duration::from_secs(1_000_000);
 
-/// What the server at `address` says to random requests. `ZK_SEED` chooses others.
-pub(crate) fn play(address: &str) -> Vec<String> {
-    let seed = env::var("ZK_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let mut chance = Chance(seed);
-    let mut script = Script::start(address);
-    script.transcript.push(format!("ZK_SEED={seed}"));
-    for _ in 0..REQUESTS {
-        let who = chance.below(2);
-        ask(&mut script, who, &mut chance);
-    }
-    script.transcript
-}
-
-fn ask(script: &mut Script, who: usize, chance: &mut Chance) {
-    let path = chance.pick(&PATHS);
-    let watch = chance.below(2) == 0;
-    let request = match chance.below(14) {
-        0..=2 => create(path, chance.pick(&MODES)),
-        3 => Request::Create2(node(path, chance.pick(&MODES))),
-        4 => Request::CreateContainer(node(path, CreateMode::CONTAINER)),
-        5 | 6 => Request::Delete(DeleteRequest { path, version: chance.version() }),
-        7 => Request::SetData(SetDataRequest { path, data: None, version: chance.version() }),
-        8 => exists(path, watch),
-        9 => get_data(path, watch),
-        10 => get_children(path, watch),
-        11 => Request::GetChildren2(GetChildrenRequest { path, watch }),
-        12 => {
-            let ops: Vec<_> = (0..1 + chance.below(4)).map(|_| chance.op()).collect();
-            return script.ask(who, Request::Multi(MultiRequest::new(&ops)));
-        }
-        _ if watch => {
-            let kinds = [WatcherType::ANY, WatcherType::DATA, WatcherType::CHILDREN];
-            let watcher_type = chance.pick(&kinds);
-            Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type })
-        }
-        _ => {
-            let [data, exist, child] = [(); 3].map(|()| [chance.pick(&PATHS), chance.pick(&PATHS)]);
-            let since = chance.below(20) as i64;
-            let request = SetWatches {
-                relative_zxid: Zxid(script.last_zxid.0 - since),
-                data_watches: List::new(&data),
-                exist_watches: List::new(&exist),
-                child_watches: List::new(&child),
-            };
-            return script.ask(who, Request::SetWatches(request));
-        }
+#[test]
+fn the_in_memory_server_answers_any_script_as_a_real_one() {
+    let settings = Settings {
+        extra: "forceSync=no\n".into(),
+        properties: vec![format!("znode.container.checkIntervalMs={}", NEVER.as_millis())],
+        ..Settings::default()
     };
-    script.ask(who, request);
-}
+    let Some(real) = real::ensemble_with_or_skip(settings) else { return };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let config = server::Config { container_check: NEVER, ..server::Config::default() }
+        .with_tick(Duration::from_millis(500));
+    let embedded = runtime.block_on(Embedded::with_config(config)).expect("a server");
+    let (real, embedded) = (real.address(0), embedded.connect_string());
 
-/// SplitMix64.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 32) as usize % limit
-    }
-
-    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-
-    fn version(&mut self) -> i32 {
-        self.pick(&[-1, -1, -1, 0, 1])
-    }
-
-    fn op(&mut self) -> MultiOp<'static> {
-        let (path, version) = (self.pick(&PATHS), self.version());
-        match self.below(5) {
-            0 | 1 => MultiOp::Create(node(path, self.pick(&MODES))),
-            2 => MultiOp::Delete(DeleteRequest { path, version }),
-            3 => MultiOp::SetData(SetDataRequest { path, data: Some(b"m"), version }),
-            _ => MultiOp::Check(CheckVersionRequest { path, version }),
+    let (scripts, steps, first) =
+        (number("ZK_SCRIPTS", 60), number("ZK_STEPS", 50), number("ZK_SEED", 1));
+    let played = Cell::new(0);
+    for seed in first..first + scripts {
+        let result = runner(seed).run(&action::script(steps as usize), |script| {
+            played.set(played.get() + 1);
+            let directory = format!("/script-{}", played.get());
+            let expected = stage::play(&real, &directory, &script);
+            let actual = stage::play(&embedded, &directory, &script);
+            compare(&expected, &actual).map_err(TestCaseError::fail)
+        });
+        if let Err(error) = result {
+            panic!("{error}\nto play it again: ZK_SEED={seed} ZK_SCRIPTS=1 ZK_STEPS={steps}");
         }
     }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+}
+
+/// One script from a seed.
+fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: 1,
+        max_shrink_iters: 5_000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// The first difference, with what came before it and what came after it.
+pub(crate) fn compare(expected: &[String], actual: &[String]) -> Result<(), String> {
+    let length = expected.len().max(actual.len());
+    let differs = |line: &usize| expected.get(*line) != actual.get(*line);
+    let Some(line) = (0..length).find(differs) else { return Ok(()) };
+    let before = expected[line.saturating_sub(12)..line].iter().fold(String::new(), append);
+    let [expected, actual] =
+        [expected, actual].map(|lines| lines[line..].iter().take(3).fold(String::new(), append));
+    Err(format!("after\n{before}real:\n{expected}in-memory:\n{actual}"))
+}
+
+fn append(text: String, line: impl AsRef<str>) -> String {
+    text + "  " + line.as_ref() + "\n"
 }

@@ -5,11 +5,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use zk_proto::{
-    Acl, CreateMode, CreateRequest, DeleteRequest, Encode, ErrorCode, ExistsRequest,
-    GetChildrenRequest, GetDataRequest, List, MultiResult, OpCode, Request, Response, SessionId,
-    SetDataRequest, Stat, Zxid,
+    Acl, CreateMode, CreateRequest, DeleteRequest, Encode, ExistsRequest, GetChildrenRequest,
+    GetDataRequest, List, OpCode, Request, SetDataRequest, Zxid,
 };
-use zk_testkit::raw::{Message, RawClient, Reply};
+use zk_testkit::raw::{Message, RawClient};
+
+use crate::render::Render;
 
 const OPEN: &[Acl<'_>] = &[Acl::OPEN];
 pub(crate) const ALICE: usize = 0;
@@ -18,9 +19,7 @@ pub(crate) const BOB: usize = 1;
 pub(crate) struct Script {
     address: String,
     peers: [Peer; 2],
-    sessions: [SessionId; 2],
-    /// The zxid before the script, from which all others are counted.
-    start: Zxid,
+    render: Render,
     pub(crate) last_zxid: Zxid,
     pub(crate) transcript: Vec<String>,
 }
@@ -37,14 +36,13 @@ impl Script {
         let mut script = Self {
             address: address.into(),
             peers: [alice, bob],
-            sessions: [a, b],
-            start: Zxid::ZERO,
+            render: Render { start: Zxid::ZERO, sessions: vec![a, b] },
             last_zxid: Zxid::ZERO,
             transcript: Vec::new(),
         };
         script.peers[BOB].ask(&Request::Ping(()));
         if let Some(Message::Reply(pong)) = script.peers[BOB].hear() {
-            script.start = pong.header.zxid;
+            script.render.start = pong.header.zxid;
         }
         script
     }
@@ -99,80 +97,9 @@ impl Script {
     }
 
     fn write(&mut self, who: &str, message: Option<&Message>) {
-        let line = match message {
-            None => "closed".into(),
-            Some(Message::Connected(session)) => format!("connected for {}", session.timeout),
-            Some(Message::Reply(reply)) => self.reply(reply),
-            Some(other) => format!("{other:?}"),
-        };
+        let line = self.render.message(message);
         self.transcript.push(format!("{who}: {line}"));
     }
-
-    fn reply(&self, reply: &Reply) -> String {
-        let header = reply.header;
-        let zxid = self.relative(header.zxid);
-        let body = match (header.err, reply.response()) {
-            (ErrorCode::OK, None) => format!("undecodable {:?}", reply.body),
-            (ErrorCode::OK, Some(response)) => self.response(response),
-            _ => format!("with {} bytes", reply.body.len()),
-        };
-        format!("{} {} {} at {zxid}: {body}", header.xid, reply.opcode, header.err)
-    }
-
-    fn response(&self, response: Response<'_>) -> String {
-        match response {
-            Response::Exists(found) => self.stat(found.stat),
-            Response::GetData(got) => format!("{:?} {}", got.data, self.stat(got.stat)),
-            Response::SetData(set) => self.stat(set.stat),
-            Response::GetChildren(list) => sorted(list.children),
-            Response::GetChildren2(list) => {
-                format!("{} {}", sorted(list.children), self.stat(list.stat))
-            }
-            Response::Create2(created) | Response::CreateContainer(created) => {
-                format!("{} {}", created.path, self.stat(created.stat))
-            }
-            Response::Multi(results) => {
-                let results: Vec<_> = results.iter().map(|result| self.result(result)).collect();
-                results.join(", ")
-            }
-            other => format!("{other:?}"),
-        }
-    }
-
-    fn result(&self, result: MultiResult<'_>) -> String {
-        match result {
-            MultiResult::SetData(set) => self.stat(set.stat),
-            MultiResult::Create2(created) => {
-                format!("{} {}", created.path, self.stat(created.stat))
-            }
-            other => format!("{other:?}"),
-        }
-    }
-
-    /// A stat without what two servers cannot have in common.
-    fn stat(&self, stat: Stat) -> String {
-        let owner = self.sessions.iter().position(|id| *id == stat.ephemeral_owner);
-        let owner = match owner {
-            Some(who) => format!("{who}"),
-            None => format!("{}", stat.ephemeral_owner),
-        };
-        let [czxid, mzxid, pzxid] =
-            [stat.czxid, stat.mzxid, stat.pzxid].map(|zxid| self.relative(zxid));
-        format!(
-            "c{czxid} m{mzxid} p{pzxid} v{} cv{} av{} owner {owner} length {} children {}",
-            stat.version, stat.cversion, stat.aversion, stat.data_length, stat.num_children
-        )
-    }
-
-    fn relative(&self, zxid: Zxid) -> i64 {
-        if zxid.0 > 0 { zxid.0 - self.start.0 } else { zxid.0 }
-    }
-}
-
-fn sorted(names: List<'_, &str>) -> String {
-    let mut names: Vec<_> = names.iter().collect();
-    names.sort_unstable();
-    format!("{names:?}")
 }
 
 pub(crate) struct Peer {
@@ -181,7 +108,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    fn connect(address: &str, handshake: &[u8]) -> Self {
+    pub(crate) fn connect(address: &str, handshake: &[u8]) -> Self {
         let stream = TcpStream::connect(address).expect("a server that listens");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let mut peer = Self { stream, raw: RawClient::new() };

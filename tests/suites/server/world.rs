@@ -139,7 +139,7 @@ pub(crate) fn text(message: &Message) -> String {
     match message {
         Message::Connected(_) => "connected".into(),
         Message::Expired => "expired".into(),
-        Message::Event { kind, path } => format!("{kind} {path}"),
+        Message::Event { kind, path, .. } => format!("{kind} {path}"),
         Message::Reply(reply) => format!("{} {}", reply.opcode, outcome(reply)),
         Message::Garbage(bytes) => format!("garbage {bytes:?}"),
     }
