@@ -3,9 +3,14 @@
 #![cfg(feature = "tokio")]
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+mod cancellation;
 mod chroot;
 mod connecting;
 mod ending;
+mod members;
+mod persistent;
+mod pressure;
 mod requests;
 mod server;
+mod subtree;
 mod watches;

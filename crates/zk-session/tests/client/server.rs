@@ -143,7 +143,7 @@ impl Server {
         self.reply(Xid::NOTIFICATION, ErrorCode::OK, &event).await;
     }
 
-    async fn send(&mut self, message: &impl Encode) {
+    pub async fn send(&mut self, message: &impl Encode) {
         let mut bytes = BytesMut::new();
         frame::encode(message, &mut bytes).unwrap();
         self.stream.write_all(&bytes).await.expect("the client is there");

@@ -1,0 +1,81 @@
+//! Several nodes at a time, on the in-memory ensemble.
+
+use std::sync::Arc;
+
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{Client, Error};
+use zk_testkit::serve::Embedded;
+
+async fn client() -> (Client, Embedded) {
+    let embedded = Embedded::start(1).await.unwrap();
+    let client = Client::connect(&embedded.connect_string()).await.unwrap();
+    (client, embedded)
+}
+
+fn paths(embedded: &Embedded) -> Vec<String> {
+    let is_ours = |path: &&str| *path != "/" && !path.starts_with("/zookeeper");
+    embedded.with(|ensemble| ensemble.paths().filter(is_ours).map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn parents_are_created_where_they_are_missing() {
+    let (client, embedded) = client().await;
+    client.ensure_path("/").await.unwrap();
+    client.ensure_path("/a/b").await.unwrap();
+    client.ensure_path("/a/b").await.unwrap();
+    let (path, _) = client.create_all("/a/b/c/d", b"data", CreateMode::EPHEMERAL).await.unwrap();
+    assert_eq!(path, "/a/b/c/d");
+    let (path, _) = client.create_all("/q/", b"", CreateMode::PERSISTENT_SEQUENTIAL).await.unwrap();
+    assert!(path.starts_with("/q/0"), "{path}");
+    assert_eq!(client.get_data("/a/b/c/d").await.unwrap().0, "data");
+    assert_eq!(paths(&embedded).len(), 6);
+
+    let exists = client.create_all("/a/b", b"", CreateMode::PERSISTENT).await;
+    assert_eq!(exists, Err(Error::Server(ErrorCode::NODE_EXISTS)));
+    let below = client.create_all("/a/b/c/d/e", b"", CreateMode::PERSISTENT).await;
+    assert_eq!(below, Err(Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)));
+    assert!(matches!(client.ensure_path("a").await, Err(Error::Invalid(_))));
+    // The root of a client that is not there cannot be created through it.
+    let outside = client.with_chroot("/nowhere").unwrap();
+    let no_root = outside.create_all("/a", b"", CreateMode::PERSISTENT).await;
+    assert_eq!(no_root, Err(Error::Server(ErrorCode::NO_NODE)));
+}
+
+#[tokio::test]
+async fn everything_below_a_node_is_deleted_and_nothing_else() {
+    let (client, embedded) = client().await;
+    for path in ["/a/b/c/d", "/a/b/e", "/a/f", "/ab/c"] {
+        client.ensure_path(path).await.unwrap();
+    }
+    client.delete_all("/a").await.unwrap();
+    assert_eq!(paths(&embedded), ["/ab", "/ab/c"]);
+    client.delete_all("/a").await.unwrap();
+    client.ensure_path("/g/h").await.unwrap();
+    client.delete_all("/").await.unwrap();
+    assert_eq!(paths(&embedded), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_tree_that_others_create_and_delete_in_is_deleted_in_the_end() {
+    let (client, embedded) = client().await;
+    let client = Arc::new(client);
+    let others: Vec<_> = (0..4)
+        .map(|other| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                for round in 0..50 {
+                    let path = format!("/a/{}/{other}/{round}", round % 3);
+                    client.create_all(&path, b"", CreateMode::PERSISTENT).await.unwrap();
+                    if round % 5 == 0 {
+                        client.delete_all("/a").await.unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    for other in others {
+        other.await.unwrap();
+    }
+    client.delete_all("/a").await.unwrap();
+    assert_eq!(paths(&embedded), [""; 0]);
+}
