@@ -1,0 +1,120 @@
+//! The blocking client on the embedded ensemble: operations, losses, and many threads.
+
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use zk_session::blocking::Client;
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{End, Error, Notice, Outcome, State};
+use zk_testkit::serve::Embedded;
+
+/// Longer than any of these tests takes, so that no session expires by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An ensemble, on a runtime of its own.
+struct Ensemble {
+    embedded: Embedded,
+    runtime: Runtime,
+}
+
+impl Ensemble {
+    fn start(members: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let embedded = runtime.block_on(Embedded::start(members)).expect("an ensemble");
+        Self { embedded, runtime }
+    }
+
+    fn client(&self) -> Client {
+        let at = self.embedded.connect_string();
+        Client::builder(&at).session_timeout(PATIENCE).connect().expect("it answers")
+    }
+}
+
+#[test]
+fn threads_share_a_session() {
+    let ensemble = Ensemble::start(3);
+    let client = ensemble.client();
+    client.create("/counter", b"0", CreateMode::PERSISTENT).expect("it is new");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    increment(&client);
+                }
+            });
+        }
+    });
+    assert_eq!(client.get_data("/counter").expect("it is there").0, "100");
+    client.close();
+}
+
+fn increment(client: &Client) {
+    loop {
+        let (data, stat) = client.get_data("/counter").expect("it is there");
+        let count: u64 = String::from_utf8_lossy(&data).parse().expect("a number");
+        let next = (count + 1).to_string();
+        match client.set_data("/counter", next.as_bytes(), Some(stat.version)) {
+            Ok(_) => return,
+            Err(Error::Server(ErrorCode::BAD_VERSION)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_session_moves_to_another_member_with_its_watches() {
+    let ensemble = Ensemble::start(3);
+    let (client, other) = (ensemble.client(), ensemble.client());
+    client.create("/a", b"", CreateMode::EPHEMERAL).expect("it is new");
+    let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
+    let mut all = client.watch_recursively("/a").expect("the server knows such watches");
+    let State::Connected { member, session } = client.state() else { panic!("not connected") };
+    ensemble.embedded.kill(member);
+    let is_elsewhere = |state| match state {
+        State::Connected { member: now, .. } => now != member,
+        _ => false,
+    };
+    assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(PATIENCE))));
+    assert_eq!(client.session_id(), session);
+    assert_eq!(all.wait(), Ok(Notice::Gap));
+    while let Err(error) = other.set_data("/a", b"new", None) {
+        assert_eq!(error, Error::ConnectionLost);
+    }
+    assert_eq!(watch.wait().expect("it fires").path, "/a");
+    assert!(matches!(all.wait(), Ok(Notice::Event(_))));
+    ensemble.runtime.block_on(ensemble.embedded.restart(member)).expect("the port is free");
+}
+
+#[test]
+fn an_expired_session_says_so() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let (_, watch) = client.exists_and_watch("/a").expect("it can be asked");
+    assert!(ensemble.embedded.expire_session(client.session_id()));
+    assert_eq!(client.ended(), End::Expired);
+    let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+    assert_eq!(watch.wait(), Err(expired.clone()));
+    assert_eq!(client.sync("/"), Err(expired));
+}
+
+#[test]
+fn trees_are_created_and_deleted() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let below = client.with_chroot("/app").expect("a path");
+    client.ensure_path("/app").expect("it can be created");
+    let (path, _) =
+        below.create_all("/a/b/c-", b"", CreateMode::EPHEMERAL_SEQUENTIAL).expect("new");
+    assert_eq!(path, "/a/b/c-0000000000");
+    assert_eq!(below.count_descendants("/").expect("it is there"), 3);
+    assert_eq!(below.get_ephemerals("/").expect("it is there"), [path]);
+    below.delete_all("/a").expect("it can be deleted");
+    assert_eq!(below.get_children("/").expect("it is there").0, [""; 0]);
+    let is_there = |path| ensemble.embedded.with(|ensemble| ensemble.paths().any(|p| p == path));
+    assert!(is_there("/app") && !is_there("/app/a"));
+}
