@@ -2,227 +2,32 @@
 
 mod connect;
 mod probe;
+mod shared;
 mod trace;
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
-use std::collections::HashMap;
+use core::task::{Context, Poll};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use tokio::io::AsyncWrite as _;
-use tokio::sync::{oneshot, watch};
 use tokio::time::Sleep;
 use zk_proto::frame;
 
 pub use self::connect::{Connect, TcpConnect, Transport};
+use self::shared::failure;
+pub(crate) use self::shared::{Answers, Inner, Shared};
 use crate::connect_string::Member;
-use crate::error::{Error, Outcome};
-use crate::face::{Notice, Notices};
-use crate::session::{Action, Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
+use crate::error::Error;
+use crate::face::Notices;
+use crate::session::{Action, Event, State};
 use crate::time::Instant;
 
 /// Room made for each read. Frames that are longer grow the buffer as they arrive.
 const READ: usize = 8 * 1024;
-
-/// Whom to give an answer to.
-pub(crate) struct Answers {
-    caller: oneshot::Sender<Result<Reply, Error>>,
-    asked: trace::Asked,
-}
-
-impl Answers {
-    pub(crate) fn new(caller: oneshot::Sender<Result<Reply, Error>>) -> Self {
-        Self { caller, asked: trace::Asked::now() }
-    }
-
-    /// A caller who has gone away does not want the answer.
-    fn give(self, answer: Result<Reply, Error>) {
-        self.asked.answered(&answer);
-        drop(self.caller.send(answer));
-    }
-}
-
-/// What the driver shares with the handles of its client.
-pub(crate) struct Shared {
-    inner: Mutex<Inner>,
-    pub(crate) states: watch::Sender<State>,
-    start: tokio::time::Instant,
-}
-
-pub(crate) struct Inner {
-    pub(crate) session: Session<Answers>,
-    pub(crate) members: Arc<[Member]>,
-    pub(crate) watches: HashMap<RequestId, oneshot::Sender<WatchedEvent>>,
-    persistent_watches: HashMap<RequestId, Mailbox>,
-    last_failure: Option<Failure>,
-    driver: Option<Waker>,
-    waiting_for_room: Vec<Waker>,
-}
-
-/// What a persistent watch has to tell, and who waits for it.
-struct Mailbox {
-    notices: Notices,
-    reader: Option<Waker>,
-}
-
-impl Mailbox {
-    fn tell(&mut self, tell: impl FnOnce(&mut Notices)) {
-        tell(&mut self.notices);
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
-    }
-}
-
-/// Why a member could not be used: the member, and the reason.
-type Failure = (String, String);
-
-fn failure(member: &Member, cause: Cause, error: Option<io::Error>) -> Failure {
-    let reason = match (error, cause) {
-        (Some(error), Cause::Transport) => error.to_string(),
-        _ => cause.to_string(),
-    };
-    (member.to_string(), reason)
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("state", &*self.states.borrow()).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    pub(crate) fn new(
-        members: Vec<Member>,
-        make: impl FnOnce(Instant) -> Session<Answers>,
-    ) -> Self {
-        let session = make(Instant::START);
-        Self {
-            states: watch::Sender::new(session.state()),
-            inner: Mutex::new(Inner {
-                session,
-                members: members.into(),
-                watches: HashMap::new(),
-                persistent_watches: HashMap::new(),
-                last_failure: None,
-                driver: None,
-                waiting_for_room: Vec::new(),
-            }),
-            start: tokio::time::Instant::now(),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics while it holds the lock; if something did, the session is still whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The last member that failed, and why it did.
-    pub(crate) fn last_failure(&self) -> Option<Failure> {
-        self.lock().last_failure.clone()
-    }
-
-    pub(crate) fn now(&self) -> Instant {
-        Instant::after_start(self.start.elapsed())
-    }
-
-    pub(crate) fn std_instant(&self, instant: Instant) -> tokio::time::Instant {
-        self.start + instant.since_start()
-    }
-}
-
-impl Inner {
-    /// Has the driver look at the session again, after a command.
-    pub(crate) fn wake_driver(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            driver.wake();
-        }
-    }
-
-    /// How requests fail from now on, if the session has ended.
-    pub(crate) fn ended(&self) -> Option<Error> {
-        match self.session.state() {
-            State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn wait_for_room(&mut self, waker: &Waker) {
-        if !self.waiting_for_room.iter().any(|waiting| waiting.will_wake(waker)) {
-            self.waiting_for_room.push(waker.clone());
-        }
-    }
-
-    /// Wakes all who wait for room, if there is some, or never will be.
-    fn tell_of_room(&mut self) {
-        if !self.waiting_for_room.is_empty() && (self.session.has_room() || self.ended().is_some())
-        {
-            self.waiting_for_room.drain(..).for_each(Waker::wake);
-        }
-    }
-
-    pub(crate) fn keep_watching(&mut self, request: RequestId, buffer: usize) {
-        let mailbox = Mailbox { notices: Notices::new(buffer), reader: None };
-        self.persistent_watches.insert(request, mailbox);
-    }
-
-    pub(crate) fn stop_watching(&mut self, request: RequestId) {
-        if self.persistent_watches.remove(&request).is_some() {
-            self.session.unwatch(request);
-        }
-    }
-
-    pub(crate) fn poll_notice(
-        &mut self,
-        request: RequestId,
-        cx: &Context<'_>,
-    ) -> Poll<Result<Notice, Error>> {
-        let Some(mailbox) = self.persistent_watches.get_mut(&request) else {
-            return Poll::Pending;
-        };
-        match mailbox.notices.next() {
-            Some(notice) => Poll::Ready(notice),
-            None => {
-                mailbox.reader = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    fn tell(&mut self, watches: &[RequestId], tell: impl Fn(&mut Notices)) {
-        for request in watches {
-            if let Some(mailbox) = self.persistent_watches.get_mut(request) {
-                mailbox.tell(&tell);
-            }
-        }
-    }
-
-    /// Every watch is over.
-    fn end_watches(&mut self, error: &Error) {
-        self.watches.clear();
-        for mailbox in self.persistent_watches.values_mut() {
-            mailbox.tell(|notices| notices.end(error.clone()));
-        }
-    }
-
-    /// Replaces the list of members. The session is told which of them it knows.
-    pub(crate) fn set_members(&mut self, now: Instant, members: Vec<Member>) {
-        let place = |member| members.iter().position(|new| new == member);
-        let kept: Vec<_> = self.members.iter().map(place).collect();
-        let count = members.len();
-        self.members = members.into();
-        self.session.update_members(now, &kept, count);
-        self.wake_driver();
-    }
-}
 
 /// The task behind a client. It ends when the session does.
 pub(crate) struct Driver<C: Connect> {

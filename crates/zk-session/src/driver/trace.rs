@@ -1,6 +1,6 @@
 //! What is told to `tracing`, with the feature of that name; without it, nothing that costs.
 
-use super::Failure;
+use super::shared::Failure;
 use crate::error::Error;
 use crate::session::{Reply, State};
 
