@@ -37,7 +37,7 @@ struct Attempt {
     alarm: Option<Instant>,
 }
 
-/// See the [module](self).
+/// See the module `sim`.
 #[derive(Debug)]
 pub struct SimClient {
     session: Session<Token>,

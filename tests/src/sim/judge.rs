@@ -37,7 +37,7 @@ struct View {
     watches: BTreeMap<CallId, (String, Seen)>,
 }
 
-/// See the [module](self).
+/// See the module `sim`.
 #[derive(Debug, Default)]
 pub struct Judge {
     pub(super) locks: LockJudge,

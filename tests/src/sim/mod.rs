@@ -2,7 +2,7 @@
 //! network.
 //!
 //! A [`Sim`] is a number of [`SimClient`]s, each with a session, and one
-//! [`Ensemble`](crate::server::Ensemble). Bytes between them take their time, in order; whatever
+//! [`Ensemble`]. Bytes between them take their time, in order; whatever
 //! can happen to them, to a client or to a member is a [`Fault`]. All that is random comes from
 //! one seed, and what happens at one moment happens in the order in which it was scheduled, then
 //! members before clients, then clients by number. So one seed is one run, repeatable to the byte;
