@@ -79,8 +79,13 @@ impl Watches {
         path: &str,
         watcher_type: WatcherType,
     ) -> Result<(), ErrorCode> {
-        let conn = self.version.keeps_modes_apart().then_some(conn);
+        let apart = self.version.keeps_modes_apart();
         let scope = Scope::new(watcher_type, self.version)?;
+        // They go from the path to those above, and so never begin with an empty one.
+        if path.is_empty() && !apart {
+            return Err(ErrorCode::NO_WATCHER);
+        }
+        let conn = apart.then_some(conn);
         let found = (scope.data && self.data.contains(path, conn, scope.mode))
             || (scope.child && self.child.contains(path, conn, scope.mode));
         expect(found)

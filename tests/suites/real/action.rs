@@ -275,7 +275,7 @@ pub(crate) fn script(steps: usize) -> impl Strategy<Value = Vec<(usize, Action)>
 }
 
 fn action() -> impl Strategy<Value = Action> {
-    let parts = prop::collection::vec(part(), 0..5).prop_map(Action::Multi);
+    let parts = prop::collection::vec(part(), 0..4).prop_map(Action::Multi);
     let reads = prop::collection::vec(read_part(), 0..4);
     let writes = prop::collection::vec(part(), 0..3);
     let mixed = (reads, writes, 0..8).prop_map(|(reads, writes, odd)| match odd {
@@ -284,7 +284,7 @@ fn action() -> impl Strategy<Value = Action> {
         _ => Action::MultiRead(writes),
     });
     prop_oneof![
-        12 => part(),
+        18 => part(),
         3 => (writable(), access(), version()).prop_map(|(p, a, v)| Action::SetAcl(p, a, v)),
         14 => reading(),
         8 => watching(),
@@ -318,8 +318,8 @@ fn odd() -> impl Strategy<Value = Action> {
 fn part() -> impl Strategy<Value = Action> {
     let data = select(vec![None, Some(&b""[..]), Some(b"changed")]);
     prop_oneof![
-        6 => creation(),
-        3 => (writable(), version()).prop_map(|(place, version)| Action::Delete(place, version)),
+        5 => creation(),
+        2 => (writable(), version()).prop_map(|(place, version)| Action::Delete(place, version)),
         3 => (writable(), data, version()).prop_map(|(p, d, v)| Action::SetData(p, d, v)),
         1 => (writable(), version()).prop_map(|(place, version)| Action::Check(place, version)),
     ]
@@ -384,15 +384,12 @@ fn setting_watches() -> impl Strategy<Value = Action> {
 
 /// Nodes of the script: what is changed at the root would be seen by other scripts.
 fn writable() -> impl Strategy<Value = Place> {
-    let usual = vec!["/a", "/b", "/a/x", "/a/x/y", "/b/s-", "/a/"];
+    let usual = vec!["/a", "/a", "/a", "/b", "/b", "/a/x", "/a/x"];
+    let deeper = vec!["/a/x/y", "/a/y", "/b/s-", "/a/", "/b/"];
     let numbered = vec!["/a/0000000000", "/a/0000000001", "/b/s-0000000000", "/b/s-0000000001"];
-    let odd = vec!["", "/a//x", "/a/.", "/a/\0", "/\u{7f}", "/ü漢", "/missing/x", "/b/"];
+    let odd = vec!["", "/a//x", "/a/.", "/a/\0", "/\u{7f}", "/ü漢", "/missing/x"];
     let below = |paths: Vec<&'static str>| select(paths).prop_map(Place::Below);
-    prop_oneof![
-        14 => below(usual),
-        2 => below(numbered),
-        2 => below(odd),
-    ]
+    prop_oneof![14 => below(usual), 4 => below(deeper), 1 => below(numbered), 1 => below(odd)]
 }
 
 fn readable() -> impl Strategy<Value = Place> {
@@ -405,7 +402,7 @@ fn readable() -> impl Strategy<Value = Place> {
 }
 
 fn version() -> impl Strategy<Value = i32> {
-    prop_oneof![4 => Just(-1), 2 => 0..3i32]
+    prop_oneof![5 => Just(-1), 2 => 0..3i32]
 }
 
 fn access() -> impl Strategy<Value = Access> {
@@ -438,8 +435,8 @@ fn access() -> impl Strategy<Value = Access> {
         Access::ElsewhereAndCreate,
     ];
     prop_oneof![
-        20 => Just(Access::Open),
-        6 => select(useful),
+        12 => Just(Access::Open),
+        8 => select(useful),
         1 => select(odd),
     ]
 }

@@ -1,6 +1,6 @@
 //! Plays a script of chance to a server and writes down what each client hears.
 
-use zk_proto::{OpCode, Request, SessionId, Zxid};
+use zk_proto::{CreateMode, ErrorCode, OpCode, Request, SessionId, Zxid};
 use zk_testkit::raw::{Credentials, Message, RawClient};
 
 use crate::action::{Action, CLIENTS};
@@ -64,14 +64,16 @@ impl Stage<'_> {
         Client { peer, session }
     }
 
-    /// Makes the directory; zxids are counted from there.
+    /// Makes the directory, with something in it; zxids are counted from there.
     fn set_out(&mut self) {
-        let mode = zk_proto::CreateMode::PERSISTENT;
-        let peer = &mut self.clients[0].peer;
-        peer.ask(&create(self.directory, mode));
-        match peer.hear() {
-            Some(Message::Reply(reply)) => self.last_zxid = reply.header.zxid,
-            other => panic!("no directory: {other:?}"),
+        for name in ["", "/a", "/b", "/a/x"] {
+            let path = format!("{}{name}", self.directory);
+            let peer = &mut self.clients[0].peer;
+            peer.ask(&create(&path, CreateMode::PERSISTENT));
+            match peer.hear() {
+                Some(Message::Reply(reply)) => self.last_zxid = reply.header.zxid,
+                other => panic!("no directory: {other:?}"),
+            }
         }
         self.render.start = self.last_zxid;
     }
@@ -198,7 +200,7 @@ impl Stage<'_> {
 }
 
 /// Whether the server closes the connection after such an answer.
-fn closes(opcode: OpCode, err: zk_proto::ErrorCode) -> bool {
-    let is_unknown = err == zk_proto::ErrorCode::UNIMPLEMENTED && !opcode.is_request();
-    is_unknown || err == zk_proto::ErrorCode::AUTH_FAILED
+fn closes(opcode: OpCode, err: ErrorCode) -> bool {
+    let is_unknown = err == ErrorCode::UNIMPLEMENTED && !opcode.is_request();
+    is_unknown || err == ErrorCode::AUTH_FAILED
 }

@@ -1,9 +1,11 @@
 //! Bytes that no client should send.
 
-use zk_proto::{CreateMode, OpCode, Request, Zxid, frame};
-use zk_testkit::raw::RawClient;
+use zk_proto::{
+    CheckVersionRequest, CreateMode, ErrorCode, MultiOp, MultiRequest, OpCode, Request, Zxid, frame,
+};
+use zk_testkit::raw::{Message, RawClient};
 
-use crate::world::{World, create, exists, get_children, node, set_data};
+use crate::world::{World, create, delete, exists, get_children, node, set_data};
 
 #[test]
 fn an_unknown_operation_is_refused_and_the_connection_closed() {
@@ -33,13 +35,14 @@ fn lengths_that_cannot_be_and_frames_too_short_close_the_connection() {
     let too_long = i32::try_from(frame::DEFAULT_LIMIT + 1).unwrap_or(i32::MAX).to_be_bytes();
     let headerless = [0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7];
     let no_handshake = [0, 0, 0, 4, 1, 2, 3, 4];
+    // A word is one only at the start of a connection.
     for bytes in [&too_long[..], &[255; 4], &headerless, b"ruok"] {
         let mut world = World::new(1);
         let (conn, _) = world.connect(0);
         world.send_bytes(conn, bytes);
         assert_eq!(world.heard(conn), ["closed"], "{bytes:?}");
     }
-    for bytes in [&too_long[..], &[255; 4], &no_handshake, b"ruok"] {
+    for bytes in [&too_long[..], &[255; 4], &no_handshake, b"word"] {
         let mut world = World::new(1);
         let conn = world.open(0);
         world.send_bytes(conn, bytes);
@@ -72,6 +75,41 @@ fn no_bytes_make_it_panic() {
             while world.ensemble.poll_output().is_some() {}
         }
     }
+}
+
+#[test]
+fn a_check_outside_a_multi_is_answered_only_if_it_fails() {
+    let mut world = World::new(1);
+    let (conn, _) = world.connect(0);
+    for (version, answers) in [(0, &[][..]), (7, &["CHECK BAD_VERSION"])] {
+        let check = CheckVersionRequest { path: "/", version };
+        let before = world.ensemble.zxid();
+        world.send(conn, &Request::Check(check));
+        assert_eq!(world.heard(conn), answers);
+        assert_eq!(world.ensemble.zxid(), Zxid(before.0 + 1));
+    }
+}
+
+#[test]
+fn credentials_that_cannot_be_decoded_close_the_connection_without_an_answer() {
+    for opcode in [OpCode::AUTH, OpCode::SASL] {
+        let mut world = World::new(1);
+        let (conn, _) = world.connect(0);
+        world.send_raw(conn, opcode, &-7i32);
+        assert_eq!(world.heard(conn), ["closed"]);
+    }
+}
+
+#[test]
+fn writes_in_a_multi_read_are_refused_with_an_empty_list() {
+    let mut world = World::new(1);
+    let (conn, _) = world.connect(0);
+    let Request::Delete(deletion) = delete("/a") else { unreachable!() };
+    let ops = [MultiOp::Delete(deletion)];
+    world.send_raw(conn, OpCode::MULTI_READ, &MultiRequest::new(&ops));
+    let [Message::Reply(reply)] = &world.messages(conn)[..] else { panic!("one answer") };
+    assert_eq!(reply.header.err, ErrorCode::MARSHALLING_ERROR);
+    assert_eq!(reply.body, [&[255; 4][..], &[1], &[255; 4]].concat());
 }
 
 #[test]

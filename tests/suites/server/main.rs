@@ -2,10 +2,16 @@
 
 extern crate alloc;
 
+mod acls;
 mod ensemble;
 mod hostile;
+mod lives;
+mod persistent;
+mod read_only;
 mod served;
 mod sessions;
 mod tree;
+mod versions;
 mod watches;
+mod words;
 mod world;

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use zk_proto::{
-    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, Encode, ErrorCode,
-    ExistsRequest, GetChildrenRequest, GetDataRequest, List, MultiOp, MultiRequest, MultiResult,
-    OpCode, Request, Response, SetDataRequest, Stat,
+    Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, CreateMode, CreateRequest,
+    DeleteRequest, Encode, ErrorCode, ExistsRequest, GetChildrenRequest, GetDataRequest, List,
+    MultiOp, MultiRequest, MultiResult, OpCode, Request, Response, SetDataRequest, Stat,
 };
 use zk_testkit::raw::{Credentials, Message, RawClient, Reply};
 use zk_testkit::server::{Config, ConnId, Ensemble, Output};
@@ -27,18 +27,23 @@ struct Client {
 
 impl World {
     pub(crate) fn new(members: usize) -> Self {
-        Self {
-            ensemble: Ensemble::new(Config::members(members)),
-            now: Duration::ZERO,
-            clients: BTreeMap::new(),
-        }
+        Self::with(Config::members(members))
+    }
+
+    pub(crate) fn with(config: Config) -> Self {
+        Self { ensemble: Ensemble::new(config), now: Duration::ZERO, clients: BTreeMap::new() }
     }
 
     /// Opens a connection, without a handshake.
     pub(crate) fn open(&mut self, member: usize) -> ConnId {
         let conn = self.ensemble.handle_connect(member).expect("a member that is alive");
-        self.clients.insert(conn, Client::default());
+        self.admit(conn);
         conn
+    }
+
+    /// Takes in a connection that was opened elsewhere.
+    pub(crate) fn admit(&mut self, conn: ConnId) {
+        self.clients.insert(conn, Client::default());
     }
 
     /// A new session.
@@ -150,6 +155,7 @@ fn outcome(reply: &Reply) -> String {
         (ErrorCode::OK, Some(Response::Create(created))) => created.path.into(),
         (ErrorCode::OK, Some(Response::Create2(created))) => created.path.into(),
         (ErrorCode::OK, Some(Response::CreateContainer(created))) => created.path.into(),
+        (ErrorCode::OK, Some(Response::CreateTtl(created))) => created.path.into(),
         (ErrorCode::OK, Some(Response::GetChildren(list))) => {
             list.children.iter().collect::<Vec<_>>().join(" ")
         }
@@ -158,6 +164,7 @@ fn outcome(reply: &Reply) -> String {
                 .iter()
                 .map(|result| match result {
                     MultiResult::Create(created) => created.path.into(),
+                    MultiResult::Create2(created) => format!("{} with its stat", created.path),
                     MultiResult::Error(error) => error.err.to_string(),
                     _ => "done".into(),
                 })
@@ -201,6 +208,15 @@ pub(crate) fn get_data(path: &str, watch: bool) -> Request<'_> {
 
 pub(crate) fn get_children(path: &str, watch: bool) -> Request<'_> {
     Request::GetChildren(GetChildrenRequest { path, watch })
+}
+
+pub(crate) fn add_watch(path: &str, mode: AddWatchMode) -> Request<'_> {
+    Request::AddWatch(AddWatchRequest { path, mode })
+}
+
+pub(crate) fn authenticate(credentials: &str) -> Request<'_> {
+    let auth = Some(credentials.as_bytes());
+    Request::Auth(AuthPacket { auth_type: 0, scheme: "digest", auth })
 }
 
 pub(crate) fn check(path: &str, version: i32) -> MultiOp<'_> {

@@ -1,0 +1,122 @@
+//! A member without a majority that serves what it has.
+
+use core::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zk_proto::{
+    ConnectRequest, ErrorCode, OpCode, Password, ReplyHeader, Request, SessionId, Xid, Zxid, frame,
+};
+use zk_testkit::raw::{Message, RawClient};
+use zk_testkit::server::{Config, Output, Version};
+
+use crate::world::{World, create, exists, get_data, multi};
+
+/// Asks for a session, from a read-only member too.
+fn connect(session_id: SessionId, password: Password) -> Bytes {
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout: 10_000,
+        session_id,
+        password: Some(&password.0),
+        read_only: Some(true),
+    };
+    let mut out = BytesMut::new();
+    frame::encode(&request, &mut out).expect("a frame");
+    out.freeze()
+}
+
+/// Three members with a node, of which only the first is alive.
+fn partitioned(config: Config) -> World {
+    let mut world = World::with(Config { members: 3, read_only_mode: true, ..config });
+    let (conn, _) = world.connect(0);
+    world.call(conn, &create("/a"));
+    for member in [1, 2] {
+        world.ensemble.kill(world.now, member);
+    }
+    world.deliver();
+    world
+}
+
+fn with_local_sessions() -> World {
+    partitioned(Config { local_sessions: true, ..Config::default() })
+}
+
+#[test]
+fn it_serves_reads_and_refuses_writes_to_those_who_asked_for_it() {
+    let mut world = with_local_sessions();
+    assert!(world.ensemble.is_read_only());
+    let strict = world.open(0);
+    world.send_bytes(strict, &RawClient::connect(10_000));
+    assert_eq!(world.heard(strict), ["closed"]);
+
+    let conn = world.open(0);
+    world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
+    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.ask(conn, &get_data("/a", true)), "GET_DATA OK");
+    assert_eq!(world.ask(conn, &Request::Ping(())), "PING OK");
+    assert_eq!(world.ask(conn, &create("/b")), "CREATE NOT_READ_ONLY");
+    assert_eq!(world.ask(conn, &multi(&[])), "MULTI NOT_READ_ONLY");
+    let zxid = world.ensemble.zxid();
+    assert_eq!(world.call(conn, &exists("/b", false)).header.zxid, zxid);
+    world.send(conn, &Request::CloseSession(()));
+    assert_eq!(world.heard(conn), ["CLOSE_SESSION OK", "closed"]);
+    assert_eq!(world.ensemble.zxid(), zxid);
+}
+
+#[test]
+fn without_local_sessions_an_error_takes_the_place_of_the_session() {
+    let mut world = partitioned(Config::default());
+    let conn = world.open(0);
+    world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
+    let header =
+        ReplyHeader { xid: Xid(0), zxid: world.ensemble.zxid(), err: ErrorCode::NOT_READ_ONLY };
+    let mut expected = BytesMut::new();
+    frame::encode(&header, &mut expected).expect("a frame");
+    assert_eq!(world.messages(conn), [Message::Garbage(expected.freeze().slice(4..))]);
+
+    let mut world = partitioned(Config::default().with_version(Version::V3_6));
+    let conn = world.open(0);
+    world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
+    assert_eq!(world.heard(conn), ["connected"]);
+}
+
+#[test]
+fn a_session_of_the_ensemble_is_refused_since_3_7() {
+    for (version, answer) in [(Version::V3_6, "connected"), (Version::V3_8, "closed")] {
+        let config = Config { read_only_mode: true, ..Config::members(3) };
+        let mut world = World::with(config.with_version(version));
+        let (_, session) = world.connect(0);
+        world.ensemble.kill(world.now, 1);
+        world.ensemble.kill(world.now, 2);
+        let conn = world.open(0);
+        world.send_bytes(conn, &connect(session.id, session.password));
+        assert_eq!(world.heard(conn), [answer], "{version:?}");
+    }
+}
+
+#[test]
+fn its_sessions_expire_and_mean_nothing_once_there_is_a_majority() {
+    let mut world = with_local_sessions();
+    let conn = world.open(0);
+    world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
+    let [Message::Connected(session)] = &world.messages(conn)[..] else { panic!("no session") };
+    let session = session.clone();
+    let other = world.open(0);
+    world.send_bytes(other, &connect(SessionId::NONE, Password::NONE));
+    for _ in 0..13 {
+        world.advance(Duration::from_secs(1));
+        world.call(conn, &Request::Ping(()));
+    }
+    assert_eq!(world.heard(other), ["connected", "closed"]);
+
+    world.ensemble.restart(world.now, 1);
+    world.deliver();
+    assert!(!world.ensemble.is_read_only());
+    assert_eq!(world.heard(conn), ["closed"]);
+    let conn = world.open(0);
+    world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
+    assert_eq!(world.heard(conn), ["expired", "closed"]);
+    assert_eq!(world.ensemble.counters().requests(OpCode::CREATE), 1);
+    assert!(!matches!(world.ensemble.poll_output(), Some(Output::Send { .. })));
+}
