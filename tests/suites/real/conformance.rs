@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 use zk_proto::{
-    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
-    GetChildrenRequest, Id, List, MultiOp, MultiRequest, OpCode, Password, Perms,
-    RemoveWatchesRequest, Request, SessionId, SetDataRequest, SetWatches, SetWatches2, SyncRequest,
-    WatcherType, Zxid,
+    Acl, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateMode, CreateRequest,
+    CreateTtlRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetEphemeralsRequest,
+    GetSaslRequest, Id, List, MultiOp, MultiRequest, OpCode, Password, Perms, RemoveWatchesRequest,
+    Request, SessionId, SetDataRequest, SetWatches, SetWatches2, SyncRequest, WatcherType, Zxid,
 };
 use zk_testkit::raw::{Credentials, Message, RawClient};
 use zk_testkit::real;
@@ -37,9 +37,13 @@ fn play(address: &str) -> Vec<String> {
     let mut script = Script::start(address);
     nodes(&mut script);
     creation(&mut script);
+    times_to_live(&mut script);
+    checks(&mut script);
     transactions(&mut script);
     watches(&mut script);
     watches_set_again(&mut script);
+    null_lists(&mut script);
+    proofs(&mut script);
     malformed(&mut script);
     handshakes(&mut script);
     endings(&mut script);
@@ -153,6 +157,103 @@ fn creation(script: &mut Script) {
     }
     let null = CreateRequest { acl: List::NULL, ..node("/missing/n", CreateMode::EPHEMERAL) };
     script.ask(ALICE, Request::Create(null));
+}
+
+/// Modes that have no time to live can come with none; in a multi they have none anyway.
+fn times_to_live(script: &mut Script) {
+    for mode in (0..8).map(CreateMode) {
+        for ttl in [-1, 0, 3_600_000] {
+            let path = format!("/ttl-{}-{ttl}", mode.0);
+            let CreateRequest { path, data, acl, mode } = node(&path, mode);
+            let request = CreateTtlRequest { path, data, acl, mode, ttl };
+            // A real server stops for good when it applies one of these.
+            if mode > CreateMode::CONTAINER || ttl >= 0 {
+                script.ask(ALICE, Request::CreateTtl(request));
+            }
+            let path = format!("{path}-in-a-multi");
+            let request = CreateTtlRequest { path: &path, ..request };
+            script.ask(ALICE, Request::Multi(MultiRequest::new(&[MultiOp::CreateTtl(request)])));
+        }
+        let path = format!("/multi-{}", mode.0);
+        let child = format!("{path}/child");
+        for op in [MultiOp::Create, MultiOp::Create2, MultiOp::CreateContainer] {
+            let ops = [op(node(&path, mode)), op(node(&child, CreateMode::EPHEMERAL))];
+            script.ask(ALICE, Request::Multi(MultiRequest::new(&ops)));
+            script.ask(ALICE, exists(&path, false));
+        }
+    }
+}
+
+/// A check outside a multi, which is answered only if it fails.
+fn checks(script: &mut Script) {
+    for (path, version) in [("/", -1), ("/", 7), ("/missing", -1), ("relative", -1)] {
+        script.tell(ALICE, Request::Check(CheckVersionRequest { path, version }));
+    }
+    script.ask(ALICE, exists("/", false));
+}
+
+/// What stands before a null list is carried out.
+fn null_lists(script: &mut Script) {
+    let (some, none) = (List::new(&["/s", "/nowhere"]), List::NULL);
+    for lists in [
+        [some, none, some, some, some],
+        [some, some, none, some, some],
+        [some, some, some, none, some],
+        [some, some, some, some, none],
+    ] {
+        let [data_watches, exist_watches, child_watches, persistent, recursive] = lists;
+        let request = SetWatches2 {
+            relative_zxid: Zxid(script.last_zxid.0 - 20),
+            data_watches,
+            exist_watches,
+            child_watches,
+            persistent_watches: persistent,
+            persistent_recursive_watches: recursive,
+        };
+        script.tell(BOB, Request::SetWatches2(request));
+        script.ask(BOB, set_data("/s"));
+    }
+    let everything = GetEphemeralsRequest { prefix_path: None };
+    script.ask(BOB, Request::GetEphemerals(everything));
+    for watcher_type in (0..7).map(WatcherType) {
+        let request = CheckWatchesRequest { path: "/s", watcher_type };
+        script.ask(ALICE, Request::CheckWatches(request));
+        let request = RemoveWatchesRequest { path: "/s", watcher_type };
+        script.ask(BOB, Request::RemoveWatches(request));
+    }
+    script.ask(
+        BOB,
+        Request::RemoveWatches(RemoveWatchesRequest {
+            path: "/nowhere",
+            watcher_type: WatcherType::ANY,
+        }),
+    );
+}
+
+fn proofs(script: &mut Script) {
+    let auth = |scheme, auth| Request::Auth(AuthPacket { auth_type: 7, scheme, auth });
+    for (request, closes) in [
+        (auth("digest", Some(&b"u:p"[..])), false),
+        (auth("digest", Some(b"u")), false),
+        (auth("digest", Some(b"")), false),
+        (auth("digest", Some(b"\xff:p")), false),
+        (auth("ip", None), false),
+        (auth("digest", None), true),
+        (auth("super", Some(b"u:p")), true),
+        (Request::Sasl(GetSaslRequest { token: Some(b"") }), false),
+        (Request::Sasl(GetSaslRequest { token: None }), true),
+    ] {
+        let mut peer = script.newcomer(&RawClient::connect(5_000));
+        script.note("proof", &mut peer);
+        peer.ask(&request);
+        script.note("proof", &mut peer);
+        if !closes {
+            peer.ask(&Request::WhoAmI(()));
+        }
+        script.note("proof", &mut peer);
+        peer.ask(&Request::CloseSession(()));
+        script.last_zxid = Zxid(script.last_zxid.0 + 1);
+    }
 }
 
 fn transactions(script: &mut Script) {
@@ -275,8 +376,29 @@ fn malformed(script: &mut Script) {
         OpCode::GET_CHILDREN2,
         OpCode::SET_WATCHES,
         OpCode::REMOVE_WATCHES,
+        OpCode::GET_ACL,
+        OpCode::SET_ACL,
+        OpCode::SYNC,
+        OpCode::CHECK,
+        OpCode::RECONFIG,
+        OpCode::CHECK_WATCHES,
+        OpCode::CREATE_CONTAINER,
+        OpCode::DELETE_CONTAINER,
+        OpCode::CREATE_TTL,
+        OpCode::MULTI_READ,
+        OpCode::GET_EPHEMERALS,
+        OpCode::GET_ALL_CHILDREN_NUMBER,
+        OpCode::SET_WATCHES2,
+        OpCode::ADD_WATCH,
     ] {
         script.ask_raw(ALICE, opcode, &100i32);
+    }
+    for opcode in [OpCode::AUTH, OpCode::SASL] {
+        let mut peer = script.newcomer(&RawClient::connect(5_000));
+        script.note("bad proof", &mut peer);
+        peer.ask_raw(opcode, &100i32);
+        script.note("bad proof", &mut peer);
+        script.last_zxid = Zxid(script.last_zxid.0 + 1);
     }
     script.ask(ALICE, exists("/", false));
     for opcode in [OpCode(999), OpCode(-1), OpCode::NOTIFICATION] {

@@ -53,6 +53,22 @@ impl Script {
         self.hear_all(who);
     }
 
+    /// Asks what may have no answer.
+    pub(crate) fn tell(&mut self, who: usize, request: Request<'_>) {
+        self.transcript.push(format!("? {request:?}"));
+        self.peers[who].ask(&request);
+        self.peers[who].ask(&Request::Ping(()));
+        loop {
+            let message = self.peers[who].hear();
+            self.write(&format!("{who}"), message.as_ref());
+            match message {
+                Some(Message::Reply(reply)) if reply.opcode == OpCode::PING => return,
+                None => return,
+                Some(_) => {}
+            }
+        }
+    }
+
     pub(crate) fn ask_raw(&mut self, who: usize, opcode: OpCode, body: &impl Encode) {
         self.transcript.push(format!("? {opcode} malformed"));
         self.peers[who].ask_raw(opcode, body);
