@@ -3,20 +3,20 @@
 
 use core::time::Duration;
 use zk_proto::{
-    Acl, AuthPacket, CheckVersionRequest, CheckWatchesRequest, CreateMode, CreateRequest,
-    CreateTtlRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetEphemeralsRequest,
-    GetSaslRequest, Id, List, MultiOp, MultiRequest, OpCode, Password, Perms, RemoveWatchesRequest,
-    Request, SessionId, SetDataRequest, SetWatches, SetWatches2, SyncRequest, WatcherType, Zxid,
+    Acl, CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, DeleteRequest,
+    ExistsRequest, GetChildrenRequest, Id, List, MultiOp, MultiRequest, Password, Perms,
+    RemoveWatchesRequest, Request, SessionId, SetDataRequest, SetWatches, SetWatches2, SyncRequest,
+    WatcherType, Zxid,
 };
 use zk_testkit::raw::{Credentials, Message, RawClient};
 use zk_testkit::real;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 
-use crate::random;
 use crate::script::{
     ALICE, BOB, Script, create, delete, exists, get_children, get_data, node, set_data,
 };
+use crate::{odd, random};
 
 #[test]
 fn the_in_memory_server_answers_as_a_real_one() {
@@ -38,13 +38,13 @@ fn play(address: &str) -> Vec<String> {
     nodes(&mut script);
     creation(&mut script);
     times_to_live(&mut script);
-    checks(&mut script);
+    odd::checks(&mut script);
     transactions(&mut script);
     watches(&mut script);
     watches_set_again(&mut script);
-    null_lists(&mut script);
-    proofs(&mut script);
-    malformed(&mut script);
+    odd::null_lists(&mut script);
+    odd::proofs(&mut script);
+    odd::malformed(&mut script);
     handshakes(&mut script);
     endings(&mut script);
     script.transcript
@@ -184,78 +184,6 @@ fn times_to_live(script: &mut Script) {
     }
 }
 
-/// A check outside a multi, which is answered only if it fails.
-fn checks(script: &mut Script) {
-    for (path, version) in [("/", -1), ("/", 7), ("/missing", -1), ("relative", -1)] {
-        script.tell(ALICE, Request::Check(CheckVersionRequest { path, version }));
-    }
-    script.ask(ALICE, exists("/", false));
-}
-
-/// What stands before a null list is carried out.
-fn null_lists(script: &mut Script) {
-    let (some, none) = (List::new(&["/s", "/nowhere"]), List::NULL);
-    for lists in [
-        [some, none, some, some, some],
-        [some, some, none, some, some],
-        [some, some, some, none, some],
-        [some, some, some, some, none],
-    ] {
-        let [data_watches, exist_watches, child_watches, persistent, recursive] = lists;
-        let request = SetWatches2 {
-            relative_zxid: Zxid(script.last_zxid.0 - 20),
-            data_watches,
-            exist_watches,
-            child_watches,
-            persistent_watches: persistent,
-            persistent_recursive_watches: recursive,
-        };
-        script.tell(BOB, Request::SetWatches2(request));
-        script.ask(BOB, set_data("/s"));
-    }
-    let everything = GetEphemeralsRequest { prefix_path: None };
-    script.ask(BOB, Request::GetEphemerals(everything));
-    for watcher_type in (0..7).map(WatcherType) {
-        let request = CheckWatchesRequest { path: "/s", watcher_type };
-        script.ask(ALICE, Request::CheckWatches(request));
-        let request = RemoveWatchesRequest { path: "/s", watcher_type };
-        script.ask(BOB, Request::RemoveWatches(request));
-    }
-    script.ask(
-        BOB,
-        Request::RemoveWatches(RemoveWatchesRequest {
-            path: "/nowhere",
-            watcher_type: WatcherType::ANY,
-        }),
-    );
-}
-
-fn proofs(script: &mut Script) {
-    let auth = |scheme, auth| Request::Auth(AuthPacket { auth_type: 7, scheme, auth });
-    for (request, closes) in [
-        (auth("digest", Some(&b"u:p"[..])), false),
-        (auth("digest", Some(b"u")), false),
-        (auth("digest", Some(b"")), false),
-        (auth("digest", Some(b"\xff:p")), false),
-        (auth("ip", None), false),
-        (auth("digest", None), true),
-        (auth("super", Some(b"u:p")), true),
-        (Request::Sasl(GetSaslRequest { token: Some(b"") }), false),
-        (Request::Sasl(GetSaslRequest { token: None }), true),
-    ] {
-        let mut peer = script.newcomer(&RawClient::connect(5_000));
-        script.note("proof", &mut peer);
-        peer.ask(&request);
-        script.note("proof", &mut peer);
-        if !closes {
-            peer.ask(&Request::WhoAmI(()));
-        }
-        script.note("proof", &mut peer);
-        peer.ask(&Request::CloseSession(()));
-        script.last_zxid = Zxid(script.last_zxid.0 + 1);
-    }
-}
-
 fn transactions(script: &mut Script) {
     let sequential = MultiOp::Create(node("/t/n-", CreateMode::PERSISTENT_SEQUENTIAL));
     let delete = |path| MultiOp::Delete(DeleteRequest { path, version: -1 });
@@ -361,60 +289,6 @@ fn watches_set_again(script: &mut Script) {
         child_watches: List::default(),
     };
     script.ask(BOB, Request::SetWatches(null));
-}
-
-fn malformed(script: &mut Script) {
-    for opcode in [
-        OpCode::CREATE,
-        OpCode::CREATE2,
-        OpCode::DELETE,
-        OpCode::SET_DATA,
-        OpCode::MULTI,
-        OpCode::EXISTS,
-        OpCode::GET_DATA,
-        OpCode::GET_CHILDREN,
-        OpCode::GET_CHILDREN2,
-        OpCode::SET_WATCHES,
-        OpCode::REMOVE_WATCHES,
-        OpCode::GET_ACL,
-        OpCode::SET_ACL,
-        OpCode::SYNC,
-        OpCode::CHECK,
-        OpCode::RECONFIG,
-        OpCode::CHECK_WATCHES,
-        OpCode::CREATE_CONTAINER,
-        OpCode::DELETE_CONTAINER,
-        OpCode::CREATE_TTL,
-        OpCode::MULTI_READ,
-        OpCode::GET_EPHEMERALS,
-        OpCode::GET_ALL_CHILDREN_NUMBER,
-        OpCode::SET_WATCHES2,
-        OpCode::ADD_WATCH,
-    ] {
-        script.ask_raw(ALICE, opcode, &100i32);
-    }
-    for opcode in [OpCode::AUTH, OpCode::SASL] {
-        let mut peer = script.newcomer(&RawClient::connect(5_000));
-        script.note("bad proof", &mut peer);
-        peer.ask_raw(opcode, &100i32);
-        script.note("bad proof", &mut peer);
-        script.last_zxid = Zxid(script.last_zxid.0 + 1);
-    }
-    script.ask(ALICE, exists("/", false));
-    for opcode in [OpCode(999), OpCode(-1), OpCode::NOTIFICATION] {
-        let mut peer = script.newcomer(&RawClient::connect(5_000));
-        script.note("unknown", &mut peer);
-        peer.ask_raw(opcode, &());
-        script.note("unknown", &mut peer);
-        script.note("unknown", &mut peer);
-        script.last_zxid = Zxid(script.last_zxid.0 + 1);
-    }
-    for bytes in [&[0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7][..], &[255; 4], &[0, 0x10, 0, 0]] {
-        let mut peer = script.newcomer(&RawClient::connect(5_000));
-        script.note("bad frame", &mut peer);
-        peer.send(bytes);
-        script.note("bad frame", &mut peer);
-    }
 }
 
 fn handshakes(script: &mut Script) {

@@ -2,8 +2,10 @@
 
 mod action;
 mod conformance;
+mod generators;
 mod launcher;
 mod lock;
+mod odd;
 mod random;
 mod render;
 mod script;

@@ -13,7 +13,7 @@ use zk_testkit::real::{self, Settings};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server;
 
-use crate::action;
+use crate::generators;
 use crate::stage;
 
 /// Longer than any run: what the server does by itself, it does whenever its clock says so.
@@ -37,7 +37,7 @@ fn the_in_memory_server_answers_any_script_as_a_real_one() {
         (number("ZK_SCRIPTS", 60), number("ZK_STEPS", 50), number("ZK_SEED", 1));
     let played = Cell::new(0);
     for seed in first..first + scripts {
-        let result = runner(seed).run(&action::script(steps as usize), |script| {
+        let result = runner(seed).run(&generators::script(steps as usize), |script| {
             played.set(played.get() + 1);
             let directory = format!("/script-{}", played.get());
             let expected = stage::play(&real, &directory, &script);

@@ -1,11 +1,16 @@
 //! Bytes that no client should send.
 
 use zk_proto::{
-    CheckVersionRequest, CreateMode, ErrorCode, MultiOp, MultiRequest, OpCode, Request, Zxid, frame,
+    Acl, AddWatchMode, CheckVersionRequest, CreateMode, CreateTtlRequest, ErrorCode, GetAclRequest,
+    GetAllChildrenNumberRequest, GetDataRequest, GetEphemeralsRequest, List, MultiOp, MultiReadOp,
+    MultiReadRequest, MultiRequest, OpCode, Request, SetAclRequest, SetWatches2, Zxid, frame,
 };
 use zk_testkit::raw::{Message, RawClient};
+use zk_testkit::server::{Config, Version};
 
-use crate::world::{World, create, delete, exists, get_children, node, set_data};
+use crate::world::{
+    World, add_watch, authenticate, create, delete, exists, get_children, multi, node, set_data,
+};
 
 #[test]
 fn an_unknown_operation_is_refused_and_the_connection_closed() {
@@ -50,29 +55,59 @@ fn lengths_that_cannot_be_and_frames_too_short_close_the_connection() {
     }
 }
 
-/// Every prefix and every change of one byte of a real conversation.
+/// Every prefix and every change of one byte of a real conversation, with each release.
 #[test]
 fn no_bytes_make_it_panic() {
     let mut raw = RawClient::new();
     let mut conversation = RawClient::connect(10_000).to_vec();
+    let (list, paths) = (List::new(&[Acl::CREATOR_ALL, Acl::READ]), List::new(&["/a", "/b"]));
+    let ttl = CreateMode::PERSISTENT_WITH_TTL;
+    let reads = [MultiReadOp::GetData(GetDataRequest { path: "/a", watch: false })];
+    let writes = [MultiOp::Create2(node("/a/m-", CreateMode::PERSISTENT_SEQUENTIAL))];
     for request in [
+        authenticate("u:p"),
         create("/a"),
         Request::Create2(node("/a/b-", CreateMode::EPHEMERAL_SEQUENTIAL)),
+        Request::CreateTtl(CreateTtlRequest {
+            path: "/t",
+            data: None,
+            acl: list,
+            mode: ttl,
+            ttl: 1,
+        }),
+        Request::SetAcl(SetAclRequest { path: "/a", acl: list, version: 0 }),
+        Request::GetAcl(GetAclRequest { path: "/a" }),
         set_data("/a", 0),
         get_children("/a", true),
+        add_watch("/", AddWatchMode::PERSISTENT_RECURSIVE),
+        Request::SetWatches2(SetWatches2 {
+            relative_zxid: Zxid(1),
+            data_watches: paths,
+            exist_watches: paths,
+            child_watches: paths,
+            persistent_watches: paths,
+            persistent_recursive_watches: paths,
+        }),
+        Request::MultiRead(MultiReadRequest::new(&reads)),
+        multi(&writes),
+        Request::GetEphemerals(GetEphemeralsRequest { prefix_path: Some("/a") }),
+        Request::GetAllChildrenNumber(GetAllChildrenNumberRequest { path: "/" }),
+        Request::WhoAmI(()),
         Request::CloseSession(()),
     ] {
         conversation.extend_from_slice(&raw.request(&request));
     }
-    for place in 0..conversation.len() {
-        for flip in [0x01, 0x80, 0xff] {
-            let mut bytes = conversation.clone();
-            bytes[place] ^= flip;
-            let mut world = World::new(1);
-            let conn = world.open(0);
-            world.ensemble.handle_bytes(world.now, conn, &bytes);
-            world.ensemble.handle_bytes(world.now, conn, &conversation[..place]);
-            while world.ensemble.poll_output().is_some() {}
+    for version in [Version::V3_4, Version::V3_8, Version::V3_9] {
+        for place in 0..conversation.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bytes = conversation.clone();
+                bytes[place] ^= flip;
+                let mut world = World::with(Config::default().with_version(version));
+                let conn = world.open(0);
+                world.ensemble.handle_bytes(world.now, conn, &bytes);
+                world.ensemble.handle_bytes(world.now, conn, &conversation[..place]);
+                while world.ensemble.poll_output().is_some() {}
+            }
         }
     }
 }

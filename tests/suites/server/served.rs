@@ -75,6 +75,16 @@ async fn it_serves_and_stops() {
     assert_eq!(client.hear().await, None);
 }
 
+#[tokio::test]
+async fn a_word_is_answered_and_the_connection_closed() {
+    let embedded = Embedded::start(1).await.unwrap();
+    let mut stream = TcpStream::connect(embedded.address(0)).await.unwrap();
+    stream.write_all(b"ruok").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer, "imok");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_member_refuses_and_comes_back_on_its_port() {
     let embedded = Embedded::start(3).await.unwrap();
