@@ -1,6 +1,5 @@
 //! Owned records are the borrowed ones in other memory, and any of them can be made up.
 
-use core::fmt::Debug;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -152,7 +151,9 @@ fn every_operation_is_made_up_in_both_directions() {
 fn every_operation_is_made_of_arbitrary_bytes() {
     use arbitrary::Unstructured;
 
-    fn check<T: for<'u> arbitrary::Arbitrary<'u> + Encode + Debug>(of: fn(&T) -> OpCode) -> usize {
+    fn check<T: for<'u> arbitrary::Arbitrary<'u> + Encode + core::fmt::Debug>(
+        of: fn(&T) -> OpCode,
+    ) -> usize {
         let mut runner = TestRunner::deterministic();
         let seeds = proptest::collection::vec(any::<u8>(), 200);
         let opcodes: BTreeSet<_> = (0..2000)
