@@ -82,12 +82,15 @@ fn a_session_is_taken_up_by_another_client() {
     drop(server);
     let listener = Listener::new();
     let builder = listener.builder().resume(session.clone());
+    // Kept until the client has seen that it is connected.
+    let mut kept = None;
     let second = during(
         || builder.connect(),
         || {
             let mut server = listener.accept();
             assert_eq!(server.handshake(), session.id);
             server.answer_handshake(20_000, session.id);
+            kept = Some(server);
         },
     );
     assert_eq!(second.unwrap().session_id(), session.id);
