@@ -193,9 +193,7 @@ impl RealEnsemble {
         for server in &mut ensemble.servers {
             server.spawn(&ensemble.settings)?;
         }
-        for server in &mut ensemble.servers {
-            server.wait_until_it_serves()?;
-        }
+        ensemble.wait_until_all_serve()?;
         Ok(ensemble)
     }
 
@@ -242,6 +240,41 @@ impl RealEnsemble {
         server.kill()?;
         server.spawn(&self.settings)?;
         server.wait_until_it_serves()
+    }
+
+    /// Has a member stand still, with all its connections, until it is [resumed](Self::resume).
+    ///
+    /// # Errors
+    ///
+    /// When the process does not take the signal.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn pause(&self, member: usize) -> io::Result<()> {
+        self.servers[member].signal("STOP")
+    }
+
+    /// Has a member that was [paused](Self::pause) go on, as if no time had passed for it.
+    ///
+    /// # Errors
+    ///
+    /// When the process does not take the signal.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such member.
+    pub fn resume(&self, member: usize) -> io::Result<()> {
+        self.servers[member].signal("CONT")
+    }
+
+    /// Waits until every member serves.
+    ///
+    /// # Errors
+    ///
+    /// When one does not in time, or has ended; with the end of its log.
+    pub fn wait_until_all_serve(&mut self) -> io::Result<()> {
+        self.servers.iter_mut().try_for_each(Server::wait_until_it_serves)
     }
 
     /// The member that leads, if any says that it does.
@@ -302,6 +335,14 @@ impl Server {
             child.wait()?;
         }
         Ok(())
+    }
+
+    /// By the shell, which every system with signals has, and which needs no foreign function.
+    fn signal(&self, signal: &str) -> io::Result<()> {
+        let child = self.child.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let send = format!("kill -s {signal} {}", child.id());
+        let status = Command::new("sh").args(["-c", &send]).status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(send)) }
     }
 
     fn wait_until_it_serves(&mut self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! What only a real ZooKeeper can show.
 
 mod action;
+mod chaos;
 mod conformance;
 mod generators;
 mod launcher;

@@ -1,0 +1,95 @@
+//! What happens to the servers.
+
+use core::fmt;
+use core::time::Duration;
+use std::{io, thread};
+
+use zk_testkit::real::RealEnsemble;
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    KillLeader,
+    KillFollower,
+    /// It stands still, with all its connections, and goes on as if nothing had been.
+    PauseLeader,
+    PauseFollower,
+    RollingRestart,
+}
+
+impl Fault {
+    const ALL: [Self; 5] = [
+        Self::KillLeader,
+        Self::KillFollower,
+        Self::PauseLeader,
+        Self::PauseFollower,
+        Self::RollingRestart,
+    ];
+}
+
+/// Faults in an order that is drawn, each as often as the others.
+pub(super) struct Faults {
+    rng: fastrand::Rng,
+    struck: Vec<Fault>,
+    deck: Vec<Fault>,
+}
+
+impl Faults {
+    pub(super) fn new(rng: fastrand::Rng) -> Self {
+        Self { rng, struck: Vec::new(), deck: Vec::new() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.struck.len()
+    }
+
+    /// Has the next fault happen, and heals it. All members serve before and after.
+    pub(super) fn strike(&mut self, ensemble: &mut RealEnsemble) -> io::Result<()> {
+        if self.deck.is_empty() {
+            self.deck = Fault::ALL.to_vec();
+            self.rng.shuffle(&mut self.deck);
+        }
+        let Some(fault) = self.deck.pop() else { return Ok(()) };
+        self.struck.push(fault);
+        let leader = ensemble.leader().ok_or_else(|| io::Error::other("there is no leader"))?;
+        let follower = (leader + self.rng.usize(1..3)) % 3;
+        match fault {
+            Fault::KillLeader => self.kill(ensemble, leader),
+            Fault::KillFollower => self.kill(ensemble, follower),
+            Fault::PauseLeader => self.pause(ensemble, leader),
+            Fault::PauseFollower => self.pause(ensemble, follower),
+            Fault::RollingRestart => (0..3).try_for_each(|member| {
+                ensemble.restart(member)?;
+                ensemble.wait_until_all_serve()
+            }),
+        }
+    }
+
+    fn kill(&mut self, ensemble: &mut RealEnsemble, member: usize) -> io::Result<()> {
+        ensemble.kill(member)?;
+        thread::sleep(self.between(500, 2_500));
+        ensemble.restart(member)?;
+        ensemble.wait_until_all_serve()
+    }
+
+    fn pause(&mut self, ensemble: &mut RealEnsemble, member: usize) -> io::Result<()> {
+        ensemble.pause(member)?;
+        // From what nobody notices to what costs a member its place, and sessions their lives.
+        thread::sleep(self.between(500, 8_000));
+        ensemble.resume(member)?;
+        ensemble.wait_until_all_serve()
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(self.rng.u64(least..most))
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, kind) in Fault::ALL.iter().enumerate() {
+            let count = self.struck.iter().filter(|fault| **fault as usize == place).count();
+            write!(f, "{}{kind:?} {count}", if place == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Sessions on three real servers that are killed, stopped and started again all the while.
+//!
+//! `ZK_CHAOS_SECONDS` says for how long (25 unless told), `ZK_SEED` what is drawn. The faults come
+//! again with the seed, and so does what the sessions try; what the servers make of it does not.
+
+mod faults;
+mod ledger;
+mod seat;
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::env;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, block_in_place};
+use zk_session::proto::CreateMode;
+use zk_session::{Client, Error};
+use zk_testkit::real;
+
+use self::faults::Faults;
+use self::ledger::Ledger;
+use self::seat::{Found, Seat};
+
+const SEATS: usize = 32;
+const COUNTERS: usize = 16;
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+/// How long a healed ensemble may take until everything is as it should be. A limit of liveness.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Watched by everybody, and changed once in each fault.
+const BELL: &str = "/chaos/bell";
+/// Where each session has an ephemeral node.
+const LIVING: &str = "/chaos/living";
+
+fn counter(number: usize) -> String {
+    format!("/chaos/counter-{number}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_keep_their_promises_while_servers_die() {
+    let Some(mut ensemble) = real::ensemble_or_skip(3) else { return };
+    let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
+    println!("{} s of chaos; to draw the same again: ZK_SEED={seed}", duration.as_secs());
+    let mut rng = fastrand::Rng::with_seed(seed);
+
+    let at = ensemble.connect_string();
+    let ringer = connect(&at).await;
+    prepare(&ringer).await;
+    let ledger = Arc::new(Ledger::new(COUNTERS));
+    let (stop, stopped) = watch::channel(false);
+    let mut ears = Vec::new();
+    let mut seats: Vec<JoinHandle<Found>> = Vec::new();
+    for number in 0..SEATS {
+        let (heard, ear) = watch::channel(0);
+        let seat = Seat::new(number, &at, rng.fork(), ledger.clone(), heard, stopped.clone());
+        seats.push(tokio::spawn(seat.run()));
+        ears.push(ear);
+    }
+
+    let end = Instant::now() + duration;
+    let mut faults = Faults::new(rng);
+    while Instant::now() < end {
+        let ringing = tokio::spawn(ring(ringer.clone()));
+        block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
+        let rung = ringing.await.expect("no panic");
+        wait_until_all_have_heard(&mut ears, rung).await;
+    }
+    stop.send_replace(true);
+    let mut found = Vec::new();
+    for seat in seats {
+        found.push(seat.await.expect("a seat does not panic"));
+    }
+
+    judge(&ringer, &ledger, &found).await;
+    let sum = |figure: fn(&Found) -> u64| found.iter().map(figure).sum::<u64>();
+    println!("{ledger}");
+    println!(
+        "{} faults ({faults}); {} connections, {} sessions expired, {} watches told",
+        faults.count(),
+        sum(|found| found.connections),
+        sum(|found| found.expired.len() as u64),
+        sum(|found| found.told),
+    );
+    assert_eq!(ledger.violations(), [""; 0]);
+    for found in found {
+        found.client.close().await;
+    }
+    ringer.close().await;
+}
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().and_then(|number| number.parse().ok())
+}
+
+async fn connect(at: &str) -> Client {
+    let builder = Client::builder(at).session_timeout(SESSION_TIMEOUT).connect_timeout(PATIENCE);
+    builder.connect().await.expect("a member answers")
+}
+
+async fn prepare(client: &Client) {
+    client.ensure_path(LIVING).await.expect("no fault yet");
+    client.create(BELL, b"", CreateMode::PERSISTENT).await.expect("no fault yet");
+    for number in 0..COUNTERS {
+        let data = ledger::Entry::FIRST.to_string();
+        let create = client.create(&counter(number), data.as_bytes(), CreateMode::PERSISTENT);
+        create.await.expect("no fault yet");
+    }
+}
+
+/// Changes the bell while a fault lasts: the version that all have to hear of.
+async fn ring(client: Client) -> i32 {
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    loop {
+        match client.set_data(BELL, b"", None).await {
+            Ok(stat) => return stat.version,
+            Err(Error::ConnectionLost) => {}
+            Err(error) => panic!("the ringer, whose session is not under test: {error}"),
+        }
+    }
+}
+
+/// Nobody rings meanwhile, so a watch that was lost is not made up for by another event.
+async fn wait_until_all_have_heard(ears: &mut [watch::Receiver<i32>], rung: i32) {
+    let all = async {
+        for (seat, ear) in ears.iter_mut().enumerate() {
+            let heard = ear.wait_for(|heard| *heard >= rung).await;
+            heard.map(drop).unwrap_or_else(|_| panic!("seat {seat} has gone"));
+        }
+    };
+    let all_heard = tokio::time::timeout(PATIENCE, all).await;
+    let deaf: Vec<_> = (0..ears.len()).filter(|seat| *ears[*seat].borrow() < rung).collect();
+    assert!(all_heard.is_ok(), "seats {deaf:?} were not told of version {rung} of the bell");
+}
+
+/// What is left must be what was promised.
+async fn judge(client: &Client, ledger: &Ledger, found: &[Found]) {
+    client.sync("/").await.expect("the ensemble serves");
+    for number in 0..COUNTERS {
+        let (data, stat) = client.get_data(&counter(number)).await.expect("it is there");
+        ledger.settle(number, stat.version, &data);
+    }
+    let (living, _) = client.get_children(LIVING).await.expect("it is there");
+    let living: BTreeSet<_> = living.into_iter().collect();
+    let expected: BTreeSet<_> = found.iter().map(|found| found.node.clone()).collect();
+    assert_eq!(living, expected, "who lives, for the ensemble and for the sessions");
+}
