@@ -14,11 +14,13 @@ pub mod contention;
 pub mod fuzz;
 pub mod fuzz_session;
 pub mod oracle;
+pub mod peers;
 pub mod raw;
 pub mod real;
 pub mod serve;
 pub mod server;
 pub mod sim;
+pub mod watchers;
 pub mod wire;
 
 /// The examples in the README of the repository compile.

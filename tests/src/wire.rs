@@ -1,9 +1,10 @@
-//! Counts what goes over a client's connection.
+//! Counts what goes over a client's connection, and cuts it.
 
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -18,24 +19,85 @@ pub struct Tally {
     pub sent: u64,
     /// Bytes from the server.
     pub received: u64,
+    /// The longest frame to the server, without its prefix.
+    pub longest_frame: usize,
     waiting: bool,
 }
 
-/// Makes TCP connections and counts what goes over them.
+/// Makes TCP connections, counts what goes over them, and cuts them.
 #[derive(Clone, Debug, Default)]
 pub struct CountedConnect {
-    tally: Arc<Mutex<Tally>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tally: Tally,
+    connections: usize,
+    /// The connections up to this one are cut.
+    cut: usize,
+    connected_at: Option<Instant>,
+    reader: Option<Waker>,
 }
 
 impl CountedConnect {
     /// What went over all its connections so far.
     pub fn tally(&self) -> Tally {
-        *lock(&self.tally)
+        lock(&self.state).tally
+    }
+
+    /// Breaks the connection, for the client; the server notices when that hangs up.
+    pub fn cut(&self) {
+        let mut state = lock(&self.state);
+        state.cut = state.connections;
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+
+    /// When the last connection was made.
+    pub fn connected_at(&self) -> Option<Instant> {
+        lock(&self.state).connected_at
     }
 }
 
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Finds the lengths of frames in a stream of their bytes.
+#[derive(Debug, Default)]
+struct Lengths {
+    /// How many bytes of the prefix of the next frame are there, and what they are.
+    prefix: (usize, [u8; 4]),
+    /// How many bytes of the frame are still to come.
+    left: usize,
+}
+
+impl Lengths {
+    /// The longest of the frames that begin in `bytes`.
+    fn longest(&mut self, bytes: &[u8]) -> usize {
+        let mut longest = 0;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.left > 0 {
+                let count = self.left.min(rest.len());
+                self.left -= count;
+                rest = &rest[count..];
+                continue;
+            }
+            let (filled, prefix) = &mut self.prefix;
+            prefix[*filled] = rest[0];
+            *filled += 1;
+            rest = &rest[1..];
+            if *filled == prefix.len() {
+                *filled = 0;
+                self.left = u32::from_be_bytes(*prefix) as usize;
+                longest = self.left.max(longest);
+            }
+        }
+        longest
+    }
 }
 
 impl Connect for CountedConnect {
@@ -45,8 +107,16 @@ impl Connect for CountedConnect {
         &mut self,
         member: &Member,
     ) -> Pin<Box<dyn Future<Output = io::Result<Counted>> + Send>> {
-        let (connecting, tally) = (TcpConnect.connect(member), self.tally.clone());
-        Box::pin(async move { Ok(Counted { stream: connecting.await?, tally }) })
+        let (connecting, shared) = (TcpConnect.connect(member), self.state.clone());
+        Box::pin(async move {
+            let stream = connecting.await?;
+            let mut state = lock(&shared);
+            state.connections += 1;
+            state.connected_at = Some(Instant::now());
+            let number = state.connections;
+            drop(state);
+            Ok(Counted { stream, number, lengths: Lengths::default(), state: shared })
+        })
     }
 }
 
@@ -54,7 +124,9 @@ impl Connect for CountedConnect {
 #[derive(Debug)]
 pub struct Counted {
     stream: TcpStream,
-    tally: Arc<Mutex<Tally>>,
+    number: usize,
+    lengths: Lengths,
+    state: Arc<Mutex<State>>,
 }
 
 impl AsyncRead for Counted {
@@ -66,12 +138,20 @@ impl AsyncRead for Counted {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let count = buffer.filled().len() - before;
+        let mut state = lock(&self.state);
+        if state.cut >= self.number {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if result.is_pending() {
+            state.reader = Some(cx.waker().clone());
+        }
         if count > 0 {
-            let mut tally = lock(&self.tally);
+            let tally = &mut state.tally;
             tally.received += count as u64;
             tally.round_trips += u64::from(tally.waiting);
             tally.waiting = false;
         }
+        drop(state);
         result
     }
 }
@@ -84,8 +164,10 @@ impl AsyncWrite for Counted {
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(count)) = &result {
-            let mut tally = lock(&self.tally);
+            let longest = self.lengths.longest(&bytes[..*count]);
+            let tally = &mut lock(&self.state).tally;
             tally.sent += *count as u64;
+            tally.longest_frame = tally.longest_frame.max(longest);
             tally.waiting = true;
         }
         result
@@ -97,5 +179,20 @@ impl AsyncWrite for Counted {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_found_however_the_bytes_come() {
+        let bytes = [&[0, 0, 0, 3][..], b"abc", &[0, 0, 1, 4], &[7; 260], &[0, 0, 0, 0]].concat();
+        for chunk in [1, 3, 5, bytes.len()] {
+            let mut lengths = Lengths::default();
+            let longest = bytes.chunks(chunk).map(|bytes| lengths.longest(bytes)).max();
+            assert_eq!((longest, lengths.left, lengths.prefix.0), (Some(260), 0, 0));
+        }
     }
 }

@@ -17,7 +17,8 @@ use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType, path};
 
 use super::RequestId;
 
-/// Paths of one `SetWatches` request, in bytes: well below what most servers accept as a frame.
+/// The longest `SetWatches` request of several watches, in bytes: well below what most servers
+/// accept.
 const BATCH: usize = 128 * 1024;
 /// What such a request takes besides its paths: a header, a zxid, the counts of five lists.
 const REPLAY: usize = 8 + 8 + 5 * 4;
@@ -330,7 +331,7 @@ impl Watches {
     /// All watches that somebody waits for, in batches that fit a request of `max_request` bytes.
     /// Persistent ones come last, so that few batches need a server that knows them.
     pub(super) fn replay(&self, max_request: usize) -> Vec<Batch<'_>> {
-        let room = max_request.saturating_sub(REPLAY).min(BATCH);
+        let room = max_request.min(BATCH).saturating_sub(REPLAY);
         let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
         for (path, slot) in self.tables.iter().flatten() {

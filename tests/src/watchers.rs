@@ -1,0 +1,157 @@
+//! A session with very many watches, whose connection is cut.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use zk_proto::CreateMode;
+use zk_session::{Client, ConnectError, Error, Notice, PersistentWatch, Watch};
+
+use crate::wire::CountedConnect;
+
+/// How many watches a session has.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// That fire once, a third of them each for data, for nodes that are not there, and for lists
+    /// of children.
+    pub once: usize,
+    /// That stay.
+    pub persistent: usize,
+    /// That stay, for all that is below, too.
+    pub recursive: usize,
+}
+
+/// A client, its watches, and what makes its connections.
+#[derive(Debug)]
+pub struct Watchers {
+    /// The client.
+    pub client: Client,
+    /// What makes its connections.
+    pub connect: CountedConnect,
+    /// The watches that fire once.
+    pub once: Vec<Watch>,
+    /// The watches that stay.
+    pub staying: Vec<PersistentWatch>,
+    load: Load,
+}
+
+/// A path of 76 bytes, 8 of which are said.
+fn path(directory: &str, number: usize) -> String {
+    format!("/{directory}/{number:0width$}", width = 76 - 2 - directory.len())
+}
+
+/// How many requests are under way at once while the watches are set.
+const IN_FLIGHT: usize = 256;
+
+async fn each<F: Future<Output = Result<T, Error>>, T>(
+    requests: impl Iterator<Item = F>,
+) -> Result<Vec<T>, Error> {
+    let (mut under_way, mut answers) = (VecDeque::new(), Vec::new());
+    for request in requests {
+        under_way.push_back(request);
+        if under_way.len() == IN_FLIGHT
+            && let Some(oldest) = under_way.pop_front()
+        {
+            answers.push(oldest.await?);
+        }
+    }
+    for rest in under_way {
+        answers.push(rest.await?);
+    }
+    Ok(answers)
+}
+
+impl Watchers {
+    /// Connects, creates what is to be watched, and sets the watches.
+    ///
+    /// # Errors
+    ///
+    /// When there is no connection.
+    ///
+    /// # Panics
+    ///
+    /// When the server refuses something.
+    pub async fn start(at: &str, load: Load) -> Result<Self, ConnectError> {
+        let connect = CountedConnect::default();
+        let client = Client::builder(at).connect_with(connect.clone()).await?;
+        for directory in ["data", "absent", "child", "stays", "below"] {
+            client.ensure_path(&format!("/{directory}")).await.expect("it can be created");
+        }
+        let mut this = Self { client, connect, once: Vec::new(), staying: Vec::new(), load };
+        this.watch().await.expect("the watches can be set");
+        Ok(this)
+    }
+
+    async fn watch(&mut self) -> Result<(), Error> {
+        let (client, load) = (&self.client, self.load);
+        let of = |kind: usize| (0..load.once).filter(move |number| number % 3 == kind);
+        let create = |path: String| client.create(&path, b"", CreateMode::PERSISTENT);
+        each(of(0).map(|number| create(path("data", number)))).await?;
+        each(of(2).map(|number| create(path("child", number)))).await?;
+        each((0..load.recursive).map(|number| create(path("below", number)))).await?;
+        let data = of(0).map(|number| client.get_data_and_watch(&path("data", number)));
+        self.once.extend(each(data).await?.into_iter().map(|(_, _, watch)| watch));
+        let absent = of(1).map(|number| client.exists_and_watch(&path("absent", number)));
+        self.once.extend(each(absent).await?.into_iter().map(|(_, watch)| watch));
+        let child = of(2).map(|number| client.get_children_and_watch(&path("child", number)));
+        self.once.extend(each(child).await?.into_iter().map(|(_, _, watch)| watch));
+        let stays = (0..load.persistent).map(|number| client.watch(&path("stays", number)));
+        self.staying.extend(each(stays).await?);
+        let below =
+            (0..load.recursive).map(|number| client.watch_recursively(&path("below", number)));
+        self.staying.extend(each(below).await?);
+        Ok(())
+    }
+
+    /// Cuts the connection: how long it takes, from the next one being made, until all watches are
+    /// back. A request made meanwhile is answered behind their being set again.
+    ///
+    /// # Errors
+    ///
+    /// When the session has ended.
+    pub async fn cut(&self) -> Result<Duration, Error> {
+        let before = self.connect.connected_at();
+        self.connect.cut();
+        while self.client.exists("/").await == Err(Error::ConnectionLost) {}
+        let done = Instant::now();
+        let connected = self.connect.connected_at().filter(|at| Some(*at) != before);
+        Ok(done - connected.expect("an answer on a new connection"))
+    }
+
+    /// Has `other` change everything that is watched, once.
+    ///
+    /// # Errors
+    ///
+    /// The first one that `other` meets.
+    pub async fn change_everything(&self, other: &Client) -> Result<(), Error> {
+        let create = |path: String| other.create(&path, b"", CreateMode::PERSISTENT);
+        let of = |kind: usize| (0..self.load.once).filter(move |number| number % 3 == kind);
+        each(of(0).map(|number| other.set_data(&path("data", number), b"new", None))).await?;
+        each(of(1).map(|number| create(path("absent", number)))).await?;
+        each(of(2).map(|number| create(path("child", number) + "/new"))).await?;
+        each((0..self.load.persistent).map(|number| create(path("stays", number)))).await?;
+        let below = (0..self.load.recursive).map(|number| create(path("below", number) + "/new"));
+        each(below).await.map(drop)
+    }
+
+    /// Waits until every watch has told of its change, and those that stay of a gap before it.
+    ///
+    /// # Errors
+    ///
+    /// When the session has ended.
+    ///
+    /// # Panics
+    ///
+    /// When something else is told, or less than all.
+    pub async fn hear_everything(&mut self) -> Result<(), Error> {
+        for watch in self.once.drain(..) {
+            watch.await?;
+        }
+        for watch in &mut self.staying {
+            assert_eq!(watch.next().await?, Notice::Gap);
+            let notice = watch.next().await?;
+            assert!(matches!(notice, Notice::Event(_)), "{notice:?}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! A contender of another implementation, in a process of its own.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdout, Stdio};
+
+use zk_testkit::peers::{Program, Runnable};
+
+use super::turns::Turn;
+
+/// A contender that is ready. Killed when dropped.
+pub(super) struct Process {
+    child: Child,
+    output: Option<Lines<BufReader<ChildStdout>>>,
+}
+
+impl Process {
+    /// Starts one for each list of arguments, and waits until each has a session.
+    pub(super) fn start_all(commands: Vec<(&Runnable, Vec<String>)>) -> Vec<Self> {
+        let start = |(peer, arguments): (&Runnable, Vec<String>)| {
+            let mut command = peer.command(Program::Contend);
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("it was there a moment ago");
+            let output = BufReader::new(child.stdout.take().expect("piped")).lines();
+            Self { child, output: Some(output) }
+        };
+        let mut processes: Vec<_> = commands.into_iter().map(start).collect();
+        for process in &mut processes {
+            let line = process.output.as_mut().and_then(Iterator::next);
+            assert_eq!(line.expect("a line").expect("text"), "ready");
+        }
+        processes
+    }
+
+    /// Has it take its turns; what is returned waits for them.
+    pub(super) fn go(&mut self) -> impl FnOnce() -> Vec<Turn> + use<> {
+        self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it listens");
+        let output = self.output.take().expect("it goes once");
+        || output.map(|line| line.expect("text").parse().expect("a turn")).collect()
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(super) fn end(mut self) {
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "it ends with {status}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended by itself if this fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

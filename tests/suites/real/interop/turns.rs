@@ -1,0 +1,126 @@
+//! Turns that contenders of many kinds took with one lock, and what is wrong with them.
+//!
+//! Nobody's clock is asked: a turn lies between two transactions, made while the lock was held, so
+//! that the ensemble has put all turns in order.
+
+use core::str::FromStr;
+
+/// How much a turn leaves to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Exclusive,
+    Shared,
+}
+
+/// One turn; its figures are zxids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) kind: Kind,
+    /// Created the lock node: the place in the queue.
+    pub(super) place: i64,
+    /// While the lock was held already.
+    pub(super) enter: i64,
+    /// While it was held still.
+    pub(super) leave: i64,
+}
+
+impl FromStr for Turn {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let malformed = || format!("not a turn: {line}");
+        let mut words = line.split(' ');
+        let kind = match words.next() {
+            Some("exclusive") => Kind::Exclusive,
+            Some("shared") => Kind::Shared,
+            _ => return Err(malformed()),
+        };
+        let mut zxid = || words.next()?.parse().ok();
+        let mut turn = || Some(Self { kind, place: zxid()?, enter: zxid()?, leave: zxid()? });
+        turn().ok_or_else(malformed)
+    }
+}
+
+impl Turn {
+    fn excludes(&self, other: &Self) -> bool {
+        self.kind == Kind::Exclusive || other.kind == Kind::Exclusive
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.enter <= other.leave && other.enter <= self.leave
+    }
+}
+
+/// Those who held the lock together and must not have.
+pub(super) fn together(turns: &[Turn]) -> Vec<(Turn, Turn)> {
+    pairs(turns).filter(|(one, other)| one.excludes(other) && one.overlaps(other)).collect()
+}
+
+/// Those who stood in the queue before others, had to wait for one another, and came second.
+pub(super) fn overtaken(turns: &[Turn]) -> Vec<(Turn, Turn)> {
+    let in_order =
+        |one: &Turn, other: &Turn| (one.place < other.place) == (one.enter < other.enter);
+    pairs(turns).filter(|(one, other)| one.excludes(other) && !in_order(one, other)).collect()
+}
+
+/// How many stood in the queue while somebody held the lock against them.
+pub(super) fn waited(turns: &[Turn]) -> usize {
+    let held_up = |turn: &&Turn| {
+        let against = |other: &Turn| turn.excludes(other) && other.enter < turn.enter;
+        turns.iter().any(|other| against(other) && turn.place < other.leave)
+    };
+    turns.iter().filter(held_up).count()
+}
+
+/// The most that held it at once.
+pub(super) fn most_at_once(turns: &[Turn]) -> usize {
+    let at = |moment: i64| {
+        turns.iter().filter(|turn| (turn.enter..=turn.leave).contains(&moment)).count()
+    };
+    turns.iter().map(|turn| at(turn.enter)).max().unwrap_or(0)
+}
+
+fn pairs(turns: &[Turn]) -> impl Iterator<Item = (Turn, Turn)> {
+    let after = |(place, one): (usize, &Turn)| {
+        let one = *one;
+        turns[place + 1..].iter().map(move |other| (one, *other))
+    };
+    turns.iter().enumerate().flat_map(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(line: &str) -> Turn {
+        line.parse().expect("a turn")
+    }
+
+    #[test]
+    fn turns_that_should_not_be_are_found() {
+        let first = turn("exclusive 1 10 12");
+        let second = turn("exclusive 2 13 15");
+        let early = turn("exclusive 3 12 14");
+        assert_eq!(together(&[first, second]), []);
+        assert_eq!(together(&[first, second, early]), [(first, early), (second, early)]);
+        assert_eq!(overtaken(&[second, first]), []);
+        assert_eq!((waited(&[first, second]), waited(&[second])), (1, 0));
+        assert_eq!(overtaken(&[first, second, early]), [(second, early)]);
+    }
+
+    #[test]
+    fn readers_may_be_together_and_in_any_order() {
+        let (one, other) = (turn("shared 1 11 14"), turn("shared 2 10 12"));
+        let writer = turn("exclusive 3 14 16");
+        let turns = [one, other, writer];
+        assert_eq!((together(&turns), overtaken(&turns)), (vec![(one, writer)], vec![]));
+        assert_eq!((most_at_once(&turns), most_at_once(&[])), (2, 0));
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        for line in ["", "ready", "exclusive 1 2", "shared 1 2 x"] {
+            assert!(line.parse::<Turn>().is_err(), "{line}");
+        }
+    }
+}
