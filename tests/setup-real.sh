@@ -1,9 +1,12 @@
 #!/bin/sh
-# Installs the ZooKeeper that the tests in tests/suites/real start, on Debian and its kin.
-# Running it again changes nothing.
+# Installs what the tests in tests/suites/real start, on Debian and its kin: ZooKeeper, and the
+# locks of others, Apache Curator and kazoo. Running it again changes nothing.
 set -eu
+cd "$(dirname "$0")/.."
 
-jar=/usr/share/java/zookeeper.jar
+jars=/usr/share/java
+# A virtual environment; tests look for it there, or where ZK_PYTHON says.
+kazoo=target/kazoo
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
@@ -13,15 +16,33 @@ as_root() {
     fi
 }
 
-if [ ! -e "$jar" ] || ! command -v java >/dev/null; then
+missing=
+want() {
+    missing="$missing $1"
+}
+
+[ -e "$jars/zookeeper.jar" ] && command -v java >/dev/null || want zookeeper
+[ -e "$jars/curator-recipes.jar" ] || want libcurator-recipes-java
+command -v javac >/dev/null || want default-jdk-headless
+python3 -c 'import ensurepip' 2>/dev/null || want python3-venv
+
+if [ -n "$missing" ]; then
     if ! command -v apt-get >/dev/null; then
-        echo "There is no apt-get here: install ZooKeeper and Java by hand." >&2
+        echo "There is no apt-get here: install by hand:$missing" >&2
         exit 1
     fi
     as_root apt-get update
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends zookeeper
+    # One word for each package.
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 fi
 
-dpkg-query --show --showformat '${Package} ${Version}\n' zookeeper libzookeeper-java
+if ! "$kazoo/bin/python" -c 'import kazoo' 2>/dev/null; then
+    python3 -m venv "$kazoo"
+    "$kazoo/bin/python" -m pip install --quiet 'kazoo==2.11.0'
+fi
+
+dpkg-query --show --showformat '${Package} ${Version}\n' zookeeper libzookeeper-java libcurator-recipes-java
 java -version 2>&1 | head -n 1
-echo "$jar"
+"$kazoo/bin/python" -c 'import kazoo.version; print("kazoo", kazoo.version.__version__)'
+echo "$jars/zookeeper.jar"

@@ -25,36 +25,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to look whether it does.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether tests can have a real ZooKeeper.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Availability {
-    /// Yes, with this class path.
-    Found {
-        /// As `java -cp` takes it.
-        class_path: String,
-    },
-    /// No, and tests that need one are to be skipped.
-    Skip {
-        /// Why.
-        reason: String,
-    },
-    /// No, but there must be one.
-    Missing {
-        /// What was looked for.
-        reason: String,
-    },
-}
-
-/// Looks for a real ZooKeeper, as `ZK_REAL` and `ZK_CLASSPATH` say.
-pub fn available() -> Availability {
+/// What `find` finds, unless `ZK_REAL` says otherwise; without it, says loudly that the test is
+/// skipped.
+///
+/// # Panics
+///
+/// When `ZK_REAL=require` and it is missing.
+pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
     let wish = env::var("ZK_REAL").unwrap_or_default();
-    if wish == "skip" {
-        return Availability::Skip { reason: "ZK_REAL=skip".into() };
-    }
-    match find() {
-        Ok(class_path) => Availability::Found { class_path },
-        Err(reason) if wish == "require" => Availability::Missing { reason },
-        Err(reason) => Availability::Skip { reason },
+    let found = if wish == "skip" { Err("ZK_REAL=skip".into()) } else { find() };
+    match found {
+        Ok(found) => Some(found),
+        Err(reason) if wish == "require" => {
+            panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh`")
+        }
+        Err(reason) => {
+            eprintln!(
+                "\n\
+                 ************************************************************************\n\
+                 * SKIPPED, nothing was tested: {reason}.\n\
+                 * To have what it takes, run `sh tests/setup-real.sh`.\n\
+                 * To make its absence an error, set ZK_REAL=require.\n\
+                 ************************************************************************\n"
+            );
+            None
+        }
     }
 }
 
@@ -85,27 +80,10 @@ pub fn ensemble_or_skip(members: usize) -> Option<RealEnsemble> {
 ///
 /// As [`ensemble_or_skip`].
 pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
-    match available() {
-        Availability::Found { class_path } => {
-            match RealEnsemble::with_settings(Settings { class_path, ..settings }) {
-                Ok(ensemble) => Some(ensemble),
-                Err(error) => panic!("the real ZooKeeper does not start: {error}"),
-            }
-        }
-        Availability::Missing { reason } => {
-            panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh`")
-        }
-        Availability::Skip { reason } => {
-            eprintln!(
-                "\n\
-                 ************************************************************************\n\
-                 * SKIPPED, nothing was tested: no real ZooKeeper ({reason}).\n\
-                 * To have one, run `sh tests/setup-real.sh`.\n\
-                 * To make its absence an error, set ZK_REAL=require.\n\
-                 ************************************************************************\n"
-            );
-            None
-        }
+    let class_path = or_skip(find)?;
+    match RealEnsemble::with_settings(Settings { class_path, ..settings }) {
+        Ok(ensemble) => Some(ensemble),
+        Err(error) => panic!("the real ZooKeeper does not start: {error}"),
     }
 }
 
