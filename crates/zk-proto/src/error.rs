@@ -47,6 +47,7 @@ pub enum DecodeErrorKind {
 }
 
 impl DecodeError {
+    #[cold]
     pub(crate) fn new(kind: DecodeErrorKind, offset: usize) -> Self {
         Self { kind, offset: u32::try_from(offset).unwrap_or(u32::MAX), place: None }
     }

@@ -21,10 +21,15 @@ pub struct List<'a, T> {
 enum Items<'a, T> {
     Null,
     Slice(&'a [T]),
-    /// `count` items, every one of which has been decoded once to check it.
+    /// `count` items, which have been checked.
     Wire {
         count: usize,
         bytes: &'a [u8],
+    },
+    /// The same, where all of the bytes are text.
+    Text {
+        count: usize,
+        text: &'a str,
     },
 }
 
@@ -47,7 +52,7 @@ impl<'a, T> List<'a, T> {
         match self.items {
             Items::Null => 0,
             Items::Slice(items) => items.len(),
-            Items::Wire { count, .. } => count,
+            Items::Wire { count, .. } | Items::Text { count, .. } => count,
         }
     }
 
@@ -60,12 +65,13 @@ impl<'a, T> List<'a, T> {
 impl<'a, T: Copy + Decode<'a>> List<'a, T> {
     /// The items, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
-        let (slice, bytes) = match self.items {
-            Items::Null => (&[][..], &[][..]),
-            Items::Slice(items) => (items, &[][..]),
-            Items::Wire { bytes, .. } => (&[][..], bytes),
+        let (slice, reader) = match self.items {
+            Items::Null => (&[][..], Reader::new(&[])),
+            Items::Slice(items) => (items, Reader::new(&[])),
+            Items::Wire { bytes, .. } => (&[][..], Reader::new(bytes)),
+            Items::Text { text, .. } => (&[][..], Reader::of_text(text)),
         };
-        Iter { slice: slice.iter(), reader: Reader::new(bytes), left: self.len() }
+        Iter { slice: slice.iter(), reader, left: self.len() }
     }
 }
 
@@ -83,7 +89,7 @@ impl<'a, T: Copy + Decode<'a>> Iterator for Iter<'a, T> {
         self.left = self.left.checked_sub(1)?;
         match self.slice.next() {
             Some(item) => Some(*item),
-            // Never an error: the same bytes were decoded when the list was read.
+            // Never an error: the same bytes were checked when the list was read.
             None => T::decode(&mut self.reader).ok(),
         }
     }
@@ -137,11 +143,13 @@ impl<T: Encode> Encode for List<'_, T> {
             Items::Null => 0,
             Items::Slice(items) => total(items.iter().map(Encode::encoded_len)),
             Items::Wire { bytes, .. } => bytes.len(),
+            Items::Text { text, .. } => text.len(),
         };
         total([4, items])
     }
 
-    #[inline]
+    // A call would keep the sink's position in memory instead of a register.
+    #[inline(always)]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
             Items::Null => (-1i32).encode(out),
@@ -153,6 +161,10 @@ impl<T: Encode> Encode for List<'_, T> {
                 put_length(count, out);
                 out.put(bytes);
             }
+            Items::Text { count, text } => {
+                put_length(count, out);
+                out.put(text.as_bytes());
+            }
         }
     }
 }
@@ -163,11 +175,13 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
             return Ok(Self::NULL);
         };
         expect_items(count, reader)?;
-        let start = reader.clone();
-        for _ in 0..count {
-            T::decode(reader)?;
-        }
-        Ok(Self { items: Items::Wire { count, bytes: reader.read_since(&start) } })
+        let checked = T::check_items(reader, count)?;
+        Ok(Self {
+            items: match checked.text() {
+                Some(text) => Items::Text { count, text },
+                None => Items::Wire { count, bytes: checked.rest() },
+            },
+        })
     }
 }
 

@@ -81,10 +81,14 @@ impl<'b> SliceSink<'b> {
 impl Sink for SliceSink<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        let end = self.position.saturating_add(bytes.len());
-        if let Some(place) = self.buffer.get_mut(self.position..end) {
-            place.copy_from_slice(bytes);
+        // If it wraps around, it is before the position, and there is no such place.
+        let end = self.position.wrapping_add(bytes.len());
+        match self.buffer.get_mut(self.position..end) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.position = end;
+            }
+            None => self.position = self.position.saturating_add(bytes.len()),
         }
-        self.position = end;
     }
 }

@@ -54,6 +54,26 @@ pub trait Decode<'a>: Sized {
         reader.finish()?;
         Ok(value)
     }
+
+    /// Reads `count` values to check them, as a [`List`](crate::List) is read, and yields a reader
+    /// from which they can be decoded one by one.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Self::decode) of the first that fails.
+    #[inline]
+    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Reader<'a>, DecodeError> {
+        check_one_by_one::<Self>(reader, count)
+    }
+}
+
+fn check_one_by_one<'a, T: Decode<'a>>(
+    reader: &mut Reader<'a>,
+    count: usize,
+) -> Result<Reader<'a>, DecodeError> {
+    let start = reader.clone();
+    (0..count).try_for_each(|_| T::decode(reader).map(drop))?;
+    Ok(Reader::new(reader.read_since(&start)))
 }
 
 /// A cursor over the bytes of one frame.
@@ -61,13 +81,27 @@ pub trait Decode<'a>: Sized {
 pub struct Reader<'a> {
     rest: &'a [u8],
     length: usize,
+    /// All of the bytes, those that were read included, if they are known to be text.
+    text: Option<&'a str>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader at the front of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, length: bytes.len() }
+        Self { rest: bytes, length: bytes.len(), text: None }
+    }
+
+    /// A reader at the front of `text`, in which no string needs to be checked any more.
+    #[inline]
+    pub(crate) fn of_text(text: &'a str) -> Self {
+        Self { text: Some(text), ..Self::new(text.as_bytes()) }
+    }
+
+    /// All of the bytes, if they are known to be text.
+    #[inline]
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        self.text
     }
 
     /// Bytes read so far.
@@ -153,12 +187,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    #[cold]
+    #[inline]
     pub(crate) fn truncated(&self, wanted: usize) -> DecodeError {
         self.error(DecodeErrorKind::Truncated { missing: clamp(wanted - self.rest.len()) })
     }
 
-    #[cold]
+    #[inline]
     pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
         DecodeError::new(kind, self.position())
     }
@@ -183,7 +217,7 @@ macro_rules! integer {
         }
 
         impl<'a> Decode<'a> for $type {
-                #[inline]
+            #[inline]
             fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 reader.array().map(Self::from_be_bytes)
             }
@@ -306,13 +340,15 @@ impl Encode for Option<&str> {
 impl<'a> Decode<'a> for Option<&'a str> {
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let start = reader.clone();
         let Some(bytes) = reader.buffer()? else {
             return Ok(None);
         };
+        let start = reader.position() - bytes.len();
+        if let Some(text) = reader.text.and_then(|text| text.get(start..reader.position())) {
+            return Ok(Some(text));
+        }
         core::str::from_utf8(bytes).map(Some).map_err(|error| {
-            let valid = start.position() + 4 + error.valid_up_to();
-            DecodeError::new(DecodeErrorKind::InvalidUtf8, valid)
+            DecodeError::new(DecodeErrorKind::InvalidUtf8, start + error.valid_up_to())
         })
     }
 }
@@ -335,6 +371,20 @@ impl<'a> Decode<'a> for &'a str {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let start = reader.clone();
         Option::decode(reader)?.ok_or_else(|| start.error(DecodeErrorKind::UnexpectedNull))
+    }
+
+    /// All at once where all bytes are ASCII, those of the lengths included: then any part of them
+    /// is text, and no string need be looked at. Otherwise one by one.
+    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Reader<'a>, DecodeError> {
+        let mut behind = reader.clone();
+        let whole = (0..count).all(|_| behind.buffer().is_ok());
+        match core::str::from_utf8(behind.read_since(reader)) {
+            Ok(text) if whole && text.is_ascii() => {
+                *reader = behind;
+                Ok(Reader::of_text(text))
+            }
+            _ => check_one_by_one::<Self>(reader, count),
+        }
     }
 }
 

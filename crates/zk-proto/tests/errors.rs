@@ -135,6 +135,36 @@ fn a_list_is_refused_before_it_is_read_if_it_claims_more_items_than_bytes() {
 }
 
 #[test]
+fn the_first_string_of_a_list_that_is_wrong_is_the_error() {
+    let names = |bytes: &'static [u8]| GetChildrenResponse::decode_all(bytes);
+    refused(
+        names(b"\0\0\0\x03\0\0\0\x01a\0\0\0\x03b\xffc\0\0\0\x09d"),
+        DecodeErrorKind::InvalidUtf8,
+        14,
+        "the string is not UTF-8 at byte 14 in GetChildrenResponse.children",
+    );
+    refused(
+        names(b"\0\0\0\x03\0\0\0\x01a\xff\xff\xff\xff\0\0\0\x01\xff"),
+        DecodeErrorKind::UnexpectedNull,
+        9,
+        "null is not allowed at byte 9 in GetChildrenResponse.children",
+    );
+    refused(
+        names(b"\0\0\0\x02\0\0\0\x01a\0\0\0\x03bc"),
+        DecodeErrorKind::Truncated { missing: 1 },
+        13,
+        "at least 1 bytes are missing at byte 13 in GetChildrenResponse.children",
+    );
+    // Bytes that are a character together, but of two strings.
+    refused(
+        names(b"\0\0\0\x02\0\0\0\x01\xc3\0\0\0\x01\xa9"),
+        DecodeErrorKind::InvalidUtf8,
+        8,
+        "the string is not UTF-8 at byte 8 in GetChildrenResponse.children",
+    );
+}
+
+#[test]
 fn a_message_of_two_gibibytes_is_refused_before_it_is_written() {
     let megabyte = "x".repeat(1 << 20);
     let names = vec![&megabyte[..]; 2048];

@@ -305,13 +305,19 @@ fn any_byte_but_zero_is_true_and_true_is_written_as_one() {
 }
 
 #[test]
-fn a_list_yields_as_many_items_as_it_counts() {
-    let names = ["a", "b", "c"];
-    let bytes = unhex("00000003 00000001 61 00000001 62 00000001 63");
-    let read = List::decode_all(&bytes).expect("three names");
-    assert_eq!(read, List::new(&names));
-    for list in [read, List::new(&names)] {
-        assert_eq!((list.len(), list.iter().len(), list.iter().count()), (3, 3, 3));
+fn a_list_yields_the_items_that_it_counts() {
+    let long = "n".repeat(200);
+    for names in [["a", "b", "c"], ["a", "", "c"], ["a", "ü", "漢字"], ["a", &long, "c"]] {
+        let mut buffer = [0; 256];
+        let written = List::new(&names);
+        let length = written.encode_to_slice(&mut buffer).expect("it fits");
+        let read = List::decode_all(&buffer[..length]).expect("three names");
+        assert_eq!(read, written);
+        for list in [read, written] {
+            assert!(list.iter().eq(names));
+            assert_eq!((list.len(), list.iter().len()), (3, 3));
+            assert_eq!(list.encode_to_slice(&mut [0; 256]), Ok(length));
+        }
     }
     assert_eq!(List::new(&[(), ()]).iter().count(), 2);
 }
