@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use zk_recipes::{LockError, Mutex};
+use zk_recipes::{LockError, Mutex, Options};
 use zk_session::Client;
 
 use crate::oracle::LockOracle;
@@ -55,7 +55,8 @@ impl Contention {
         oracle: &LockOracle,
         acquired: impl Fn(usize) -> F,
     ) -> Result<(), LockError> {
-        let mutex = Mutex::new(client, &self.path).expect("a valid path").data(name.to_owned());
+        let mutex = Mutex::with(client, &self.path, Options::new().data(name.to_owned()))
+            .expect("a valid path");
         for _ in 0..self.rounds {
             let waiting_since = Instant::now();
             let guard = mutex.acquire().await?;

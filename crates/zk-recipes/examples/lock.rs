@@ -11,7 +11,7 @@ use clap::Parser;
 use zk_recipes::machine::{Event, Scheme};
 use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, State};
-use zk_recipes::{Holding, LockError, Mutex};
+use zk_recipes::{Holding, LockError, Mutex, Options};
 use zk_testkit::oracle::{LockOracle, Violation, percentile};
 use zk_testkit::serve::Embedded;
 
@@ -129,10 +129,8 @@ async fn contend(
         let (name, board) = (name.clone(), board.clone());
         move |event: &Event| board.observe(&name, event)
     };
-    let mutex = Mutex::new(&client, &arguments.path)
-        .expect("the path was validated")
-        .data(name.clone())
-        .observer(observer);
+    let options = Options::new().data(name.clone()).observer(observer);
+    let mutex = Mutex::with(&client, &arguments.path, options).expect("the path was validated");
     for _ in 0..arguments.rounds {
         let waiting_since = Instant::now();
         let guard = mutex.acquire().await?;

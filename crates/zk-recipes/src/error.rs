@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
+use zk_session::proto::path::PathError;
 use zk_session::{End, Error};
 
 /// Why a lock was not acquired or could not be released.
@@ -27,6 +28,22 @@ pub enum LockError {
     SequenceExhausted,
     /// The lock had been lost before it was released.
     Lost(Loss),
+    /// The lock is taken, and was not to be waited for.
+    Busy,
+    /// The time to wait was over.
+    TimedOut,
+    /// Others hold the lock too, or wait for it, so it cannot be had alone.
+    NotAlone,
+    /// The names of this lock have no place for readers.
+    NoReaders,
+    /// There is a node in the lock's directory that is no contender's, and
+    /// [`Foreign::Refuse`](crate::machine::Foreign::Refuse) was asked for.
+    Foreign {
+        /// The name of that node.
+        node: String,
+    },
+    /// The path of the lock is none.
+    Path(PathError),
 }
 
 /// Why a lock is not held any more although it was not released.
@@ -38,6 +55,12 @@ pub enum Loss {
     /// Our node was deleted: by somebody else, or by the server because the session has expired,
     /// of which it tells later. The next in line may hold the lock by now.
     NodeDeleted,
+    /// The connection is lost, and the lock was to be trusted
+    /// [only while there is one](crate::machine::Trust::WhileConnected).
+    Disconnected,
+    /// The connection is lost, and the ensemble
+    /// [need not keep the session](crate::machine::Trust::UntilLeaseEnds) any longer.
+    LeaseEnded,
 }
 
 impl fmt::Display for LockError {
@@ -53,6 +76,14 @@ impl fmt::Display for LockError {
                 f.write_str("the sequence numbers of the lock's directory are used up")
             }
             Self::Lost(loss) => write!(f, "the lock had been lost: {loss}"),
+            Self::Busy => f.write_str("the lock is taken"),
+            Self::TimedOut => f.write_str("the lock was not acquired in time"),
+            Self::NotAlone => f.write_str("others hold the lock too, or wait for it"),
+            Self::NoReaders => f.write_str("the names of this lock have no place for readers"),
+            Self::Foreign { node } => {
+                write!(f, "'{node}' is in the lock's directory and belongs to no contender")
+            }
+            Self::Path(error) => write!(f, "{error}"),
         }
     }
 }
@@ -62,6 +93,8 @@ impl fmt::Display for Loss {
         match self {
             Self::Ended(end) => write!(f, "{end}"),
             Self::NodeDeleted => f.write_str("our node was deleted"),
+            Self::Disconnected => f.write_str("the connection was lost"),
+            Self::LeaseEnded => f.write_str("the ensemble need not keep the session any longer"),
         }
     }
 }
@@ -70,12 +103,19 @@ impl core::error::Error for LockError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Request(error) => Some(error),
+            Self::Path(error) => Some(error),
             _ => None,
         }
     }
 }
 
 impl core::error::Error for Loss {}
+
+impl From<PathError> for LockError {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
 
 impl From<Error> for LockError {
     fn from(error: Error) -> Self {

@@ -10,11 +10,28 @@ mod error;
 pub mod machine;
 
 #[cfg(feature = "tokio")]
+mod contenders;
+#[cfg(feature = "tokio")]
+mod held;
+#[cfg(feature = "tokio")]
 mod mutex;
 #[cfg(feature = "tokio")]
+mod options;
+#[cfg(feature = "tokio")]
+mod queue;
+#[cfg(feature = "tokio")]
 mod runner;
+#[cfg(feature = "tokio")]
+mod rw_lock;
 
 pub use error::{LockError, Loss};
-#[cfg(feature = "tokio")]
-pub use mutex::{Holding, Mutex, MutexGuard};
 pub use zk_session as session;
+
+#[cfg(feature = "tokio")]
+pub use {
+    contenders::Entrant,
+    held::{Held, Holding},
+    mutex::{Mutex, MutexGuard},
+    options::Options,
+    rw_lock::{ReadGuard, RwLock, WriteGuard},
+};

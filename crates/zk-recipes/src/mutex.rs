@@ -1,87 +1,63 @@
 //! The exclusive lock.
 
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
-use core::fmt;
+use alloc::vec::Vec;
 use core::future::Future;
+use core::ops::Deref;
 
-use bytes::Bytes;
 use tokio::time::Instant;
-use uuid::Uuid;
-use zk_session::proto::Zxid;
-use zk_session::proto::path::{self, PathError};
-use zk_session::{Client, End};
+use zk_session::Client;
 
-use crate::error::{LockError, Loss};
-use crate::machine::{Contest, Event, Scheme};
-use crate::runner::{self, Handle, Observer, Place, Status};
+use crate::contenders::{self, Entrant};
+use crate::error::LockError;
+use crate::held::Held;
+use crate::machine::{Claim, Entry, Scheme};
+use crate::options::Options;
+use crate::queue::{self, Queue};
 
 /// An exclusive, fair lock without a herd.
 ///
 /// The lock is a directory of the tree; its contenders stand in it as ephemeral nodes, in the
 /// order of their arrival, each watching only the one before it. Names follow Apache Curator's
-/// `InterProcessMutex`, so Java, Go and Rust can contend for one lock. Missing directories are
-/// created, as containers, which the server removes when they are no longer used.
+/// `InterProcessMutex` unless [`Options::scheme`] says otherwise, so Java, Go and Rust can contend
+/// for one lock. Missing directories are created, as containers, which the server removes when
+/// they are no longer used.
 ///
 /// # Guarantee
 ///
 /// At most one contender holds the lock, as the ensemble sees it. A holder that is cut off cannot
-/// know at once that the ensemble has given its lock to another; [`MutexGuard::lost`] and
-/// [`MutexGuard::state`] tell as early as can be, and [`MutexGuard::fencing_token`] lets others
-/// refuse what comes too late.
+/// know at once that the ensemble has given its lock to another; [`Held::lost`] and
+/// [`Held::state`] tell as early as can be, and [`Held::fencing_token`] lets others refuse what
+/// comes too late. For what is kept in ZooKeeper itself, [`Held::transaction`] does that.
 ///
 /// # Cost
 ///
 /// One round trip to acquire a lock that is free, and one to release it. A lock that is passed on
 /// wakes exactly one waiter, however many there are.
-#[derive(Clone)]
-pub struct Mutex {
-    client: Client,
-    path: String,
-    data: Bytes,
-    observer: Option<Observer>,
-}
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+#[derive(Clone, Debug)]
+pub struct Mutex(Queue);
 
 impl Mutex {
     /// The lock at `path`. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// When the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, PathError> {
-        path::validate(path)?;
-        Ok(Self {
-            client: client.clone(),
-            path: path.to_string(),
-            data: Bytes::new(),
-            observer: None,
-        })
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+        Self::with(client, path, Options::new())
     }
 
-    /// Has lock nodes hold `data`, for people who look who is there.
-    #[must_use]
-    pub fn data(mut self, data: impl Into<Bytes>) -> Self {
-        self.data = data.into();
-        self
-    }
-
-    /// Has `observer` told everything that happens to contenders made from now on. It is called
-    /// from within a task and must not block.
-    #[must_use]
-    pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
-        self
+    /// The lock at `path`, taken in this way.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+        Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
     /// The path of the lock.
     pub fn path(&self) -> &str {
-        &self.path
+        &self.0.path
     }
 
     /// Waits for the lock. To be called within a tokio runtime, on which a task is spawned.
@@ -99,92 +75,96 @@ impl Mutex {
     /// # Cancellation
     ///
     /// Dropping the future gives the place up: the node is deleted in the background, also when
-    /// nobody knows yet whether it exists, and also after a lost connection. So
-    /// [`tokio::time::timeout`] can be put around it.
+    /// nobody knows yet whether it exists, and also after a lost connection.
     pub fn acquire(&self) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
-        let contest = Contest {
-            directory: self.client.chroot().apply(&self.path).into_owned(),
-            scheme: Scheme::CURATOR_MUTEX,
-            guid: Uuid::new_v4(),
-            session: self.client.session_id(),
-            data: self.data.clone(),
-        };
-        let client = self.client.clone();
-        let mut handle = runner::start(&client, contest, self.observer.clone());
-        async move {
-            match (&mut handle.acquired).await {
-                Ok(Ok(place)) => Ok(MutexGuard { client, place, handle }),
-                Ok(Err(error)) => Err(error),
-                // The runtime was shut down.
-                Err(_) => Err(LockError::Ended(End::Closed)),
-            }
-        }
+        let entering = self.0.enter(Claim::Exclusive, Entry::Queue);
+        async { entering.await.map(MutexGuard) }
+    }
+
+    /// As [`acquire`](Self::acquire), but waits no longer than until `deadline`, whatever
+    /// happens; also when the network swallows everything.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`]: the node, if there is one, is deleted in the background.
+    pub fn acquire_until(
+        &self,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
+        queue::before(deadline, self.acquire())
+    }
+
+    /// As [`acquire`](Self::acquire), but waits no longer than `timeout`, whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`]: the node, if there is one, is deleted in the background.
+    pub fn acquire_timeout(
+        &self,
+        timeout: core::time::Duration,
+    ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
+        self.acquire_until(Instant::now() + timeout)
+    }
+
+    /// Acquires the lock if nobody holds it or waits for it. It looks first, and enters the queue
+    /// only if there is nobody; so it costs one round trip if the lock is taken, two if it is
+    /// free. Of several that try at once, all may see each other and fail.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`].
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`acquire`](Self::acquire).
+    pub fn try_acquire(
+        &self,
+    ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
+        let entering = self.0.enter(Claim::Exclusive, Entry::OnlyIfFree);
+        async { entering.await.map(MutexGuard) }
+    }
+
+    /// Who holds the lock and who waits for it, in the order in which they are served. It may be
+    /// out of date when it arrives.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`]. Where there is no directory there are no contenders.
+    pub async fn contenders(&self) -> Result<Vec<Entrant>, LockError> {
+        contenders::list(&self.0).await
+    }
+
+    /// Asks whoever owns `node` to let go, as Apache Curator does: by its data. The owner hears
+    /// it if it is [revocable](Options::revocable), and does what it likes.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`], with `NO_NODE` when it is gone already.
+    pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
+        contenders::revoke(&self.0, node).await
+    }
+
+    /// How many contenders of this lock, made by this value and its clones, are no longer wanted
+    /// and not yet known to be gone from the server.
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
     }
 }
 
-/// How things stand with a lock that was acquired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Holding {
-    /// It is held, as far as is known.
-    Held,
-    /// The connection is lost. The lock is probably still held, until the
-    /// [lease](MutexGuard::lease) ends; after that, nothing is sure.
-    Suspended,
-    /// It is not held any more.
-    Lost(Loss),
-}
-
-/// A lock that is held. Dropped, it is released in the background.
+/// A [`Mutex`] that is held. Dropped, it is released in the background.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its lock"]
-pub struct MutexGuard {
-    client: Client,
-    place: Place,
-    handle: Handle,
+pub struct MutexGuard(Held);
+
+impl Deref for MutexGuard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
 }
 
 impl MutexGuard {
-    /// Greater than that of anybody who held this lock before, whatever happened in between. A
-    /// resource that remembers the greatest token it has seen, and refuses smaller ones, is safe
-    /// from holders that have lost the lock and do not know it yet.
-    ///
-    /// It is the transaction that created the lock node (its `czxid`). It compares with tokens
-    /// of the same ensemble only.
-    pub fn fencing_token(&self) -> Zxid {
-        self.place.token
-    }
-
-    /// The name of the lock node within the lock's directory.
-    pub fn node(&self) -> &str {
-        &self.place.node
-    }
-
-    /// How things stand now, as far as is known here.
-    pub fn state(&self) -> Holding {
-        holding(&self.handle.status.borrow())
-    }
-
-    /// Waits until the lock is lost: its session has ended, or somebody has deleted its node.
-    /// Never returns while it is held, or may be.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let mut status = self.handle.status.clone();
-        async move {
-            let lost = |status: &Status| matches!(holding(status), Holding::Lost(_));
-            let status = status.wait_for(lost).await;
-            match status.as_deref().map(holding) {
-                Ok(Holding::Lost(loss)) => loss,
-                _ => Loss::Ended(End::Closed),
-            }
-        }
-    }
-
-    /// Until when the ensemble is bound to keep the session, and with it the lock, as far as can
-    /// be known here; see [`Client::lease`].
-    pub fn lease(&self) -> Option<Instant> {
-        self.client.lease()
-    }
-
     /// Releases the lock and waits until the next in line can have it.
     ///
     /// # Errors
@@ -195,28 +175,6 @@ impl MutexGuard {
     ///
     /// The lock is released when this method is called; dropping its future changes nothing.
     pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let Handle { interest, mut status, .. } = self.handle;
-        drop(interest);
-        async move {
-            let over = |status: &Status| !matches!(status, Status::Held | Status::Suspended);
-            let status = status.wait_for(over).await;
-            match status.as_deref() {
-                Ok(Status::Failed(error)) => Err(error.clone()),
-                Ok(Status::Lost(loss)) => Err(LockError::Lost(*loss)),
-                Ok(_) => Ok(()),
-                // The runtime was shut down.
-                Err(_) => Err(LockError::Ended(End::Closed)),
-            }
-        }
-    }
-}
-
-fn holding(status: &Status) -> Holding {
-    match status {
-        Status::Held => Holding::Held,
-        Status::Suspended => Holding::Suspended,
-        Status::Lost(loss) => Holding::Lost(*loss),
-        // Only once the guard is gone.
-        Status::Released | Status::Failed(_) => Holding::Lost(Loss::Ended(End::Closed)),
+        self.0.release()
     }
 }

@@ -7,15 +7,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
 use zk_session::proto::Zxid;
 use zk_session::{Answer, Client, State, Watch};
 
 use crate::error::{LockError, Loss};
-use crate::machine::{Contender, Contest, Event, Input, OpId, Output};
+use crate::machine::{Claim, Event, Input, Machine, OpId, Output};
 
 /// Is told everything that happens to a contender.
 pub(crate) type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -38,82 +39,144 @@ pub(crate) enum Status {
     Failed(LockError),
 }
 
+/// What the owner of a lock wants of it.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Convert { claim: Claim, answer: oneshot::Sender<Result<Place, LockError>> },
+}
+
 /// The owner's end of a contender. When it is dropped, the contender lets go.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    /// Nothing is ever sent; its end is the message.
-    pub(crate) interest: oneshot::Sender<()>,
+    /// Its end is a message, too.
+    pub(crate) wishes: mpsc::UnboundedSender<Wish>,
     pub(crate) acquired: oneshot::Receiver<Result<Place, LockError>>,
     pub(crate) status: watch::Receiver<Status>,
+    pub(crate) revoked: watch::Receiver<bool>,
 }
 
 /// Enters the queue at once, and has a task do the rest. The task ends when nothing of the
-/// contender is left on the server, or the session has ended.
-pub(crate) fn start(client: &Client, contest: Contest, observer: Option<Observer>) -> Handle {
-    let (interest, let_go) = oneshot::channel();
+/// contender is left on the server, or the session has ended. From when nobody wants it any more
+/// until then it is counted in `cleanups`.
+pub(crate) fn start(
+    client: &Client,
+    machine: impl Machine + Send + 'static,
+    observer: Option<Observer>,
+    cleanups: Arc<AtomicUsize>,
+) -> Handle {
+    let (wish, wishes) = mpsc::unbounded_channel();
     let (found, acquired) = oneshot::channel();
-    let status = watch::Sender::new(Status::Held);
-    let handle = Handle { interest, acquired, status: status.subscribe() };
+    let (status, revoked) = (watch::Sender::new(Status::Held), watch::Sender::new(false));
+    let (status_seen, revoked_seen) = (status.subscribe(), revoked.subscribe());
+    let handle = Handle { wishes: wish, acquired, status: status_seen, revoked: revoked_seen };
     let mut states = client.states();
     let state = *states.borrow_and_update();
     let mut runner = Runner {
         client: client.clone(),
-        contender: Contender::new(contest),
+        machine,
         answers: Vec::new(),
         watches: Vec::new(),
         states,
         alarm: None,
-        let_go: Some(let_go),
+        lease: None,
+        wishes: Some(wishes),
+        conversion: None,
         inbox: VecDeque::new(),
         acquired: Some(found),
         status,
+        revoked,
         observer,
+        cleanup: Cleanup { pending: false, all: cleanups },
     };
-    runner.contender.handle(Input::Session(state));
-    runner.perform();
+    runner.handle(Input::Session(state));
     tokio::spawn(runner.run());
     handle
 }
 
-struct Runner {
+/// Counts as pending from when it is said until it is dropped.
+struct Cleanup {
+    pending: bool,
+    all: Arc<AtomicUsize>,
+}
+
+impl Cleanup {
+    fn begin(&mut self) {
+        if !core::mem::replace(&mut self.pending, true) {
+            self.all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        if self.pending {
+            self.all.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Runner<M> {
     client: Client,
-    contender: Contender,
+    machine: M,
     answers: Vec<(OpId, Answer)>,
     watches: Vec<(OpId, Watch)>,
     states: watch::Receiver<State>,
     alarm: Option<Pin<Box<Sleep>>>,
-    let_go: Option<oneshot::Receiver<()>>,
+    /// Until when the session is sure to be kept, while there is no connection.
+    lease: Option<Pin<Box<Sleep>>>,
+    /// Nothing when nobody is left to wish.
+    wishes: Option<mpsc::UnboundedReceiver<Wish>>,
+    conversion: Option<oneshot::Sender<Result<Place, LockError>>>,
     /// What was found at one look, in the order in which the machine is to hear of it.
     inbox: VecDeque<Input>,
     acquired: Option<oneshot::Sender<Result<Place, LockError>>>,
     status: watch::Sender<Status>,
+    revoked: watch::Sender<bool>,
     observer: Option<Observer>,
+    cleanup: Cleanup,
 }
 
-impl Runner {
+impl<M: Machine> Runner<M> {
     async fn run(mut self) {
-        while !self.contender.is_done() {
+        while !self.machine.is_done() {
             let input = self.next_input().await;
-            self.contender.handle(input);
-            self.perform();
+            self.handle(input);
         }
     }
 
-    fn perform(&mut self) {
-        while let Some(output) = self.contender.poll_output() {
-            match output {
-                Output::Submit { op, operation } if operation.watches() => {
-                    let (answer, watch) = self.client.submit_and_watch(&operation.request());
-                    self.answers.push((op, answer));
-                    self.watches.extend(watch.map(|watch| (op, watch)));
-                }
-                Output::Submit { op, operation } => {
-                    self.answers.push((op, self.client.submit(&operation.request())));
-                }
-                Output::Unwatch(op) => self.watches.retain(|(watch, _)| *watch != op),
-                Output::SetTimer(after) => self.alarm = Some(Box::pin(tokio::time::sleep(after))),
-                Output::Event(event) => self.tell(event),
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::LetGo => self.cleanup.begin(),
+            Input::Session(state) => self.lease = self.end_of_lease(state),
+            _ => {}
+        }
+        self.machine.handle(input);
+        while let Some(output) = self.machine.poll_output() {
+            self.perform(output);
+        }
+    }
+
+    fn end_of_lease(&self, state: State) -> Option<Pin<Box<Sleep>>> {
+        let suspended = matches!(state, State::Suspended);
+        let lease = self.client.lease().filter(|_| suspended)?;
+        Some(Box::pin(tokio::time::sleep_until(lease)))
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Submit { op, operation } if operation.watches() => {
+                let (answer, watch) =
+                    operation.with_request(|request| self.client.submit_and_watch(request));
+                self.answers.push((op, answer));
+                self.watches.extend(watch.map(|watch| (op, watch)));
             }
+            Output::Submit { op, operation } => {
+                let answer = operation.with_request(|request| self.client.submit(request));
+                self.answers.push((op, answer));
+            }
+            Output::Unwatch(op) => self.watches.retain(|(watch, _)| *watch != op),
+            Output::SetTimer(after) => self.alarm = Some(Box::pin(tokio::time::sleep(after))),
+            Output::Event(event) => self.tell(event),
         }
     }
 
@@ -122,22 +185,37 @@ impl Runner {
             observer(&event);
         }
         let status = match event {
-            Event::Enqueued { .. } | Event::Waiting { .. } => return,
+            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => return,
             Event::Acquired { node, token } => {
-                // Nobody may want it any more; then `let_go` has ended too.
-                self.acquired.take().map(|acquired| acquired.send(Ok(Place { node, token })));
+                // Nobody may want it any more; then there are no wishes either.
+                return answer(self.acquired.take(), Ok(Place { node, token }));
+            }
+            Event::Converted { node, token, .. } => {
+                return answer(self.conversion.take(), Ok(Place { node, token }));
+            }
+            Event::NotConverted(error) => return answer(self.conversion.take(), Err(error)),
+            Event::Revoked => {
+                self.revoked.send_replace(true);
                 return;
             }
             Event::Resumed => Status::Held,
             Event::Suspended => Status::Suspended,
             Event::Lost(loss) => Status::Lost(loss),
             Event::Released => Status::Released,
-            Event::Failed(error) => match self.acquired.take() {
-                Some(acquired) => return drop(acquired.send(Err(error))),
-                None => Status::Failed(error),
-            },
+            Event::Failed(error) if self.acquired.is_some() => {
+                self.cleanup.begin();
+                return answer(self.acquired.take(), Err(error));
+            }
+            Event::Failed(error) => Status::Failed(error),
         };
+        if !matches!(status, Status::Held | Status::Suspended) {
+            self.cleanup.begin();
+        }
         self.status.send_replace(status);
+        if matches!(*self.status.borrow(), Status::Lost(_)) {
+            // Whoever waits for it finds the loss in the status.
+            self.conversion = None;
+        }
     }
 
     async fn next_input(&mut self) -> Input {
@@ -162,11 +240,13 @@ impl Runner {
         let mut states = self.states.clone();
         let mut changed = pin!(self.states.changed());
         let (answers, watches) = (&mut self.answers, &mut self.watches);
-        let (alarm, let_go) = (&mut self.alarm, &mut self.let_go);
+        let (alarm, lease, wishes) = (&mut self.alarm, &mut self.lease, &mut self.wishes);
+        let conversion = &mut self.conversion;
         let inbox = &mut self.inbox;
         let state_changed = poll_fn(|cx| {
-            inbox.extend(poll_alarm(alarm, cx));
-            inbox.extend(poll_let_go(let_go, cx));
+            inbox.extend(poll_alarm(alarm, cx).map(|()| Input::Timer));
+            inbox.extend(poll_alarm(lease, cx).map(|()| Input::LeaseEnded));
+            inbox.extend(poll_wishes(wishes, conversion, cx));
             poll_watches(watches, inbox, cx);
             poll_answers(answers, inbox, cx);
             match changed.as_mut().poll(cx).is_ready() {
@@ -212,18 +292,30 @@ fn poll_watches(
     }
 }
 
-fn poll_alarm(alarm: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Option<Input> {
+fn poll_alarm(alarm: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Option<()> {
     let ready = alarm.as_mut()?.as_mut().poll(cx).is_ready();
-    ready.then(|| {
-        *alarm = None;
-        Input::Timer
-    })
+    ready.then(|| *alarm = None)
 }
 
-fn poll_let_go(let_go: &mut Option<oneshot::Receiver<()>>, cx: &mut Context<'_>) -> Option<Input> {
-    let ready = Pin::new(let_go.as_mut()?).poll(cx).is_ready();
-    ready.then(|| {
-        *let_go = None;
-        Input::LetGo
-    })
+fn poll_wishes(
+    wishes: &mut Option<mpsc::UnboundedReceiver<Wish>>,
+    conversion: &mut Option<oneshot::Sender<Result<Place, LockError>>>,
+    cx: &mut Context<'_>,
+) -> Option<Input> {
+    match wishes.as_mut()?.poll_recv(cx) {
+        Poll::Pending => None,
+        Poll::Ready(Some(Wish::Convert { claim, answer })) => {
+            *conversion = Some(answer);
+            Some(Input::Convert(claim))
+        }
+        Poll::Ready(None) => {
+            *wishes = None;
+            Some(Input::LetGo)
+        }
+    }
+}
+
+/// Whoever has asked may not be there any more.
+fn answer<T>(asked: Option<oneshot::Sender<T>>, with: T) {
+    asked.map(|asked| asked.send(with));
 }

@@ -13,7 +13,7 @@ use core::time::Duration;
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::{EventType, OpCode, Request, SessionId, Zxid, frame};
-use zk_recipes::machine::{Contender, Contest, Input, OpId, Output, Scheme};
+use zk_recipes::machine::{Contender, Contest, Input, Machine, OpId, Output, Scheme};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{Error, State};
@@ -168,13 +168,8 @@ impl SimClient {
     pub fn contend(&mut self, now: Duration, directory: &str, guid: Uuid) -> AttemptId {
         let id = self.next_id();
         self.notes.push_back(Note::Contends(id, directory.to_owned()));
-        let contender = Contender::new(Contest {
-            directory: directory.to_owned(),
-            scheme: Scheme::CURATOR_MUTEX,
-            guid,
-            session: self.session.id(),
-            data: Bytes::new(),
-        });
+        let (scheme, session) = (Scheme::CURATOR_MUTEX, self.session.id());
+        let contender = Contender::new(Contest::new(directory.to_owned(), scheme, guid, session));
         self.attempts.insert(id, Attempt { contender, alarm: None });
         self.tell_attempt(now, id, Input::Session(self.session.state()));
         self.settle(now);
@@ -316,15 +311,14 @@ impl SimClient {
             match output {
                 Output::Submit { op, operation } => {
                     let token = Token::Lock(id, op);
-                    let request = operation.request();
-                    let is_sync = matches!(request, Request::Sync(_));
+                    let is_sync = operation.with_request(|r| matches!(r, Request::Sync(_)));
                     if is_sync && self.quirk == Some(Quirk::LooksWithoutSync) {
                         let body = Bytes::new();
                         let reply = Reply { opcode: OpCode::SYNC, zxid: Zxid::ZERO, body };
                         self.answers.push_back((token, Ok(reply)));
                         continue;
                     }
-                    match self.session.submit(&request, token) {
+                    match operation.with_request(|request| self.session.submit(request, token)) {
                         Ok(request) if operation.watches() => {
                             self.watches.insert(request, token);
                         }

@@ -173,5 +173,5 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
 }
 
 fn guid_of(child: &str) -> Option<Uuid> {
-    Some(Scheme::CURATOR_MUTEX.parse(child)?.guid)
+    Scheme::CURATOR_MUTEX.parse(child)?.guid
 }

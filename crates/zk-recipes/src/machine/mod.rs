@@ -14,6 +14,7 @@
 //! session reported them. A machine that [`is_done`](Contender::is_done) has left nothing behind
 //! on the server.
 
+mod access;
 mod contender;
 mod name;
 mod operation;
@@ -34,10 +35,24 @@ use zk_session::proto::{EventType, SessionId, Zxid};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
+pub use self::access::AccessList;
 pub use self::contender::Contender;
-pub use self::name::{Name, Scheme};
+pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
+pub use self::view::{Foreign, Standing, standing};
 use crate::error::{LockError, Loss};
+
+/// Something that makes requests until it has got what it is about, and given it back.
+pub trait Machine {
+    /// Takes note of what has happened.
+    fn handle(&mut self, input: Input);
+
+    /// The next thing that is wanted.
+    fn poll_output(&mut self) -> Option<Output>;
+
+    /// Whether it is all over: nothing is wanted any more, and nothing is left on the server.
+    fn is_done(&self) -> bool;
+}
 
 /// What one attempt is about.
 #[derive(Clone, Debug)]
@@ -46,12 +61,74 @@ pub struct Contest {
     pub directory: String,
     /// How lock nodes are named there.
     pub scheme: Scheme,
+    /// Whether the lock may be shared with others.
+    pub claim: Claim,
     /// Marks the node of this attempt. It must never have been used before.
     pub guid: Uuid,
     /// The session that the node will belong to.
     pub session: SessionId,
     /// What the node is to hold, for people who look.
     pub data: Bytes,
+    /// Who may do what with the node.
+    pub acl: AccessList,
+    /// Who may do what with the directory and what is above it, where that is missing. Nodes
+    /// can be deleted by whoever may delete children of the directory.
+    pub parent_acl: AccessList,
+    /// Whether to wait.
+    pub entry: Entry,
+    /// How long to believe that the lock is held while nobody can be asked.
+    pub trust: Trust,
+    /// What to do about nodes that are not contenders'.
+    pub foreign: Foreign,
+    /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
+    pub revocable: bool,
+}
+
+impl Contest {
+    /// What a node holds when its owner is asked to let go, as Curator has it.
+    pub const REVOKE: &[u8] = b"__REVOKE__";
+
+    /// An attempt to get an exclusive lock, with everything else as most people want it.
+    pub const fn new(directory: String, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
+        Self {
+            directory,
+            scheme,
+            claim: Claim::Exclusive,
+            guid,
+            session,
+            data: Bytes::new(),
+            acl: AccessList::OPEN,
+            parent_acl: AccessList::OPEN,
+            entry: Entry::Queue,
+            trust: Trust::UntilTold,
+            foreign: Foreign::Ignore,
+            revocable: false,
+        }
+    }
+}
+
+/// Whether to wait for a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// Enter the queue, and wait.
+    #[default]
+    Queue,
+    /// Look first, and fail with [`LockError::Busy`] when there is somebody to wait for. Two who
+    /// try at once may see each other, and both fail.
+    OnlyIfFree,
+}
+
+/// How long a lock is believed to be held while the connection is lost. Where the trust ends
+/// sooner than the session, the lock is given up, and told to be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Until the session turns out to have ended, or the node to be gone.
+    #[default]
+    UntilTold,
+    /// As long as the ensemble is bound to keep the session.
+    UntilLeaseEnds,
+    /// Not at all.
+    WhileConnected,
 }
 
 /// What has happened to a contender.
@@ -76,6 +153,11 @@ pub enum Input {
     Session(State),
     /// The time that was last set is over.
     Timer,
+    /// The connection is lost, and the ensemble need not keep the session any longer.
+    LeaseEnded,
+    /// The holder wants the lock with another claim; nothing else in between.
+    /// [`Event::Converted`] or [`Event::NotConverted`] answers.
+    Convert(Claim),
     /// The caller wants the lock no more: gives up waiting, or releases it.
     LetGo,
 }
@@ -130,6 +212,22 @@ pub enum Event {
     Resumed,
     /// The lock is not ours any more.
     Lost(Loss),
+    /// The lock is held with this claim now, by another node.
+    Converted {
+        /// How it is held.
+        claim: Claim,
+        /// The name of our node.
+        node: String,
+        /// Takes the place of the token so far.
+        token: Zxid,
+    },
+    /// The lock is held as before.
+    NotConverted(LockError),
+    /// Somebody asks us to let go. Nothing forces us.
+    Revoked,
+    /// There is a child of the lock's directory that is no contender, and this is its name.
+    /// Perhaps somebody uses other names for the same lock: then neither sees the other.
+    Foreign(String),
     /// Our node is gone, as we wanted; or it never came to be.
     Released,
     /// It did not work. If our node is still there it is being deleted.

@@ -4,37 +4,154 @@ use alloc::format;
 use alloc::string::String;
 
 use uuid::Uuid;
-use zk_session::proto::Sequence;
+use zk_session::proto::{Sequence, SessionId};
+
+/// What a contender wants of the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Claim {
+    /// To hold it beside others that want the same: a reader.
+    Shared,
+    /// To hold it alone: a writer, or any contender of a mutex.
+    Exclusive,
+}
 
 /// How the nodes of one kind of lock are named.
 ///
 /// All contenders of a lock must use the same one, in whatever language they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
-    marker: &'static str,
+    style: Style,
+    exclusive: &'static str,
+    shared: Option<&'static str>,
+    private: bool,
+}
+
+/// What stands before the marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    /// `_c_<guid>-`, with dashes in the guid or without. Read in both forms.
+    Curator { dashes: bool },
+    /// `<guid without dashes>`.
+    Kazoo,
+    /// `x-<session>-`, and then, as ours but not as ZooKeeper's own recipe has it, `<guid>-`.
+    Session,
 }
 
 impl Scheme {
-    /// The exclusive lock of Apache Curator (`InterProcessMutex`), which go-zk shares:
-    /// `_c_<guid>-lock-<sequence>`.
-    pub const CURATOR_MUTEX: Self = Self { marker: "lock-" };
+    /// The exclusive lock of Apache Curator (`InterProcessMutex`): `_c_<guid>-lock-<sequence>`.
+    pub const CURATOR_MUTEX: Self = Self::new(Style::Curator { dashes: true }, "lock-", None);
+
+    /// The read/write lock of Apache Curator (`InterProcessReadWriteLock`):
+    /// `_c_<guid>-__READ__<sequence>` and `_c_<guid>-__WRIT__<sequence>`.
+    pub const CURATOR_READ_WRITE: Self =
+        Self::new(Style::Curator { dashes: true }, "__WRIT__", Some("__READ__"));
+
+    /// The leader election of Apache Curator (`LeaderLatch`): `_c_<guid>-latch-<sequence>`.
+    pub const CURATOR_LEADER: Self = Self::new(Style::Curator { dashes: true }, "latch-", None);
+
+    /// The leases of Apache Curator's semaphore (`InterProcessSemaphoreV2`):
+    /// `_c_<guid>-lease-<sequence>`.
+    pub const CURATOR_LEASE: Self = Self::new(Style::Curator { dashes: true }, "lease-", None);
+
+    /// The lock of go-zk: as Curator's, with a guid without dashes. Both read each other's.
+    pub const GO_ZK: Self = Self::new(Style::Curator { dashes: false }, "lock-", None);
+
+    /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
+    pub const KAZOO_MUTEX: Self = Self::new(Style::Kazoo, "__lock__", None);
+
+    /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
+    pub const KAZOO_READ_WRITE: Self = Self::new(Style::Kazoo, "__lock__", Some("__rlock__"));
+
+    /// The lock recipe that comes with ZooKeeper (`WriteLock`): `x-<session>-<sequence>`.
+    ///
+    /// Ours have a guid behind the session, which that recipe reads as well: without one, two
+    /// contenders of one session could not be told apart, nor could a node from an older one of
+    /// the same name.
+    pub const ZOOKEEPER_RECIPE: Self = Self::new(Style::Session, "", None);
+
+    /// A lock of your own, named as Curator's with other markers between guid and number: one for
+    /// exclusive nodes and, for a read/write lock, one for shared nodes. Neither may be the
+    /// beginning of the other.
+    ///
+    /// Only contenders of this library may take part: then they agree who is first even when the
+    /// numbers of the directory are used up, where others go astray.
+    pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
+        Self { private: true, ..Self::new(Style::Curator { dashes: true }, exclusive, shared) }
+    }
+
+    const fn new(style: Style, exclusive: &'static str, shared: Option<&'static str>) -> Self {
+        Self { style, exclusive, shared, private: false }
+    }
+
+    /// Whether there are shared nodes beside the exclusive ones.
+    pub const fn has_readers(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Whether only contenders of this library take part.
+    pub const fn is_private(&self) -> bool {
+        self.private
+    }
 
     /// The beginning of the name of a node of ours; the server appends the sequence number.
-    pub fn prefix(&self, guid: Uuid) -> String {
-        format!("_c_{}-{}", guid.as_hyphenated(), self.marker)
+    /// Where there are no readers, every claim is exclusive.
+    pub fn prefix(&self, claim: Claim, guid: Uuid, session: SessionId) -> String {
+        let marker = match (claim, self.shared) {
+            (Claim::Shared, Some(shared)) => shared,
+            _ => self.exclusive,
+        };
+        match self.style {
+            Style::Curator { dashes: true } => format!("_c_{}-{marker}", guid.as_hyphenated()),
+            Style::Curator { dashes: false } => format!("_c_{}-{marker}", guid.as_simple()),
+            Style::Kazoo => format!("{}{marker}", guid.as_simple()),
+            Style::Session => format!("x-{}-{}-", session.0, guid.as_simple()),
+        }
     }
 
     /// Reads the name of a child of the lock's directory. `None` if it is not a contender's.
     pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
-        let rest = child.strip_prefix("_c_")?;
-        // Curator and we write a guid with dashes, go-zk without.
-        [36, 32].into_iter().find_map(|length| {
-            let (guid, rest) = rest.split_at_checked(length)?;
-            let suffix = rest.strip_prefix('-')?.strip_prefix(self.marker)?;
-            let sequence = Sequence::parse(suffix)?;
-            Some(Name { child, guid: Uuid::try_parse(guid).ok()?, sequence })
-        })
+        let (guid, rest) = match self.style {
+            Style::Curator { .. } => curator_guid(child)?,
+            Style::Kazoo => guid_of(child, 32)?,
+            Style::Session => return session_name(child),
+        };
+        let (claim, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
+            (Some(suffix), _) => (Claim::Exclusive, suffix),
+            (None, Some(shared)) => (Claim::Shared, rest.strip_prefix(shared)?),
+            (None, None) => return None,
+        };
+        Some(Name { child, guid: Some(guid), claim, sequence: Sequence::parse(suffix)? })
     }
+}
+
+fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
+    let (guid, rest) = text.split_at_checked(length)?;
+    Some((Uuid::try_parse(guid).ok()?, rest))
+}
+
+/// Curator and we write a guid with dashes, go-zk without.
+fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
+    let rest = child.strip_prefix("_c_")?;
+    [36, 32].into_iter().find_map(|length| {
+        let (guid, rest) = guid_of(rest, length)?;
+        Some((guid, rest.strip_prefix('-')?))
+    })
+}
+
+/// The session is a signed decimal number in Java, hexadecimal in C.
+fn session_name(child: &str) -> Option<Name<'_>> {
+    let rest = child.strip_prefix("x-")?;
+    let unsigned = rest.strip_prefix('-').unwrap_or(rest);
+    let (session, rest) = unsigned.split_once('-')?;
+    if session.is_empty() || !session.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (guid, suffix) = match guid_of(rest, 32) {
+        Some((guid, rest)) => (Some(guid), rest.strip_prefix('-')?),
+        None => (None, rest),
+    };
+    let sequence = Sequence::parse(suffix)?;
+    Some(Name { child, guid, claim: Claim::Exclusive, sequence })
 }
 
 /// The name of a contender's node.
@@ -42,18 +159,12 @@ impl Scheme {
 pub struct Name<'a> {
     /// The whole name.
     pub child: &'a str,
-    /// What makes it this contender's.
-    pub guid: Uuid,
+    /// What makes it this contender's. Nodes of ZooKeeper's own recipe have none.
+    pub guid: Option<Uuid>,
+    /// What its owner wants.
+    pub claim: Claim,
     /// Its place in the queue.
     pub sequence: Sequence,
-}
-
-impl<'a> Name<'a> {
-    /// What contenders are served by. The server gives no number twice, but where somebody else
-    /// did, all must agree on the order nevertheless.
-    pub(super) const fn place(&self) -> (Sequence, &'a str) {
-        (self.sequence, self.child)
-    }
 }
 
 #[cfg(test)]
@@ -65,20 +176,48 @@ mod tests {
     const DASHED: &str = "1f0e8c1a-7a53-4c0f-9d9e-0a1b2c3d4e5f";
     const PLAIN: &str = "1f0e8c1a7a534c0f9d9e0a1b2c3d4e5f";
 
-    fn sequence(child: &str) -> Option<i32> {
-        Scheme::CURATOR_MUTEX.parse(child).map(|name| name.sequence.0)
+    const ALL: [Scheme; 9] = [
+        Scheme::CURATOR_MUTEX,
+        Scheme::CURATOR_READ_WRITE,
+        Scheme::CURATOR_LEADER,
+        Scheme::CURATOR_LEASE,
+        Scheme::GO_ZK,
+        Scheme::KAZOO_MUTEX,
+        Scheme::KAZOO_READ_WRITE,
+        Scheme::ZOOKEEPER_RECIPE,
+        Scheme::private("mine-", Some("ours-")),
+    ];
+
+    fn guid() -> Uuid {
+        Uuid::try_parse(DASHED).expect("a guid")
+    }
+
+    fn read(scheme: Scheme, child: &str) -> Option<(Claim, i32)> {
+        scheme.parse(child).map(|name| (name.claim, name.sequence.0))
     }
 
     #[test]
     fn contenders_of_all_implementations_are_read() {
-        for guid in [DASHED, PLAIN] {
-            for (suffix, number) in [
-                ("0000000007", 7),
-                ("2147483647", i32::MAX),
-                ("-2147483648", i32::MIN),
-                ("-000000001", -1),
+        for (suffix, number) in [
+            ("0000000007", 7),
+            ("2147483647", i32::MAX),
+            ("-2147483648", i32::MIN),
+            ("-000000001", -1),
+        ] {
+            for (scheme, before, claim) in [
+                (Scheme::CURATOR_MUTEX, format!("_c_{DASHED}-lock-"), Claim::Exclusive),
+                (Scheme::CURATOR_MUTEX, format!("_c_{PLAIN}-lock-"), Claim::Exclusive),
+                (Scheme::GO_ZK, format!("_c_{DASHED}-lock-"), Claim::Exclusive),
+                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__READ__"), Claim::Shared),
+                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__WRIT__"), Claim::Exclusive),
+                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__rlock__"), Claim::Shared),
+                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__lock__"), Claim::Exclusive),
+                (Scheme::ZOOKEEPER_RECIPE, "x-72057654740451328-".to_string(), Claim::Exclusive),
+                (Scheme::ZOOKEEPER_RECIPE, "x--98566387950223723-".to_string(), Claim::Exclusive),
+                (Scheme::ZOOKEEPER_RECIPE, "x-00ff00000a1b2c3d-".to_string(), Claim::Exclusive),
             ] {
-                assert_eq!(sequence(&format!("_c_{guid}-lock-{suffix}")), Some(number), "{suffix}");
+                let child = before + suffix;
+                assert_eq!(read(scheme, &child), Some((claim, number)), "{child}");
             }
         }
     }
@@ -91,27 +230,59 @@ mod tests {
             "_c_short",
             "foo-12",
             "_c_-lock-0000000001",
-            "x-72057654740451328-0000000000",
-            "da57da57da57da57da57da57da57bba5__lock__0000000003",
+            "x-",
+            "x--0000000001",
+            "x-y-0000000001",
+            "",
         ] {
-            assert_eq!(sequence(child), None, "{child}");
+            for scheme in ALL {
+                assert_eq!(read(scheme, child), None, "{child} by {scheme:?}");
+            }
         }
         for suffix in
             ["latch-0000000001", "lock-12", "lock-00000000070", "lock-", "__WRIT__0000000005"]
         {
-            assert_eq!(sequence(&format!("_c_{DASHED}-{suffix}")), None, "{suffix}");
+            assert_eq!(read(Scheme::CURATOR_MUTEX, &format!("_c_{DASHED}-{suffix}")), None);
         }
+        assert_eq!(read(Scheme::KAZOO_MUTEX, &format!("{PLAIN}__rlock__0000000003")), None);
         // Not a guid, though as long as one, and cut within a character.
-        assert_eq!(sequence("_c_gggggggg-7a53-4c0f-9d9e-0a1b2c3d4e5f-lock-0000000001"), None);
-        assert_eq!(sequence("_c_üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"), None);
+        let not_hex = "_c_gggggggg-7a53-4c0f-9d9e-0a1b2c3d4e5f-lock-0000000001";
+        assert_eq!(read(Scheme::CURATOR_MUTEX, not_hex), None);
+        assert_eq!(read(Scheme::CURATOR_MUTEX, "_c_üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"), None);
     }
 
     #[test]
     fn what_we_write_is_read_back() {
-        let guid = Uuid::try_parse(DASHED).expect("a guid");
-        let child = Scheme::CURATOR_MUTEX.prefix(guid) + &Sequence(42).to_string();
-        assert_eq!(child, format!("_c_{DASHED}-lock-0000000042"));
-        let name = Scheme::CURATOR_MUTEX.parse(&child).expect("ours");
-        assert_eq!((name.guid, name.sequence), (guid, Sequence(42)));
+        for scheme in ALL {
+            for claim in [Claim::Shared, Claim::Exclusive] {
+                for session in [7, -7, i64::MIN] {
+                    let prefix = scheme.prefix(claim, guid(), SessionId(session));
+                    for number in [0, 42, i32::MAX, -1, i32::MIN] {
+                        let child = format!("{prefix}{}", Sequence(number));
+                        let name = scheme.parse(&child).expect("ours");
+                        assert_eq!(name.guid, Some(guid()), "{child}");
+                        assert_eq!(name.sequence, Sequence(number), "{child}");
+                        assert_eq!(
+                            name.claim == claim,
+                            claim == Claim::Exclusive || scheme.has_readers()
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_others() {
+        let prefix = |scheme: Scheme, claim| scheme.prefix(claim, guid(), SessionId(-5));
+        let exclusive = |scheme| prefix(scheme, Claim::Exclusive);
+        assert_eq!(exclusive(Scheme::CURATOR_MUTEX), format!("_c_{DASHED}-lock-"));
+        assert_eq!(exclusive(Scheme::GO_ZK), format!("_c_{PLAIN}-lock-"));
+        assert_eq!(exclusive(Scheme::KAZOO_MUTEX), format!("{PLAIN}__lock__"));
+        assert_eq!(exclusive(Scheme::ZOOKEEPER_RECIPE), format!("x--5-{PLAIN}-"));
+        assert_eq!(exclusive(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__WRIT__"));
+        let shared = |scheme| prefix(scheme, Claim::Shared);
+        assert_eq!(shared(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__READ__"));
+        assert_eq!(shared(Scheme::KAZOO_READ_WRITE), format!("{PLAIN}__rlock__"));
     }
 }

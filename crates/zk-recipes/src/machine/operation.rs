@@ -4,9 +4,11 @@ use alloc::string::String;
 
 use bytes::Bytes;
 use zk_session::proto::{
-    Acl, CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, Request,
-    SyncRequest,
+    CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
+    Multi, MultiOp, Request, SyncRequest,
 };
+
+use super::AccessList;
 
 /// Names a request of one machine, and the watch that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,13 +23,15 @@ pub struct Operation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    CreateNode(Bytes),
-    CreateParent { container: bool },
+    CreateNode { data: Bytes, acl: AccessList },
+    CreateParent { container: bool, acl: AccessList },
+    Replace { by: String, data: Bytes, acl: AccessList },
     Delete,
     List,
     Sync,
     Stat,
     Watch,
+    WatchData,
 }
 
 impl Operation {
@@ -36,13 +40,18 @@ impl Operation {
     }
 
     /// Puts a node into the queue; the server numbers it.
-    pub(super) const fn create_node(prefix: String, data: Bytes) -> Self {
-        Self::new(prefix, Kind::CreateNode(data))
+    pub(super) const fn create_node(prefix: String, data: Bytes, acl: AccessList) -> Self {
+        Self::new(prefix, Kind::CreateNode { data, acl })
     }
 
     /// Creates a directory, which the server removes again when it is no longer used.
-    pub(super) const fn create_parent(path: String, container: bool) -> Self {
-        Self::new(path, Kind::CreateParent { container })
+    pub(super) const fn create_parent(path: String, container: bool, acl: AccessList) -> Self {
+        Self::new(path, Kind::CreateParent { container, acl })
+    }
+
+    /// Puts one node of the queue in the place of another, at once.
+    pub(super) const fn replace(path: String, by: String, data: Bytes, acl: AccessList) -> Self {
+        Self::new(path, Kind::Replace { by, data, acl })
     }
 
     pub(super) const fn delete(path: String) -> Self {
@@ -66,6 +75,11 @@ impl Operation {
         Self::new(path, Kind::Watch)
     }
 
+    /// Waits for the end of a lock node, or for other data in it.
+    pub(super) const fn watch_data(path: String) -> Self {
+        Self::new(path, Kind::WatchData)
+    }
+
     /// The node that it is about.
     pub fn path(&self) -> &str {
         &self.path
@@ -73,24 +87,30 @@ impl Operation {
 
     /// Whether the request asks for a watch.
     pub fn watches(&self) -> bool {
-        self.kind == Kind::Watch
+        matches!(self.kind, Kind::Watch | Kind::WatchData)
     }
 
-    /// The request on the wire.
-    pub fn request(&self) -> Request<'_> {
-        const OPEN: &[Acl<'static>] = &[Acl::OPEN];
+    /// Has `send` make the request.
+    pub fn with_request<R>(&self, send: impl FnOnce(&Request<'_>) -> R) -> R {
         let path = self.path.as_str();
-        let create = |data, mode| CreateRequest { path, data: Some(data), acl: OPEN.into(), mode };
-        match &self.kind {
+        let create = |data, mode, acl| CreateRequest { path, data: Some(data), acl, mode };
+        let request = match &self.kind {
             // `create2`, since the stat that it returns has the fencing token.
-            Kind::CreateNode(data) => {
-                Request::Create2(create(data, CreateMode::EPHEMERAL_SEQUENTIAL))
+            Kind::CreateNode { data, acl } => {
+                Request::Create2(create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list()))
             }
-            Kind::CreateParent { container: true } => {
-                Request::CreateContainer(create(&[], CreateMode::CONTAINER))
+            Kind::CreateParent { container: true, acl } => {
+                Request::CreateContainer(create(&[], CreateMode::CONTAINER, acl.list()))
             }
-            Kind::CreateParent { container: false } => {
-                Request::Create(create(&[], CreateMode::PERSISTENT))
+            Kind::CreateParent { container: false, acl } => {
+                Request::Create(create(&[], CreateMode::PERSISTENT, acl.list()))
+            }
+            Kind::Replace { by, data, acl } => {
+                let mode = CreateMode::EPHEMERAL;
+                let new = CreateRequest { path: by, data: Some(data), acl: acl.list(), mode };
+                let old = DeleteRequest { path, version: -1 };
+                let both = [MultiOp::Create(new), MultiOp::Delete(old)];
+                return send(&Request::Multi(Multi::new(&both)));
             }
             Kind::Delete => Request::Delete(DeleteRequest { path, version: -1 }),
             Kind::List => Request::GetChildren(GetChildrenRequest { path, watch: false }),
@@ -100,6 +120,8 @@ impl Operation {
             // data they hold; it does not fire when that changes; and unlike `exists` it leaves
             // no watch behind when the node is gone already.
             Kind::Watch => Request::GetChildren(GetChildrenRequest { path, watch: true }),
-        }
+            Kind::WatchData => Request::GetData(GetDataRequest { path, watch: true }),
+        };
+        send(&request)
     }
 }

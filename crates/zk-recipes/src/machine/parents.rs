@@ -7,7 +7,7 @@ use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
-use super::operation::Operation;
+use super::{AccessList, operation::Operation};
 
 /// How often the directory may turn out to be missing right after it was created.
 const ATTEMPTS: u32 = 5;
@@ -40,14 +40,16 @@ impl Parents {
 
     /// The next attempt at making `directory`: all that is above it first. The requests depend on
     /// each other, but need not wait for each other. None are left when there were too many.
-    pub(super) fn attempt(&mut self, directory: &str) -> Vec<Operation> {
+    pub(super) fn attempt(&mut self, directory: &str, acl: &AccessList) -> Vec<Operation> {
         self.attempts += 1;
         self.error = None;
         let below_root = |path: &&str| *path != "/";
         let mut next = Some(directory).filter(|_| self.attempts <= ATTEMPTS).filter(below_root);
         let mut operations = Vec::new();
         while let Some(path) = next {
-            operations.push(Operation::create_parent(path.to_string(), self.containers));
+            let operation =
+                Operation::create_parent(path.to_string(), self.containers, acl.clone());
+            operations.push(operation);
             next = path::parent(path).filter(below_root);
         }
         operations.reverse();

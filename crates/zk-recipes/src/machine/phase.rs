@@ -1,6 +1,7 @@
 //! The stations of an attempt.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use zk_session::proto::Zxid;
 
@@ -27,9 +28,22 @@ pub(super) struct SelfWatch {
     pub(super) armed: bool,
 }
 
+/// A contender whose place tells its number not.
+#[derive(Clone, Debug)]
+pub(super) struct Rank {
+    pub(super) stat: OpId,
+    pub(super) name: String,
+    /// The transaction that created it, once known; nothing if it is gone.
+    pub(super) czxid: Option<Zxid>,
+}
+
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
+    /// Is there anybody at all?
+    Looking {
+        list: OpId,
+    },
     /// The node is being created, and in the same round trip the directory is listed, unless the
     /// list could not be sent.
     Creating {
@@ -57,6 +71,12 @@ pub(super) enum Phase {
     Deciding {
         list: OpId,
     },
+    /// Numbers do not tell who is first, so every contender is asked for the transaction that
+    /// created it.
+    Ranking {
+        ranks: Vec<Rank>,
+        left: usize,
+    },
     /// Somebody is before us, and watched.
     Waiting {
         predecessor: String,
@@ -71,4 +91,18 @@ pub(super) enum Phase {
     /// What is in `deletions` must go, nothing else matters.
     Leaving,
     Done,
+}
+
+/// How far the way from one claim to another has been gone. It is independent of the phase: while
+/// it lasts the lock is held, or being left.
+#[derive(Clone, Debug)]
+pub(super) enum Conversion {
+    /// The writer's node is being replaced by a reader's of the same number.
+    Downgrading { replace: OpId },
+    /// Whether it was replaced is unknown. What is there?
+    FindingReader { sync: OpId, stat: OpId, synced: bool },
+    /// A writer's node is being created beside the reader's, and all are listed.
+    Upgrading { create: OpId, list: OpId, created: Option<Node> },
+    /// It did not work, but the writer's node may be there.
+    FindingWriter { sync: OpId, list: OpId, synced: bool },
 }

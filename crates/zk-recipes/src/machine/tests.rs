@@ -29,21 +29,29 @@ const SESSION: SessionId = SessionId(0x51);
 const CONNECTED: State = State::Connected { member: 0, session: SESSION };
 const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
 
+fn prefix(guid: u128) -> String {
+    SCHEME.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION)
+}
+
 /// The name that is written as `own-7` or `a-5` in these tests; anything else is itself.
 fn name(label: &str) -> String {
     let Some((guid, Ok(number))) = label.split_once('-').map(|(g, n)| (g, n.parse::<i32>())) else {
         return label.to_string();
     };
     let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).expect("a guid") };
-    format!("{}{number:010}", SCHEME.prefix(Uuid::from_u128(guid)))
+    format!("{}{number:010}", prefix(guid))
 }
 
 fn label(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     match SCHEME.parse(name) {
-        Some(name) if name.guid.as_u128() == OWN => format!("own-{}", name.sequence.0),
-        Some(name) => format!("{:x}-{}", name.guid.as_u128(), name.sequence.0),
-        None => name.to_string(),
+        Some(Name { guid: Some(guid), sequence, .. }) if guid.as_u128() == OWN => {
+            format!("own-{}", sequence.0)
+        }
+        Some(Name { guid: Some(guid), sequence, .. }) => {
+            format!("{:x}-{}", guid.as_u128(), sequence.0)
+        }
+        _ => name.to_string(),
     }
 }
 
@@ -122,11 +130,8 @@ impl Harness {
 
     fn in_directory(directory: &str) -> Self {
         let contest = Contest {
-            directory: directory.to_string(),
-            scheme: SCHEME,
-            guid: Uuid::from_u128(OWN),
-            session: SESSION,
             data: Bytes::from_static(b"who"),
+            ..Contest::new(directory.to_string(), SCHEME, Uuid::from_u128(OWN), SESSION)
         };
         let mut h = Self {
             contender: Contender::new(contest),
@@ -338,7 +343,10 @@ impl Harness {
     }
 
     fn line(&self, operation: &Operation) -> String {
-        let request = operation.request();
+        operation.with_request(|request| self.request_line(operation, request))
+    }
+
+    fn request_line(&self, operation: &Operation, request: &Request<'_>) -> String {
         let in_directory = |path: &str| {
             let parent = zk_session::proto::path::parent(path);
             assert_eq!(parent, Some(self.directory.as_str()), "{path}");
@@ -349,7 +357,7 @@ impl Harness {
                 assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
                 assert_eq!(create.data, Some(&b"who"[..]));
                 in_directory(create.path);
-                assert!(create.path.ends_with(&SCHEME.prefix(Uuid::from_u128(OWN))));
+                assert!(create.path.ends_with(&prefix(OWN)));
                 "create".to_string()
             }
             Request::CreateContainer(create) => {

@@ -4,90 +4,222 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use uuid::Uuid;
+use zk_session::proto::Zxid;
 
-use super::name::Scheme;
+use super::name::{Claim, Name, Scheme};
 
 /// Numbers this close to the end of the range, or beyond it, do not tell who came first.
 ///
 /// From 2147483647 on, servers since 3.6 hand out the same number again and again, or negative
 /// ones when requests overlap (ZOOKEEPER-3249); no order of such names is safe. The distance
 /// leaves room for requests under way.
-const LAST_SAFE: i32 = i32::MAX - (1 << 20);
+pub(super) const LAST_SAFE: i32 = i32::MAX - (1 << 20);
+
+/// What becomes of children of the lock's directory that are no contenders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Foreign {
+    /// They are passed over, and told of once.
+    #[default]
+    Ignore,
+    /// Nobody enters a queue with one in it.
+    Refuse,
+    /// They stand in the queue wherever their name sorts, as Curator has it. For directories that
+    /// are shared with it and have foreign nodes in them.
+    Count,
+}
+
+/// How one contender looks at the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Eyes {
+    pub(super) scheme: Scheme,
+    pub(super) foreign: Foreign,
+    pub(super) claim: Claim,
+    pub(super) guid: Uuid,
+}
 
 /// The queue, as seen by one contender in one list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum View {
     /// Our node is not there.
     Absent,
-    /// The numbers of the directory are used up, or ours is none that we can read, so nobody can
+    /// The numbers of the directory are used up, or ours is none that we can read, so they do not
     /// tell who is first.
     Exhausted,
-    /// Nobody is before us.
+    /// Nobody is before us who could block us.
     First,
     /// Somebody is.
     Behind {
-        /// The one immediately before us: the only one worth watching. To watch any other, or
-        /// the directory, would wake many when only one can go on: the herd effect.
+        /// The one immediately before us, of those who block us: the only one worth watching. To
+        /// watch any other, or the directory, would wake many when only one can go on: the herd
+        /// effect.
         predecessor: String,
-        /// How many are before us.
+        /// How many block us.
         ahead: usize,
     },
 }
 
-impl View {
+/// Somebody in the queue.
+#[derive(Clone, Copy)]
+struct Entrant<'a, P> {
+    place: P,
+    child: &'a str,
+    claim: Claim,
+    guid: Option<Uuid>,
+}
+
+impl Eyes {
     /// What `children` mean for the contender that owns `own`.
-    pub(super) fn of<'a>(
-        scheme: Scheme,
+    pub(super) fn see<'a>(
+        &self,
         own: &str,
         children: impl Iterator<Item = &'a str> + Clone,
-    ) -> Self {
+    ) -> View {
         if !children.clone().any(|child| child == own) {
-            return Self::Absent;
+            return View::Absent;
         }
-        let contenders = children.filter_map(|child| scheme.parse(child));
-        let readable = contenders.clone().find(|name| name.child == own);
-        let Some(own) = readable.map(|name| name.place()) else {
-            return Self::Exhausted;
-        };
-        if contenders.clone().any(|name| !(0..=LAST_SAFE).contains(&name.sequence.0)) {
-            return Self::Exhausted;
+        let mut names = children.clone().filter_map(|child| self.scheme.parse(child));
+        if names.any(|name| !(0..=LAST_SAFE).contains(&name.sequence.0)) {
+            return View::Exhausted;
         }
-        let lower = contenders.filter(|name| name.place() < own);
-        match lower.clone().max_by_key(|name| name.place()) {
-            None => Self::First,
-            Some(predecessor) => {
-                Self::Behind { predecessor: predecessor.child.to_string(), ahead: lower.count() }
+        let entrants = children.filter_map(|child| self.entrant(child));
+        match entrants.clone().find(|entrant| entrant.child == own && entrant.guid.is_some()) {
+            Some(own) => self.blocked(own.place, entrants),
+            None => View::Exhausted,
+        }
+    }
+
+    /// As [`see`](Self::see), where numbers tell nothing: the contenders come with the
+    /// transactions that created them.
+    pub(super) fn see_ranked<'a>(
+        &self,
+        own: Zxid,
+        contenders: impl Iterator<Item = (Zxid, &'a str)> + Clone,
+    ) -> View {
+        let entrants = contenders.filter_map(|(czxid, child)| {
+            let Name { claim, guid, .. } = self.scheme.parse(child)?;
+            Some(Entrant { place: czxid, child, claim, guid })
+        });
+        self.blocked(own, entrants)
+    }
+
+    /// Whether somebody who came now would have to wait.
+    pub(super) fn is_taken<'a>(&self, children: impl Iterator<Item = &'a str>) -> bool {
+        let mut entrants = children.filter_map(|child| self.entrant(child));
+        entrants.any(|entrant| self.is_blocked_by(entrant.claim))
+    }
+
+    /// A child that is no contender.
+    pub(super) fn foreign<'a>(
+        &self,
+        mut children: impl Iterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        children.find(|child| self.scheme.parse(child).is_none())
+    }
+
+    /// The nodes that carry our guid and claim, lowest first.
+    pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+        let names = children.filter_map(|child| self.scheme.parse(child));
+        let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.claim == self.claim;
+        let mut ours: Vec<_> = names.filter(is_ours).collect();
+        ours.sort_unstable_by_key(|name| (name.sequence, name.child));
+        ours.into_iter().map(|name| name.child).collect()
+    }
+
+    /// Numbers in the safe range are compared as text, since they all have ten digits; then a
+    /// foreign name can be compared with them as Curator does it.
+    fn entrant<'a>(&self, child: &'a str) -> Option<Entrant<'a, (&'a str, &'a str)>> {
+        match self.scheme.parse(child) {
+            Some(Name { claim, guid, .. }) => {
+                let number =
+                    child.split_at_checked(child.len() - 10).map_or(child, |(_, number)| number);
+                // Of two with one number, which no server gives twice, all must agree on one.
+                Some(Entrant { place: (number, child), child, claim, guid })
+            }
+            None if self.foreign == Foreign::Count => {
+                Some(Entrant { place: (child, child), child, claim: Claim::Shared, guid: None })
+            }
+            None => None,
+        }
+    }
+
+    const fn is_blocked_by(&self, other: Claim) -> bool {
+        matches!(self.claim, Claim::Exclusive) || matches!(other, Claim::Exclusive)
+    }
+
+    fn blocked<'a, P: Ord + Copy>(
+        &self,
+        own: P,
+        entrants: impl Iterator<Item = Entrant<'a, P>> + Clone,
+    ) -> View {
+        let blockers = entrants.filter(|other| {
+            // What else carries our guid is us: before or after a downgrade, or an upgrade.
+            other.place < own && other.guid != Some(self.guid) && self.is_blocked_by(other.claim)
+        });
+        match blockers.clone().max_by_key(|other| other.place) {
+            None => View::First,
+            Some(Entrant { child, .. }) => {
+                View::Behind { predecessor: child.to_string(), ahead: blockers.count() }
             }
         }
     }
 }
 
-/// The nodes that carry `guid`, lowest first.
-pub(super) fn nodes_of<'a>(
-    scheme: Scheme,
-    guid: Uuid,
-    children: impl Iterator<Item = &'a str>,
-) -> Vec<&'a str> {
-    let ours = children.filter_map(|child| scheme.parse(child)).filter(|name| name.guid == guid);
-    let mut ours: Vec<_> = ours.collect();
-    ours.sort_unstable_by_key(|name| name.place());
-    ours.into_iter().map(|name| name.child).collect()
+/// A contender, and what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// Its node.
+    pub name: Name<'a>,
+    /// The node that blocks it, if there is one.
+    pub waits_for: Option<&'a str>,
+}
+
+/// The queue among the children of a lock's directory, in the order of arrival, as numbers tell
+/// it.
+pub fn standing<'a>(scheme: Scheme, children: impl Iterator<Item = &'a str>) -> Vec<Standing<'a>> {
+    let mut names: Vec<_> = children.filter_map(|child| scheme.parse(child)).collect();
+    names.sort_unstable_by_key(|name| (name.sequence, name.child));
+    let waits_for = |place: usize| {
+        let blocks = |other: &&Name<'_>| {
+            names[place].claim == Claim::Exclusive || other.claim == Claim::Exclusive
+        };
+        names[..place].iter().rfind(blocks).map(|name| name.child)
+    };
+    (0..names.len())
+        .map(|place| Standing { name: names[place], waits_for: waits_for(place) })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::vec;
+
+    use zk_session::proto::SessionId;
 
     use super::*;
 
-    const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
-
-    fn name(guid: u128, sequence: i32) -> String {
-        format!("{}{sequence:010}", SCHEME.prefix(Uuid::from_u128(guid)))
+    fn eyes(scheme: Scheme, claim: Claim, guid: u128) -> Eyes {
+        Eyes { scheme, foreign: Foreign::Ignore, claim, guid: Uuid::from_u128(guid) }
     }
 
+    fn node(scheme: Scheme, claim: Claim, guid: u128, sequence: i32) -> String {
+        let prefix = scheme.prefix(claim, Uuid::from_u128(guid), SessionId(1));
+        format!("{prefix}{sequence:010}")
+    }
+
+    fn name(guid: u128, sequence: i32) -> String {
+        node(Scheme::CURATOR_MUTEX, Claim::Exclusive, guid, sequence)
+    }
+
+    /// What the contender of a mutex that owns `own` sees.
     fn view(own: &str, children: &[&str]) -> View {
-        View::of(SCHEME, own, children.iter().copied())
+        let guid = Scheme::CURATOR_MUTEX.parse(own).and_then(|name| name.guid);
+        let guid = guid.unwrap_or(Uuid::from_u128(1)).as_u128();
+        eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, guid).see(own, children.iter().copied())
+    }
+
+    fn behind(predecessor: &str, ahead: usize) -> View {
+        View::Behind { predecessor: predecessor.to_string(), ahead }
     }
 
     #[test]
@@ -98,10 +230,58 @@ mod tests {
             [&*names[3], "junk", &*names[1], "_c_junk-lock-0000000000", &*names[0], &*names[2]];
         assert_eq!(view(&names[0], &children), View::First);
         for n in 1..4 {
-            let predecessor = names[n - 1].clone();
-            assert_eq!(view(&names[n], &children), View::Behind { predecessor, ahead: n });
+            assert_eq!(view(&names[n], &children), behind(&names[n - 1], n));
         }
         assert_eq!(view(&name(7, 7), &children), View::Absent);
+    }
+
+    #[test]
+    fn readers_look_only_at_lower_writers() {
+        const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
+        let queue = "WRRWRW";
+        let claim = |role| if role == 'W' { Claim::Exclusive } else { Claim::Shared };
+        let names: Vec<_> = (0..)
+            .zip(queue.chars())
+            .map(|(n, role)| node(SCHEME, claim(role), 20 - n as u128, n))
+            .collect();
+        let expected = [None, Some((0, 1)), Some((0, 1)), Some((2, 3)), Some((3, 2)), Some((4, 5))];
+        for (n, (role, blocked)) in queue.chars().zip(expected).enumerate() {
+            let view = eyes(SCHEME, claim(role), 20 - n as u128)
+                .see(&names[n], names.iter().map(String::as_str));
+            let expected = blocked.map_or(View::First, |(by, ahead)| behind(&names[by], ahead));
+            assert_eq!(view, expected, "number {n}");
+        }
+    }
+
+    #[test]
+    fn one_waits_for_both_halves_of_somebody_elses_downgrade_and_not_for_its_own() {
+        const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
+        let writer = node(SCHEME, Claim::Exclusive, 2, 5);
+        let reader = node(SCHEME, Claim::Shared, 2, 5);
+        let next = node(SCHEME, Claim::Exclusive, 1, 6);
+        for there in [vec![&writer, &reader], vec![&writer], vec![&reader]] {
+            let children = there.iter().map(|node| node.as_str()).chain([&*next]);
+            let view = eyes(SCHEME, Claim::Exclusive, 1).see(&next, children.clone());
+            assert!(matches!(view, View::Behind { ahead, .. } if ahead == there.len()), "{view:?}");
+            if there.contains(&&reader) {
+                assert_eq!(eyes(SCHEME, Claim::Shared, 2).see(&reader, children), View::First);
+            }
+        }
+    }
+
+    #[test]
+    fn who_waits_for_whom_can_be_told_from_names() {
+        const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
+        let node = |claim, n: i32| node(SCHEME, claim, 9 - n as u128, n);
+        let names = [node(Claim::Shared, 0), node(Claim::Exclusive, 1), node(Claim::Shared, 2)];
+        let children = [&*names[2], "junk", &*names[0], &*names[1]];
+        let standing: Vec<_> = standing(SCHEME, children.into_iter())
+            .into_iter()
+            .map(|place| (place.name.child, place.waits_for))
+            .collect();
+        let expected =
+            [(&*names[0], None), (&*names[1], Some(&*names[0])), (&*names[2], Some(&*names[1]))];
+        assert_eq!(standing, expected);
     }
 
     #[test]
@@ -115,25 +295,64 @@ mod tests {
     }
 
     #[test]
+    fn ranks_decide_where_numbers_do_not() {
+        let (one, two, own) = (name(2, -7), name(3, i32::MAX), name(1, i32::MIN));
+        let eyes = eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1);
+        let ranked = [(Zxid(9), &*one), (Zxid(5), &*two), (Zxid(7), &*own)];
+        assert_eq!(eyes.see_ranked(Zxid(7), ranked.into_iter()), behind(&two, 1));
+        assert_eq!(eyes.see_ranked(Zxid(7), [ranked[0], ranked[2]].into_iter()), View::First);
+    }
+
+    #[test]
     fn of_two_with_one_number_only_one_is_first() {
         // No server does that; somebody may have chosen the name of a node.
         let (one, two) = (name(1, 5), name(2, 5));
         let children = [&*two, &*one];
         assert_eq!(view(&one, &children), View::First);
-        assert_eq!(view(&two, &children), View::Behind { predecessor: one.clone(), ahead: 1 });
+        assert_eq!(view(&two, &children), behind(&one, 1));
     }
 
     #[test]
     fn our_own_number_must_be_readable() {
-        let own = format!("{}3000000000", SCHEME.prefix(Uuid::from_u128(1)));
+        let own = name(1, 5).replace("0000000005", "3000000000");
         assert_eq!(view(&own, &[&own, &name(2, 5)]), View::Exhausted);
         assert_eq!(view(&own, &[&name(2, 5)]), View::Absent);
     }
 
     #[test]
-    fn nodes_are_found_by_guid() {
+    fn a_foreign_child_counts_where_curator_would_sort_it() {
+        let own = name(1, 5);
+        let see = |foreign, child: &'static str| {
+            let children = [child, &*own];
+            Eyes { foreign, ..eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1) }
+                .see(&own, children.into_iter())
+        };
+        assert_eq!(see(Foreign::Count, "0000000004"), behind("0000000004", 1));
+        assert_eq!(see(Foreign::Count, "-early"), behind("-early", 1));
+        assert_eq!(see(Foreign::Count, "lease_holder"), View::First);
+        assert_eq!(see(Foreign::Ignore, "0000000004"), View::First);
+    }
+
+    #[test]
+    fn a_lock_is_taken_by_whoever_would_block_a_newcomer() {
+        const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
+        let (reader, writer) =
+            (node(SCHEME, Claim::Shared, 2, 1), node(SCHEME, Claim::Exclusive, 3, 2));
+        let taken =
+            |claim, child: &str| eyes(SCHEME, claim, 1).is_taken([child, "junk"].into_iter());
+        assert!(taken(Claim::Exclusive, &reader) && taken(Claim::Exclusive, &writer));
+        assert!(taken(Claim::Shared, &writer) && !taken(Claim::Shared, &reader));
+        assert!(!taken(Claim::Exclusive, "more junk"));
+    }
+
+    #[test]
+    fn nodes_are_found_by_guid_and_claim() {
         let (low, high, other) = (name(1, 3), name(1, 8), name(2, 4));
-        let found = nodes_of(SCHEME, Uuid::from_u128(1), [&*high, &*other, &*low].into_iter());
-        assert_eq!(found, [&*low, &*high]);
+        let eyes = eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1);
+        assert_eq!(eyes.ours([&*high, &*other, &*low, "junk"].into_iter()), [&*low, &*high]);
+        let children = [(Claim::Shared, 1), (Claim::Exclusive, 2)]
+            .map(|(claim, n)| node(Scheme::CURATOR_READ_WRITE, claim, 1, n));
+        let eyes = Eyes { scheme: Scheme::CURATOR_READ_WRITE, ..eyes };
+        assert_eq!(eyes.ours(children.iter().map(String::as_str)), [&*children[1]]);
     }
 }

@@ -253,7 +253,7 @@ fn numbers_used_up_fail_and_leave_nothing() {
 #[test]
 fn our_own_number_that_cannot_be_read_fails_and_leaves_nothing() {
     let mut h = Harness::creating();
-    let odd = format!("{}3000000000", SCHEME.prefix(Uuid::from_u128(OWN)));
+    let odd = format!("{}3000000000", prefix(OWN));
     let path = format!("/locks/printer/{odd}");
     h.answer(
         "create",

@@ -137,7 +137,7 @@ fn two_survive_one_fault_on_members_that_lag() {
 fn one_survives_two_faults_on_members_that_lag() {
     prove(
         Bounds { contenders: 1, members: 2, faults: 2, impatient: 1, overtaking: true, ..CALM },
-        28_019,
+        28_030,
         &[
             Sight::Acquired(0),
             Sight::Adopted,

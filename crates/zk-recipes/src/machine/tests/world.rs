@@ -236,7 +236,7 @@ impl fmt::Write for HashedText<'_> {
 
 fn fingerprint(machine: &Contender) -> u64 {
     let mut hasher = DefaultHasher::new();
-    write!(HashedText(&mut hasher), "{machine:?}").expect("hashing does not fail");
+    machine.hash_into(&mut HashedText(&mut hasher)).expect("hashing does not fail");
     hasher.finish()
 }
 
@@ -251,13 +251,12 @@ fn session(contender: usize) -> SessionId {
 impl World {
     pub(super) fn new(bounds: Bounds) -> Self {
         let party = |contender| Party {
-            machine: Rc::new(Contender::new(Contest {
-                directory: DIRECTORY.to_string(),
-                scheme: SCHEME,
-                guid: guid(contender),
-                session: session(contender),
-                data: Bytes::new(),
-            })),
+            machine: Rc::new(Contender::new(Contest::new(
+                DIRECTORY.to_string(),
+                SCHEME,
+                guid(contender),
+                session(contender),
+            ))),
             fingerprint: 0,
             told: Told::Nothing,
             let_go: false,
@@ -525,7 +524,7 @@ impl World {
                         .retain(|node| watches.iter().any(|watch| watch.node == *node));
                 }
                 Output::Submit { op: OpId(op), operation } => {
-                    self.submit(contender, op, wish(&operation.request()));
+                    self.submit(contender, op, operation.with_request(wish));
                 }
                 Output::Event(event) => self.tell(contender, &event, news)?,
             }

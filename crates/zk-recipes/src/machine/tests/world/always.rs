@@ -44,6 +44,9 @@ impl World {
                 self.sights.insert(match loss {
                     Loss::NodeDeleted => Sight::LostToMeddling,
                     Loss::Ended(_) => Sight::LostToExpiry,
+                    Loss::Disconnected | Loss::LeaseEnded => {
+                        return Err(format!("{contender} does not trust the ensemble"));
+                    }
                 });
                 Told::Over
             }

@@ -141,7 +141,10 @@ impl World {
     }
 
     fn name(&self, node: NodeId) -> String {
-        format!("{}{node:010}", SCHEME.prefix(guid(self.nodes[node].owner)))
+        format!(
+            "{}{node:010}",
+            SCHEME.prefix(Claim::Exclusive, guid(self.nodes[node].owner), SESSION)
+        )
     }
 
     fn path(&self, node: NodeId) -> String {

@@ -1,0 +1,81 @@
+//! Who is there.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, SessionId, Zxid};
+
+use crate::error::LockError;
+use crate::machine::{Claim, Contest, standing};
+use crate::queue::Queue;
+
+/// Somebody who holds a lock or waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entrant {
+    /// The name of its node in the lock's directory.
+    pub node: String,
+    /// What it wants.
+    pub claim: Claim,
+    /// The name of the node that it waits for, which is the one that it watches. `None` for a
+    /// holder.
+    pub waits_for: Option<String>,
+    /// What its node holds.
+    pub data: Bytes,
+    /// Its session.
+    pub session: SessionId,
+    /// Its fencing token.
+    pub token: Zxid,
+    /// When its node was created, by the clock of the ensemble's leader: milliseconds since 1970.
+    pub since: i64,
+}
+
+impl Entrant {
+    /// Whether it holds the lock.
+    pub const fn is_holder(&self) -> bool {
+        self.waits_for.is_none()
+    }
+}
+
+pub(crate) async fn list(queue: &Queue) -> Result<Vec<Entrant>, LockError> {
+    let client = &queue.client;
+    let children = match client.get_children(&queue.path).await {
+        Ok((children, _)) => children,
+        Err(Error::Server(ErrorCode::NO_NODE)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let path_of = |name: &str| format!("{}/{name}", queue.path.trim_end_matches('/'));
+    let standing = standing(queue.scheme, children.iter().map(String::as_str));
+    let asked: Vec<_> = standing
+        .into_iter()
+        .map(|place| (client.get_data(&path_of(place.name.child)), place))
+        .collect();
+    let mut entrants = Vec::new();
+    for (answer, place) in asked {
+        let (data, stat) = match answer.await {
+            Ok(found) => found,
+            // It left in between.
+            Err(Error::Server(ErrorCode::NO_NODE)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        entrants.push(Entrant {
+            node: place.name.child.to_string(),
+            claim: place.name.claim,
+            waits_for: place.waits_for.map(ToString::to_string),
+            data,
+            session: stat.ephemeral_owner,
+            token: stat.czxid,
+            since: stat.ctime,
+        });
+    }
+    Ok(entrants)
+}
+
+pub(crate) async fn revoke(queue: &Queue, node: &str) -> Result<(), LockError> {
+    let path = format!("{}/{node}", queue.path.trim_end_matches('/'));
+    queue.client.set_data(&path, Contest::REVOKE, None).await?;
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! A lock that is held.
+
+use alloc::format;
+use alloc::string::String;
+use core::future::Future;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use zk_session::proto::{ErrorCode, Zxid};
+use zk_session::{Client, End, Error, Transaction};
+
+use crate::error::{LockError, Loss};
+use crate::machine::Claim;
+use crate::runner::{Handle, Place, Status, Wish};
+
+/// How things stand with a lock that was acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holding {
+    /// It is held, as far as is known.
+    Held,
+    /// The connection is lost. The lock is probably still held, until the
+    /// [lease](Held::lease) ends; after that, nothing is sure.
+    Suspended,
+    /// It is not held any more.
+    Lost(Loss),
+}
+
+/// What every guard tells of the lock that it holds.
+#[derive(Debug)]
+pub struct Held {
+    client: Client,
+    directory: String,
+    place: Place,
+    handle: Handle,
+}
+
+impl Held {
+    pub(crate) const fn new(
+        client: Client,
+        directory: String,
+        place: Place,
+        handle: Handle,
+    ) -> Self {
+        Self { client, directory, place, handle }
+    }
+
+    /// Greater than that of anybody who held this lock before, whatever happened in between. A
+    /// resource that remembers the greatest token it has seen, and refuses smaller ones, is safe
+    /// from holders that have lost the lock and do not know it yet.
+    ///
+    /// It is the transaction that created the lock node (its `czxid`). It compares with tokens
+    /// of the same ensemble only. Those who hold a lock together, as readers do, are not ordered
+    /// by it.
+    pub fn fencing_token(&self) -> Zxid {
+        self.place.token
+    }
+
+    /// The name of the lock node within the lock's directory.
+    pub fn node(&self) -> &str {
+        &self.place.node
+    }
+
+    /// The path of the lock node.
+    pub fn node_path(&self) -> String {
+        format!("{}/{}", self.directory.trim_end_matches('/'), self.place.node)
+    }
+
+    /// How things stand now, as far as is known here.
+    pub fn state(&self) -> Holding {
+        holding(&self.handle.status.borrow())
+    }
+
+    /// Waits until the lock is lost: its session has ended, or somebody has deleted its node, or
+    /// it is [not to be trusted](crate::Options::trust) any longer. Never returns while it is
+    /// held, or may be.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let mut status = self.handle.status.clone();
+        async move {
+            let lost = |status: &Status| matches!(holding(status), Holding::Lost(_));
+            let status = status.wait_for(lost).await;
+            match status.as_deref().map(holding) {
+                Ok(Holding::Lost(loss)) => loss,
+                _ => Loss::Ended(End::Closed),
+            }
+        }
+    }
+
+    /// Waits until somebody asks for the lock. Never returns for locks that are not
+    /// [revocable](crate::Options::revocable).
+    pub fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut revoked = self.handle.revoked.clone();
+        async move {
+            if revoked.wait_for(|revoked| *revoked).await.is_err() {
+                core::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Until when the ensemble is bound to keep the session, and with it the lock, as far as can
+    /// be known here; see [`Client::lease`].
+    pub fn lease(&self) -> Option<Instant> {
+        self.client.lease()
+    }
+
+    /// Several writes that are applied only if the lock node is still there, so that none can be
+    /// applied once the ensemble has given the lock to somebody else.
+    ///
+    /// The first operation of the transaction, number 0, is that check: if it fails, with
+    /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost.
+    pub fn transaction(&self) -> Transaction<'_, Client> {
+        self.client.transaction().check(&self.node_path(), None)
+    }
+
+    /// Asks the ensemble, that is a majority of its members, whether the lock is still held. It
+    /// was, when the answer was given; being connected proves less, and so does reading.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it is not; anything else leaves it open.
+    ///
+    /// # Cancellation
+    ///
+    /// Nothing happens.
+    pub async fn validate(&self) -> Result<(), LockError> {
+        match self.transaction().commit().await {
+            Ok(_) => Ok(()),
+            Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {
+                Err(LockError::Lost(Loss::NodeDeleted))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let Handle { wishes, mut status, .. } = self.handle;
+        drop(wishes);
+        async move {
+            let over = |status: &Status| !matches!(status, Status::Held | Status::Suspended);
+            let status = status.wait_for(over).await;
+            match status.as_deref() {
+                Ok(Status::Failed(error)) => Err(error.clone()),
+                Ok(Status::Lost(loss)) => Err(LockError::Lost(*loss)),
+                Ok(_) => Ok(()),
+                // The runtime was shut down.
+                Err(_) => Err(LockError::Ended(End::Closed)),
+            }
+        }
+    }
+
+    /// Holds the lock with another claim. On failure it is held as before, or lost.
+    pub(crate) async fn convert(&mut self, claim: Claim) -> Result<(), LockError> {
+        let (answer, converted) = oneshot::channel();
+        let asked = self.handle.wishes.send(Wish::Convert { claim, answer });
+        match asked.map(|()| converted) {
+            Ok(converted) => match converted.await {
+                Ok(place) => {
+                    self.place = place?;
+                    Ok(())
+                }
+                Err(_) => Err(self.lost_error()),
+            },
+            Err(_) => Err(self.lost_error()),
+        }
+    }
+
+    fn lost_error(&self) -> LockError {
+        match self.state() {
+            Holding::Lost(loss) => LockError::Lost(loss),
+            // The runtime was shut down.
+            Holding::Held | Holding::Suspended => LockError::Ended(End::Closed),
+        }
+    }
+}
+
+const fn holding(status: &Status) -> Holding {
+    match status {
+        Status::Held => Holding::Held,
+        Status::Suspended => Holding::Suspended,
+        Status::Lost(loss) => Holding::Lost(*loss),
+        // Only once the guard is gone.
+        Status::Released | Status::Failed(_) => Holding::Lost(Loss::Ended(End::Closed)),
+    }
+}

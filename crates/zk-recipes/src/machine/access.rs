@@ -1,0 +1,59 @@
+//! Access control lists that outlive the call that names them.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+use bytes::Bytes;
+use zk_session::proto::{Acl, Decode, Encode, List, Reader};
+
+/// An access control list, kept as it goes onto the wire.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessList(Option<Bytes>);
+
+impl AccessList {
+    /// Open to everybody.
+    pub const OPEN: Self = Self(None);
+
+    /// A list of these permissions.
+    pub fn new(acl: &[Acl<'_>]) -> Self {
+        let mut bytes = Vec::new();
+        List::new(acl).encode(&mut bytes);
+        Self(Some(bytes.into()))
+    }
+
+    /// The permissions.
+    pub fn list(&self) -> List<'_, Acl<'_>> {
+        const OPEN: &[Acl<'static>] = &[Acl::OPEN];
+        match &self.0 {
+            None => OPEN.into(),
+            Some(bytes) => List::decode(&mut Reader::new(bytes)).expect("written by `new`"),
+        }
+    }
+}
+
+impl Default for AccessList {
+    fn default() -> Self {
+        Self::OPEN
+    }
+}
+
+impl fmt::Debug for AccessList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_session::proto::{Id, Perms};
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_what_was_given() {
+        let digest = Id { scheme: "digest", id: Some("u:p") };
+        let acl = [Acl { perms: Perms::READ, id: digest }, Acl::OPEN];
+        assert_eq!(AccessList::new(&acl).list(), List::new(&acl));
+        assert_eq!(AccessList::default().list(), List::new(&[Acl::OPEN]));
+    }
+}

@@ -1,0 +1,160 @@
+//! Getting a node into the queue: exactly one, whatever happens to the connection.
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+
+use zk_session::proto::{Create2Response, ErrorCode, ExistsResponse, GetChildrenResponse};
+use zk_session::session::Reply;
+use zk_session::{Error, Outcome};
+
+use super::super::parents::Verdict;
+use super::super::phase::{Node, Phase};
+use super::super::remedy::Remedy;
+use super::super::{Claim, Event, OpId, Operation};
+use super::Contender;
+use crate::error::LockError;
+
+impl Contender {
+    // ---- Is it free? ---------------------------------------------------------------------------
+
+    pub(super) fn look(&mut self) {
+        let list = self.list();
+        self.phase = Phase::Looking { list };
+    }
+
+    pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
+            Err(error) => return self.retry_or_fail(error),
+        };
+        match reply.decode::<GetChildrenResponse<'_>>() {
+            Ok(response) if self.eyes().is_taken(response.children.iter()) => {
+                self.fail(LockError::Busy);
+            }
+            Ok(_) => self.create(),
+            Err(error) => self.fail(error.into()),
+        }
+    }
+
+    // ---- Creation ------------------------------------------------------------------------------
+
+    pub(super) fn create(&mut self) {
+        if self.letting_go {
+            return self.leave();
+        }
+        let create = self.submit_creation(self.contest.claim);
+        let list = Some(self.list());
+        self.phase = Phase::Creating { create, list };
+    }
+
+    pub(super) fn submit_creation(&mut self, claim: Claim) -> OpId {
+        let contest = &self.contest;
+        let prefix = contest.scheme.prefix(claim, contest.guid, contest.session);
+        let (data, acl) = (contest.data.clone(), contest.acl.clone());
+        self.submit(Operation::create_node(self.path_of(&prefix), data, acl))
+    }
+
+    pub(super) fn created(&mut self, list: Option<OpId>, result: Result<Reply, Error>) {
+        match node_created(result) {
+            Ok(node) => self.enqueued(node, list),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
+            Err(error) if error.outcome() == Outcome::NotApplied => self.fail(error.into()),
+            Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    fn enqueued(&mut self, node: Node, list: Option<OpId>) {
+        self.tell(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
+        self.node = Some(node);
+        match list {
+            _ if self.letting_go => self.leave(),
+            Some(list) => self.phase = Phase::Deciding { list },
+            None => self.decide(),
+        }
+    }
+
+    // ---- Directories ---------------------------------------------------------------------------
+
+    fn make_parents(&mut self) {
+        if self.letting_go {
+            return self.leave();
+        }
+        let first = OpId(self.last_op.0 + 1);
+        let (directory, acl) = (&self.contest.directory, &self.contest.parent_acl);
+        for operation in self.parents.attempt(directory, acl) {
+            self.submit(operation);
+        }
+        if first > self.last_op {
+            return self.fail(Error::Server(ErrorCode::NO_NODE).into());
+        }
+        self.phase = Phase::MakingParents { first, last: self.last_op };
+    }
+
+    pub(super) fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
+        match self.parents.answered(is_last, result) {
+            Verdict::Wait => {}
+            Verdict::Made => self.create(),
+            Verdict::Again => self.make_parents(),
+            Verdict::Failed(error) => self.fail(error.into()),
+        }
+    }
+
+    // ---- Was it created? -----------------------------------------------------------------------
+
+    pub(super) fn resolve(&mut self) {
+        let sync = self.sync();
+        let list = self.list();
+        self.phase = Phase::Resolving { sync, list, synced: false };
+    }
+
+    pub(super) fn resolved(&mut self, result: Result<Reply, Error>) {
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let children = match reply.decode::<GetChildrenResponse<'_>>() {
+            Ok(response) => response.children,
+            Err(error) => return self.fail(error.into()),
+        };
+        let found = self.eyes().ours(children.iter());
+        let mut found = found.into_iter().map(|name| self.path_of(name)).collect::<VecDeque<_>>();
+        // The server has created none, or one; more if somebody plays tricks. The lowest counts.
+        match found.pop_front() {
+            Some(path) => {
+                let stat = self.submit(Operation::stat(path.clone()));
+                self.phase = Phase::Adopting { stat, path };
+                found.into_iter().for_each(|stray| self.delete(stray));
+            }
+            None => self.create(),
+        }
+    }
+
+    pub(super) fn adopted(&mut self, path: String, result: Result<Reply, Error>) {
+        let stat = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(response) => response.stat,
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
+            Err(error) => {
+                if Remedy::of(&error) == Remedy::None {
+                    self.delete(path);
+                }
+                return self.retry_or_fail(error);
+            }
+        };
+        if stat.ephemeral_owner == self.contest.session {
+            self.enqueued(Node { path, czxid: stat.czxid }, None);
+        } else {
+            // Of another session, which will take it along when it ends. It is not the lock.
+            self.delete(path);
+            self.create();
+        }
+    }
+}
+
+/// The node that was created. An answer that cannot be read leaves it open what was.
+pub(super) fn node_created(result: Result<Reply, Error>) -> Result<Node, Error> {
+    let reply = result?;
+    let Create2Response { path, stat } = reply.decode()?;
+    Ok(Node { path: path.to_string(), czxid: stat.czxid })
+}

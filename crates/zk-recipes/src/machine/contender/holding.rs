@@ -1,0 +1,192 @@
+//! Holding the lock: noticing its end, and that somebody else wants it.
+
+use alloc::string::ToString;
+use core::time::Duration;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, GetDataResponse};
+use zk_session::session::{Reply, State};
+
+use super::super::phase::{Phase, SelfWatch};
+use super::super::{Contest, Event, OpId, Operation, Output, Trust};
+use super::{Contender, RETRY_AFTER};
+use crate::error::Loss;
+
+/// A lock that is held longer than this watches its own node, to notice if it is deleted. One
+/// that is held for a moment saves the request.
+const WATCH_SELF_AFTER: Duration = Duration::from_millis(20);
+
+impl Contender {
+    pub(super) fn acquired(&mut self) {
+        let Some(ours) = &self.node else {
+            return self.vanished();
+        };
+        let (node, token) = (ours.name().to_string(), ours.czxid);
+        self.phase = Phase::Held { suspended: false };
+        self.tell(Event::Acquired { node, token });
+        if self.revoked {
+            self.tell(Event::Revoked);
+        }
+        if self.connected {
+            self.watch_self_in_time();
+        } else {
+            self.suspend();
+        }
+    }
+
+    /// Whoever may be asked to let go looks out for it at once.
+    pub(super) fn watch_self_in_time(&mut self) {
+        match self.self_watch {
+            Some(_) => {}
+            None if self.contest.revocable => self.watch_self(),
+            None => self.set_timer(WATCH_SELF_AFTER),
+        }
+    }
+
+    // ---- The watch on our own node -------------------------------------------------------------
+
+    /// Watches our own node, which tells as well whether it is still there.
+    pub(super) fn watch_self(&mut self) {
+        if self.is_replacing_node() {
+            return;
+        }
+        if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
+            let op = self.submit(match self.contest.revocable {
+                true => Operation::watch_data(path),
+                false => Operation::watch(path),
+            });
+            // The old one second, so that the server, which knows only one, need not be told.
+            self.unwatch_self();
+            self.self_watch = Some(SelfWatch { op, armed: false });
+        }
+    }
+
+    pub(super) fn handle_self_watch(&mut self, op: OpId, result: &Result<Reply, Error>) -> bool {
+        let Some(watch) = self.self_watch.as_mut().filter(|watch| watch.op == op) else {
+            return false;
+        };
+        match result {
+            Ok(reply) => {
+                watch.armed = true;
+                self.verified();
+                self.look_for_revocation(reply);
+                return true;
+            }
+            Err(_) => self.unwatch_self(),
+        }
+        match result {
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
+            // It cannot be watched, but it is there.
+            Err(Error::Server(ErrorCode::NO_AUTH)) => self.verified(),
+            // The reconnect will see to it.
+            Ok(_) | Err(Error::ConnectionLost) => {}
+            Err(_) if matches!(self.phase, Phase::Held { .. }) => {
+                self.set_timer(RETRY_AFTER);
+            }
+            Err(_) => {}
+        }
+        true
+    }
+
+    pub(super) fn self_watch_fired(&mut self, deleted: bool) {
+        self.self_watch = None;
+        match &self.phase {
+            _ if deleted => self.self_deleted(),
+            Phase::Held { .. } => self.watch_self(),
+            // The shortcut needs the watch; the long way does not.
+            _ => self.doubt(),
+        }
+    }
+
+    fn self_deleted(&mut self) {
+        match self.phase {
+            Phase::Held { .. } => {
+                self.node = None;
+                self.lose(Loss::NodeDeleted);
+            }
+            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => {
+                self.vanished();
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn unwatch_self(&mut self) {
+        if let Some(watch) = self.self_watch.take() {
+            self.unwatch(watch.op);
+        }
+    }
+
+    pub(super) fn unwatch(&mut self, watch: OpId) {
+        self.outputs.push_back(Output::Unwatch(watch));
+    }
+
+    fn look_for_revocation(&mut self, reply: &Reply) {
+        let asked = self.contest.revocable
+            && reply
+                .decode::<GetDataResponse<'_>>()
+                .is_ok_and(|response| response.data == Some(Contest::REVOKE));
+        if asked && !core::mem::replace(&mut self.revoked, true) && self.is_held() {
+            self.tell(Event::Revoked);
+        }
+    }
+
+    // ---- The session ---------------------------------------------------------------------------
+
+    pub(super) fn handle_session(&mut self, state: State) {
+        match state {
+            State::Suspended => {
+                self.connected = false;
+                self.doubt();
+                self.suspend();
+            }
+            State::Connected { .. } => {
+                self.connected = true;
+                self.doubt();
+                if self.is_held() {
+                    self.watch_self();
+                }
+            }
+            State::Ended(end) => self.session_ended(end),
+            _ => {}
+        }
+    }
+
+    fn suspend(&mut self) {
+        if let Phase::Held { suspended: suspended @ false } = &mut self.phase {
+            *suspended = true;
+            match self.contest.trust {
+                Trust::WhileConnected => self.lose(Loss::Disconnected),
+                Trust::UntilLeaseEnds | Trust::UntilTold => self.tell(Event::Suspended),
+            }
+        }
+    }
+
+    pub(super) fn lease_ended(&mut self) {
+        let trusted = self.contest.trust == Trust::UntilTold;
+        if let Phase::Held { suspended: true } = self.phase
+            && !trusted
+        {
+            self.lose(Loss::LeaseEnded);
+        }
+    }
+
+    fn verified(&mut self) {
+        // An answer from before the connection was lost says nothing.
+        if let Phase::Held { suspended: suspended @ true } = &mut self.phase
+            && self.connected
+        {
+            *suspended = false;
+            self.tell(Event::Resumed);
+        }
+    }
+
+    pub(super) fn lose(&mut self, loss: Loss) {
+        self.conclude(Event::Lost(loss));
+        self.leave();
+    }
+
+    pub(super) const fn is_held(&self) -> bool {
+        matches!(self.phase, Phase::Held { .. })
+    }
+}

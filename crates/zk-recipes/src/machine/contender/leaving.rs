@@ -1,0 +1,60 @@
+//! Leaving nothing behind.
+
+use zk_session::Error;
+use zk_session::proto::ErrorCode;
+use zk_session::session::Reply;
+
+use super::super::phase::Phase;
+use super::super::remedy::Remedy;
+use super::super::{Event, OpId};
+use super::{Contender, RETRY_AFTER};
+use alloc::string::String;
+
+impl Contender {
+    /// Deletes our node, if there is one, and ends.
+    pub(super) fn leave(&mut self) {
+        // Before the deletion, so that it wakes nobody but the next in line.
+        self.unwatch_self();
+        self.unwatch_predecessor();
+        self.phase = Phase::Leaving;
+        // While its node is being replaced, both names are needed until it is known which is there.
+        if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
+            self.delete(path);
+        }
+        self.finish_leaving();
+    }
+
+    pub(super) fn finish_leaving(&mut self) {
+        let is_clean = self.deletions.is_empty() && self.conversion.is_none();
+        if matches!(self.phase, Phase::Leaving) && is_clean {
+            self.conclude(Event::Released);
+            self.phase = Phase::Done;
+        }
+    }
+
+    pub(super) fn handle_deletion(&mut self, op: OpId, result: &Result<Reply, Error>) -> bool {
+        let of_op = |(deletion, _): &(Option<OpId>, String)| *deletion == Some(op);
+        let Some(place) = self.deletions.iter().position(of_op) else {
+            return false;
+        };
+        let (_, path) = self.deletions.swap_remove(place);
+        match result {
+            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => {}
+            // No name is used twice, so a repeated deletion can only hit our own node.
+            Err(error) => match Remedy::of(error) {
+                Remedy::Now => self.delete(path),
+                Remedy::Later => {
+                    self.deletions.push((None, path));
+                    self.set_timer(RETRY_AFTER);
+                }
+                Remedy::None if matches!(self.phase, Phase::Leaving) => {
+                    self.conclude(Event::Failed(error.clone().into()));
+                }
+                // A stray that stays is behind us, or is waited for like any other.
+                Remedy::None => {}
+            },
+        }
+        self.finish_leaving();
+        true
+    }
+}

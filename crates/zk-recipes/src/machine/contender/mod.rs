@@ -1,0 +1,297 @@
+//! One attempt to get a lock: the queue machine.
+//!
+//! The queue is a directory. A contender creates an ephemeral sequential node in it and lists the
+//! directory; whoever is blocked by nobody before it holds the lock, everybody else watches the
+//! last one that blocks it. All of this survives lost connections, since every step can be
+//! repeated: the one that cannot, the creation, carries a guid by which its result is found again.
+
+mod converting;
+mod entering;
+mod holding;
+mod leaving;
+mod queueing;
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use zk_session::proto::EventType;
+use zk_session::session::Reply;
+use zk_session::{End, Error};
+
+use super::parents::Parents;
+use super::phase::{Conversion, Node, Phase, SelfWatch};
+use super::remedy::Remedy;
+use super::view::Eyes;
+use super::{Contest, Entry, Event, Input, Machine, OpId, Operation, Output};
+use crate::error::{LockError, Loss};
+
+/// When to try again what the session or the server has refused for now.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// One attempt to get one lock. See the [module](super) for how to drive it.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    contest: Contest,
+    phase: Phase,
+    /// Our node, once we know that it exists.
+    node: Option<Node>,
+    conversion: Option<Conversion>,
+    /// The caller has lost interest while it could not be told yet what there is to clean up.
+    letting_go: bool,
+    /// Whether the session is connected, as far as we were told.
+    connected: bool,
+    self_watch: Option<SelfWatch>,
+    /// Whether somebody has asked for the lock.
+    revoked: bool,
+    /// Whether the caller was told of a foreign node.
+    warned: bool,
+    /// Nodes that must go, with the request that is to delete each, unless it was refused for now.
+    deletions: Vec<(Option<OpId>, String)>,
+    parents: Parents,
+    /// Whether the caller was told how it ended.
+    concluded: bool,
+    last_op: OpId,
+    outputs: VecDeque<Output>,
+}
+
+impl Machine for Contender {
+    fn handle(&mut self, input: Input) {
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
+                Some(end) => self.session_ended(end),
+                None => self.handle_reply(op, result),
+            },
+            Input::Watch { op, event_type } => self.handle_watch(op, event_type),
+            Input::Session(state) => self.handle_session(state),
+            Input::LeaseEnded => self.lease_ended(),
+            Input::Timer => self.handle_timer(),
+            Input::Convert(claim) => self.convert(claim),
+            Input::LetGo => self.let_go(),
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done)
+    }
+}
+
+impl Contender {
+    /// An attempt that begins now, with a session that is connected.
+    pub fn new(contest: Contest) -> Self {
+        let nothing = OpId(0);
+        let entry = contest.entry;
+        let mut contender = Self {
+            contest,
+            phase: Phase::Looking { list: nothing },
+            node: None,
+            conversion: None,
+            letting_go: false,
+            connected: true,
+            self_watch: None,
+            revoked: false,
+            warned: false,
+            deletions: Vec::new(),
+            parents: Parents::new(),
+            concluded: false,
+            last_op: nothing,
+            outputs: VecDeque::new(),
+        };
+        match entry {
+            Entry::Queue => contender.create(),
+            Entry::OnlyIfFree => contender.look(),
+        }
+        contender
+    }
+
+    /// All that decides what it does next, apart from what it is about.
+    #[cfg(test)]
+    pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
+        let Self { phase, node, conversion, letting_go, connected, self_watch, .. } = self;
+        let Self { revoked, warned, deletions, parents, concluded, last_op, .. } = self;
+        write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
+        write!(out, "{letting_go}{connected}{self_watch:?}{revoked}{warned}")?;
+        write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)
+    }
+
+    // ---- Inputs --------------------------------------------------------------------------------
+
+    /// Answers to requests that a later step has made pointless are ignored.
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+        if self.handle_deletion(op, &result) || self.handle_self_watch(op, &result) {
+            return;
+        }
+        if self.conversion.is_some() {
+            return self.handle_conversion(op, result);
+        }
+        match &mut self.phase {
+            Phase::Looking { list } if *list == op => self.looked(result),
+            Phase::Creating { create, list } if *create == op => {
+                let list = *list;
+                self.created(list, result);
+            }
+            // Told before the creation is, so it was refused before it was sent.
+            Phase::Creating { list, .. } if *list == Some(op) => *list = None,
+            Phase::MakingParents { first, last } if (*first..=*last).contains(&op) => {
+                let is_last = op == *last;
+                self.made_parent(is_last, result);
+            }
+            Phase::Resolving { sync, synced, .. } if *sync == op => match result {
+                Ok(_) => *synced = true,
+                Err(error) => self.retry_or_fail(error),
+            },
+            Phase::Resolving { list, synced: true, .. } if *list == op => self.resolved(result),
+            // Told before the sync is, so it was refused before it was sent.
+            Phase::Resolving { list, .. } if *list == op => self.set_timer(RETRY_AFTER),
+            Phase::Adopting { stat, path } if *stat == op => {
+                let path = core::mem::take(path);
+                self.adopted(path, result);
+            }
+            Phase::Deciding { list } if *list == op => self.listed(result),
+            Phase::Ranking { ranks, .. } => {
+                if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
+                    self.ranked(rank, result);
+                }
+            }
+            Phase::Waiting { watch, .. } if *watch == op => self.watched(result),
+            _ => {}
+        }
+    }
+
+    fn handle_watch(&mut self, op: OpId, event_type: EventType) {
+        let deleted = event_type == EventType::NODE_DELETED;
+        if self.self_watch.is_some_and(|watch| watch.op == op) {
+            self.self_watch_fired(deleted);
+        } else {
+            self.predecessor_watch_fired(op, deleted);
+        }
+    }
+
+    fn handle_timer(&mut self) {
+        let refused = self.deletions.extract_if(.., |(op, _)| op.is_none());
+        for (_, path) in refused.collect::<Vec<_>>() {
+            self.delete(path);
+        }
+        self.repeat();
+    }
+
+    fn let_go(&mut self) {
+        match self.phase {
+            Phase::Looking { .. }
+            | Phase::Deciding { .. }
+            | Phase::Ranking { .. }
+            | Phase::Waiting { .. }
+            | Phase::Held { .. } => self.leave(),
+            Phase::Leaving | Phase::Done => {}
+            // Whether there is a node to delete will turn out.
+            Phase::Creating { .. }
+            | Phase::MakingParents { .. }
+            | Phase::Resolving { .. }
+            | Phase::Adopting { .. } => self.letting_go = true,
+        }
+    }
+
+    fn session_ended(&mut self, end: End) {
+        let event = match self.phase {
+            Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
+            // The node goes with the session, which is all that was wanted.
+            Phase::Leaving => Event::Released,
+            _ if self.letting_go => Event::Released,
+            _ => Event::Failed(LockError::Ended(end)),
+        };
+        self.conclude(event);
+        self.phase = Phase::Done;
+    }
+
+    // ---- Failures ------------------------------------------------------------------------------
+
+    fn vanished(&mut self) {
+        self.node = None;
+        self.fail(LockError::NodeVanished);
+    }
+
+    fn fail(&mut self, error: LockError) {
+        if !self.letting_go {
+            self.conclude(Event::Failed(error));
+        }
+        self.leave();
+    }
+
+    fn retry_or_fail(&mut self, error: Error) {
+        match Remedy::of(&error) {
+            Remedy::Now => self.repeat(),
+            Remedy::Later => self.set_timer(RETRY_AFTER),
+            Remedy::None => self.fail(error.into()),
+        }
+    }
+
+    /// Takes the present step again. That is never wrong, so a timer that was set for a step
+    /// before this one does no harm.
+    fn repeat(&mut self) {
+        match self.phase {
+            _ if self.conversion.is_some() => self.repeat_conversion(),
+            Phase::Looking { .. } => self.look(),
+            Phase::Creating { .. } | Phase::Resolving { .. } | Phase::Adopting { .. } => {
+                self.resolve();
+            }
+            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => self.decide(),
+            Phase::Held { .. } if self.connected && self.self_watch.is_none() => self.watch_self(),
+            _ => {}
+        }
+    }
+
+    // ---- Outputs -------------------------------------------------------------------------------
+
+    fn submit(&mut self, operation: Operation) -> OpId {
+        self.last_op.0 += 1;
+        self.outputs.push_back(Output::Submit { op: self.last_op, operation });
+        self.last_op
+    }
+
+    fn list(&mut self) -> OpId {
+        self.submit(Operation::list(self.contest.directory.clone()))
+    }
+
+    fn sync(&mut self) -> OpId {
+        self.submit(Operation::sync(self.contest.directory.clone()))
+    }
+
+    fn delete(&mut self, path: String) {
+        let op = self.submit(Operation::delete(path.clone()));
+        self.deletions.push((Some(op), path));
+    }
+
+    fn set_timer(&mut self, after: Duration) {
+        self.outputs.push_back(Output::SetTimer(after));
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    /// Tells how it ended, once.
+    fn conclude(&mut self, event: Event) {
+        if !core::mem::replace(&mut self.concluded, true) {
+            self.tell(event);
+        }
+    }
+
+    const fn eyes(&self) -> Eyes {
+        let Contest { scheme, foreign, claim, guid, .. } = self.contest;
+        Eyes { scheme, foreign, claim, guid }
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        match self.contest.directory.as_str() {
+            "/" => format!("/{name}"),
+            directory => format!("{directory}/{name}"),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Standing in the queue: who is before us, and is it over?
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
+use zk_session::session::Reply;
+
+use super::super::phase::{Phase, Rank};
+use super::super::view::View;
+use super::super::{Contest, Entry, Event, Foreign, OpId, Operation};
+use super::Contender;
+use crate::error::LockError;
+
+impl Contender {
+    pub(super) fn decide(&mut self) {
+        self.unwatch_predecessor();
+        let list = self.list();
+        self.phase = Phase::Deciding { list };
+    }
+
+    pub(super) fn listed(&mut self, result: Result<Reply, Error>) {
+        let reply = match result {
+            Ok(reply) => reply,
+            // The directory is gone, and our node was in it.
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(),
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let (children, node) = match (reply.decode::<GetChildrenResponse<'_>>(), &self.node) {
+            (Ok(response), Some(node)) => (response.children, node),
+            (Ok(_), None) => return self.vanished(),
+            (Err(error), _) => return self.fail(error.into()),
+        };
+        let view = self.eyes().see(node.name(), children.iter());
+        let others = children.iter().filter(|child| *child != node.name());
+        if let Some(foreign) = self.eyes().foreign(others) {
+            let foreign = foreign.to_string();
+            if self.contest.foreign == Foreign::Refuse {
+                return self.fail(LockError::Foreign { node: foreign });
+            }
+            if !core::mem::replace(&mut self.warned, true) {
+                self.tell(Event::Foreign(foreign));
+            }
+        }
+        match view {
+            View::Exhausted if self.contest.scheme.is_private() => {
+                let scheme = self.contest.scheme;
+                let names = children.iter().filter(|child| scheme.parse(child).is_some());
+                self.rank(names.map(ToString::to_string).collect());
+            }
+            // With ranks, the shortcut of `predecessor_watch_fired` would be wrong.
+            view => self.judge(view, true),
+        }
+    }
+
+    fn judge(&mut self, view: View, by_number: bool) {
+        match view {
+            View::Absent => self.vanished(),
+            View::Exhausted => self.fail(LockError::SequenceExhausted),
+            View::First => self.acquired(),
+            View::Behind { .. } if self.contest.entry == Entry::OnlyIfFree => {
+                self.fail(LockError::Busy);
+            }
+            View::Behind { predecessor, ahead } => {
+                self.tell(Event::Waiting { behind: predecessor.clone(), ahead });
+                let Contest { scheme, foreign, .. } = &self.contest;
+                // A downgrade makes a new node with an old number, a stranger's can have any.
+                let only_rising = !scheme.has_readers() && *foreign != Foreign::Count;
+                self.wait(predecessor, ahead == 1 && by_number && only_rising);
+            }
+        }
+    }
+
+    // ---- When numbers do not tell --------------------------------------------------------------
+
+    /// Whoever comes after the list comes after us, so the stats need not be of one moment.
+    fn rank(&mut self, names: Vec<String>) {
+        let rank = |name: String| {
+            let stat = self.submit(Operation::stat(self.path_of(&name)));
+            Rank { stat, name, czxid: None }
+        };
+        let ranks: Vec<_> = names.into_iter().map(rank).collect();
+        self.phase = Phase::Ranking { left: ranks.len(), ranks };
+    }
+
+    pub(super) fn ranked(&mut self, place: usize, result: Result<Reply, Error>) {
+        let czxid = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(response) => Some(response.stat.czxid),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let eyes = self.eyes();
+        let Phase::Ranking { ranks, left } = &mut self.phase else {
+            return;
+        };
+        ranks[place].czxid = czxid;
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        let contenders = ranks.iter().filter_map(|rank| Some((rank.czxid?, rank.name.as_str())));
+        let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
+        let view = match own {
+            Some(own) if contenders.clone().any(|other| other == own) => {
+                eyes.see_ranked(own.0, contenders)
+            }
+            _ => View::Absent,
+        };
+        self.judge(view, false);
+    }
+
+    // ---- Waiting -------------------------------------------------------------------------------
+
+    fn wait(&mut self, predecessor: String, only: bool) {
+        // Our own watch first: then nothing can happen to our node unnoticed once the other is set.
+        if only && self.self_watch.is_none() {
+            self.watch_self();
+        }
+        let watch = self.submit(Operation::watch(self.path_of(&predecessor)));
+        self.phase = Phase::Waiting { predecessor, watch, only };
+    }
+
+    pub(super) fn watched(&mut self, result: Result<Reply, Error>) {
+        match result {
+            Ok(_) => {}
+            // It went between the list and the watch, or the watch was lost.
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(),
+            Err(Error::Server(ErrorCode::NO_AUTH)) => {
+                if let Phase::Waiting { predecessor, .. } = &mut self.phase {
+                    let node = core::mem::take(predecessor);
+                    self.fail(LockError::Unreadable { node });
+                }
+            }
+            Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    pub(super) fn predecessor_watch_fired(&mut self, op: OpId, deleted: bool) {
+        let Phase::Waiting { watch, only, predecessor } = &mut self.phase else {
+            return;
+        };
+        if *watch != op {
+            return;
+        }
+        // The shortcut: nobody else was before us when we looked, and nobody can have come in
+        // before us since. Had our own node been deleted first, its watch would have told us
+        // first, since events come in the order of transactions.
+        if deleted && *only && self.self_watch.is_some_and(|watch| watch.armed) {
+            self.acquired();
+        } else if deleted {
+            self.decide();
+        } else {
+            let (predecessor, only) = (core::mem::take(predecessor), *only);
+            self.wait(predecessor, only);
+        }
+    }
+
+    /// Events that were missed are told after a reconnect, but not in the order of transactions.
+    pub(super) fn doubt(&mut self) {
+        if let Phase::Waiting { only, .. } = &mut self.phase {
+            *only = false;
+        }
+    }
+
+    pub(super) fn unwatch_predecessor(&mut self) {
+        if let Phase::Waiting { watch, .. } = self.phase {
+            self.unwatch(watch);
+        }
+    }
+}

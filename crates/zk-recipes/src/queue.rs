@@ -1,0 +1,103 @@
+//! A lock as its contenders see it: where it is, and how it is taken.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::time::Instant;
+use uuid::Uuid;
+use zk_session::proto::path;
+use zk_session::{Client, End};
+
+use crate::error::LockError;
+use crate::held::Held;
+use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
+use crate::options::Options;
+use crate::runner;
+
+/// What mutexes and read/write locks have in common.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    pub(crate) client: Client,
+    pub(crate) path: String,
+    pub(crate) scheme: Scheme,
+    pub(crate) options: Options,
+    cleanups: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, scheme, options, .. } = self;
+        let mut queue = f.debug_struct("Queue");
+        queue.field("path", path).field("scheme", scheme).field("options", options);
+        queue.finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(
+        client: &Client,
+        path: &str,
+        default: Scheme,
+        options: Options,
+    ) -> Result<Self, LockError> {
+        path::validate(path)?;
+        Ok(Self {
+            client: client.clone(),
+            path: path.to_string(),
+            scheme: options.scheme.unwrap_or(default),
+            options,
+            cleanups: Arc::default(),
+        })
+    }
+
+    pub(crate) fn enter(
+        &self,
+        claim: Claim,
+        entry: Entry,
+    ) -> impl Future<Output = Result<Held, LockError>> + Send + use<> {
+        let contest = Contest {
+            claim,
+            entry,
+            data: self.options.data.clone(),
+            acl: self.options.acl.clone(),
+            parent_acl: self.options.parent_acl.clone(),
+            foreign: self.options.foreign,
+            trust: self.options.trust,
+            revocable: self.options.revocable,
+            ..Contest::new(
+                self.client.chroot().apply(&self.path).into_owned(),
+                self.scheme,
+                Uuid::new_v4(),
+                self.client.session_id(),
+            )
+        };
+        let client = self.client.clone();
+        let directory = self.path.clone();
+        let (observer, cleanups) = (self.options.observer.clone(), self.cleanups.clone());
+        let mut handle = runner::start(&client, Contender::new(contest), observer, cleanups);
+        async move {
+            match (&mut handle.acquired).await {
+                Ok(Ok(place)) => Ok(Held::new(client, directory, place, handle)),
+                Ok(Err(error)) => Err(error),
+                // The runtime was shut down.
+                Err(_) => Err(LockError::Ended(End::Closed)),
+            }
+        }
+    }
+
+    pub(crate) fn pending_cleanups(&self) -> usize {
+        self.cleanups.load(Ordering::Relaxed)
+    }
+}
+
+/// What comes of `acquiring`, if it comes in time. The time counts whatever the network does.
+pub(crate) async fn before<T>(
+    deadline: Instant,
+    acquiring: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let in_time = tokio::time::timeout_at(deadline, acquiring).await;
+    in_time.unwrap_or(Err(LockError::TimedOut))
+}

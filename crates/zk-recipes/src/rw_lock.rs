@@ -1,0 +1,238 @@
+//! The read/write lock.
+
+use alloc::vec::Vec;
+use core::future::Future;
+use core::ops::Deref;
+use core::time::Duration;
+
+use tokio::time::Instant;
+use zk_session::Client;
+
+use crate::contenders::{self, Entrant};
+use crate::error::LockError;
+use crate::held::Held;
+use crate::machine::{Claim, Entry, Scheme};
+use crate::options::Options;
+use crate::queue::{self, Queue};
+
+/// A lock for many readers, or one writer.
+///
+/// All stand in one queue. A reader waits for the last writer before it, a writer for whoever is
+/// immediately before it. Nobody overtakes: readers that come after a writer wait for it even while
+/// other readers hold the lock, so that no writer waits for ever. Names follow Apache Curator's
+/// `InterProcessReadWriteLock`.
+///
+/// # Guarantee
+///
+/// As for [`Mutex`](crate::Mutex): a writer never holds the lock beside anybody else, as the
+/// ensemble sees it. Tokens of readers that hold it together say nothing about each other.
+///
+/// # Cost
+///
+/// One round trip to acquire the lock when it can be had, and one to release it. A writer that
+/// leaves wakes the next writer, or all readers up to it; a reader that leaves wakes the writer
+/// behind it, if there is one.
+#[derive(Clone, Debug)]
+pub struct RwLock(Queue);
+
+impl RwLock {
+    /// The lock at `path`. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+        Self::with(client, path, Options::new())
+    }
+
+    /// The lock at `path`, taken in this way.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new); and [`LockError::NoReaders`] for a [scheme](Options::scheme)
+    /// without shared nodes.
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+        let queue = Queue::new(client, path, Scheme::CURATOR_READ_WRITE, options)?;
+        if queue.scheme.has_readers() { Ok(Self(queue)) } else { Err(LockError::NoReaders) }
+    }
+
+    /// The path of the lock.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Waits until no writer is before us. Errors, order and cancellation as for
+    /// [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`].
+    pub fn read(&self) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
+        let entering = self.0.enter(Claim::Shared, Entry::Queue);
+        async { entering.await.map(ReadGuard) }
+    }
+
+    /// Waits until nobody is before us. Errors, order and cancellation as for
+    /// [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`].
+    pub fn write(&self) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
+        let entering = self.0.enter(Claim::Exclusive, Entry::Queue);
+        async { entering.await.map(WriteGuard) }
+    }
+
+    /// As [`read`](Self::read), for no longer than `timeout`, whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`].
+    pub fn read_timeout(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
+        queue::before(Instant::now() + timeout, self.read())
+    }
+
+    /// As [`write`](Self::write), for no longer than `timeout`, whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`].
+    pub fn write_timeout(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
+        queue::before(Instant::now() + timeout, self.write())
+    }
+
+    /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody.
+    /// Cost as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`].
+    pub fn try_read(&self) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
+        let entering = self.0.enter(Claim::Shared, Entry::OnlyIfFree);
+        async { entering.await.map(ReadGuard) }
+    }
+
+    /// Acquires the lock for writing if nobody holds it or waits for it.
+    /// Cost as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`].
+    pub fn try_write(&self) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
+        let entering = self.0.enter(Claim::Exclusive, Entry::OnlyIfFree);
+        async { entering.await.map(WriteGuard) }
+    }
+
+    /// Who holds the lock and who waits for it, in the order in which they came.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mutex::contenders`](crate::Mutex::contenders).
+    pub async fn contenders(&self) -> Result<Vec<Entrant>, LockError> {
+        contenders::list(&self.0).await
+    }
+
+    /// Asks whoever owns `node` to let go; see [`Mutex::revoke`](crate::Mutex::revoke).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mutex::revoke`](crate::Mutex::revoke).
+    pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
+        contenders::revoke(&self.0, node).await
+    }
+
+    /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+}
+
+/// An [`RwLock`] that is held for reading. Dropped, it is released in the background.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct ReadGuard(Held);
+
+impl Deref for ReadGuard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl ReadGuard {
+    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it had been lost before.
+    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        self.0.release()
+    }
+
+    /// Makes a writer of the only contender: if nobody else holds the lock or waits for it.
+    /// It does not wait, since two readers that did would wait for each other for ever.
+    ///
+    /// # Errors
+    ///
+    /// The guard comes back with the reason: [`LockError::NotAlone`], or whatever kept us from
+    /// finding out; the lock is held for reading then, unless the reason is its loss.
+    ///
+    /// # Cancellation
+    ///
+    /// The lock is released in the background.
+    pub async fn try_upgrade(mut self) -> Result<WriteGuard, (Self, LockError)> {
+        match self.0.convert(Claim::Exclusive).await {
+            Ok(()) => Ok(WriteGuard(self.0)),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
+
+/// An [`RwLock`] that is held for writing. Dropped, it is released in the background.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct WriteGuard(Held);
+
+impl Deref for WriteGuard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl WriteGuard {
+    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it had been lost before.
+    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        self.0.release()
+    }
+
+    /// Makes a reader of the writer without letting a writer in between; readers that wait behind
+    /// it are let in. One transaction, which gives a new fencing token.
+    ///
+    /// # Errors
+    ///
+    /// The guard comes back with the reason; the lock is held for writing then, unless the reason
+    /// is its loss.
+    ///
+    /// # Cancellation
+    ///
+    /// The lock is released in the background.
+    pub async fn downgrade(mut self) -> Result<ReadGuard, (Self, LockError)> {
+        match self.0.convert(Claim::Shared).await {
+            Ok(()) => Ok(ReadGuard(self.0)),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
