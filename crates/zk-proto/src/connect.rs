@@ -17,7 +17,7 @@ records! {
         pub session_id: SessionId,
         /// The password of that session: 16 bytes, zeros for a new one. See
         /// [`Password`](crate::Password).
-        pub password: Option<&'a [u8]>,
+        [secret] pub password: Option<&'a [u8]>,
         /// Whether a read-only member will do. `None` leaves the byte out, as 3.3 and older did.
         pub read_only: Option<bool>,
     }
@@ -35,7 +35,7 @@ records! {
         /// The session, or [`SessionId::NONE`]: no session.
         pub session_id: SessionId,
         /// The password with which to resume it, to be kept from every answer.
-        pub password: Option<&'a [u8]>,
+        [secret] pub password: Option<&'a [u8]>,
         /// Whether this member is read-only. `None` when the byte is absent, as from 3.3 and older.
         pub read_only: Option<bool>,
     }

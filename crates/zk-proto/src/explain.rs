@@ -2,6 +2,7 @@
 //!
 //! Whatever can be decoded can be explained: the same declarations yield both, and each field is
 //! read by the code that decodes it. [`frame()`] explains a whole frame, [`Explain`] one value.
+//! Passwords and credentials are bytes like any others here, other than in `Debug`.
 //!
 //! ```
 //! use zk_proto::explain::{self, Message};

@@ -4,6 +4,7 @@
 /// they stand, and in a module `owned` the forms of them that borrow nothing.
 ///
 /// The type of a field decides its bytes. A record that borrows from the frame names its lifetime.
+/// Where a field is marked `[secret]`, `Debug` says that it is there, but not what it is.
 ///
 /// | type | on the wire |
 /// |---|---|
@@ -33,11 +34,14 @@ macro_rules! records {
 macro_rules! record {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident<$lt:lifetime> { $( $(#[$doc:meta])* pub $field:ident: $type:ty, )* }
+        pub struct $name:ident<$lt:lifetime> {
+            $( $(#[$doc:meta])* $([$secret:ident])? pub $field:ident: $type:ty, )*
+        }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, PartialEq, Eq)]
         pub struct $name<$lt> { $( $(#[$doc])* pub $field: $type, )* }
+        debugged_fields!($name [] $name<'_> { $( $([$secret])? $field )* });
         record!(@codec $lt, $name, [$name<$lt>] $($field: $type,)*);
     };
     (
@@ -91,6 +95,21 @@ macro_rules! record {
             }
         }
     };
+}
+
+/// Shows a struct as its fields, without the secret ones.
+macro_rules! debugged_fields {
+    ($name:ident [$($generics:tt)*] $self:ty { $( $([$secret:ident])? $field:ident )* }) => {
+        impl<$($generics)*> core::fmt::Debug for $self {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    $( .field(stringify!($field), debugged_fields!(@ $($secret)? self.$field)) )*
+                    .finish()
+            }
+        }
+    };
+    (@ secret $value:expr) => { &format_args!("..") };
+    (@ $value:expr) => { &$value };
 }
 
 /// Encodes a struct as its fields, one behind the other.

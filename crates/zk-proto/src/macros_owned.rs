@@ -22,6 +22,10 @@ macro_rules! owned_record {
         owned_record!(@ $name [$($done)* { $(#[$doc])* $field: S::Buffer }] $($rest)*);
     };
     (@ $name:ident [$($done:tt)*]
+        $(#[$doc:meta])* [secret] pub $field:ident: Option<&$lt:lifetime [u8]>, $($rest:tt)*) => {
+        owned_record!(@ $name [$($done)* { $(#[$doc])* [secret] $field: S::Buffer }] $($rest)*);
+    };
+    (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, &$of:lifetime str>, $($rest:tt)*) => {
         owned_record!(@ $name
             [$($done)* { $(#[$doc])* $field: $crate::owned::List<S::Text> }] $($rest)*);
@@ -40,13 +44,14 @@ macro_rules! owned_record {
         $(#[$doc:meta])* pub $field:ident: $type:ty, $($rest:tt)*) => {
         owned_record!(@ $name [$($done)* { $(#[$doc])* $field: $type }] $($rest)*);
     };
-    (@ $name:ident [$({ $(#[$doc:meta])* $field:ident: $type:ty })*]) => {
+    (@ $name:ident [$({ $(#[$doc:meta])* $([$secret:ident])? $field:ident: $type:ty })*]) => {
         #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
-        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[derive(Clone, PartialEq, Eq)]
         pub struct $name<S: $crate::owned::Storage = $crate::owned::Heap> {
             $( $(#[$doc])* pub $field: $type, )*
         }
 
+        debugged_fields!($name [S: $crate::owned::Storage] $name<S> { $( $([$secret])? $field )* });
         encoded_fields!([S: $crate::owned::Storage] $name<S> { $($field)* });
         generated!($name { $($field)* });
 

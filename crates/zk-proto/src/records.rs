@@ -379,13 +379,13 @@ records! {
         /// As in [`Id::scheme`].
         pub scheme: &'a str,
         /// What the scheme asks for: for `digest`, `user:password` as it is.
-        pub auth: Option<&'a [u8]>,
+        [secret] pub auth: Option<&'a [u8]>,
     }
 
     /// One step of authentication by SASL: `sasl` (102). Since 3.4.0.
     pub struct GetSaslRequest<'a> {
         /// The mechanism's token. The first one of `DIGEST-MD5` is empty, but not null.
-        pub token: Option<&'a [u8]>,
+        [secret] pub token: Option<&'a [u8]>,
     }
 
     /// Answers `sasl` (102). Since 3.4.0.

@@ -203,3 +203,43 @@ fn null_stays_null() {
     let id = Id { scheme: "auth", id: None }.into_owned();
     assert_eq!((id.id.clone(), &encoded(&id)[8..]), (None, &[0xff; 4][..]));
 }
+
+/// Nor are they in what holds the records, since all of it derives `Debug`.
+#[test]
+fn passwords_and_credentials_are_not_shown() {
+    let secret = Some(&b"sesame"[..]);
+    let shown = |record: &dyn core::fmt::Debug, owned: &dyn core::fmt::Debug| {
+        let shown = format!("{record:?}");
+        assert_eq!(shown, format!("{owned:?}"));
+        let bytes = format!("{:?}", b"sesame");
+        assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
+        shown
+    };
+    let asked = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout: 4000,
+        session_id: SessionId(1),
+        password: secret,
+        read_only: None,
+    };
+    let granted = ConnectResponse {
+        protocol_version: 0,
+        timeout: 4000,
+        session_id: SessionId(1),
+        password: secret,
+        read_only: None,
+    };
+    assert!(shown(&asked, &asked.into_owned()).contains("password: .."));
+    assert!(shown(&granted, &granted.into_owned()).contains("password: .."));
+    let auth = AuthPacket { auth_type: 0, scheme: "digest", auth: secret };
+    assert_eq!(
+        shown(&auth, &auth.into_owned()),
+        r#"AuthPacket { auth_type: 0, scheme: "digest", auth: .. }"#
+    );
+    let sasl = Request::Sasl(GetSaslRequest { token: secret });
+    assert_eq!(shown(&sasl, &sasl.into_owned()), "Sasl(GetSaslRequest { token: .. })");
+    // What is no secret is shown, or this would pass if nothing were.
+    let data = SetDataRequest { path: "/a", data: secret, version: -1 };
+    assert!(format!("{data:?}").contains("115, 101, 115, 97, 109, 101"));
+}
