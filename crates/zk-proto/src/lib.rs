@@ -12,6 +12,8 @@ mod macros;
 #[macro_use]
 mod macros_owned;
 
+#[cfg(feature = "codec")]
+mod codec;
 mod codes;
 mod connect;
 #[cfg(feature = "digest")]
@@ -34,9 +36,6 @@ mod records;
 mod sequence;
 mod sink;
 mod wire;
-
-#[cfg(feature = "codec")]
-mod codec;
 
 #[cfg(feature = "codec")]
 pub use codec::{ClientCodec, ClientMessage, FrameCodec, ServerCodec, ServerMessage};

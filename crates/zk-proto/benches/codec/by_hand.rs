@@ -53,8 +53,14 @@ pub(crate) fn set_data(buffer: &mut [u8], path: &str, data: &[u8]) -> usize {
     4 + length
 }
 
-pub(crate) fn create(buffer: &mut [u8], path: &str, data: &[u8]) -> usize {
-    let length = 47 + path.len() + data.len();
+/// Its list has one entry, for everything.
+pub(crate) fn create(
+    buffer: &mut [u8],
+    path: &str,
+    data: &[u8],
+    (scheme, id): (&str, &str),
+) -> usize {
+    let length = 36 + path.len() + data.len() + scheme.len() + id.len();
     let mut out = Out::new(&mut buffer[..4 + length]);
     out.int(length as i32);
     out.int(1);
@@ -63,8 +69,8 @@ pub(crate) fn create(buffer: &mut [u8], path: &str, data: &[u8]) -> usize {
     out.buffer(data);
     out.int(1);
     out.int(31);
-    out.buffer(b"world");
-    out.buffer(b"anyone");
+    out.buffer(scheme.as_bytes());
+    out.buffer(id.as_bytes());
     out.int(3);
     4 + length
 }

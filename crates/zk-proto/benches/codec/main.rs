@@ -1,13 +1,19 @@
-//! The codec next to loads and stores written by hand.
+//! The codec next to loads and stores written by hand: `cargo bench -p zk-proto --features bytes`.
 //!
-//! Before a case is measured, it is made sure that both sides agree and allocate nothing.
+//! Before a case is measured, it is made sure that all sides agree and allocate nothing. At the end
+//! stands a table of medians, and of their ratios to what was written by hand.
+//!
+//! Other crates (`zookeeper-client`, `tokio-zookeeper`, `zookeeper`) keep their codecs to themselves;
+//! whole clients are compared by the benchmark of `zk-testkit`.
 
 mod by_hand;
+mod table;
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
+use table::Table;
 use zk_proto::{
     Acl, CreateMode, CreateRequest, Decode, Encode, ErrorCode, EventType, ExistsResponse,
     GetChildrenResponse, GetDataRequest, GetDataResponse, KeeperState, List, OpCode, Reader,
@@ -19,22 +25,17 @@ const PATH: &str = "/locks/printer/_c_72c60c93-7e3a-4b3d-a1f5-8b1f6f8a9c11-lock-
 
 /// The record itself, the record as one of many by its opcode, and the bytes by hand.
 fn compare<A, B, C>(
-    criterion: &mut Criterion,
+    table: &mut Table<'_>,
     case: &str,
-    mut codec: impl FnMut() -> A,
-    mut by_opcode: impl FnMut() -> B,
-    mut by_hand: impl FnMut() -> C,
+    codec: impl FnMut() -> A,
+    by_opcode: impl FnMut() -> B,
+    by_hand: impl FnMut() -> C,
 ) {
-    let allocated = allocation_counter::measure(|| {
-        black_box(codec());
-        black_box(by_opcode());
+    table.row(case, |row| {
+        row.measure("codec", codec);
+        row.measure("by opcode", by_opcode);
+        row.measure("by hand", by_hand);
     });
-    assert_eq!(allocated.count_total, 0, "{case}");
-    let mut group = criterion.benchmark_group(case);
-    group.bench_function("codec", |bencher| bencher.iter(&mut codec));
-    group.bench_function("by opcode", |bencher| bencher.iter(&mut by_opcode));
-    group.bench_function("by hand", |bencher| bencher.iter(&mut by_hand));
-    group.finish();
 }
 
 // ---- Requests ----------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ fn compare<A, B, C>(
 const ROOM: usize = 1 << 17;
 
 fn encode(
-    criterion: &mut Criterion,
+    table: &mut Table<'_>,
     case: &str,
     body: impl Encode + Copy,
     request: Request<'_>,
@@ -55,7 +56,7 @@ fn encode(
     assert_eq!(by_hand(&mut third), length);
     assert_eq!((&first[..length], &second[..length]), (&third[..length], &third[..length]));
     compare(
-        criterion,
+        table,
         case,
         || frame::encode_to_slice(&(header, black_box(&body)), black_box(&mut first)).unwrap_or(0),
         || {
@@ -70,7 +71,7 @@ fn encode(
         let mut second = first.clone();
         second.reserve(ROOM);
         compare(
-            criterion,
+            table,
             &format!("{case}, BytesMut"),
             || {
                 first.clear();
@@ -85,11 +86,11 @@ fn encode(
     }
 }
 
-fn requests(criterion: &mut Criterion) {
+fn requests(table: &mut Table<'_>) {
     let data = vec![7; 1 << 16];
     let acl = [Acl::OPEN];
     let get = GetDataRequest { path: PATH, watch: true };
-    encode(criterion, "encode getData", get, Request::GetData(get), |out| {
+    encode(table, "encode getData", get, Request::GetData(get), |out| {
         by_hand::get_data(out, black_box(PATH))
     });
     let create = CreateRequest {
@@ -98,12 +99,17 @@ fn requests(criterion: &mut Criterion) {
         acl: List::new(&acl),
         mode: CreateMode::EPHEMERAL_SEQUENTIAL,
     };
-    encode(criterion, "encode create", create, Request::Create(create), |out| {
-        by_hand::create(out, black_box(PATH), black_box(&data[..100]))
+    encode(table, "encode create", create, Request::Create(create), |out| {
+        by_hand::create(
+            out,
+            black_box(PATH),
+            black_box(&data[..100]),
+            black_box(("world", "anyone")),
+        )
     });
     for (case, data) in [("encode setData 100 B", &data[..100]), ("encode setData 64 KiB", &data)] {
         let set = SetDataRequest { path: PATH, data: Some(data), version: -1 };
-        encode(criterion, case, set, Request::SetData(set), |out| {
+        encode(table, case, set, Request::SetData(set), |out| {
             by_hand::set_data(out, black_box(PATH), black_box(data))
         });
     }
@@ -134,34 +140,38 @@ fn payload(body: impl Encode) -> Vec<u8> {
     buffer
 }
 
-fn by_opcode(
+/// A reply as clients read it: the header, then the body, which `look` sees where it is.
+fn by_opcode<T>(
     opcode: OpCode,
     payload: &[u8],
-) -> Result<(ReplyHeader, Response<'_>), zk_proto::DecodeError> {
+    look: impl FnOnce(&Response<'_>) -> T,
+) -> Option<(ReplyHeader, T)> {
     let mut reader = Reader::new(payload);
-    Ok((ReplyHeader::decode(&mut reader)?, Response::decode(opcode, reader.rest())?))
+    let header = ReplyHeader::decode(&mut reader).ok()?;
+    let body = Response::decode(opcode, reader.rest()).ok()?;
+    Some((header, look(black_box(&body))))
 }
 
-fn replies(criterion: &mut Criterion) {
+fn replies(table: &mut Table<'_>) {
     for (case, length) in [("decode getData 100 B", 100), ("decode getData 64 KiB", 1 << 16)] {
         let data = vec![7; length];
         let bytes = payload(GetDataResponse { data: Some(&data), stat: STAT });
         assert_eq!(by_hand::data_reply(&bytes), Some((HEADER, &data[..], STAT)));
         compare(
-            criterion,
+            table,
             case,
             || <(ReplyHeader, GetDataResponse<'_>)>::decode_all(black_box(&bytes)),
-            || by_opcode(black_box(OpCode::GET_DATA), black_box(&bytes)),
+            || by_opcode(black_box(OpCode::GET_DATA), black_box(&bytes), |_| ()),
             || by_hand::data_reply(black_box(&bytes)),
         );
     }
     let bytes = payload(STAT);
     assert_eq!(by_hand::stat_reply(&bytes), Some((HEADER, STAT)));
     compare(
-        criterion,
+        table,
         "decode Stat",
         || <(ReplyHeader, ExistsResponse)>::decode_all(black_box(&bytes)),
-        || by_opcode(black_box(OpCode::EXISTS), black_box(&bytes)),
+        || by_opcode(black_box(OpCode::EXISTS), black_box(&bytes), |_| ()),
         || by_hand::stat_reply(black_box(&bytes)),
     );
     let event = WatcherEvent {
@@ -171,17 +181,15 @@ fn replies(criterion: &mut Criterion) {
     };
     let bytes = payload(event);
     assert_eq!(by_hand::event(&bytes), Some((HEADER, event)));
-    compare(
-        criterion,
-        "decode notification",
-        || <(ReplyHeader, WatcherEvent<'_>)>::decode_all(black_box(&bytes)),
-        || (), // A notification answers no operation.
-        || by_hand::event(black_box(&bytes)),
-    );
-    children(criterion);
+    // It answers no operation.
+    table.row("decode notification", |row| {
+        row.measure("codec", || <(ReplyHeader, WatcherEvent<'_>)>::decode_all(black_box(&bytes)));
+        row.measure("by hand", || by_hand::event(black_box(&bytes)));
+    });
+    children(table);
 }
 
-fn children(criterion: &mut Criterion) {
+fn children(table: &mut Table<'_>) {
     let names: Vec<_> = (0..1000).map(|number| format!("{}{number:010}", &PATH[15..60])).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let bytes = payload(GetChildrenResponse { children: List::new(&names) });
@@ -198,30 +206,35 @@ fn children(criterion: &mut Criterion) {
     };
     assert_eq!(codec(&bytes), by_hand(&bytes));
     compare(
-        criterion,
+        table,
         "decode getChildren 1000",
         || <(ReplyHeader, GetChildrenResponse<'_>)>::decode_all(black_box(&bytes)),
-        || by_opcode(black_box(OpCode::GET_CHILDREN), black_box(&bytes)),
+        || by_opcode(black_box(OpCode::GET_CHILDREN), black_box(&bytes), |_| ()),
         || by_hand(black_box(&bytes)),
     );
     compare(
-        criterion,
+        table,
         "decode getChildren 1000 and look at each",
         || codec(black_box(&bytes)),
-        || match by_opcode(black_box(OpCode::GET_CHILDREN), black_box(&bytes)) {
-            Ok((_, Response::GetChildren(reply))) => look_at_each(reply),
-            _ => 0,
+        || {
+            by_opcode(black_box(OpCode::GET_CHILDREN), black_box(&bytes), |body| match body {
+                Response::GetChildren(reply) => look_at_each(*reply),
+                _ => 0,
+            })
         },
         || by_hand(black_box(&bytes)),
     );
 }
 
-criterion_group! {
-    name = benches;
-    config = Criterion::default()
-        .sample_size(50)
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(table::SAMPLES)
         .warm_up_time(Duration::from_millis(300))
-        .measurement_time(Duration::from_secs(1));
-    targets = requests, replies
+        .measurement_time(Duration::from_secs(1))
+        .configure_from_args();
+    let mut table = Table::new(&mut criterion);
+    requests(&mut table);
+    replies(&mut table);
+    table.print();
+    criterion.final_summary();
 }
-criterion_main!(benches);

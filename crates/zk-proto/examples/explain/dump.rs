@@ -48,9 +48,11 @@ pub(crate) enum End {
 
 impl<'s> Stream<'s> {
     pub(crate) fn new(bytes: &'s [u8], direction: Direction) -> Self {
+        // A limit saves memory, and these bytes are there already.
+        let limit = frame::DEFAULT_LIMIT.max(bytes.len());
         let (mut frames, mut offset) = (Vec::new(), 0);
         let end = loop {
-            match frame::split(&bytes[offset..], frame::DEFAULT_LIMIT) {
+            match frame::split(&bytes[offset..], limit) {
                 Ok(Some((payload, behind))) => {
                     let (number, end) = (frames.len(), bytes.len() - behind.len());
                     let message = classify(direction, number, payload);

@@ -1,0 +1,73 @@
+//! What criterion has measured, once more in one table.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion};
+
+pub(crate) const SAMPLES: usize = 50;
+
+/// Cases, each measured in several ways, the last of which is the yardstick.
+pub(crate) struct Table<'c> {
+    criterion: &'c mut Criterion,
+    rows: Vec<(String, Vec<Median>)>,
+}
+
+/// What was measured, and how many nanoseconds it takes.
+type Median = (&'static str, f64);
+
+impl<'c> Table<'c> {
+    pub(crate) fn new(criterion: &'c mut Criterion) -> Self {
+        Self { criterion, rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, case: &str, measure: impl FnOnce(&mut Row<'_>)) {
+        let mut row = Row { group: self.criterion.benchmark_group(case), medians: Vec::new() };
+        measure(&mut row);
+        let Row { group, medians } = row;
+        group.finish();
+        self.rows.push((case.to_owned(), medians));
+    }
+
+    pub(crate) fn print(&self) {
+        for (case, medians) in &self.rows {
+            let Some((_, yardstick)) = medians.last() else { continue };
+            println!("{case}");
+            for (name, median) in medians {
+                println!("    {name:10} {median:10.1} ns  {:5.2}x", median / yardstick);
+            }
+        }
+    }
+}
+
+pub(crate) struct Row<'c> {
+    group: BenchmarkGroup<'c, WallTime>,
+    medians: Vec<Median>,
+}
+
+impl Row<'_> {
+    /// Measures what must not allocate.
+    pub(crate) fn measure<T>(&mut self, name: &'static str, mut routine: impl FnMut() -> T) {
+        let allocated = allocation_counter::measure(|| drop(black_box(routine())));
+        assert_eq!(allocated.count_total, 0, "{name}");
+        let mut samples = Vec::new();
+        self.group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let start = Instant::now();
+                for _ in 0..iterations {
+                    black_box(routine());
+                }
+                let elapsed = start.elapsed();
+                samples.push(elapsed.as_secs_f64() * 1e9 / iterations as f64);
+                elapsed
+            });
+        });
+        // Those before them are the warm-up. There are fewer where nothing is to be measured.
+        if let Some(first) = samples.len().checked_sub(SAMPLES) {
+            let measured = &mut samples[first..];
+            measured.sort_by(f64::total_cmp);
+            self.medians.push((name, measured[SAMPLES / 2]));
+        }
+    }
+}
