@@ -5,11 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use zk_session::Error;
 use zk_session::proto::{ErrorCode, SessionId, Zxid};
+use zk_session::{Client, Error};
 
 use crate::error::LockError;
-use crate::machine::{Claim, Contest, standing};
+use crate::machine::{Claim, Contest, Scheme, standing};
 use crate::queue::Queue;
 
 /// Somebody who holds a lock or waits for it.
@@ -40,21 +40,29 @@ impl Entrant {
     }
 }
 
+/// The contenders of a queue.
 pub(crate) async fn list(queue: &Queue) -> Result<Vec<Entrant>, LockError> {
-    let client = &queue.client;
-    let children = match client.get_children(&queue.path).await {
+    list_in(&queue.client, &queue.path, queue.scheme).await
+}
+
+/// The contenders in a directory.
+pub(crate) async fn list_in(
+    client: &Client,
+    directory: &str,
+    scheme: Scheme,
+) -> Result<Vec<Entrant>, LockError> {
+    let children = match client.get_children(directory).await {
         Ok((children, _)) => children,
         Err(Error::Server(ErrorCode::NO_NODE)) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let path_of = |name: &str| format!("{}/{name}", queue.path.trim_end_matches('/'));
-    let standing = standing(queue.scheme, children.iter().map(String::as_str));
-    let asked: Vec<_> = standing
-        .into_iter()
-        .map(|place| (client.get_data(&path_of(place.name.child)), place))
-        .collect();
+    let path_of = |name: &str| format!("{}/{name}", directory.trim_end_matches('/'));
+    let standing = standing(scheme, children.iter().map(String::as_str));
+    let asked =
+        standing.into_iter().map(|place| (client.get_data(&path_of(place.name.child)), place));
     let mut entrants = Vec::new();
-    for (answer, place) in asked {
+    // All are asked before the first answer is awaited.
+    for (answer, place) in asked.collect::<Vec<_>>() {
         let (data, stat) = match answer.await {
             Ok(found) => found,
             // It left in between.
@@ -74,8 +82,8 @@ pub(crate) async fn list(queue: &Queue) -> Result<Vec<Entrant>, LockError> {
     Ok(entrants)
 }
 
-pub(crate) async fn revoke(queue: &Queue, node: &str) -> Result<(), LockError> {
-    let path = format!("{}/{node}", queue.path.trim_end_matches('/'));
-    queue.client.set_data(&path, Contest::REVOKE, None).await?;
+/// Asks the owner of a node to let go.
+pub(crate) async fn revoke(client: &Client, path: &str) -> Result<(), LockError> {
+    client.set_data(path, Contest::REVOKE, None).await?;
     Ok(())
 }

@@ -42,6 +42,19 @@ pub enum LockError {
         /// The name of that node.
         node: String,
     },
+    /// The semaphore has another number of permits than was said.
+    OtherMaximum {
+        /// How many it has.
+        maximum: u32,
+    },
+    /// The semaphore has fewer permits than were asked for, so waiting would be in vain.
+    TooManyPermits {
+        /// How many it has.
+        maximum: u32,
+    },
+    /// The semaphore does not exist, or the node that should tell its number of permits holds
+    /// something else.
+    NoMaximum,
     /// The path of the lock is none.
     Path(PathError),
 }
@@ -83,6 +96,13 @@ impl fmt::Display for LockError {
             Self::Foreign { node } => {
                 write!(f, "'{node}' is in the lock's directory and belongs to no contender")
             }
+            Self::OtherMaximum { maximum } => {
+                write!(f, "the semaphore has another number of permits: {maximum}")
+            }
+            Self::TooManyPermits { maximum } => {
+                write!(f, "the semaphore has no more than {maximum} permits")
+            }
+            Self::NoMaximum => f.write_str("the number of permits of the semaphore is not known"),
             Self::Path(error) => write!(f, "{error}"),
         }
     }

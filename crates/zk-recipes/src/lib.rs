@@ -23,6 +23,8 @@ mod queue;
 mod runner;
 #[cfg(feature = "tokio")]
 mod rw_lock;
+#[cfg(feature = "tokio")]
+mod semaphore;
 
 pub use error::{LockError, Loss};
 pub use zk_session as session;
@@ -34,4 +36,5 @@ pub use {
     mutex::{Mutex, MutexGuard},
     options::Options,
     rw_lock::{ReadGuard, RwLock, WriteGuard},
+    semaphore::{PermitGuard, Semaphore},
 };

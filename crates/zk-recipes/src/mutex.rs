@@ -141,7 +141,7 @@ impl Mutex {
     ///
     /// [`LockError::Request`], with `NO_NODE` when it is gone already.
     pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
-        contenders::revoke(&self.0, node).await
+        contenders::revoke(&self.0.client, &self.0.below(node)).await
     }
 
     /// How many contenders of this lock, made by this value and its clones, are no longer wanted

@@ -1,5 +1,6 @@
 //! A lock as its contenders see it: where it is, and how it is taken.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
@@ -13,7 +14,7 @@ use zk_session::{Client, End};
 
 use crate::error::LockError;
 use crate::held::Held;
-use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
+use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
 use crate::options::Options;
 use crate::runner;
 
@@ -58,7 +59,13 @@ impl Queue {
         claim: Claim,
         entry: Entry,
     ) -> impl Future<Output = Result<Held, LockError>> + Send + use<> {
-        let contest = Contest {
+        let contender = Contender::new(self.contest(claim, entry));
+        self.run(contender, self.path.clone())
+    }
+
+    /// An attempt that is to begin now.
+    pub(crate) fn contest(&self, claim: Claim, entry: Entry) -> Contest {
+        Contest {
             claim,
             entry,
             data: self.options.data.clone(),
@@ -73,11 +80,18 @@ impl Queue {
                 Uuid::new_v4(),
                 self.client.session_id(),
             )
-        };
+        }
+    }
+
+    /// Has `machine` run, whose nodes are in `directory`.
+    pub(crate) fn run<M: Machine + Send + 'static>(
+        &self,
+        machine: M,
+        directory: String,
+    ) -> impl Future<Output = Result<Held, LockError>> + Send + use<M> {
         let client = self.client.clone();
-        let directory = self.path.clone();
         let (observer, cleanups) = (self.options.observer.clone(), self.cleanups.clone());
-        let mut handle = runner::start(&client, Contender::new(contest), observer, cleanups);
+        let mut handle = runner::start(&client, machine, observer, cleanups);
         async move {
             match (&mut handle.acquired).await {
                 Ok(Ok(place)) => Ok(Held::new(client, directory, place, handle)),
@@ -86,6 +100,11 @@ impl Queue {
                 Err(_) => Err(LockError::Ended(End::Closed)),
             }
         }
+    }
+
+    /// The path of a node below that of the lock.
+    pub(crate) fn below(&self, name: &str) -> String {
+        format!("{}/{name}", self.path.trim_end_matches('/'))
     }
 
     pub(crate) fn pending_cleanups(&self) -> usize {

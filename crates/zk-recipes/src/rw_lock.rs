@@ -144,7 +144,7 @@ impl RwLock {
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
     pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
-        contenders::revoke(&self.0, node).await
+        contenders::revoke(&self.0.client, &self.0.below(node)).await
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).

@@ -4,6 +4,7 @@ mod cancel;
 mod contend;
 mod cost;
 mod lose;
+mod semaphore;
 
 use std::time::Duration;
 

@@ -21,6 +21,7 @@ mod operation;
 mod parents;
 mod phase;
 mod remedy;
+mod semaphore;
 mod view;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use self::access::AccessList;
 pub use self::contender::Contender;
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
+pub use self::semaphore::{Borrower, Loan};
 pub use self::view::{Foreign, Standing, standing};
 use crate::error::{LockError, Loss};
 

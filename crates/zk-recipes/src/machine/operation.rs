@@ -1,6 +1,7 @@
 //! The requests that a machine makes.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 use zk_session::proto::{
@@ -24,7 +25,9 @@ pub struct Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     CreateNode { data: Bytes, acl: AccessList },
+    CreateNodes { count: u32, data: Bytes, acl: AccessList },
     CreateParent { container: bool, acl: AccessList },
+    CreateMaximum { maximum: [u8; 4], acl: AccessList },
     Replace { by: String, data: Bytes, acl: AccessList },
     Delete,
     List,
@@ -42,6 +45,21 @@ impl Operation {
     /// Puts a node into the queue; the server numbers it.
     pub(super) const fn create_node(prefix: String, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNode { data, acl })
+    }
+
+    /// Creates so many nodes that the server numbers, at once.
+    pub(super) const fn create_nodes(
+        prefix: String,
+        count: u32,
+        data: Bytes,
+        acl: AccessList,
+    ) -> Self {
+        Self::new(prefix, Kind::CreateNodes { count, data, acl })
+    }
+
+    /// Keeps the number of permits of a semaphore, as Curator's shared count does.
+    pub(super) const fn create_maximum(path: String, maximum: u32, acl: AccessList) -> Self {
+        Self::new(path, Kind::CreateMaximum { maximum: maximum.to_be_bytes(), acl })
     }
 
     /// Creates a directory, which the server removes again when it is no longer used.
@@ -70,7 +88,7 @@ impl Operation {
         Self::new(path, Kind::Stat)
     }
 
-    /// Waits for the end of a lock node.
+    /// Waits for the end of a lock node; or lists a directory, and waits for it to change.
     pub(super) const fn watch(path: String) -> Self {
         Self::new(path, Kind::Watch)
     }
@@ -98,6 +116,14 @@ impl Operation {
             // `create2`, since the stat that it returns has the fencing token.
             Kind::CreateNode { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list()))
+            }
+            Kind::CreateNodes { count, data, acl } => {
+                let one = create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list());
+                let all: Vec<_> = (0..*count).map(|_| MultiOp::Create(one)).collect();
+                return send(&Request::Multi(Multi::new(&all)));
+            }
+            Kind::CreateMaximum { maximum, acl } => {
+                Request::Create(create(maximum, CreateMode::PERSISTENT, acl.list()))
             }
             Kind::CreateParent { container: true, acl } => {
                 Request::CreateContainer(create(&[], CreateMode::CONTAINER, acl.list()))

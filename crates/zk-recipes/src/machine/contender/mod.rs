@@ -25,7 +25,7 @@ use super::parents::Parents;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::remedy::Remedy;
 use super::view::Eyes;
-use super::{Contest, Entry, Event, Input, Machine, OpId, Operation, Output};
+use super::{Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Trust};
 use crate::error::{LockError, Loss};
 
 /// When to try again what the session or the server has refused for now.
@@ -86,9 +86,24 @@ impl Machine for Contender {
 impl Contender {
     /// An attempt that begins now, with a session that is connected.
     pub fn new(contest: Contest) -> Self {
+        let mut contender = Self::before(contest);
+        match contender.contest.entry {
+            Entry::Queue => contender.create(),
+            Entry::OnlyIfFree => contender.look(),
+        }
+        contender
+    }
+
+    /// One that stands in no queue: what it wants it has got, with this node.
+    pub(super) fn holding(contest: Contest, node: Node, connected: bool) -> Self {
+        let mut contender = Self { node: Some(node), connected, ..Self::before(contest) };
+        contender.acquired();
+        contender
+    }
+
+    fn before(contest: Contest) -> Self {
         let nothing = OpId(0);
-        let entry = contest.entry;
-        let mut contender = Self {
+        Self {
             contest,
             phase: Phase::Looking { list: nothing },
             node: None,
@@ -103,12 +118,11 @@ impl Contender {
             concluded: false,
             last_op: nothing,
             outputs: VecDeque::new(),
-        };
-        match entry {
-            Entry::Queue => contender.create(),
-            Entry::OnlyIfFree => contender.look(),
         }
-        contender
+    }
+
+    pub(super) const fn trust(&mut self, trust: Trust) {
+        self.contest.trust = trust;
     }
 
     /// All that decides what it does next, apart from what it is about.

@@ -1,0 +1,79 @@
+//! What a list of the leases says.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use uuid::Uuid;
+
+use super::super::view::LAST_SAFE;
+use super::super::{Name, Scheme};
+
+/// How one borrower looks at the leases.
+pub(super) struct Leases {
+    pub(super) guid: Uuid,
+}
+
+impl Leases {
+    /// The names of ours.
+    pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<String> {
+        self.own(children).map(|name| name.child.to_string()).collect()
+    }
+
+    /// How many permits are taken, up to and with ours; those that come after us do not keep us
+    /// waiting. Where numbers do not tell who came first, all count.
+    pub(super) fn taken<'a>(&self, children: impl Iterator<Item = &'a str> + Clone) -> usize {
+        let all = children.clone().filter_map(|child| Scheme::CURATOR_LEASE.parse(child));
+        let last = self.own(children).map(|name| name.sequence.0).max();
+        let in_order = all.clone().all(|name| (0..=LAST_SAFE).contains(&name.sequence.0));
+        let counts = |name: &Name<'_>| !in_order || last.is_none_or(|last| name.sequence.0 <= last);
+        all.filter(counts).count()
+    }
+
+    fn own<'a>(&self, children: impl Iterator<Item = &'a str>) -> impl Iterator<Item = Name<'a>> {
+        let guid = self.guid;
+        let names = children.filter_map(|child| Scheme::CURATOR_LEASE.parse(child));
+        names.filter(move |name| name.guid == Some(guid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use zk_session::proto::{Sequence, SessionId};
+
+    use super::super::super::Claim;
+    use super::*;
+
+    fn lease(guid: u128, number: i32) -> String {
+        let guid = Uuid::from_u128(guid);
+        let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, SessionId(1));
+        format!("{prefix}{}", Sequence(number))
+    }
+
+    fn taken(leases: &[(u128, i32)]) -> usize {
+        let names: Vec<_> = leases.iter().map(|(guid, number)| lease(*guid, *number)).collect();
+        let children = names.iter().map(String::as_str).chain(["junk"]);
+        Leases { guid: Uuid::from_u128(1) }.taken(children)
+    }
+
+    #[test]
+    fn leases_up_to_ours_count_and_foreign_children_do_not() {
+        assert_eq!(taken(&[(2, 3), (1, 5), (3, 4), (4, 9)]), 3);
+        assert_eq!(taken(&[(1, 5), (1, 6), (2, 7)]), 2);
+        assert_eq!(taken(&[(2, 3), (3, 4)]), 2);
+    }
+
+    #[test]
+    fn all_count_where_numbers_do_not_tell_the_order() {
+        assert_eq!(taken(&[(2, i32::MAX), (1, -5), (3, 4)]), 3);
+        assert_eq!(taken(&[(1, 5), (2, i32::MIN)]), 2);
+    }
+
+    #[test]
+    fn ours_are_found_by_guid() {
+        let (one, two, other) = (lease(1, 3), lease(1, 4), lease(2, 5));
+        let found = Leases { guid: Uuid::from_u128(1) }.ours([&*one, &*other, &*two].into_iter());
+        assert_eq!(found, [one, two]);
+    }
+}

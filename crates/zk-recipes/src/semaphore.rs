@@ -1,0 +1,264 @@
+//! A lock that a number of contenders can hold at once.
+
+use alloc::vec::Vec;
+use core::future::Future;
+use core::ops::Deref;
+use core::time::Duration;
+
+use tokio::time::Instant;
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{Client, Error};
+
+use crate::contenders::{self, Entrant};
+use crate::error::LockError;
+use crate::held::Held;
+use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
+use crate::options::Options;
+use crate::queue::{self, Queue};
+
+/// A number of permits, that whoever needs some can borrow.
+///
+/// Those who want permits stand in one queue, whatever number they want, and are served in the
+/// order of their arrival: who wants many is not overtaken by who wants few. Names follow Apache
+/// Curator's `InterProcessSemaphoreV2`; the number of permits is kept in the node `max`, as Curator's
+/// `SharedCount` keeps it, so that all can agree on it and it can be changed.
+///
+/// # Guarantee
+///
+/// No more permits are out than there are, as the ensemble sees it and as long as the number of
+/// permits is not lowered; what is out then stays out. A permit is lost with its session, or when
+/// somebody deletes its node, and is free for others then; see [`Held::lost`]. Tokens of those that
+/// hold permits together say nothing about each other.
+///
+/// # Cost
+///
+/// Two round trips to acquire permits that are free, one to release them. A release wakes one
+/// waiter, the first in the queue.
+///
+/// ```no_run
+/// use zk_recipes::{Semaphore, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let downloads = Semaphore::new(&client, "/downloads", 4)?;
+/// let one = downloads.acquire().await?;
+/// let two_more = downloads.acquire_many(2).await?;
+/// two_more.release().await?;
+/// one.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    queue: Queue,
+    maximum: Option<u32>,
+}
+
+impl Semaphore {
+    /// The semaphore at `path`, with so many permits if it does not exist yet. If it does, and has
+    /// another number, acquiring fails. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self, LockError> {
+        Self::with(client, path, Some(permits), Options::new())
+    }
+
+    /// The semaphore at `path`, with however many permits it has. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn open(client: &Client, path: &str) -> Result<Self, LockError> {
+        Self::with(client, path, None, Options::new())
+    }
+
+    /// As [`new`](Self::new) or, without a number, as [`open`](Self::open); with options, of which
+    /// the names do not count.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with(
+        client: &Client,
+        path: &str,
+        permits: Option<u32>,
+        options: Options,
+    ) -> Result<Self, LockError> {
+        let mut queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
+        queue.scheme = Scheme::CURATOR_MUTEX;
+        Ok(Self { queue, maximum: permits })
+    }
+
+    /// The path of the semaphore.
+    pub fn path(&self) -> &str {
+        &self.queue.path
+    }
+
+    /// Waits for a permit. Order and cancellation as for [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`].
+    pub fn acquire(&self) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        self.acquire_many(1)
+    }
+
+    /// Waits for so many permits: for all of them before it takes any. Order and cancellation as
+    /// for [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) when there are not so many.
+    pub fn acquire_many(
+        &self,
+        permits: u32,
+    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        self.borrow(permits, Entry::Queue)
+    }
+
+    /// As [`acquire_many`](Self::acquire_many), for no longer than `timeout`, whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`].
+    pub fn acquire_many_timeout(
+        &self,
+        permits: u32,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        queue::before(Instant::now() + timeout, self.acquire_many(permits))
+    }
+
+    /// Acquires permits if there are so many and nobody waits for any. It looks first, and creates
+    /// nothing if there are not.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`].
+    pub fn try_acquire_many(
+        &self,
+        permits: u32,
+    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        self.borrow(permits, Entry::OnlyIfFree)
+    }
+
+    fn borrow(
+        &self,
+        permits: u32,
+        entry: Entry,
+    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        let contest = self.queue.contest(Claim::Exclusive, entry);
+        let loan = Loan { contest, permits, maximum: self.maximum };
+        let borrowing = self.queue.run(Borrower::new(loan), self.queue.below("leases"));
+        async { borrowing.await.map(PermitGuard) }
+    }
+
+    /// How many permits there are; nothing if nobody has said so yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoMaximum`] when the node holds something else, [`LockError::Request`].
+    pub async fn permits(&self) -> Result<Option<u32>, LockError> {
+        match self.queue.client.get_data(&self.queue.below("max")).await {
+            Ok((data, _)) => Loan::read_maximum(&data).map(Some).ok_or(LockError::NoMaximum),
+            Err(Error::Server(ErrorCode::NO_NODE)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Changes the number of permits, for everybody. Whoever waits hears of it; permits that are
+    /// out stay out.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TooManyPermits`] for more than 2147483647, [`LockError::Request`].
+    ///
+    /// # Cancellation
+    ///
+    /// The number may be changed or not.
+    pub async fn set_permits(&self, permits: u32) -> Result<(), LockError> {
+        let client = &self.queue.client;
+        let number = i32::try_from(permits)
+            .map_err(|_| LockError::TooManyPermits { maximum: i32::MAX.cast_unsigned() })?;
+        let (path, data) = (self.queue.below("max"), number.to_be_bytes());
+        // It may be created or deleted in between, but not for ever.
+        loop {
+            match client.set_data(&path, &data, None).await {
+                Err(Error::Server(ErrorCode::NO_NODE)) => {}
+                answer => return Ok(answer.map(drop)?),
+            }
+            match client.create_all(&path, &data, CreateMode::PERSISTENT).await {
+                Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
+                answer => return Ok(answer.map(drop)?),
+            }
+        }
+    }
+
+    /// The leases: who holds permits, with one entry for each permit. Those of the first in the
+    /// queue may be among them already.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`].
+    pub async fn leases(&self) -> Result<Vec<Entrant>, LockError> {
+        let directory = self.queue.below("leases");
+        let mut leases =
+            contenders::list_in(&self.queue.client, &directory, Scheme::CURATOR_LEASE).await?;
+        leases.iter_mut().for_each(|lease| lease.waits_for = None);
+        Ok(leases)
+    }
+
+    /// Who waits for permits, in the order in which they are served.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`].
+    pub async fn waiting(&self) -> Result<Vec<Entrant>, LockError> {
+        let Queue { client, scheme, .. } = &self.queue;
+        contenders::list_in(client, &self.queue.below("locks"), *scheme).await
+    }
+
+    /// Asks whoever owns `lease` to give it back; see [`Mutex::revoke`](crate::Mutex::revoke).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mutex::revoke`](crate::Mutex::revoke).
+    pub async fn revoke(&self, lease: &str) -> Result<(), LockError> {
+        let path = alloc::format!("{}/{lease}", self.queue.below("leases"));
+        contenders::revoke(&self.queue.client, &path).await
+    }
+
+    /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
+    pub fn pending_cleanups(&self) -> usize {
+        self.queue.pending_cleanups()
+    }
+}
+
+/// Permits of a [`Semaphore`]. Dropped, they are given back in the background.
+///
+/// What it tells of a node is about the first of its leases; all of them are created by one
+/// transaction, and the loss of any is the loss of all.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped gives its permits back"]
+pub struct PermitGuard(Held);
+
+impl Deref for PermitGuard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl PermitGuard {
+    /// Gives the permits back; see [`MutexGuard::release`](crate::MutexGuard::release).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when they had been lost before.
+    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        self.0.release()
+    }
+}

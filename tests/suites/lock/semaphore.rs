@@ -1,0 +1,196 @@
+//! Permits: how many are out, who waits, what is left behind.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_recipes::{Holding, LockError, Loss, Options, Semaphore};
+use zk_session::Client;
+use zk_testkit::serve::Embedded;
+
+use super::{client, eventually, lock_nodes, watches};
+
+const PATH: &str = super::LOCK;
+/// Longer than anything here takes that does not wait for ever.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+fn semaphore(client: &Client, permits: u32) -> Semaphore {
+    Semaphore::new(client, PATH, permits).expect("a valid path")
+}
+
+fn leases(embedded: &Embedded) -> usize {
+    lock_nodes(embedded).iter().filter(|path| path.contains("/leases/")).count()
+}
+
+async fn nothing_is_left(embedded: &Embedded) {
+    let clean = |embedded: &Embedded| {
+        let is_node = |path: &String| path.contains("-lock-") || path.contains("-lease-");
+        !lock_nodes(embedded).iter().any(is_node) && watches(embedded) == 0
+    };
+    eventually(embedded, "no lease, no place in the queue, no watch", clean).await;
+}
+
+#[tokio::test]
+async fn no_more_permits_are_out_than_there_are() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let (here, there) = (semaphore(&one, 3), semaphore(&other, 3));
+    let first = here.acquire().await.expect("free");
+    let second = there.acquire_many(2).await.expect("free");
+    let mut third = Box::pin(here.acquire());
+    assert!(timeout(A_WHILE, &mut third).await.is_err(), "all are out");
+    assert_eq!(here.leases().await.expect("listed").len(), 4, "three, and that of who is next");
+    assert_eq!(here.waiting().await.expect("listed").len(), 1);
+    second.release().await.expect("held");
+    let third = third.await.expect("free again");
+    assert!(third.fencing_token() > first.fencing_token());
+    assert_eq!(leases(&embedded), 2);
+    third.release().await.expect("held");
+    drop(first);
+    nothing_is_left(&embedded).await;
+    assert_eq!(here.pending_cleanups(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_want_all_do_not_keep_each_other_waiting() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let semaphore = semaphore(&client(&embedded).await, 2);
+        tasks.spawn(async move {
+            for _ in 0..10 {
+                let permits = semaphore.acquire_many(2).await.expect("acquired");
+                assert_eq!(permits.state(), Holding::Held);
+                permits.release().await.expect("held");
+            }
+        });
+    }
+    let all = async { while tasks.join_next().await.transpose().expect("no panic").is_some() {} };
+    timeout(Duration::from_secs(20), all).await.expect("nobody waits for ever");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn who_wants_many_is_not_overtaken() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let held = semaphore(&one, 2).acquire().await.expect("free");
+    let mut both = Box::pin(semaphore(&one, 2).acquire_many(2));
+    assert!(timeout(A_WHILE, &mut both).await.is_err());
+    let mut late = Box::pin(semaphore(&other, 2).acquire());
+    assert!(timeout(A_WHILE, &mut late).await.is_err(), "one is free, but not for the second");
+    held.release().await.expect("held");
+    both.await.expect("its turn").release().await.expect("held");
+    late.await.expect("its turn").release().await.expect("held");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn giving_up_gives_everything_back() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let semaphore = semaphore(&client, 2);
+    let held = semaphore.acquire().await.expect("free");
+    let answer = semaphore.acquire_many_timeout(2, A_WHILE).await;
+    assert_eq!(answer.expect_err("one is out"), LockError::TimedOut);
+    eventually(&embedded, "one lease", |embedded| leases(embedded) == 1).await;
+    semaphore.acquire().await.expect("free").release().await.expect("held");
+    held.release().await.expect("held");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn trying_creates_nothing_when_there_is_no_room() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let semaphore = semaphore(&client, 2);
+    let first = semaphore.try_acquire_many(1).await.expect("free");
+    // Its place in the queue is given back in the background.
+    let queue_is_empty = |embedded: &Embedded| lock_nodes(embedded).len() == leases(embedded) + 3;
+    eventually(&embedded, "an empty queue", queue_is_empty).await;
+    let before = embedded.with(|ensemble| ensemble.zxid());
+    assert_eq!(semaphore.try_acquire_many(2).await.expect_err("one is out"), LockError::Busy);
+    assert_eq!(embedded.with(|ensemble| ensemble.zxid()), before, "nothing was written");
+    let second = semaphore.try_acquire_many(1).await.expect("one is left");
+    assert_eq!(semaphore.try_acquire_many(1).await.expect_err("none is left"), LockError::Busy);
+    second.release().await.expect("held");
+    first.release().await.expect("held");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_number_of_permits_is_the_same_for_all_and_can_be_raised_and_lowered() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let (two, three) = (semaphore(&client, 2), semaphore(&client, 3));
+    let any = Semaphore::open(&client, PATH).expect("a valid path");
+    assert_eq!(any.acquire().await.expect_err("none yet"), LockError::NoMaximum);
+    let first = two.acquire_many(2).await.expect("free");
+    assert_eq!(
+        three.acquire().await.expect_err("another number"),
+        LockError::OtherMaximum { maximum: 2 }
+    );
+    assert_eq!(
+        any.acquire_many(3).await.expect_err("too many"),
+        LockError::TooManyPermits { maximum: 2 }
+    );
+    let mut waiting = Box::pin(any.acquire());
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err());
+    any.set_permits(3).await.expect("written");
+    let second = waiting.await.expect("there are more now");
+    any.set_permits(1).await.expect("written");
+    assert_eq!(any.permits().await.expect("read"), Some(1));
+    assert_eq!((first.state(), second.state()), (Holding::Held, Holding::Held));
+    first.release().await.expect("held");
+    let mut waiting = Box::pin(any.acquire());
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "the only one is out");
+    second.release().await.expect("held");
+    waiting.await.expect("free").release().await.expect("held");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn permits_of_a_session_that_ends_are_free() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (dying, other) = (client(&embedded).await, client(&embedded).await);
+    let held = semaphore(&dying, 1).acquire().await.expect("free");
+    let mut waiting = Box::pin(semaphore(&other, 1).acquire());
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err());
+    assert!(embedded.expire_session(dying.session_id()));
+    let next = waiting.await.expect("free");
+    assert!(next.fencing_token() > held.fencing_token());
+    assert!(matches!(held.lost().await, Loss::Ended(_) | Loss::NodeDeleted));
+}
+
+#[tokio::test]
+async fn a_lease_that_somebody_deletes_is_lost_when_held_and_made_anew_when_not() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let held = semaphore(&one, 2).acquire_many(2).await.expect("free");
+    let mut waiting = Box::pin(semaphore(&other, 2).acquire());
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err());
+    let mine = semaphore(&one, 2).leases().await.expect("listed");
+    let theirs = mine.iter().find(|lease| lease.session == other.session_id()).expect("waiting");
+    let node = |name: &str| format!("{PATH}/leases/{name}");
+    one.delete(&node(&theirs.node), None).await.expect("deleted");
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err());
+    assert_eq!(leases(&embedded), 3, "there is another");
+    one.delete(&node(held.node()), None).await.expect("deleted");
+    assert_eq!(held.lost().await, Loss::NodeDeleted);
+    waiting.await.expect("both are free").release().await.expect("held");
+    drop(held);
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn somebody_who_is_asked_for_a_permit_hears_it() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let semaphore = Semaphore::with(&client, PATH, Some(1), Options::new().revocable());
+    let semaphore = semaphore.expect("a valid path");
+    let held = semaphore.acquire().await.expect("free");
+    semaphore.revoke(held.node()).await.expect("written");
+    held.revoked().await;
+    held.validate().await.expect("held all the same");
+    held.release().await.expect("held");
+    nothing_is_left(&embedded).await;
+}
