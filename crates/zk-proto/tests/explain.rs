@@ -167,6 +167,16 @@ fn an_operation_that_nobody_knows_is_shown_as_bytes() {
     );
 }
 
+/// A limit would only keep it from being looked at: it is in memory already.
+#[test]
+fn a_frame_that_a_server_would_refuse_as_too_long_is_shown() {
+    let path = "61".repeat(1 << 20);
+    let (result, out) = run(&[&format!("0010000d 00000001 00000003 00100000 {path} 00")]);
+    assert_eq!(result, Ok(()));
+    assert!(out.starts_with("> 0: EXISTS, xid 1 (1048593 bytes at 0)\n"));
+    assert!(out.ends_with("boolean  ExistsRequest.watch = false\n\n"));
+}
+
 #[test]
 fn replies_to_a_recorded_client_are_known_by_what_they_answer() {
     for capture in Capture::all() {
