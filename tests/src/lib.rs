@@ -17,6 +17,7 @@ pub mod oracle;
 pub mod peers;
 pub mod raw;
 pub mod real;
+pub mod scripted;
 pub mod serve;
 pub mod server;
 pub mod sim;

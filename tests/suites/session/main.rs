@@ -1,3 +1,4 @@
-//! zk-session's clients under load, at rest, and before a peer that means them no good.
+//! zk-session's clients under load and at rest.
 
+mod memory;
 mod reconnect;

@@ -291,7 +291,8 @@ impl Watches {
         };
         tell(Class::Persistent, path);
         // A server tells of a list of children because of some other watch (ZOOKEEPER-4475).
-        if event != EventType::NODE_CHILDREN_CHANGED {
+        let recursive = &self.tables[Class::Recursive as usize];
+        if event != EventType::NODE_CHILDREN_CHANGED && !recursive.is_empty() {
             let mut node = Some(path);
             while let Some(path) = node {
                 tell(Class::Recursive, path);

@@ -3,6 +3,9 @@
 //! Every measurement runs in a process of its own, on one thread, so that its processor time and
 //! memory are its own. The server is a process of its own too: by default one that answers with
 //! prepared bytes and does nothing else, so that the client is what is measured.
+//!
+//! `taskset -c 0 bench` has both ends on one core, where a round trip does not depend on how fast
+//! one core wakes another.
 
 mod null_server;
 mod ours;
@@ -10,14 +13,16 @@ mod ours;
 mod peers;
 mod raw;
 mod report;
+mod server;
 mod work;
 
-use std::io::{self, BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::io;
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 
 use crate::report::{Figures, Table};
+use crate::server::Server;
 use crate::work::{Kind, Work};
 
 /// Measures clients against one another.
@@ -25,7 +30,10 @@ use crate::work::{Kind, Work};
 /// Prints one JSON line per measurement, and a table of medians at the end.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The server to measure against; without it, one that answers with prepared bytes.
+    /// The server to measure against.
+    #[arg(long, value_enum, default_value = "null")]
+    server: server::Kind,
+    /// A server that is running already, to be measured against instead.
     #[arg(long)]
     connect: Option<String>,
     /// How often each measurement is repeated; the table shows medians.
@@ -42,7 +50,7 @@ struct Arguments {
     work: Option<Kind>,
     /// Within this process: be the null server.
     #[arg(long, hide = true)]
-    null_server: bool,
+    be_null_server: bool,
     /// Within this process: do one piece of work, and print its figures.
     #[arg(long, hide = true)]
     measure: bool,
@@ -50,7 +58,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = if arguments.null_server {
+    let result = if arguments.be_null_server {
         null_server::run()
     } else if arguments.measure {
         measure(&arguments)
@@ -91,24 +99,21 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
 }
 
 fn compare(arguments: &Arguments) -> io::Result<()> {
-    let (_server, at) = match &arguments.connect {
-        Some(at) => (None, at.clone()),
-        None => {
-            let (server, at) = NullServer::start()?;
-            (Some(server), at)
-        }
+    let server = match &arguments.connect {
+        Some(at) => Server::running(at)?,
+        None => Server::start(arguments.server)?,
     };
     let mut table = Table::default();
     for kind in Kind::ALL {
-        if arguments.work.is_some_and(|only| only != kind) {
+        if arguments.work.map_or(server.is_null && !kind.suits_null_server(), |only| only != kind) {
             continue;
         }
         for _ in 0..arguments.rounds {
-            for client in clients() {
+            for client in clients().into_iter().filter(|client| does(client, kind)) {
                 if arguments.client.as_deref().is_some_and(|only| only != client) {
                     continue;
                 }
-                let figures = spawn_measurement(client, kind, &at, arguments.scale)?;
+                let figures = spawn_measurement(client, kind, &server.at, arguments.scale)?;
                 println!("{}", figures.json(client, kind));
                 table.add(client, kind, figures);
             }
@@ -116,6 +121,15 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
     }
     println!("\n{table}");
     Ok(())
+}
+
+/// Whether a client is asked to do such work.
+fn does(client: &str, kind: Kind) -> bool {
+    match client {
+        ours::NAME => true,
+        raw::NAME => !kind.is_ours_alone(),
+        _ => !kind.is_ours_alone() && kind != Kind::WatchesFired,
+    }
 }
 
 fn spawn_measurement(client: &str, kind: Kind, at: &str, scale: f64) -> io::Result<Figures> {
@@ -126,28 +140,4 @@ fn spawn_measurement(client: &str, kind: Kind, at: &str, scale: f64) -> io::Resu
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().map_err(|()| io::Error::other(format!("{client}, {kind}: no figures")))
-}
-
-/// Killed when dropped.
-struct NullServer(Child);
-
-impl NullServer {
-    fn start() -> io::Result<(Self, String)> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("--null-server")
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut address = String::new();
-        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
-        BufReader::new(stdout).read_line(&mut address)?;
-        Ok((Self(child), address.trim().to_owned()))
-    }
-}
-
-impl Drop for NullServer {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone afterwards.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 use zk_proto::{
-    ConnectResponse, Decode, ErrorCode, GetDataResponse, OpCode, Reader, ReplyHeader,
-    RequestHeader, SessionId, SetDataResponse, Stat, Xid, Zxid, frame,
+    ConnectResponse, Create2Response, Decode, Encode, ErrorCode, EventType, GetDataRequest,
+    GetDataResponse, KeeperState, OpCode, Reader, ReplyHeader, RequestHeader, SessionId,
+    SetDataResponse, Stat, WatcherEvent, Xid, Zxid, frame,
 };
 
-use crate::work::DATA;
+use crate::work::{DATA, PATH};
 
 pub(crate) fn run() -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -39,7 +40,10 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
     let stat = Stat { data_length: DATA.len() as i32, ..Stat::default() };
     let data = reply(Xid(0), &GetDataResponse { data: Some(&DATA), stat });
     let set = reply(Xid(0), &SetDataResponse { stat });
+    let created = reply(Xid(0), &Create2Response { path: PATH, stat });
     let bare = reply(Xid(0), &());
+    // The events of all nodes that were read with a watch. Any transaction has them told.
+    let mut events = Vec::new();
 
     let (mut input, mut filled) = (vec![0; 1 << 20], 0);
     let mut output = Vec::new();
@@ -58,11 +62,21 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
                 output.extend_from_slice(&handshake);
                 continue;
             }
-            let header =
-                RequestHeader::decode(&mut Reader::new(payload)).map_err(io::Error::other)?;
+            let mut reader = Reader::new(payload);
+            let header = RequestHeader::decode(&mut reader).map_err(io::Error::other)?;
             let prepared = match header.opcode {
-                OpCode::GET_DATA => &data,
+                OpCode::GET_DATA => {
+                    if let Ok(GetDataRequest { path, watch: true }) = Decode::decode(&mut reader) {
+                        events.extend(event(path));
+                    }
+                    &data
+                }
                 OpCode::SET_DATA => &set,
+                OpCode::CREATE | OpCode::CREATE2 => &created,
+                OpCode::MULTI => {
+                    output.append(&mut events);
+                    &bare
+                }
                 _ => &bare,
             };
             let start = output.len();
@@ -76,7 +90,12 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-fn reply(xid: Xid, body: &impl zk_proto::Encode) -> Vec<u8> {
+fn event(path: &str) -> Vec<u8> {
+    let event_type = EventType::NODE_DATA_CHANGED;
+    reply(Xid::NOTIFICATION, &WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path })
+}
+
+fn reply(xid: Xid, body: &impl Encode) -> Vec<u8> {
     let header = ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::OK };
     let mut frame = Vec::new();
     frame::encode(&(header, body), &mut frame).expect("a reply is far below 2 GiB");

@@ -4,34 +4,63 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use zk_session::{Client, Error};
+use tokio::runtime::Runtime;
+use zk_session::proto::{CreateMode, MultiRequest, Request};
+use zk_session::{Client, Error, Watch};
+use zk_testkit::watchers::{Load, Watchers};
 
 use crate::report::{Figures, measured};
-use crate::work::{DATA, PATH, Work};
+use crate::work::{CHANGED_AT_ONCE, DATA, Kind, PATH, Work, changes, child};
 
 pub(crate) const NAME: &str = "zk-session";
 
+const IDLE_SESSIONS: usize = 1_000;
+
 pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = runtime.block_on(Client::connect(at)).map_err(io::Error::other)?;
-    let mut result = Ok(());
-    let figures = measured(work.operations, || {
-        let done = match work {
-            Work { in_flight: 1, .. } => runtime.block_on(sequential(&client, work)),
-            Work { writes: true, .. } => {
-                runtime.block_on(pipelined(work, || client.set_data(PATH, &DATA, None)))
-            }
-            _ => runtime.block_on(pipelined(work, || client.get_data(PATH))),
-        };
-        match done {
-            Ok(latencies) => latencies,
-            Err(error) => {
-                result = Err(io::Error::other(error));
-                Vec::new()
-            }
+    match work.kind {
+        Kind::WatchesFired => watches_fired(&runtime, at, work),
+        Kind::WatchesBack => watches_back(&runtime, at, work),
+        Kind::Sessions => {
+            let mut sessions = Vec::with_capacity(work.operations);
+            measured(work.operations, || {
+                sessions = runtime.block_on(connect(at, work.operations))?;
+                Ok(Vec::new())
+            })
         }
-    });
-    result.map(|()| figures)
+        Kind::IdleSeconds => {
+            let sessions = runtime.block_on(connect(at, IDLE_SESSIONS))?;
+            let seconds = work.operations.div_ceil(sessions.len()) as u64;
+            measured(work.operations, || {
+                runtime.block_on(tokio::time::sleep(Duration::from_secs(seconds)));
+                Ok(Vec::new())
+            })
+        }
+        _ => {
+            let client = runtime.block_on(Client::connect(at)).map_err(io::Error::other)?;
+            measured(work.operations, || {
+                runtime.block_on(requests(&client, work)).map_err(io::Error::other)
+            })
+        }
+    }
+}
+
+async fn requests(client: &Client, work: Work) -> Result<Vec<Duration>, Error> {
+    match work.kind {
+        Kind::SequentialGet => sequential(client, work).await,
+        Kind::PipelinedSet256 => pipelined(work, |_| client.set_data(PATH, &DATA, None)).await,
+        Kind::CreateDelete256 => {
+            let pairs = Work { operations: work.operations / 2, ..work };
+            pipelined(pairs, |number| {
+                let path = child(number);
+                let create = client.create(&path, &DATA, CreateMode::PERSISTENT);
+                let delete = client.delete(&path, None);
+                async { create.await.map(drop).and(delete.await) }
+            })
+            .await
+        }
+        _ => pipelined(work, |_| client.get_data(PATH)).await,
+    }
 }
 
 async fn sequential(client: &Client, work: Work) -> Result<Vec<Duration>, Error> {
@@ -44,21 +73,104 @@ async fn sequential(client: &Client, work: Work) -> Result<Vec<Duration>, Error>
     Ok(latencies)
 }
 
-async fn pipelined<T, F>(work: Work, request: impl Fn() -> F) -> Result<Vec<Duration>, Error>
+async fn pipelined<T, F>(work: Work, request: impl Fn(usize) -> F) -> Result<Vec<Duration>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     let mut under_way = VecDeque::with_capacity(work.in_flight);
-    for _ in 0..work.operations {
+    for number in 0..work.operations {
         if under_way.len() == work.in_flight
             && let Some(oldest) = under_way.pop_front()
         {
             oldest.await?;
         }
-        under_way.push_back(request());
+        under_way.push_back(request(number));
     }
     for answer in under_way {
         answer.await?;
     }
     Ok(Vec::new())
+}
+
+/// Sessions that are begun, as many at once as a server's queue of connections bears.
+async fn connect(at: &str, count: usize) -> io::Result<Vec<Client>> {
+    let mut clients = Vec::with_capacity(count);
+    while clients.len() < count {
+        let at_once = 50.min(count - clients.len());
+        let connecting: Vec<_> = (0..at_once)
+            .map(|_| {
+                let builder = Client::builder(at).session_timeout(Duration::from_secs(30));
+                tokio::spawn(builder.connect())
+            })
+            .collect();
+        for client in connecting {
+            clients.push(client.await?.map_err(io::Error::other)?);
+        }
+    }
+    Ok(clients)
+}
+
+fn watches_fired(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures> {
+    let paths: Vec<_> = (0..work.operations).map(child).collect();
+    let (client, watches) = runtime.block_on(watch(at, &paths))?;
+    let figures = measured(work.operations, || {
+        runtime.block_on(change_all(&client, &paths, watches)).map_err(io::Error::other)
+    });
+    runtime.block_on(clean_up(&client, &paths));
+    figures
+}
+
+async fn watch(at: &str, paths: &[String]) -> io::Result<(Client, Vec<Watch>)> {
+    let client = Client::connect(at).await.map_err(io::Error::other)?;
+    let mut watches = Vec::with_capacity(paths.len());
+    for paths in paths.chunks(CHANGED_AT_ONCE) {
+        let creates: Vec<_> =
+            paths.iter().map(|path| client.create(path, b"", CreateMode::PERSISTENT)).collect();
+        let reads: Vec<_> = paths.iter().map(|path| client.get_data_and_watch(path)).collect();
+        for create in creates {
+            create.await.map_err(io::Error::other)?;
+        }
+        for read in reads {
+            let (_, _, watch) = read.await.map_err(io::Error::other)?;
+            watches.push(watch);
+        }
+    }
+    Ok((client, watches))
+}
+
+async fn change_all(
+    client: &Client,
+    paths: &[String],
+    watches: Vec<Watch>,
+) -> Result<Vec<Duration>, Error> {
+    let change = |paths| client.submit(&Request::Multi(MultiRequest::new(&changes(paths))));
+    let answers: Vec<_> = paths.chunks(CHANGED_AT_ONCE).map(change).collect();
+    for watch in watches {
+        watch.await?;
+    }
+    for answer in answers {
+        answer.await?;
+    }
+    Ok(Vec::new())
+}
+
+async fn clean_up(client: &Client, paths: &[String]) {
+    let deletes: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
+    for delete in deletes {
+        // What stays costs the next measurement more than this one.
+        let _ = delete.await;
+    }
+}
+
+fn watches_back(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures> {
+    const CUTS: usize = 20;
+    let load = Load { once: work.operations, persistent: 100, recursive: 100 };
+    let watchers = runtime.block_on(Watchers::start(at, load)).map_err(io::Error::other)?;
+    measured(CUTS * (load.once + load.persistent + load.recursive), || {
+        let mut latencies = Vec::new();
+        for _ in 0..CUTS {
+            latencies.push(runtime.block_on(watchers.cut()).map_err(io::Error::other)?);
+        }
+        Ok(latencies)
+    })
 }

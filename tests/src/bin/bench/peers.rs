@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::report::{Figures, measured};
-use crate::work::{DATA, PATH, Work};
+use crate::work::{DATA, Kind, PATH, Work, child};
 
 const ZOOKEEPER_CLIENT: &str = "zookeeper-client";
 const TOKIO_ZOOKEEPER: &str = "tokio-zookeeper";
@@ -19,11 +19,20 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
             let client = runtime
                 .block_on(zookeeper_client::Client::connect(at))
                 .map_err(io::Error::other)?;
-            run(&runtime, work, async || match work.writes {
-                true => {
-                    client.set_data(PATH, &DATA, None).await.map(drop).map_err(io::Error::other)
-                }
-                false => client.get_data(PATH).await.map(drop).map_err(io::Error::other),
+            let options = zookeeper_client::CreateMode::Persistent
+                .with_acls(zookeeper_client::Acls::anyone_all());
+            run(&runtime, work, async |number| {
+                let done = match work.kind {
+                    Kind::PipelinedSet256 => client.set_data(PATH, &DATA, None).await.map(drop),
+                    Kind::CreateDelete256 => {
+                        let path = child(number);
+                        let create = client.create(&path, &DATA, &options);
+                        let delete = client.delete(&path, None);
+                        create.await.map(drop).and(delete.await)
+                    }
+                    _ => client.get_data(PATH).await.map(drop),
+                };
+                done.map_err(io::Error::other)
             })
         }
         TOKIO_ZOOKEEPER => {
@@ -32,9 +41,20 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
                 .block_on(tokio_zookeeper::ZooKeeper::connect(&address))
                 .map_err(|error| io::Error::other(error.to_string()))?;
             let other = |error: tokio_zookeeper::error::Error| io::Error::other(error.to_string());
-            run(&runtime, work, async || match work.writes {
-                true => client.set_data(PATH, None, &DATA[..]).await.map(drop).map_err(other),
-                false => client.get_data(PATH).await.map(drop).map_err(other),
+            run(&runtime, work, async |number| match work.kind {
+                Kind::PipelinedSet256 => {
+                    client.set_data(PATH, None, &DATA[..]).await.map(drop).map_err(other)
+                }
+                Kind::CreateDelete256 => {
+                    let (path, mode) = (child(number), tokio_zookeeper::CreateMode::Persistent);
+                    let acl = tokio_zookeeper::Acl::open_unsafe();
+                    let create = client.create(&path, &DATA[..], acl, mode);
+                    let delete = client.delete(&path, None);
+                    let (created, deleted) = futures::join!(create, delete);
+                    created.map_err(other)?.map_err(io::Error::other)?;
+                    deleted.map_err(other)?.map_err(io::Error::other)
+                }
+                _ => client.get_data(PATH).await.map(drop).map_err(other),
             })
         }
         other => Err(io::Error::other(format!("there is no client '{other}'"))),
@@ -44,34 +64,32 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
 fn run(
     runtime: &tokio::runtime::Runtime,
     work: Work,
-    request: impl AsyncFn() -> io::Result<()>,
+    request: impl AsyncFn(usize) -> io::Result<()>,
 ) -> io::Result<Figures> {
-    let mut result = Ok(());
-    let figures = measured(work.operations, || {
-        let done = runtime.block_on(async {
+    let calls = match work.kind {
+        Kind::CreateDelete256 => work.operations / 2,
+        _ => work.operations,
+    };
+    measured(work.operations, || {
+        runtime.block_on(async {
             if work.in_flight == 1 {
                 return sequential(work, &request).await;
             }
-            let requests = stream::iter(0..work.operations).map(|_| Ok(request()));
+            let requests = stream::iter(0..calls).map(|number| Ok(request(number)));
             requests.try_buffered(work.in_flight).try_for_each(async |()| Ok(())).await?;
             Ok(Vec::new())
-        });
-        done.unwrap_or_else(|error| {
-            result = Err(error);
-            Vec::new()
         })
-    });
-    result.map(|()| figures)
+    })
 }
 
 async fn sequential(
     work: Work,
-    request: &impl AsyncFn() -> io::Result<()>,
+    request: &impl AsyncFn(usize) -> io::Result<()>,
 ) -> io::Result<Vec<Duration>> {
     let mut latencies = Vec::with_capacity(work.operations);
-    for _ in 0..work.operations {
+    for number in 0..work.operations {
         let start = Instant::now();
-        request().await?;
+        request(number).await?;
         latencies.push(start.elapsed());
     }
     Ok(latencies)

@@ -2,74 +2,158 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_proto::{
-    ConnectRequest, GetDataRequest, OpCode, Request, RequestHeader, SessionId, SetDataRequest, Xid,
-    Zxid, frame,
+    Acl, ConnectRequest, CreateMode, CreateRequest, DeleteRequest, GetDataRequest, List,
+    MultiRequest, Request, RequestHeader, SessionId, SetDataRequest, Xid, Zxid, frame,
 };
 
 use crate::report::{Figures, measured};
-use crate::work::{DATA, PATH, Work};
+use crate::work::{CHANGED_AT_ONCE, DATA, Kind, PATH, Work, changes, child};
 
 pub(crate) const NAME: &str = "raw-socket";
 
 pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
-    let mut stream = TcpStream::connect(at)?;
-    stream.set_nodelay(true)?;
-    let connect = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout: 30_000,
-        session_id: SessionId::NONE,
-        password: Some(&[0; 16]),
-        read_only: Some(false),
-    };
-    let mut bytes = Vec::new();
-    frame::encode(&connect, &mut bytes).map_err(io::Error::other)?;
-    stream.write_all(&bytes)?;
-    let mut replies = Replies { stream: stream.try_clone()?, buffer: vec![0; 1 << 18], filled: 0 };
-    replies.wait_for(1)?;
-
-    let request = match work.writes {
-        true => Request::SetData(SetDataRequest { path: PATH, data: Some(&DATA), version: -1 }),
-        false => Request::GetData(GetDataRequest { path: PATH, watch: false }),
-    };
-    let mut one = Vec::new();
-    let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
-    frame::encode(&(header, request), &mut one).map_err(io::Error::other)?;
-    debug_assert!(matches!(header.opcode, OpCode::GET_DATA | OpCode::SET_DATA));
-    let window = one.repeat(work.in_flight);
-
-    let mut result = Ok(());
-    let figures = measured(work.operations, || {
-        let mut latencies = Vec::new();
-        if work.in_flight == 1 {
-            latencies.reserve(work.operations);
-            for _ in 0..work.operations {
-                let start = Instant::now();
-                result = stream.write_all(&one).and_then(|()| replies.wait_for(1).map(drop));
-                latencies.push(start.elapsed());
-            }
-            return latencies;
+    let mut link = Link::connect(at)?;
+    match work.kind {
+        Kind::SequentialGet => {
+            let request = link.encode(&get(false, PATH))?;
+            measured(work.operations, || link.sequential(work, &request))
         }
-        // As many as are answered are sent again, so that the window stays full.
-        let (mut sent, mut answered) = (work.in_flight, 0);
-        result = stream.write_all(&window);
-        while answered < work.operations && result.is_ok() {
-            match replies.wait_for(1) {
-                Ok(count) => {
-                    answered += count;
-                    let more = count.min(work.operations.saturating_sub(sent));
-                    sent += more;
-                    result = stream.write_all(&window[..more * one.len()]);
+        Kind::CreateDelete256 => {
+            let paths: Vec<_> = (0..work.in_flight / 2).map(child).collect();
+            let pairs = paths.iter().flat_map(|path| [create(path), delete(path)]);
+            let cycle =
+                pairs.map(|request| link.encode(&request)).collect::<Result<Vec<_>, _>>()?;
+            measured(work.operations, || link.pipelined(work, &cycle))
+        }
+        Kind::WatchesFired => watches_fired(&mut link, work),
+        kind => {
+            let request = match kind {
+                Kind::PipelinedSet256 => {
+                    Request::SetData(SetDataRequest { path: PATH, data: Some(&DATA), version: -1 })
                 }
-                Err(error) => result = Err(error),
-            }
+                _ => get(false, PATH),
+            };
+            let cycle = vec![link.encode(&request)?; work.in_flight];
+            measured(work.operations, || link.pipelined(work, &cycle))
         }
-        latencies
+    }
+}
+
+fn get(watch: bool, path: &str) -> Request<'_> {
+    Request::GetData(GetDataRequest { path, watch })
+}
+
+fn create(path: &str) -> Request<'_> {
+    const OPEN: &[Acl<'_>] = &[Acl::OPEN];
+    let (data, mode) = (Some(&DATA[..]), CreateMode::PERSISTENT);
+    Request::Create(CreateRequest { path, data, acl: List::new(OPEN), mode })
+}
+
+fn delete(path: &str) -> Request<'_> {
+    Request::Delete(DeleteRequest { path, version: -1 })
+}
+
+fn watches_fired(link: &mut Link, work: Work) -> io::Result<Figures> {
+    let paths: Vec<_> = (0..work.operations).map(child).collect();
+    for paths in paths.chunks(CHANGED_AT_ONCE) {
+        let mut frames = Vec::new();
+        for path in paths {
+            frames.extend(link.encode(&create(path))?);
+            frames.extend(link.encode(&get(true, path))?);
+        }
+        link.exchange(&frames, 2 * paths.len())?;
+    }
+    let transactions = paths
+        .chunks(CHANGED_AT_ONCE)
+        .map(|paths| link.encode(&Request::Multi(MultiRequest::new(&changes(paths)))));
+    let transactions = transactions.collect::<io::Result<Vec<_>>>()?;
+    let answers = work.operations + transactions.len();
+    let figures = measured(work.operations, || {
+        link.exchange(&transactions.concat(), answers).map(|()| Vec::new())
     });
-    result.map(|()| figures)
+    for paths in paths.chunks(CHANGED_AT_ONCE) {
+        let deletes = paths.iter().map(|path| link.encode(&delete(path)));
+        let deletes = deletes.collect::<io::Result<Vec<_>>>()?.concat();
+        link.exchange(&deletes, paths.len())?;
+    }
+    figures
+}
+
+struct Link {
+    stream: TcpStream,
+    replies: Replies,
+}
+
+impl Link {
+    fn connect(at: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(at)?;
+        stream.set_nodelay(true)?;
+        let replies = Replies { stream: stream.try_clone()?, buffer: vec![0; 1 << 18], filled: 0 };
+        let mut link = Self { stream, replies };
+        let connect = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout: 30_000,
+            session_id: SessionId::NONE,
+            password: Some(&[0; 16]),
+            read_only: Some(false),
+        };
+        let mut bytes = Vec::new();
+        frame::encode(&connect, &mut bytes).map_err(io::Error::other)?;
+        link.exchange(&bytes, 1)?;
+        Ok(link)
+    }
+
+    /// A request as it is sent. All of them bear the same xid.
+    fn encode(&self, request: &Request<'_>) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
+        frame::encode(&(header, request), &mut bytes).map_err(io::Error::other)?;
+        Ok(bytes)
+    }
+
+    /// Sends all, and waits for so many answers and events.
+    fn exchange(&mut self, frames: &[u8], answers: usize) -> io::Result<()> {
+        self.stream.write_all(frames)?;
+        self.replies.wait_for(answers).map(drop)
+    }
+
+    fn sequential(&mut self, work: Work, request: &[u8]) -> io::Result<Vec<Duration>> {
+        let mut latencies = Vec::with_capacity(work.operations);
+        for _ in 0..work.operations {
+            let start = Instant::now();
+            self.exchange(request, 1)?;
+            latencies.push(start.elapsed());
+        }
+        Ok(latencies)
+    }
+
+    /// As many as are answered are sent again, so that the window stays full. What is sent are
+    /// the frames of `cycle`, over and over.
+    fn pipelined(&mut self, work: Work, cycle: &[Vec<u8>]) -> io::Result<Vec<Duration>> {
+        let ends = cycle.iter().scan(0, |end, frame| {
+            *end += frame.len();
+            Some(*end)
+        });
+        let places: Vec<_> = core::iter::once(0).chain(ends).collect();
+        let bytes = cycle.concat();
+        let (mut sent, mut answered) = (0, 0);
+        while answered < work.operations {
+            let mut more = (answered + work.in_flight).min(work.operations) - sent;
+            while more > 0 {
+                let first = sent % cycle.len();
+                let count = more.min(cycle.len() - first);
+                self.stream.write_all(&bytes[places[first]..places[first + count]])?;
+                sent += count;
+                more -= count;
+            }
+            answered += self.replies.wait_for(1)?;
+        }
+        Ok(Vec::new())
+    }
 }
 
 /// Counts frames.

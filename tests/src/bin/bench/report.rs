@@ -4,8 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Instant;
+use std::{fs, io};
 
 use cpu_time::ProcessTime;
 
@@ -18,6 +18,8 @@ pub(crate) struct Figures {
     /// Seconds of processor time per million operations.
     pub(crate) cpu: f64,
     pub(crate) allocations: f64,
+    /// Bytes of heap that are still there afterwards, per operation.
+    pub(crate) heap: f64,
     /// Microseconds; only where one operation is under way at a time.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
@@ -26,23 +28,31 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    const NAMES: [&'static str; 6] =
-        ["ops_per_s", "cpu_s_per_million", "allocs_per_op", "p50_us", "p99_us", "peak_kb"];
+    const NAMES: [&'static str; 7] = [
+        "ops_per_s",
+        "cpu_s_per_million",
+        "allocs_per_op",
+        "heap_per_op",
+        "p50_us",
+        "p99_us",
+        "peak_kb",
+    ];
 
-    fn values(&self) -> [f64; 6] {
+    fn values(&self) -> [f64; 7] {
         [
             self.operations_per_second,
             self.cpu,
             self.allocations,
+            self.heap,
             self.p50,
             self.p99,
             self.peak_memory,
         ]
     }
 
-    fn from_values(values: [f64; 6]) -> Self {
-        let [operations_per_second, cpu, allocations, p50, p99, peak_memory] = values;
-        Self { operations_per_second, cpu, allocations, p50, p99, peak_memory }
+    fn from_values(values: [f64; 7]) -> Self {
+        let [operations_per_second, cpu, allocations, heap, p50, p99, peak_memory] = values;
+        Self { operations_per_second, cpu, allocations, heap, p50, p99, peak_memory }
     }
 
     pub(crate) fn json(&self, client: &str, kind: Kind) -> String {
@@ -71,28 +81,33 @@ impl FromStr for Figures {
 }
 
 /// Runs `work`, which does `operations` and says how long each took if it did them one by one.
-pub(crate) fn measured(operations: usize, work: impl FnOnce() -> Vec<Duration>) -> Figures {
-    let mut latencies = Vec::new();
+pub(crate) fn measured(
+    operations: usize,
+    work: impl FnOnce() -> io::Result<Vec<Duration>>,
+) -> io::Result<Figures> {
+    let mut result = Ok(Vec::new());
     let (mut elapsed, mut cpu) = (Duration::ZERO, Duration::ZERO);
     let allocations = allocation_counter::measure(|| {
         let (start, cpu_start) = (Instant::now(), ProcessTime::now());
-        latencies = work();
+        result = work();
         (elapsed, cpu) = (start.elapsed(), cpu_start.elapsed());
     });
+    let mut latencies = result?;
     latencies.sort_unstable();
     let percentile = |percent: usize| match latencies.get(latencies.len() * percent / 100) {
         Some(latency) => latency.as_secs_f64() * 1e6,
         None => 0.0,
     };
     let operations = operations as f64;
-    Figures {
+    Ok(Figures {
         operations_per_second: operations / elapsed.as_secs_f64(),
         cpu: cpu.as_secs_f64() / operations * 1e6,
         allocations: allocations.count_total as f64 / operations,
+        heap: allocations.bytes_current as f64 / operations,
         p50: percentile(50),
         p99: percentile(99),
         peak_memory: peak_memory(),
-    }
+    })
 }
 
 /// The most memory that this process has had, in kB, as Linux tells it.
@@ -115,7 +130,7 @@ impl Table {
 }
 
 fn median(figures: &[Figures]) -> Figures {
-    let mut medians = [0.0; 6];
+    let mut medians = [0.0; 7];
     for (column, median) in medians.iter_mut().enumerate() {
         let mut values: Vec<_> = figures.iter().map(|figures| figures.values()[column]).collect();
         values.sort_by(f64::total_cmp);

@@ -3,10 +3,25 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// The node that is read and written.
+use zk_session::proto::{MultiOp, SetDataRequest};
+
+/// The node that is read and written, and below which others are.
 pub(crate) const PATH: &str = "/bench";
 /// What it holds.
 pub(crate) const DATA: [u8; 100] = [b'x'; 100];
+/// How many nodes one transaction changes.
+pub(crate) const CHANGED_AT_ONCE: usize = 1000;
+
+/// A path of 76 bytes.
+pub(crate) fn child(number: usize) -> String {
+    format!("{PATH}/{number:069}")
+}
+
+/// What changes each of these nodes.
+pub(crate) fn changes(paths: &[String]) -> Vec<MultiOp<'_>> {
+    let change = |path| MultiOp::SetData(SetDataRequest { path, data: None, version: -1 });
+    paths.iter().map(|path| change(path.as_str())).collect()
+}
 
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,11 +30,30 @@ pub(crate) enum Kind {
     PipelinedGet256,
     PipelinedGet1024,
     PipelinedSet256,
+    /// Pairs of them, 256 in flight.
+    CreateDelete256,
+    /// Watches that fire once, on as many nodes, all of which are changed.
+    WatchesFired,
+    /// Sessions that are begun, all at once; the memory of each is what it holds afterwards.
+    Sessions,
+    /// Seconds that one of a thousand sessions does nothing but stay alive.
+    IdleSeconds,
+    /// Watches that are set again after a connection was cut; the time is that of one such cut.
+    WatchesBack,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::SequentialGet, Self::PipelinedGet256, Self::PipelinedGet1024, Self::PipelinedSet256];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::SequentialGet,
+        Self::PipelinedGet256,
+        Self::PipelinedGet1024,
+        Self::PipelinedSet256,
+        Self::CreateDelete256,
+        Self::WatchesFired,
+        Self::Sessions,
+        Self::IdleSeconds,
+        Self::WatchesBack,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -27,7 +61,22 @@ impl Kind {
             Self::PipelinedGet256 => "pipelined-get-256",
             Self::PipelinedGet1024 => "pipelined-get-1024",
             Self::PipelinedSet256 => "pipelined-set-256",
+            Self::CreateDelete256 => "create-delete-256",
+            Self::WatchesFired => "watches-fired",
+            Self::Sessions => "sessions",
+            Self::IdleSeconds => "idle-seconds",
+            Self::WatchesBack => "watches-back",
         }
+    }
+
+    /// Whether prepared bytes answer it.
+    pub(crate) fn suits_null_server(self) -> bool {
+        self != Self::WatchesBack
+    }
+
+    /// Whether it is a matter of sessions, which only ours are asked for.
+    pub(crate) fn is_ours_alone(self) -> bool {
+        matches!(self, Self::Sessions | Self::IdleSeconds | Self::WatchesBack)
     }
 }
 
@@ -52,22 +101,26 @@ impl FromStr for Kind {
 /// A kind of work, and how much of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
+    pub(crate) kind: Kind,
     /// How many operations.
     pub(crate) operations: usize,
     /// How many of them are under way at once.
     pub(crate) in_flight: usize,
-    /// Whether they write.
-    pub(crate) writes: bool,
 }
 
 impl Work {
     pub(crate) fn new(kind: Kind, scale: f64) -> Self {
-        let (operations, in_flight, writes) = match kind {
-            Kind::SequentialGet => (50_000.0, 1, false),
-            Kind::PipelinedGet256 => (1_000_000.0, 256, false),
-            Kind::PipelinedGet1024 => (1_000_000.0, 1024, false),
-            Kind::PipelinedSet256 => (500_000.0, 256, true),
+        let (operations, in_flight) = match kind {
+            Kind::SequentialGet => (50_000.0, 1),
+            Kind::PipelinedGet256 => (1_000_000.0, 256),
+            Kind::PipelinedGet1024 => (1_000_000.0, 1024),
+            Kind::PipelinedSet256 => (500_000.0, 256),
+            Kind::CreateDelete256 => (200_000.0, 256),
+            Kind::WatchesFired => (10_000.0, 1),
+            Kind::Sessions => (1_000.0, 1),
+            Kind::IdleSeconds => (30_000.0, 1),
+            Kind::WatchesBack => (10_000.0, 1),
         };
-        Self { operations: (operations * scale) as usize, in_flight, writes }
+        Self { kind, operations: ((operations * scale) as usize).max(1), in_flight }
     }
 }

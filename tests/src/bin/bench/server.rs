@@ -1,0 +1,78 @@
+//! What is measured against.
+
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use clap::ValueEnum;
+use zk_session::Error;
+use zk_session::blocking::Client;
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_testkit::real::RealEnsemble;
+
+use crate::work::{DATA, PATH};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Prepared bytes, so that the client is what is measured.
+    Null,
+    /// A real ZooKeeper, which must be installed (`tests/setup-real.sh`).
+    Real,
+}
+
+/// Stopped when dropped.
+pub(crate) struct Server {
+    pub(crate) at: String,
+    pub(crate) is_null: bool,
+    _null: Option<Killed>,
+    _real: Option<RealEnsemble>,
+}
+
+struct Killed(Child);
+
+impl Server {
+    pub(crate) fn start(kind: Kind) -> io::Result<Self> {
+        match kind {
+            Kind::Null => {
+                let (process, at) = null_server()?;
+                Ok(Self { at, is_null: true, _null: Some(process), _real: None })
+            }
+            Kind::Real => {
+                let ensemble = RealEnsemble::start(1)?;
+                let server = Self::running(&ensemble.connect_string())?;
+                Ok(Self { _real: Some(ensemble), ..server })
+            }
+        }
+    }
+
+    /// One that is there already.
+    pub(crate) fn running(at: &str) -> io::Result<Self> {
+        let client = Client::connect(at).map_err(io::Error::other)?;
+        match client.create(PATH, &DATA, CreateMode::PERSISTENT) {
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
+            Err(error) => return Err(io::Error::other(error)),
+        }
+        client.close();
+        Ok(Self { at: at.to_owned(), is_null: false, _null: None, _real: None })
+    }
+}
+
+fn null_server() -> io::Result<(Killed, String)> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("--be-null-server")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let stdout = child.stdout.take();
+    let child = Killed(child);
+    let mut address = String::new();
+    let stdout = stdout.ok_or_else(|| io::Error::other("no output"))?;
+    BufReader::new(stdout).read_line(&mut address)?;
+    Ok((child, address.trim().to_owned()))
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is gone afterwards.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,207 @@
+//! Peers that send whatever they like: memory stays bounded, and the client goes on with the next
+//! connection, on which they behave.
+//!
+//! These tests are alone in their process, whose memory they look at.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, thread};
+
+use tokio::runtime::Builder;
+use zk_session::proto::{EventType, KeeperState, WatcherEvent};
+use zk_session::{Client, ConnectError, blocking};
+use zk_testkit::scripted::{self, Peer};
+
+const MAX_REPLY: usize = 1 << 20;
+/// What a client may take while it is attacked: the frame that it waits for, in a buffer that
+/// grows by doubling, and a little for itself. It is in `docs/session.md`.
+const BOUND: usize = 3 * MAX_REPLY + (64 << 10);
+/// Much more than that.
+const FLOOD: usize = 64 << 20;
+const TIMEOUT: i32 = 1_500;
+const SESSION_TIMEOUT: Duration = Duration::from_millis(TIMEOUT as u64);
+
+/// What a peer does with the first connections. Then it behaves.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// A length of 2 GiB, and bytes as if they followed.
+    HugeLength,
+    NegativeLength,
+    /// A frame of the greatest length that is allowed, over and over.
+    EndlessFrames,
+    /// Events of watches that nobody has.
+    EndlessEvents,
+    /// A frame that is begun and goes on by a byte now and then.
+    SlowDrip,
+    /// What fuzzing has found, as bytes and as frames.
+    Corpus,
+}
+
+const ATTACKS: [Attack; 6] = [
+    Attack::HugeLength,
+    Attack::NegativeLength,
+    Attack::EndlessFrames,
+    Attack::EndlessEvents,
+    Attack::SlowDrip,
+    Attack::Corpus,
+];
+
+impl Attack {
+    fn run(self, number: usize, peer: &mut Peer) -> io::Result<()> {
+        match self {
+            Self::HugeLength => {
+                peer.stream.write_all(&i32::MAX.to_be_bytes())?;
+                flood(&mut peer.stream, &[0; 64 << 10])
+            }
+            Self::NegativeLength => peer.stream.write_all(&[0xff; 8]),
+            Self::EndlessFrames => {
+                let mut frame = vec![0x55; 4 + MAX_REPLY];
+                frame[..4].copy_from_slice(&(MAX_REPLY as u32).to_be_bytes());
+                flood(&mut peer.stream, &frame)
+            }
+            Self::EndlessEvents => {
+                let path = "/x".repeat(30_000);
+                let event = WatcherEvent {
+                    event_type: EventType::NODE_CREATED,
+                    state: KeeperState::SYNC_CONNECTED,
+                    path: &path,
+                };
+                for _ in 0..FLOOD / path.len() {
+                    peer.notify(&event)?;
+                }
+                Ok(())
+            }
+            Self::SlowDrip => {
+                peer.stream.write_all(&[0, 0, 0xff, 0xff])?;
+                loop {
+                    peer.stream.write_all(&[0])?;
+                    thread::sleep(Duration::from_millis(50));
+                }
+            }
+            Self::Corpus => match corpus().get(number) {
+                Some(bytes) => peer.stream.write_all(bytes),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// How many connections it takes.
+    fn connections(self) -> usize {
+        match self {
+            Self::Corpus => corpus().len(),
+            _ => 2,
+        }
+    }
+
+    /// A peer that attacks behind the handshake, and at last behaves.
+    fn listen(self) -> String {
+        scripted::listen(move |number, mut peer| {
+            peer.welcome(TIMEOUT)?;
+            if number < self.connections() {
+                return self.run(number, &mut peer);
+            }
+            peer.serve(|_| {})
+        })
+    }
+}
+
+fn flood(stream: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
+    (0..FLOOD.div_ceil(bytes.len())).try_for_each(|_| stream.write_all(bytes))
+}
+
+/// Each input as it is, and behind its length.
+fn corpus() -> Vec<Vec<u8>> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let mut inputs = Vec::new();
+    for target in ["frame", "response", "session"] {
+        for file in fs::read_dir(corpus.join(target)).expect("a corpus") {
+            let bytes = fs::read(file.expect("a file").path()).expect("a readable file");
+            inputs.push([&(bytes.len() as u32).to_be_bytes()[..], &bytes].concat());
+            inputs.push(bytes);
+        }
+    }
+    assert!(inputs.len() > 100);
+    inputs
+}
+
+#[test]
+fn no_peer_makes_the_async_client_take_more_than_its_bound() {
+    for attack in ATTACKS {
+        let at = attack.listen();
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let allocations = allocation_counter::measure(|| runtime.block_on(survive(attack, &at)));
+        println!("{attack:?}: at most {} bytes", allocations.bytes_max);
+        assert!(allocations.bytes_max <= BOUND as u64, "{attack:?}: {}", allocations.bytes_max);
+    }
+}
+
+async fn survive(attack: Attack, at: &str) {
+    let builder = Client::builder(at).session_timeout(SESSION_TIMEOUT).max_reply(MAX_REPLY);
+    let client = builder.connect().await.expect("the handshake is answered");
+    while client.statistics().connections <= attack.connections() as u64 {
+        // Fails with each connection that is lost, and waits for the next one.
+        let _ = client.exists("/").await;
+    }
+    assert_eq!(client.exists("/").await, Ok(None), "{attack:?}");
+    client.close().await;
+}
+
+#[test]
+fn a_peer_that_never_answers_the_handshake_is_told_of() {
+    for (attack, reason) in [
+        (Attack::HugeLength, "frame"),
+        (Attack::NegativeLength, "frame"),
+        (Attack::EndlessFrames, "cannot be read"),
+        (Attack::SlowDrip, "no answer to the handshake"),
+    ] {
+        let at = scripted::listen(move |number, mut peer| attack.run(number, &mut peer));
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let mut result = None;
+        let allocations = allocation_counter::measure(|| {
+            let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
+            let builder = builder.connect_timeout(2 * SESSION_TIMEOUT);
+            result = Some(runtime.block_on(builder.max_reply(MAX_REPLY).connect()));
+            // Its task lives on until the session is closed.
+            runtime.block_on(tokio::task::yield_now());
+        });
+        let Some(Err(ConnectError::Unreachable { last: Some((member, error)), .. })) = result
+        else {
+            panic!("{attack:?}: {result:?}");
+        };
+        assert_eq!(member, at);
+        assert!(error.contains(reason), "{attack:?}: {error}");
+        assert!(allocations.bytes_max <= BOUND as u64, "{attack:?}: {}", allocations.bytes_max);
+    }
+}
+
+/// Its memory is taken by a thread of its own, so that of the whole process is looked at.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
+    for attack in ATTACKS {
+        let at = attack.listen();
+        fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
+        let before = peak_memory();
+        let builder = blocking::Client::builder(&at);
+        let builder = builder.session_timeout(SESSION_TIMEOUT).max_reply(MAX_REPLY);
+        let client = builder.connect().expect("the handshake is answered");
+        while client.statistics().connections <= attack.connections() as u64 {
+            let _ = client.exists("/");
+        }
+        assert_eq!(client.exists("/"), Ok(None), "{attack:?}");
+        let taken = peak_memory() - before;
+        println!("{attack:?}: at most {taken} bytes, of the whole process");
+        // The peer's own bytes, and those of the tests beside this one, come on top.
+        assert!(taken <= FLOOD / 4, "{attack:?}: {taken}");
+        client.close();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn peak_memory() -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kilobytes << 10
+}

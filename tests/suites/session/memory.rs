@@ -1,0 +1,135 @@
+//! What a session takes that has nothing to do, and what keeping it alive takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::runtime::{Builder, Runtime};
+use zk_session::Client;
+use zk_session::proto::{
+    ConnectResponse, Encode, ErrorCode, OpCode, ReplyHeader, SessionId, Xid, Zxid,
+};
+use zk_session::session::{Action, Config, Session, State};
+use zk_session::time::Instant;
+use zk_testkit::scripted;
+
+const SESSIONS: usize = 1_000;
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+fn payload(message: &impl Encode) -> Bytes {
+    let mut bytes = BytesMut::new();
+    message.encode(&mut bytes);
+    bytes.freeze()
+}
+
+/// A core that is connected, and has nothing to do.
+fn idle_core() -> Session<()> {
+    let mut config = Config::new(3);
+    config.timeout = TIMEOUT;
+    let now = Instant::START;
+    let mut session = Session::new(now, config);
+    assert!(matches!(session.poll_action(), Some(Action::Connect(_))));
+    session.handle_connected(now);
+    session.handle_sent(now, session.output().len());
+    let welcome = ConnectResponse {
+        protocol_version: 0,
+        timeout: TIMEOUT.as_millis() as i32,
+        session_id: SessionId(7),
+        password: Some(&[7; 16]),
+        read_only: Some(false),
+    };
+    session.handle_frame(now, payload(&welcome));
+    while session.poll_event().is_some() {}
+    assert!(matches!(session.state(), State::Connected { .. }));
+    session
+}
+
+/// Lets the next ping become due, and answers it.
+fn keep_alive(session: &mut Session<()>, pong: &Bytes) {
+    let due = session.poll_timeout().expect("a ping");
+    session.handle_timeout(due);
+    assert!(!session.output().is_empty(), "a ping");
+    session.handle_sent(due, session.output().len());
+    session.handle_frame(due, pong.clone());
+    assert_eq!(session.poll_event(), None);
+}
+
+fn pong() -> Bytes {
+    payload(&ReplyHeader { xid: Xid::PING, zxid: Zxid(1), err: ErrorCode::OK })
+}
+
+#[test]
+fn an_idle_core_takes_four_kibibytes_at_most() {
+    let pong = pong();
+    let mut sessions = Vec::with_capacity(SESSIONS);
+    let allocations = allocation_counter::measure(|| {
+        sessions.extend((0..SESSIONS).map(|_| idle_core()));
+        sessions.iter_mut().for_each(|session| keep_alive(session, &pong));
+    });
+    let each = allocations.bytes_current as usize / SESSIONS + size_of::<Session<()>>();
+    println!("an idle session: {each} bytes in the core");
+    assert!(each <= 4 * 1024, "{each}");
+}
+
+#[test]
+fn keeping_a_core_alive_allocates_nothing() {
+    let pong = pong();
+    let mut session = idle_core();
+    keep_alive(&mut session, &pong);
+    let allocations = allocation_counter::measure(|| {
+        for _ in 0..100 {
+            keep_alive(&mut session, &pong);
+        }
+    });
+    assert_eq!(allocations.count_total, 0);
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn an_idle_client_takes_sixteen_kibibytes_at_most() {
+    let at = scripted::listen(|_, mut peer| {
+        peer.welcome(TIMEOUT.as_millis() as i32)?;
+        peer.serve(|_| {})
+    });
+    let runtime = runtime();
+    let mut clients = Vec::with_capacity(SESSIONS);
+    let allocations = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            for _ in 0..SESSIONS {
+                clients.push(Client::connect(&at).await.expect("it answers"));
+            }
+            // All of them have pinged by then.
+            tokio::time::sleep(TIMEOUT / 2).await;
+        });
+    });
+    let is_connected = |client: &Client| matches!(client.state(), State::Connected { .. });
+    assert!(clients.iter().all(is_connected));
+    let each = allocations.bytes_current as usize / SESSIONS;
+    println!("an idle session: {each} bytes with the async client");
+    assert!(each <= 16 * 1024, "{each}");
+}
+
+#[test]
+fn keeping_a_client_alive_allocates_nothing() {
+    let pings = Arc::new(AtomicUsize::new(0));
+    let counted = pings.clone();
+    let at = scripted::listen(move |_, mut peer| {
+        peer.welcome(TIMEOUT.as_millis() as i32)?;
+        peer.serve(|opcode| {
+            assert_eq!(opcode, OpCode::PING);
+            counted.fetch_add(1, Ordering::SeqCst);
+        })
+    });
+    let runtime = runtime();
+    let client = runtime.block_on(Client::connect(&at)).expect("it answers");
+    runtime.block_on(tokio::time::sleep(TIMEOUT / 2));
+    let before = pings.load(Ordering::SeqCst);
+    let allocations = allocation_counter::measure(|| runtime.block_on(tokio::time::sleep(TIMEOUT)));
+    assert!(pings.load(Ordering::SeqCst) >= before + 2, "it was not kept alive");
+    assert!(matches!(client.state(), State::Connected { .. }));
+    assert_eq!(allocations.count_total, 0);
+}
