@@ -56,6 +56,11 @@ impl Held {
         self.place.token
     }
 
+    /// The path of the lock.
+    pub fn path(&self) -> &str {
+        &self.directory
+    }
+
     /// The name of the lock node within the lock's directory.
     pub fn node(&self) -> &str {
         &self.place.node

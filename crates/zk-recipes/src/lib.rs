@@ -20,11 +20,15 @@ mod options;
 #[cfg(feature = "tokio")]
 mod queue;
 #[cfg(feature = "tokio")]
+mod reentrant;
+#[cfg(feature = "tokio")]
 mod runner;
 #[cfg(feature = "tokio")]
 mod rw_lock;
 #[cfg(feature = "tokio")]
 mod semaphore;
+#[cfg(feature = "tokio")]
+mod turns;
 
 pub use error::{LockError, Loss};
 pub use zk_session as session;
@@ -35,6 +39,7 @@ pub use {
     held::{Held, Holding},
     mutex::{Mutex, MutexGuard},
     options::Options,
+    reentrant::{Owner, ReentrantGuard, ReentrantMutex},
     rw_lock::{ReadGuard, RwLock, WriteGuard},
     semaphore::{PermitGuard, Semaphore},
 };

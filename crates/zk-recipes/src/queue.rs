@@ -16,7 +16,7 @@ use crate::error::LockError;
 use crate::held::Held;
 use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
 use crate::options::Options;
-use crate::runner;
+use crate::runner::{self, Handle};
 
 /// What mutexes and read/write locks have in common.
 #[derive(Clone)]
@@ -59,8 +59,12 @@ impl Queue {
         claim: Claim,
         entry: Entry,
     ) -> impl Future<Output = Result<Held, LockError>> + Send + use<> {
-        let contender = Contender::new(self.contest(claim, entry));
-        self.run(contender, self.path.clone())
+        self.begin(claim, entry).held()
+    }
+
+    /// Enters the queue at once.
+    pub(crate) fn begin(&self, claim: Claim, entry: Entry) -> Entrance {
+        self.start(Contender::new(self.contest(claim, entry)), self.path.clone())
     }
 
     /// An attempt that is to begin now.
@@ -84,22 +88,15 @@ impl Queue {
     }
 
     /// Has `machine` run, whose nodes are in `directory`.
-    pub(crate) fn run<M: Machine + Send + 'static>(
+    pub(crate) fn start(
         &self,
-        machine: M,
+        machine: impl Machine + Send + 'static,
         directory: String,
-    ) -> impl Future<Output = Result<Held, LockError>> + Send + use<M> {
+    ) -> Entrance {
         let client = self.client.clone();
         let (observer, cleanups) = (self.options.observer.clone(), self.cleanups.clone());
-        let mut handle = runner::start(&client, machine, observer, cleanups);
-        async move {
-            match (&mut handle.acquired).await {
-                Ok(Ok(place)) => Ok(Held::new(client, directory, place, handle)),
-                Ok(Err(error)) => Err(error),
-                // The runtime was shut down.
-                Err(_) => Err(LockError::Ended(End::Closed)),
-            }
-        }
+        let handle = runner::start(&client, machine, observer, cleanups);
+        Entrance { client, directory, handle }
     }
 
     /// The path of a node below that of the lock.
@@ -109,6 +106,24 @@ impl Queue {
 
     pub(crate) fn pending_cleanups(&self) -> usize {
         self.cleanups.load(Ordering::Relaxed)
+    }
+}
+
+/// Somebody on the way to a lock. Dropped, it gives up.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    pub(crate) client: Client,
+    pub(crate) directory: String,
+    pub(crate) handle: Handle,
+}
+
+impl Entrance {
+    pub(crate) async fn held(mut self) -> Result<Held, LockError> {
+        match (&mut self.handle.acquired).await {
+            Ok(place) => Ok(Held::new(self.client, self.directory, place?, self.handle)),
+            // The runtime was shut down.
+            Err(_) => Err(LockError::Ended(End::Closed)),
+        }
     }
 }
 

@@ -55,6 +55,11 @@ pub(crate) struct Handle {
     pub(crate) revoked: watch::Receiver<bool>,
 }
 
+/// Waits until nothing of the contender is left on the server, or the session has ended.
+pub(crate) async fn gone(mut contender: watch::Receiver<Status>) {
+    while contender.changed().await.is_ok() {}
+}
+
 /// Enters the queue at once, and has a task do the rest. The task ends when nothing of the
 /// contender is left on the server, or the session has ended. From when nobody wants it any more
 /// until then it is counted in `cleanups`.

@@ -151,8 +151,8 @@ impl Semaphore {
     ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
         let contest = self.queue.contest(Claim::Exclusive, entry);
         let loan = Loan { contest, permits, maximum: self.maximum };
-        let borrowing = self.queue.run(Borrower::new(loan), self.queue.below("leases"));
-        async { borrowing.await.map(PermitGuard) }
+        let borrowing = self.queue.start(Borrower::new(loan), self.queue.below("leases"));
+        async { borrowing.held().await.map(PermitGuard) }
     }
 
     /// How many permits there are; nothing if nobody has said so yet.

@@ -1,0 +1,170 @@
+//! A lock that its owner may acquire again.
+
+use tokio::time::timeout;
+use zk_recipes::{Holding, LockError, Loss, Mutex, Owner, ReentrantMutex};
+use zk_session::Client;
+
+use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+
+const LOCK: &str = "/locks/reentrant";
+
+fn reentrant(client: &Client) -> ReentrantMutex {
+    ReentrantMutex::new(client, LOCK).expect("a valid path")
+}
+
+#[tokio::test]
+async fn an_owner_releases_as_often_as_it_has_acquired() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let (mutex, owner) = (reentrant(&ours), Owner::unique());
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        guards.push(mutex.acquire_as(owner).await.expect("acquired"));
+    }
+    let token = guards[0].fencing_token();
+    assert!(guards.iter().all(|guard| guard.fencing_token() == token));
+    assert_eq!(ephemerals(&embedded).len(), 1, "one process, one node");
+    let waiting = tokio::spawn(Mutex::new(&other, LOCK).expect("valid").acquire());
+    eventually(&embedded, "somebody waits", |embedded| ephemerals(embedded).len() == 2).await;
+    // In no particular order.
+    while guards.len() > 1 {
+        guards.remove(guards.len() / 2).release().await.expect("released");
+        assert!(!waiting.is_finished() && ephemerals(&embedded).len() == 2);
+    }
+    guards.remove(0).release().await.expect("released");
+    let guard = waiting.await.expect("no panic").expect("acquired");
+    assert!(guard.fencing_token() > token);
+    guard.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_task_that_awaits_is_the_owner() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let mutex = reentrant(&client);
+    // This future is no task: the thread is its owner.
+    let outer = mutex.acquire().await.expect("acquired");
+    let inner = mutex.acquire().await.expect("acquired again");
+    let other = tokio::spawn(mutex.acquire());
+    inner.release().await.expect("released");
+    tokio::time::sleep(MOMENT).await;
+    assert!(!other.is_finished(), "the owner is the task, and not whoever has spawned it");
+    outer.release().await.expect("released");
+    let outer = other.await.expect("no panic").expect("acquired");
+    let again = timeout(MOMENT, mutex.acquire()).await;
+    assert!(again.is_err(), "another task has it");
+    outer.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_lock_is_lost_on_all_levels_and_cannot_be_entered_again() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let (mutex, owner, other) = (reentrant(&client), Owner::unique(), Owner::unique());
+    let outer = mutex.acquire_as(owner).await.expect("acquired");
+    let inner = mutex.acquire_as(owner).await.expect("acquired again");
+    eventually(&embedded, "its node is watched", |embedded| watches(embedded) == 1).await;
+    meddle(&embedded, &outer.node_path()).await;
+    assert_eq!(tokio::join!(outer.lost(), inner.lost()), (Loss::NodeDeleted, Loss::NodeDeleted));
+    let lost = LockError::Lost(Loss::NodeDeleted);
+    assert_eq!(mutex.acquire_as(owner).await.expect_err("lost"), lost);
+    // Whoever does not know yet that it has lost the lock keeps others of its process out.
+    assert!(timeout(MOMENT, mutex.acquire_as(other)).await.is_err());
+    assert_eq!(inner.release().await, Err(lost.clone()));
+    assert_eq!(mutex.acquire_as(owner).await.expect_err("lost"), lost);
+    assert_eq!(outer.release().await, Err(lost));
+    let anew = mutex.acquire_as(owner).await.expect("acquired anew");
+    assert_eq!(anew.state(), Holding::Held);
+    anew.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_process_has_one_node_and_serves_its_owners_in_order() {
+    const OWNERS: usize = 20;
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let mutex = reentrant(&client);
+    let first = mutex.acquire_as(Owner::unique()).await.expect("acquired");
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let waiting: Vec<_> = (0..OWNERS)
+        .map(|number| {
+            let (acquiring, served) = (mutex.acquire_as(Owner::unique()), served.clone());
+            let client = client.clone();
+            tokio::spawn(async move {
+                let guard = acquiring.await.expect("acquired");
+                let (nodes, _) = client.get_children(LOCK).await.expect("listed");
+                served.send((number, nodes.len())).expect("somebody listens");
+                guard.release().await.expect("released");
+            })
+        })
+        .collect();
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(ephemerals(&embedded).len(), 1);
+    first.release().await.expect("released");
+    for waiter in waiting {
+        waiter.await.expect("no panic");
+    }
+    drop(served);
+    for number in 0..OWNERS {
+        assert_eq!(order.recv().await, Some((number, 1)));
+    }
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn another_process_gets_its_turn_between_two_of_ours() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let mutex = reentrant(&ours);
+    let first = mutex.acquire_as(Owner::unique()).await.expect("acquired");
+    let second = mutex.acquire_as(Owner::unique());
+    let foreign = Mutex::new(&other, LOCK).expect("valid").acquire();
+    eventually(&embedded, "the other waits", |embedded| ephemerals(embedded).len() == 2).await;
+    let token = first.fencing_token();
+    first.release().await.expect("released");
+    let (foreign, second) = tokio::join!(
+        async {
+            let guard = foreign.await.expect("acquired");
+            let token = guard.fencing_token();
+            guard.release().await.expect("released");
+            token
+        },
+        second
+    );
+    let second = second.expect("acquired");
+    assert!(token < foreign && foreign < second.fencing_token());
+    second.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_one_who_asks_is_not_the_end_of_those_who_wait_with_it() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let foreign = Mutex::new(&other, LOCK).expect("valid").acquire().await.expect("acquired");
+    let (mutex, owner) = (reentrant(&ours), Owner::unique());
+    let asks = tokio::spawn(mutex.acquire_as(owner));
+    let waits = tokio::spawn(mutex.acquire_as(owner));
+    eventually(&embedded, "one asks", |embedded| ephemerals(embedded).len() == 2).await;
+    asks.abort();
+    assert!(asks.await.expect_err("aborted").is_cancelled());
+    foreign.release().await.expect("released");
+    waits.await.expect("no panic").expect("acquired").release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_is_told_to_holders_and_to_those_who_wait() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let (mutex, owner) = (reentrant(&client), Owner::unique());
+    let guard = mutex.acquire_as(owner).await.expect("acquired");
+    let waiting = mutex.acquire_as(Owner::unique());
+    client.close().await;
+    assert!(matches!(guard.lost().await, Loss::Ended(_)));
+    assert!(matches!(guard.release().await, Err(LockError::Lost(Loss::Ended(_)))));
+    assert!(matches!(waiting.await, Err(LockError::Ended(_))));
+}
