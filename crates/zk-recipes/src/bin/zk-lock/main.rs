@@ -1,0 +1,123 @@
+//! `zk-lock`: locks of a ZooKeeper ensemble, from the command line.
+
+mod contents;
+mod run;
+mod show;
+
+use std::error::Error;
+use std::fmt;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use zk_recipes::session::Client;
+
+/// What went wrong, in one line.
+type Failure = Box<dyn Error>;
+
+/// Exit code for whatever is no lock that is taken, and no outcome of a command.
+const TROUBLE: u8 = 2;
+
+/// Locks of a ZooKeeper ensemble: hold one while a command runs, and see who holds and waits.
+#[derive(Parser)]
+#[command(name = "zk-lock", version, max_term_width = 100)]
+struct Arguments {
+    /// The ensemble: host:port,host:port/chroot
+    #[arg(long, global = true, default_value = "127.0.0.1:2181", value_name = "HOSTS")]
+    connect: String,
+    /// How long the ensemble keeps the locks of a process that it does not hear of, in seconds
+    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    session_timeout: Duration,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a command while holding a lock, as flock(1) does; its exit code is passed on
+    ///
+    /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node in
+    /// ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost. Exits with 1 if the lock was not
+    /// acquired in time, and with 2 if something else went wrong.
+    Run(run::Arguments),
+    /// Show who holds a lock and who waits for it
+    Ls(Path),
+    /// Show who holds a lock and who waits for it, and every change, until interrupted
+    Watch(Path),
+    /// Remove somebody from a lock, who then loses it or its place
+    Break(BreakArguments),
+}
+
+#[derive(Args)]
+struct Path {
+    /// The path of the lock
+    path: String,
+}
+
+#[derive(Args)]
+struct BreakArguments {
+    /// The path of the lock
+    path: String,
+    /// The node to remove, as `ls` shows it
+    #[arg(long)]
+    node: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// A time in seconds, as the arguments have it.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match execute(Arguments::parse()).await {
+        Ok(code) => code,
+        Err(failure) => {
+            complain(&failure);
+            ExitCode::from(TROUBLE)
+        }
+    }
+}
+
+async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let builder = Client::builder(&arguments.connect).session_timeout(arguments.session_timeout);
+    let client = builder.connect().await?;
+    let done = match arguments.command {
+        Command::Run(arguments) => run::run(&client, arguments).await,
+        Command::Ls(Path { path }) => show::ls(&client, &path).await,
+        Command::Watch(Path { path }) => show::watch(&client, &path).await,
+        Command::Break(arguments) => break_lock(&client, &arguments).await,
+    };
+    client.close().await;
+    done
+}
+
+async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitCode, Failure> {
+    let BreakArguments { path, node, yes } = arguments;
+    let contents = contents::read(client, path).await?;
+    let Some(entry) = contents.entries.iter().find(|entry| entry.name() == node) else {
+        return Err(format!("there is no contender '{node}' in {path}").into());
+    };
+    if !yes {
+        print!("Remove {} from {path}? [y/N] ", show::describe(entry));
+        std::io::stdout().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            println!("Nothing was removed.");
+            return Ok(ExitCode::from(1));
+        }
+    }
+    client.delete(&format!("{}/{node}", entry.directory), None).await?;
+    println!("Removed {node}.");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn complain(what: &dyn fmt::Display) {
+    eprintln!("zk-lock: {what}");
+}

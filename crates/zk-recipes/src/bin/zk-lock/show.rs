@@ -1,0 +1,159 @@
+//! Showing who is there.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zk_recipes::machine::Claim;
+use zk_recipes::session::Client;
+
+use crate::Failure;
+use crate::contents::{self, Contents, Entry};
+
+/// How long a member may take to tell who is connected to it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
+    let contents = contents::read(client, path).await?;
+    let addresses = addresses(client).await;
+    println!("{path}: {}", contents.kind);
+    print!("{}", table(&contents, &addresses));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failure> {
+    let mut changes = client.watch_recursively(path).await?;
+    let mut shown = BTreeMap::new();
+    loop {
+        let contents = contents::read(client, path).await?;
+        let lines: BTreeMap<_, _> = contents
+            .entries
+            .iter()
+            .map(|entry| (entry.name().to_owned(), describe(entry)))
+            .collect();
+        for (name, line) in &shown {
+            if !lines.contains_key(name) {
+                println!("- {line}");
+            }
+        }
+        for (name, line) in &lines {
+            if shown.get(name) != Some(line) {
+                println!("+ {line}");
+            }
+        }
+        shown = lines;
+        // Whatever it is, even a gap: what was missed is seen by looking.
+        changes.next().await?;
+    }
+}
+
+/// One line about somebody.
+pub(crate) fn describe(entry: &Entry) -> String {
+    let entrant = &entry.entrant;
+    let owner = owner(entry);
+    format!("{} {} {}", state(entry), entrant.node, if owner.is_empty() { "-" } else { &owner })
+}
+
+fn state(entry: &Entry) -> String {
+    let entrant = &entry.entrant;
+    match (&entrant.waits_for, entrant.claim) {
+        (None, Claim::Exclusive) => "holds".to_owned(),
+        (None, Claim::Shared) => "holds, shared".to_owned(),
+        (Some(_), Claim::Exclusive) => "waits".to_owned(),
+        (Some(_), Claim::Shared) => "waits, shared".to_owned(),
+    }
+}
+
+/// What the owner has written about itself. Whatever it is, it must not upset the terminal.
+fn owner(entry: &Entry) -> String {
+    let text = String::from_utf8_lossy(&entry.entrant.data);
+    text.chars().map(|c| if c.is_control() { '.' } else { c }).take(60).collect()
+}
+
+fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
+    let mut rows = vec![
+        ["STATE", "NODE", "WATCHES", "OWNER", "ADDRESS", "AGE", "TOKEN"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for entry in &contents.entries {
+        let entrant = &entry.entrant;
+        let address = addresses.get(&entrant.session.0).cloned();
+        rows.push(vec![
+            state(entry),
+            entrant.node.clone(),
+            entrant.waits_for.clone().unwrap_or("-".to_owned()),
+            owner(entry),
+            address.unwrap_or(format!("session {:#x}", entrant.session.0)),
+            age(entrant.since),
+            format!("{:#x}", entrant.token.0),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<_> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// How long ago it was, by our clock, which may differ from the ensemble's.
+fn age(since: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = now.saturating_sub(u64::try_from(since / 1000).unwrap_or(0));
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// Where each session is connected from, as far as the members tell: the word `cons` is for
+/// administrators, who have to allow it.
+async fn addresses(client: &Client) -> BTreeMap<i64, String> {
+    let mut addresses = BTreeMap::new();
+    for member in client.members().iter() {
+        let asked = tokio::time::timeout(PATIENCE, connections(&member.to_string())).await;
+        if let Ok(Ok(answer)) = asked {
+            addresses.extend(answer.lines().filter_map(session_and_address));
+        }
+    }
+    addresses
+}
+
+async fn connections(member: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(member).await?;
+    stream.write_all(b"cons").await?;
+    let mut answer = String::new();
+    stream.take(1 << 24).read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...`
+fn session_and_address(line: &str) -> Option<(i64, String)> {
+    let (address, rest) = line.trim().strip_prefix('/')?.split_once('[')?;
+    let (_, sid) = rest.split_once("sid=0x")?;
+    let digits = sid.split(|c: char| !c.is_ascii_hexdigit()).next()?;
+    Some((u64::from_str_radix(digits, 16).ok()?.cast_signed(), address.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_about_a_connection_tells_its_session() {
+        let line = " /127.0.0.1:39204[1](queued=0,recved=4,sent=4,sid=0xff00000000000001,lop=PING)";
+        let session = 0xff00_0000_0000_0001_u64.cast_signed();
+        assert_eq!(session_and_address(line), Some((session, "127.0.0.1:39204".to_owned())));
+        assert_eq!(session_and_address(" /127.0.0.1:39204[0](queued=0,recved=1,sent=0)"), None);
+        assert_eq!(
+            session_and_address("cons is not executed because it is not in the whitelist."),
+            None
+        );
+    }
+}

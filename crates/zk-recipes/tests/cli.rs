@@ -1,0 +1,236 @@
+//! `zk-lock`, as a user would use it, on the embedded ensemble.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use zk_recipes::session::Client;
+use zk_recipes::{Mutex, Options, RwLock};
+use zk_testkit::serve::Embedded;
+
+const PATH: &str = "/locks/cli";
+
+struct World {
+    runtime: Runtime,
+    embedded: Embedded,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let embedded = runtime.block_on(Embedded::start(1)).expect("loopback");
+        Self { runtime, embedded }
+    }
+
+    fn client(&self) -> Client {
+        let at = self.embedded.connect_string();
+        self.runtime.block_on(Client::connect(&at)).expect("the ensemble answers")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        command.args(["--connect", &self.embedded.connect_string()]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the command runs")
+    }
+
+    /// The names of all lock nodes.
+    fn contenders(&self) -> Vec<String> {
+        self.embedded.with(|ensemble| {
+            let is_node = |path: &&str| path.starts_with(PATH) && path.contains("/_c_");
+            ensemble.paths().filter(is_node).map(str::to_owned).collect()
+        })
+    }
+
+    fn eventually(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !condition(self) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it never came to be: {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it complains of, which is one line at most.
+#[track_caller]
+fn complaint(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.lines().count() <= 1, "{text}");
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
+    let world = World::new();
+    let output = world.run(&["run", PATH, "--", "sh", "-c", "echo $ZK_LOCK_TOKEN; exit 7"]);
+    assert_eq!((output.status.code(), complaint(&output)), (Some(7), String::new()));
+    let token: i64 = out(&output).trim().parse().expect("a number");
+    let next = world.run(&["run", PATH, "--", "sh", "-c", "echo $ZK_LOCK_TOKEN $ZK_LOCK_NODE"]);
+    let text = out(&next);
+    let (later, node) = text.trim().split_once(' ').expect("token and node");
+    assert!(later.parse::<i64>().expect("a number") > token);
+    assert!(node.starts_with(&format!("{PATH}/_c_")), "{node}");
+    assert!(world.contenders().is_empty(), "it is released");
+    assert_eq!(world.run(&["run", PATH, "--", "sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    let missing = world.run(&["run", PATH, "--", "/no/such/command"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(complaint(&missing).contains("/no/such/command"));
+}
+
+#[test]
+fn a_lock_that_is_taken_is_not_waited_for_longer_than_said() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    for how in [&["--try"][..], &["--timeout", "0.1"]] {
+        let arguments = [&["run", PATH], how, &["--", "echo", "not me"]].concat();
+        let output = world.run(&arguments);
+        assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()), "{how:?}");
+        assert!(!complaint(&output).is_empty());
+    }
+    world.runtime.block_on(guard.release()).expect("held");
+    let output = world.run(&["run", PATH, "--try", "--", "echo", "me"]);
+    assert_eq!((output.status.code(), out(&output)), (Some(0), "me\n".to_owned()));
+}
+
+#[test]
+fn readers_and_permits_are_held_together() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let lock = RwLock::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(lock.read()).expect("free");
+    let shared = world.run(&["run", PATH, "--shared", "--try", "--", "true"]);
+    assert_eq!(shared.status.code(), Some(0));
+    let exclusive = world.run(&["run", PATH, "--exclusive", "--try", "--", "true"]);
+    assert_eq!(exclusive.status.code(), Some(1));
+    let other_kind = world.run(&["run", PATH, "--", "true"]);
+    assert_eq!(other_kind.status.code(), Some(2), "a mutex is not a read/write lock");
+    assert!(complaint(&other_kind).contains(guard.node()));
+    drop(guard);
+
+    let permits = format!("{PATH}/permits");
+    let two = world.run(&["run", &permits, "--permits", "2", "--of", "3", "--", "true"]);
+    assert_eq!(two.status.code(), Some(0));
+    let too_many = world.run(&["run", &permits, "--permits", "4", "--", "true"]);
+    assert_eq!(too_many.status.code(), Some(2));
+    assert!(complaint(&too_many).contains('3'));
+}
+
+#[test]
+fn a_command_is_told_by_signal_that_the_lock_is_lost() {
+    let world = World::new();
+    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn();
+    let child = child.expect("the command runs");
+    world.eventually("a holder", |world| world.contenders().len() == 1);
+    // The lock watches its own node after a moment.
+    world.eventually("a watch", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
+    let node = world.contenders().remove(0);
+    let client = world.client();
+    world.runtime.block_on(client.delete(&node, None)).expect("deleted");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), out(&output)), (Some(3), "ready\ntold\n".to_owned()));
+    assert!(complaint(&output).contains("lost"));
+}
+
+#[test]
+fn everybody_who_holds_and_waits_is_shown() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let lock = RwLock::with(&client, PATH, Options::new().data("host-7\u{7}")).expect("valid");
+    let reader = world.runtime.block_on(lock.read()).expect("free");
+    let _writer = lock.write();
+    world.eventually("two", |world| world.contenders().len() == 2);
+    let output = world.run(&["ls", PATH]);
+    assert_eq!((output.status.code(), complaint(&output)), (Some(0), String::new()));
+    let text = out(&output);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[0], format!("{PATH}: read/write lock"));
+    assert!(lines[1].starts_with("STATE"));
+    assert!(lines[2].starts_with("holds, shared") && lines[2].contains("host-7."), "{text}");
+    assert!(lines[3].starts_with("waits"), "{text}");
+    assert_eq!(lines[3].matches(reader.node()).count(), 1, "it watches the reader: {text}");
+
+    let nowhere = world.run(&["ls", "/nowhere"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(complaint(&nowhere).contains("/nowhere"));
+}
+
+#[test]
+fn somebody_is_removed_when_that_is_confirmed() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let arguments = ["break", PATH, "--node", guard.node()];
+    let answered = |answer: &str| {
+        let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin.write_all(answer.as_bytes()).expect("it listens");
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    };
+    assert_eq!(answered("n\n").status.code(), Some(1));
+    assert_eq!(world.contenders().len(), 1);
+    assert_eq!(answered("y\n").status.code(), Some(0));
+    assert!(world.contenders().is_empty());
+    let again = world.run(&[&arguments[..], &["--yes"]].concat());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(complaint(&again).contains(guard.node()));
+}
+
+#[test]
+fn errors_are_one_line() {
+    let world = World::new();
+    for (arguments, part) in [
+        (&["run", "relative", "--", "true"][..], "path"),
+        (&["ls", "/a/"], "path"),
+        (&["--session-timeout", "0.5", "--connect", "127.0.0.1:1", "ls", "/a"], "127.0.0.1:1"),
+        (&["--connect", "::", "ls", "/a"], "::"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        if !arguments.contains(&"--connect") {
+            command.args(["--connect", &world.embedded.connect_string()]);
+        }
+        let output = command.args(arguments).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(complaint(&output).contains(part), "{}", complaint(&output));
+    }
+}
+
+#[test]
+fn changes_are_followed() {
+    use std::io::{BufRead as _, BufReader};
+
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let first = world.runtime.block_on(mutex.acquire()).expect("free");
+    let mut child = world.command(&["watch", PATH]).spawn().expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), format!("+ holds {} -", first.node()));
+    let second = mutex.acquire();
+    assert!(line().starts_with("+ waits"));
+    world.runtime.block_on(first.release()).expect("held");
+    assert!(line().starts_with("- holds"));
+    assert!(line().starts_with("+ holds"));
+    let _second = world.runtime.block_on(second).expect("its turn");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
