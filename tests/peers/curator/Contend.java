@@ -5,12 +5,14 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Takes turns with a lock of Apache Curator.
  *
- * <p>Arguments: servers, recipe, path, rounds, marker. Prints {@code ready}, waits for a line, and
+ * <p>Arguments: servers, recipe, path, rounds, marker, and for a semaphore the number of permits.
+ * Prints {@code ready}, waits for a line, and
  * then prints a line for each turn: {@code exclusive} or {@code shared}, and three transactions of
  * the ensemble: the one that created the lock node, one at the beginning of the turn, and one at
  * its end. The last two write to the marker.
@@ -47,13 +49,16 @@ public final class Contend {
                 }
                 break;
             case "semaphore":
-                InterProcessSemaphoreV2 semaphore =
-                        new InterProcessSemaphoreV2(client, path, Integer.parseInt(args[5]));
+                SharedCount permits =
+                        new SharedCount(client, path + "/max", Integer.parseInt(args[5]));
+                permits.start();
+                InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, permits);
                 for (int round = 0; round < rounds; round++) {
                     Lease lease = semaphore.acquire();
                     say("shared", path + "/leases/" + lease.getNodeName());
                     semaphore.returnLease(lease);
                 }
+                permits.close();
                 break;
             default:
                 throw new IllegalArgumentException(recipe);

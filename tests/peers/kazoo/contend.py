@@ -1,9 +1,9 @@
 """Takes turns with a lock of kazoo.
 
-Arguments: servers, recipe, path, rounds, marker, and for a mutex the patterns of others' lock
-nodes. Prints `ready`, waits for a line, and then prints a line for each turn: `exclusive` or
-`shared`, and three transactions of the ensemble: the one that created the lock node, one at the
-beginning of the turn, and one at its end. The last two write to the marker.
+Arguments: servers, recipe, path, rounds, marker. Prints `ready`, waits for a line, and then prints
+a line for each turn: `exclusive` or `shared`, and three transactions of the ensemble: the one that
+created the lock node, one at the beginning of the turn, and one at its end. The last two write to
+the marker.
 """
 
 import sys
@@ -11,12 +11,12 @@ import sys
 from kazoo.client import KazooClient
 
 
-def main(servers, recipe, path, rounds, marker, *patterns):
+def main(servers, recipe, path, rounds, marker):
     client = KazooClient(hosts=servers)
     client.start()
     client.ensure_path(marker)
     turns = {
-        "mutex": [("exclusive", client.Lock(path, extra_lock_patterns=patterns))],
+        "mutex": [("exclusive", client.Lock(path))],
         "read-write": [
             ("exclusive", client.WriteLock(path)),
             ("shared", client.ReadLock(path)),

@@ -7,6 +7,7 @@
 //! `taskset -c 0 bench` has both ends on one core, where a round trip does not depend on how fast
 //! one core wakes another.
 
+mod locks;
 mod null_server;
 mod ours;
 #[cfg(feature = "peers")]
@@ -21,6 +22,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 
+use crate::locks::LockCommand;
 use crate::report::{Figures, Table};
 use crate::server::Server;
 use crate::work::{Kind, Work};
@@ -30,6 +32,8 @@ use crate::work::{Kind, Work};
 /// Prints one JSON line per measurement, and a table of medians at the end.
 #[derive(Debug, Parser)]
 struct Arguments {
+    #[command(subcommand)]
+    locks: Option<LockCommand>,
     /// The server to measure against.
     #[arg(long, value_enum, default_value = "null")]
     server: server::Kind,
@@ -58,7 +62,9 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = if arguments.be_null_server {
+    let result = if let Some(command) = &arguments.locks {
+        locks::run(command)
+    } else if arguments.be_null_server {
         null_server::run()
     } else if arguments.measure {
         measure(&arguments)

@@ -10,12 +10,15 @@ use std::env;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use zk_proto::CreateMode;
+use zk_recipes::machine::{Event, Foreign, Scheme};
+use zk_recipes::{LockError, Mutex, Options};
 use zk_testkit::contention::clients;
 use zk_testkit::peers::{Peer, Runnable};
 use zk_testkit::real;
 
 use self::process::Process;
-use self::turns::{Turn, overtaken, together, waited};
+use self::turns::{Turn, most_at_once, overtaken, together, waited};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Nothing here takes so long unless somebody waits in vain.
@@ -25,14 +28,18 @@ const LOCK: &str = "/locks/shared with others";
 /// What is contended for.
 #[derive(Clone, Copy, Debug)]
 enum Recipe {
-    Mutex,
+    Mutex(Scheme),
+    ReadWrite(Scheme),
+    Semaphore(u32),
 }
 
 impl Recipe {
-    /// The arguments of the programs of others behind the path.
-    fn name(self) -> &'static str {
+    /// The last arguments of the programs of others.
+    fn arguments(self) -> (&'static str, Option<String>) {
         match self {
-            Self::Mutex => "mutex",
+            Self::Mutex(_) => ("mutex", None),
+            Self::ReadWrite(_) => ("read-write", None),
+            Self::Semaphore(permits) => ("semaphore", Some(permits.to_string())),
         }
     }
 }
@@ -44,8 +51,9 @@ async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) ->
     let marker = |who: &str, number: usize| format!("/turns-of-{who}-{number}");
     let commands = others.iter().enumerate().map(|(number, other)| {
         let marker = marker("others", number);
-        let arguments = [at, recipe.name(), LOCK, &rounds.to_string(), &marker];
-        (*other, arguments.map(str::to_owned).to_vec())
+        let (name, last) = recipe.arguments();
+        let arguments = [at, name, LOCK, &rounds.to_string(), &marker].map(str::to_owned);
+        (*other, arguments.into_iter().chain(last).collect())
     });
     let clients = clients(at, ours, SESSION_TIMEOUT).await;
     let mut processes = Process::start_all(commands.collect());
@@ -64,18 +72,88 @@ async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) ->
     turns
 }
 
-/// What has to hold for exclusive turns and for shared ones.
-fn judge(turns: &[Turn]) {
-    assert_eq!((together(turns), overtaken(turns)), (vec![], vec![]));
-    let waited = waited(turns);
-    println!("{} turns, {waited} of them waited for", turns.len());
-    assert!(waited > turns.len() / 2, "they hardly met");
+/// Has two processes and two sessions of ours contend for each of these, and judges their turns.
+async fn share(peer: Peer, recipes: &[Recipe]) {
+    let Some(peer) = peer.find_or_skip() else { return };
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    let at = ensemble.connect_string();
+    let client = clients(&at, 1, SESSION_TIMEOUT).await.remove(0);
+    for (number, recipe) in recipes.iter().enumerate() {
+        let chroot = format!("/{number}");
+        client.create(&chroot, b"", CreateMode::PERSISTENT).await.expect("created");
+        let turns = contend(&format!("{at}{chroot}"), *recipe, &[&peer, &peer], 2).await;
+        let (most, waited) = (most_at_once(&turns), waited(&turns));
+        println!("{recipe:?}: {} turns, {waited} waited for, at most {most} at once", turns.len());
+        assert_eq!((together(&turns), overtaken(&turns)), (vec![], vec![]), "{recipe:?}");
+        match recipe {
+            Recipe::Mutex(_) => assert!(waited > turns.len() / 2, "they hardly met"),
+            Recipe::ReadWrite(_) => assert!(most > 1, "no readers met"),
+            Recipe::Semaphore(permits) => assert_eq!(most, *permits as usize),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mutex_is_shared_with_curator() {
-    let Some(curator) = Peer::Curator.find_or_skip() else { return };
+async fn locks_are_shared_with_curator() {
+    let recipes = [
+        Recipe::Mutex(Scheme::CURATOR_MUTEX),
+        Recipe::Mutex(Scheme::GO_ZK),
+        Recipe::ReadWrite(Scheme::CURATOR_READ_WRITE),
+        Recipe::Semaphore(2),
+    ];
+    share(Peer::Curator, &recipes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_are_shared_with_kazoo() {
+    let recipes = [Recipe::Mutex(Scheme::KAZOO_MUTEX), Recipe::ReadWrite(Scheme::KAZOO_READ_WRITE)];
+    share(Peer::Kazoo, &recipes).await;
+}
+
+/// Curator would sort kazoo's nodes by their guid, and kazoo does not see Curator's at all. Who uses
+/// the names of one is told of the other's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_another_kind_are_noticed_and_refused() {
+    let Some(kazoo) = Peer::Kazoo.find_or_skip() else { return };
     let Some(ensemble) = real::ensemble_or_skip(1) else { return };
     let at = ensemble.connect_string();
-    judge(&contend(&at, Recipe::Mutex, &[&curator, &curator], 2).await);
+    let arguments = [&at, "mutex", LOCK, "1000000", "/turns-of-kazoo"].map(str::to_owned);
+    let mut kazoo = Process::start_all(vec![(&kazoo, arguments.to_vec())]);
+    // Its turns are not looked at; it never ends by itself.
+    let _turns = tokio::task::spawn_blocking(kazoo[0].go());
+
+    let client = clients(&at, 1, SESSION_TIMEOUT).await.remove(0);
+    let strict = Options::new().foreign(Foreign::Refuse);
+    let strict = Mutex::with(&client, LOCK, strict).expect("a valid path");
+    // Between its turns there is no node of it.
+    let refused = async {
+        loop {
+            match strict.acquire().await {
+                Ok(guard) => guard.release().await.expect("released"),
+                Err(error) => break error,
+            }
+        }
+    };
+    let error = tokio::time::timeout(PATIENCE, refused).await.expect("no node of kazoo was seen");
+    let LockError::Foreign { node } = &error else { panic!("{error}") };
+    assert!(node.contains("__lock__"), "{error}");
+    println!("{error}");
+
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let observer = move |event: &Event| {
+        if let Event::Foreign(node) = event {
+            // Nobody listens any more once one was told.
+            let _ = tell.send(node.clone());
+        }
+    };
+    let lenient = Options::new().observer(observer);
+    let lenient = Mutex::with(&client, LOCK, lenient).expect("a valid path");
+    let noticed = async {
+        while told.is_empty() {
+            lenient.acquire().await.expect("acquired").release().await.expect("released");
+        }
+        told.recv().await.expect("there is one")
+    };
+    let node = tokio::time::timeout(PATIENCE, noticed).await.expect("nothing was told");
+    assert!(node.contains("__lock__"), "{node}");
 }

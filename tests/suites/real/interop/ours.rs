@@ -1,6 +1,7 @@
 //! A contender of ours.
 
-use zk_recipes::Mutex;
+use zk_recipes::machine::Scheme;
+use zk_recipes::{Held, Mutex, Options, RwLock, Semaphore};
 use zk_session::{Client, proto};
 
 use super::turns::{Kind, Turn};
@@ -16,7 +17,9 @@ pub(super) async fn take_turns(
     let mode = proto::CreateMode::PERSISTENT;
     contender.client.create(&contender.marker, b"", mode).await.expect("created");
     match recipe {
-        Recipe::Mutex => contender.mutex(rounds).await,
+        Recipe::Mutex(scheme) => contender.mutex(scheme, rounds).await,
+        Recipe::ReadWrite(scheme) => contender.read_write(scheme, rounds).await,
+        Recipe::Semaphore(permits) => contender.semaphore(permits, rounds).await,
     }
 }
 
@@ -26,21 +29,51 @@ struct Contender {
 }
 
 impl Contender {
-    async fn mutex(self, rounds: usize) -> Vec<Turn> {
-        let mutex = Mutex::new(&self.client, LOCK).expect("a valid path");
+    async fn mutex(self, scheme: Scheme, rounds: usize) -> Vec<Turn> {
+        let options = Options::new().scheme(scheme);
+        let mutex = Mutex::with(&self.client, LOCK, options).expect("a valid path");
         let mut turns = Vec::new();
         for _ in 0..rounds {
             let guard = mutex.acquire().await.expect("acquired");
-            turns.push(self.turn(Kind::Exclusive, guard.fencing_token()).await);
+            turns.push(self.turn(Kind::Exclusive, &guard).await);
             guard.release().await.expect("released");
         }
         turns
     }
 
+    async fn read_write(self, scheme: Scheme, rounds: usize) -> Vec<Turn> {
+        let options = Options::new().scheme(scheme);
+        let lock = RwLock::with(&self.client, LOCK, options).expect("a valid path");
+        let mut turns = Vec::new();
+        for round in 0..rounds {
+            if round % 3 == 0 {
+                let guard = lock.write().await.expect("acquired");
+                turns.push(self.turn(Kind::Exclusive, &guard).await);
+                guard.release().await.expect("released");
+            } else {
+                let guard = lock.read().await.expect("acquired");
+                turns.push(self.turn(Kind::Shared, &guard).await);
+                guard.release().await.expect("released");
+            }
+        }
+        turns
+    }
+
+    async fn semaphore(self, permits: u32, rounds: usize) -> Vec<Turn> {
+        let semaphore = Semaphore::new(&self.client, LOCK, permits).expect("a valid path");
+        let mut turns = Vec::new();
+        for _ in 0..rounds {
+            let permit = semaphore.acquire().await.expect("acquired");
+            turns.push(self.turn(Kind::Shared, &permit).await);
+            permit.release().await.expect("released");
+        }
+        turns
+    }
+
     /// The part that the lock protects.
-    async fn turn(&self, kind: Kind, token: proto::Zxid) -> Turn {
+    async fn turn(&self, kind: Kind, held: &Held) -> Turn {
         let enter = self.stamp().await;
-        Turn { kind, place: token.0, enter, leave: self.stamp().await }
+        Turn { kind, place: held.fencing_token().0, enter, leave: self.stamp().await }
     }
 
     /// A transaction of now.

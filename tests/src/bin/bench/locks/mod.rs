@@ -1,0 +1,255 @@
+//! Locks, measured against one another: `bench locks`.
+//!
+//! Every measurement runs in a process of its own. Traffic is counted in another run than times,
+//! by something in between that counts for all clients alike.
+
+mod contenders;
+mod figures;
+mod ours;
+mod tap;
+mod work;
+#[cfg(feature = "peers")]
+mod zookeeper_client;
+
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use clap::{Args, Subcommand, ValueEnum};
+use tokio::runtime;
+use zk_testkit::peers::{Peer, Program, Runnable};
+use zk_testkit::real::RealEnsemble;
+use zk_testkit::serve::Embedded;
+
+use self::figures::{Table, Timing};
+use self::tap::{Tally, Tap};
+use self::work::{Kind, Work};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LockCommand {
+    /// Measures locks against one another.
+    ///
+    /// Curator and kazoo take part if `tests/setup-real.sh` has installed them, the crate
+    /// zookeeper-client with the feature `peers`.
+    Locks(Arguments),
+    /// Within this process: be the in-memory server.
+    #[command(hide = true)]
+    ServeLocks,
+    /// Within this process: do one piece of work, and print its figures.
+    #[command(hide = true)]
+    MeasureLocks { client: InProcess, at: String, path: String, kind: Kind, scale: f64 },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Which servers to measure against; both, if none is named.
+    #[arg(long)]
+    server: Vec<Server>,
+    /// How often each measurement is repeated; the table shows medians.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Scales the number of acquisitions of every measurement.
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Only these clients.
+    #[arg(long)]
+    client: Vec<String>,
+    /// Only this work.
+    #[arg(long)]
+    work: Vec<Kind>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Server {
+    /// A real one, from Debian's packages.
+    Zookeeper,
+    /// The in-memory server.
+    Memory,
+}
+
+/// A client that is part of this program.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum InProcess {
+    ZkRecipes,
+    #[cfg(feature = "peers")]
+    ZookeeperClient,
+}
+
+pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
+    match command {
+        LockCommand::Locks(arguments) => compare(arguments),
+        LockCommand::ServeLocks => serve(),
+        LockCommand::MeasureLocks { client, at, path, kind, scale } => {
+            let work = kind.work(*scale);
+            let timing = match client {
+                InProcess::ZkRecipes => contenders::measure::<zk_session::Client>(at, path, work),
+                #[cfg(feature = "peers")]
+                InProcess::ZookeeperClient => {
+                    contenders::measure::<::zookeeper_client::Client>(at, path, work)
+                }
+            };
+            println!("{}", timing?);
+            Ok(())
+        }
+    }
+}
+
+fn serve() -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let embedded = Embedded::start(1).await?;
+        println!("{}", embedded.connect_string());
+        core::future::pending().await
+    })
+}
+
+/// Somebody whose locks are measured.
+enum Client {
+    InProcess(&'static str),
+    Program(&'static str, Runnable),
+}
+
+impl Client {
+    fn all() -> Vec<Self> {
+        let mut all = vec![Self::InProcess("zk-recipes")];
+        #[cfg(feature = "peers")]
+        all.push(Self::InProcess("zookeeper-client"));
+        for (name, peer) in [("curator", Peer::Curator), ("kazoo", Peer::Kazoo)] {
+            match peer.find() {
+                Ok(runnable) => all.push(Self::Program(name, runnable)),
+                Err(reason) => eprintln!("without {name}: {reason}"),
+            }
+        }
+        all
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::InProcess(name) | Self::Program(name, _) => name,
+        }
+    }
+
+    fn command(&self, at: &str, path: &str, kind: Kind, scale: f64) -> io::Result<Command> {
+        match self {
+            Self::InProcess(name) => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["measure-locks", name, at, path, &kind.name(), &scale.to_string()]);
+                Ok(command)
+            }
+            Self::Program(_, runnable) => {
+                let mut command = runnable.command(Program::Measure);
+                let Work { sessions, locks, warm_up, measured } = kind.work(scale);
+                let numbers = [sessions, locks, warm_up, measured].map(|number| number.to_string());
+                command.args([at, path]).args(numbers);
+                Ok(command)
+            }
+        }
+    }
+}
+
+fn compare(arguments: &Arguments) -> io::Result<()> {
+    let servers = match arguments.server.as_slice() {
+        [] => Server::value_variants(),
+        some => some,
+    };
+    for server in servers {
+        let (_running, at) = start(*server)?;
+        let table = compare_on(&at, arguments)?;
+        println!("\n{server:?}\n{table}\n");
+    }
+    Ok(())
+}
+
+/// Starts a server: what has to live as long as it, and its address.
+fn start(server: Server) -> io::Result<(Box<dyn core::any::Any>, String)> {
+    match server {
+        Server::Zookeeper => {
+            let ensemble = RealEnsemble::start(1)?;
+            let at = ensemble.connect_string();
+            Ok((Box::new(ensemble), at))
+        }
+        Server::Memory => {
+            let mut command = Command::new(std::env::current_exe()?);
+            let mut process = Process::start(command.arg("serve-locks"))?;
+            let at = process.line()?;
+            Ok((Box::new(process), at))
+        }
+    }
+}
+
+fn compare_on(at: &str, arguments: &Arguments) -> io::Result<Table> {
+    let tap = Tap::start(at)?;
+    let wanted = |client: &&Client| {
+        let mut names = arguments.client.iter();
+        arguments.client.is_empty() || names.any(|name| *name == client.name())
+    };
+    let clients = Client::all();
+    let mut table = Table::default();
+    for kind in Kind::value_variants() {
+        if !arguments.work.is_empty() && !arguments.work.contains(kind) {
+            continue;
+        }
+        for round in 0..=arguments.rounds {
+            for client in clients.iter().filter(wanted) {
+                // A directory of its own, for whatever the one before left behind.
+                let path = format!("/bench-{}-{}-{round}", client.name(), kind.name());
+                let at = if round == 0 { tap.address() } else { at };
+                let command = client.command(at, &path, *kind, arguments.scale)?;
+                let (timing, tally) = measure(command, &tap)?;
+                if round == 0 {
+                    let per = kind.work(arguments.scale).measured;
+                    table.add_traffic(client.name(), *kind, tally, per);
+                } else {
+                    eprintln!("{} {}: {timing}", client.name(), kind.name());
+                    table.add_timing(client.name(), *kind, timing);
+                }
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// Runs a process that measures; what it measured, and what went through the tap meanwhile.
+fn measure(mut command: Command, tap: &Tap) -> io::Result<(Timing, Tally)> {
+    let mut process = Process::start(&mut command)?;
+    let (mut before, mut after) = (Tally::default(), Tally::default());
+    loop {
+        match process.line()?.as_str() {
+            "begin" => before = tap.tally(),
+            "end" => after = tap.tally(),
+            line => {
+                let timing = line.parse().map_err(|()| io::Error::other(line.to_owned()))?;
+                return Ok((timing, after - before));
+            }
+        }
+    }
+}
+
+/// Ended when dropped.
+struct Process {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        Ok(Self { child, output: BufReader::new(output) })
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line)? {
+            0 => Err(io::Error::other("a process ended before it had told its figures")),
+            _ => Ok(line.trim().to_owned()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is gone afterwards.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
