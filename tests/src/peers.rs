@@ -15,6 +15,8 @@ use crate::real;
 
 /// Its manifest names the other jars that it needs.
 const CURATOR_JAR: &str = "/usr/share/java/curator-recipes.jar";
+/// The lock that comes with ZooKeeper; on Debian, with the jar of ZooKeeper.
+const WRITE_LOCK_JAR: &str = "/usr/share/java/zookeeper-recipes-lock.jar";
 /// Keeps the log of the Java client quiet.
 const LOG_JAR: &str = "/usr/share/java/slf4j-nop.jar";
 
@@ -109,7 +111,9 @@ fn sources(peer: &str) -> PathBuf {
 fn curator() -> Result<Runnable, String> {
     let class_path = match env::var("ZK_CURATOR_CLASSPATH") {
         Ok(class_path) => class_path,
-        Err(_) if Path::new(CURATOR_JAR).exists() => format!("{CURATOR_JAR}:{LOG_JAR}"),
+        Err(_) if Path::new(CURATOR_JAR).exists() => {
+            format!("{CURATOR_JAR}:{WRITE_LOCK_JAR}:{LOG_JAR}")
+        }
         Err(_) => return Err(format!("there is no {CURATOR_JAR}, nor a ZK_CURATOR_CLASSPATH")),
     };
     let classes = TempDir::with_prefix("peers-").map_err(|error| error.to_string())?;

@@ -1,4 +1,6 @@
 import java.lang.reflect.Method;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -7,9 +9,13 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
- * Takes turns with a lock of Apache Curator.
+ * Takes turns with a lock of Apache Curator, or with the one that comes with ZooKeeper.
  *
  * <p>Arguments: servers, recipe, path, rounds, marker, and for a semaphore the number of permits.
  * Prints {@code ready}, waits for a line, and
@@ -59,6 +65,29 @@ public final class Contend {
                     semaphore.returnLease(lease);
                 }
                 permits.close();
+                break;
+            case "write-lock":
+                ZooKeeper zooKeeper = client.getZookeeperClient().getZooKeeper();
+                WriteLock writeLock = new WriteLock(zooKeeper, path, ZooDefs.Ids.OPEN_ACL_UNSAFE);
+                for (int round = 0; round < rounds; round++) {
+                    CountDownLatch acquired = new CountDownLatch(1);
+                    writeLock.setLockListener(new LockListener() {
+                        @Override
+                        public void lockAcquired() {
+                            acquired.countDown();
+                        }
+
+                        @Override
+                        public void lockReleased() {}
+                    });
+                    // It waits in vain if the one before it went between its list and its watch;
+                    // so it is asked again.
+                    do {
+                        writeLock.lock();
+                    } while (!acquired.await(100, TimeUnit.MILLISECONDS));
+                    say("exclusive", writeLock.getId());
+                    writeLock.unlock();
+                }
                 break;
             default:
                 throw new IllegalArgumentException(recipe);

@@ -37,6 +37,7 @@ impl Recipe {
     /// The last arguments of the programs of others.
     fn arguments(self) -> (&'static str, Option<String>) {
         match self {
+            Self::Mutex(Scheme::ZOOKEEPER_RECIPE) => ("write-lock", None),
             Self::Mutex(_) => ("mutex", None),
             Self::ReadWrite(_) => ("read-write", None),
             Self::Semaphore(permits) => ("semaphore", Some(permits.to_string())),
@@ -94,10 +95,11 @@ async fn share(peer: Peer, recipes: &[Recipe]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_are_shared_with_curator() {
+async fn locks_are_shared_with_curator_and_zookeeper() {
     let recipes = [
         Recipe::Mutex(Scheme::CURATOR_MUTEX),
         Recipe::Mutex(Scheme::GO_ZK),
+        Recipe::Mutex(Scheme::ZOOKEEPER_RECIPE),
         Recipe::ReadWrite(Scheme::CURATOR_READ_WRITE),
         Recipe::Semaphore(2),
     ];
