@@ -128,13 +128,7 @@ impl Held {
     ///
     /// Nothing happens.
     pub async fn validate(&self) -> Result<(), LockError> {
-        match self.transaction().commit().await {
-            Ok(_) => Ok(()),
-            Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {
-                Err(LockError::Lost(Loss::NodeDeleted))
-            }
-            Err(error) => Err(error.into()),
-        }
+        validate(self.transaction()).await
     }
 
     pub(crate) fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
@@ -175,6 +169,17 @@ impl Held {
             // The runtime was shut down.
             Holding::Held | Holding::Suspended => LockError::Ended(End::Closed),
         }
+    }
+}
+
+/// Whether all nodes that `transaction` checks are there.
+pub(crate) async fn validate(transaction: Transaction<'_, Client>) -> Result<(), LockError> {
+    match transaction.commit().await {
+        Ok(_) => Ok(()),
+        Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {
+            Err(LockError::Lost(Loss::NodeDeleted))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

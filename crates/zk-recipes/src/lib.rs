@@ -14,6 +14,8 @@ mod contenders;
 #[cfg(feature = "tokio")]
 mod held;
 #[cfg(feature = "tokio")]
+mod multi_lock;
+#[cfg(feature = "tokio")]
 mod mutex;
 #[cfg(feature = "tokio")]
 mod options;
@@ -37,6 +39,7 @@ pub use zk_session as session;
 pub use {
     contenders::Entrant,
     held::{Held, Holding},
+    multi_lock::{Mismatch, MultiGuard, MultiLock, MultiLockError, Part},
     mutex::{Mutex, MutexGuard},
     options::Options,
     reentrant::{Owner, ReentrantGuard, ReentrantMutex},

@@ -34,7 +34,7 @@ use crate::queue::{self, Queue};
 /// One round trip to acquire a lock that is free, and one to release it. A lock that is passed on
 /// wakes exactly one waiter, however many there are.
 #[derive(Clone, Debug)]
-pub struct Mutex(Queue);
+pub struct Mutex(pub(crate) Queue);
 
 impl Mutex {
     /// The lock at `path`. Nothing is sent yet.

@@ -33,7 +33,7 @@ use crate::queue::{self, Queue};
 /// leaves wakes the next writer, or all readers up to it; a reader that leaves wakes the writer
 /// behind it, if there is one.
 #[derive(Clone, Debug)]
-pub struct RwLock(Queue);
+pub struct RwLock(pub(crate) Queue);
 
 impl RwLock {
     /// The lock at `path`. Nothing is sent yet.

@@ -1,0 +1,184 @@
+//! Several locks, all or none.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_recipes::{
+    Holding, LockError, Loss, Mismatch, MultiLock, MultiLockError, Mutex, Options, Part, RwLock,
+    machine::Scheme,
+};
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{Client, Error};
+
+use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+
+fn mutex(client: &Client, path: &str) -> Mutex {
+    Mutex::new(client, path).expect("a valid path")
+}
+
+fn multi(client: &Client, paths: &[&str]) -> MultiLock {
+    let parts = paths.iter().map(|path| Part::from(&mutex(client, path)));
+    MultiLock::new(parts).expect("they go together")
+}
+
+fn blamed(path: &str, error: LockError) -> MultiLockError {
+    MultiLockError { path: path.into(), error }
+}
+
+#[tokio::test]
+async fn all_are_held_and_all_are_released() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let guard = multi(&ours, &["/c", "/a", "/b"]).acquire().await.expect("acquired");
+    let paths: Vec<_> = guard.locks().iter().map(|held| held.path().to_owned()).collect();
+    assert_eq!(paths, ["/a", "/b", "/c"]);
+    let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
+    assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");
+    assert_eq!(guard.lock("/b").expect("it is one of them").fencing_token(), tokens[1]);
+    assert_eq!((guard.state(), guard.validate().await), (Holding::Held, Ok(())));
+    for path in ["/a", "/b", "/c"] {
+        let busy = mutex(&other, path).try_acquire().await.expect_err("it is taken");
+        assert_eq!(busy, LockError::Busy);
+    }
+    guard.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_list_locks_in_opposite_orders_never_wait_for_each_other() {
+    let embedded = start().await;
+    let mut contenders = Vec::new();
+    for paths in [["/a", "/b", "/c"], ["/c", "/b", "/a"], ["/b", "/c", "/a"]] {
+        let client = client(&embedded).await;
+        contenders.push(tokio::spawn(async move {
+            for _ in 0..20 {
+                let guard = multi(&client, &paths).acquire().await.expect("acquired");
+                guard.release().await.expect("released");
+            }
+        }));
+    }
+    for contender in contenders {
+        let done = timeout(Duration::from_secs(30), contender).await;
+        done.expect("nobody waits for ever").expect("no panic");
+    }
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_was_given_twice_is_taken_once() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let lock = RwLock::new(&ours, "/rw").expect("a valid path");
+    // Another name for the same directory.
+    let below = ours.with_chroot("/rw").expect("a valid path");
+    let readers = MultiLock::new([Part::read(&lock), Part::read(&lock)]).expect("they fit");
+    let guard = readers.acquire().await.expect("acquired");
+    assert_eq!((guard.locks().len(), ephemerals(&embedded).len()), (1, 1));
+    let theirs = RwLock::new(&other, "/rw").expect("a valid path");
+    theirs.try_read().await.expect("it is held for reading").release().await.expect("released");
+    guard.release().await.expect("released");
+
+    let both = MultiLock::new([Part::read(&lock), Part::write(&lock), Part::read(&lock)]);
+    let guard = both.expect("they fit").acquire().await.expect("acquired");
+    assert_eq!(ephemerals(&embedded).len(), 1);
+    assert_eq!(theirs.try_read().await.expect_err("it is held for writing"), LockError::Busy);
+    guard.release().await.expect("released");
+
+    let inner = Mutex::new(&below, "/mutex").expect("a valid path");
+    let same = MultiLock::new([Part::from(&inner), Part::from(&mutex(&ours, "/rw/mutex"))]);
+    let guard = same.expect("they fit").acquire().await.expect("acquired");
+    assert_eq!(guard.locks().len(), 1);
+    guard.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_together_is_refused() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let refusal = |parts: Vec<Part>| MultiLock::new(parts).expect_err("they do not fit");
+    let a = Part::from(&mutex(&ours, "/a"));
+    assert_eq!(refusal(vec![]), Mismatch::Empty);
+    assert_eq!(refusal(vec![a.clone(), Part::from(&mutex(&other, "/b"))]), Mismatch::Sessions);
+    let kazoo = Options::new().scheme(Scheme::KAZOO_MUTEX);
+    let kazoo = Part::from(&Mutex::with(&ours, "/a", kazoo).expect("a valid path"));
+    assert_eq!(refusal(vec![a, kazoo]), Mismatch::Schemes { path: "/a".into() });
+}
+
+#[tokio::test]
+async fn when_one_cannot_be_had_none_is_kept() {
+    const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    for bad in PATHS {
+        // A lock's nodes cannot be below a node that belongs to a session.
+        other.delete_all(bad).await.expect("deleted");
+        other.create(bad, b"", CreateMode::EPHEMERAL).await.expect("created");
+        let error = multi(&ours, &PATHS).acquire().await.expect_err("one cannot be had");
+        let refused = Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
+        assert_eq!(error, blamed(bad, LockError::Request(refused)));
+        other.delete(bad, None).await.expect("deleted");
+        nothing_is_left(&embedded).await;
+    }
+}
+
+#[tokio::test]
+async fn one_deadline_is_for_all() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let in_the_way = mutex(&other, "/b").acquire().await.expect("acquired");
+    let waiting = multi(&ours, &["/a", "/b", "/c"]).acquire_timeout(MOMENT);
+    assert_eq!(waiting.await.expect_err("too late"), blamed("/b", LockError::TimedOut));
+    let left = |embedded: &zk_testkit::serve::Embedded| ephemerals(embedded).len() == 1;
+    eventually(&embedded, "only the other's node", left).await;
+    in_the_way.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_loss_of_one_is_told_and_nothing_is_written_any_more() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    client.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
+    let write = || guard.transaction().set_data("/data", "x", None).commit();
+    assert_eq!(write().await.expect("applied").len(), 3);
+    eventually(&embedded, "their nodes are watched", |embedded| watches(embedded) == 2).await;
+    meddle(&embedded, &guard.locks()[1].node_path()).await;
+    assert_eq!(guard.lost().await, Loss::NodeDeleted);
+    assert_eq!(guard.state(), Holding::Lost(Loss::NodeDeleted));
+    let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
+    assert_eq!(write().await.expect_err("refused"), refused);
+    assert_eq!(guard.validate().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    let error = guard.release().await.expect_err("one had been lost");
+    assert_eq!(error, blamed("/b", LockError::Lost(Loss::NodeDeleted)));
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_loss_of_one_while_another_is_waited_for_ends_the_attempt() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let in_the_way = mutex(&other, "/b").acquire().await.expect("acquired");
+    let attempt = tokio::spawn(multi(&ours, &["/a", "/b"]).acquire());
+    eventually(&embedded, "all its watches", |embedded| watches(embedded) == 4).await;
+    let (nodes, _) = other.get_children("/a").await.expect("listed");
+    meddle(&embedded, &format!("/a/{}", nodes[0])).await;
+    let error = attempt.await.expect("no panic").expect_err("lost");
+    assert_eq!(error, blamed("/a", LockError::Lost(Loss::NodeDeleted)));
+    in_the_way.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_takes_all() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
+    client.close().await;
+    let loss = guard.lost().await;
+    assert!(matches!(loss, Loss::Ended(_)));
+    let error = guard.release().await.expect_err("lost");
+    assert_eq!(error.error, LockError::Lost(loss));
+    nothing_is_left(&embedded).await;
+}
