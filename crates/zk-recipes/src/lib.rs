@@ -14,6 +14,8 @@ mod contenders;
 #[cfg(feature = "tokio")]
 mod held;
 #[cfg(feature = "tokio")]
+mod leader;
+#[cfg(feature = "tokio")]
 mod multi_lock;
 #[cfg(feature = "tokio")]
 mod mutex;
@@ -39,6 +41,7 @@ pub use zk_session as session;
 pub use {
     contenders::Entrant,
     held::{Held, Holding},
+    leader::{Candidate, LeaderElection, Leadership, Term},
     multi_lock::{Mismatch, MultiGuard, MultiLock, MultiLockError, Part},
     mutex::{Mutex, MutexGuard},
     options::Options,

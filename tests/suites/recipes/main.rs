@@ -1,5 +1,6 @@
 //! What is made of locks, on the embedded ensemble: what it promises, and what it leaves behind.
 
+mod leader;
 mod multi_lock;
 mod reentrant;
 

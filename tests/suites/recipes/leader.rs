@@ -1,0 +1,171 @@
+//! Who leads, and who knows it.
+
+use zk_recipes::machine::Trust;
+use zk_recipes::{Candidate, LeaderElection, Leadership, LockError, Options};
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{Client, End, Error};
+use zk_testkit::serve::Embedded;
+
+use super::{client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+
+const ELECTION: &str = "/election";
+
+fn election(client: &Client, name: &'static str) -> LeaderElection {
+    LeaderElection::with(client, ELECTION, Options::new().data(name)).expect("a valid path")
+}
+
+/// Waits until the candidate says so.
+async fn becomes(candidate: &Candidate, condition: impl Fn(&Leadership) -> bool) -> Leadership {
+    let mut states = candidate.states();
+    let patience = std::time::Duration::from_secs(10);
+    let state = tokio::time::timeout(patience, states.wait_for(|state| condition(state))).await;
+    state.expect("in time").expect("it goes on").clone()
+}
+
+async fn names(election: &LeaderElection) -> Vec<String> {
+    let participants = election.participants().await.expect("listed").into_iter();
+    participants.map(|one| String::from_utf8_lossy(&one.data).into_owned()).collect()
+}
+
+async fn in_line(embedded: &Embedded, count: usize) {
+    eventually(embedded, "all stand", |embedded| ephemerals(embedded).len() == count).await;
+}
+
+#[tokio::test]
+async fn candidates_lead_one_after_another() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let (first, second) = (election(&one, "one"), election(&two, "two"));
+    assert_eq!(first.leader().await, Ok(None));
+    let leader = first.stand();
+    let term = leader.elected().await.expect("nobody else stands");
+    assert_eq!(leader.leadership(), Leadership::Leader(term.clone()));
+    let follower = second.stand();
+    in_line(&embedded, 2).await;
+    assert_eq!(follower.leadership(), Leadership::Follower);
+    assert!(follower.transaction().is_none());
+    assert_eq!(names(&second).await, ["one", "two"]);
+    let told = second.leader().await.expect("listed").expect("somebody leads");
+    assert_eq!((told.token, &*told.data), (term.token, &b"one"[..]));
+    assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
+    leader.close().await.expect("closed");
+    assert!(follower.elected().await.expect("it is next").token > term.token);
+    assert_eq!(names(&first).await, ["two"]);
+    drop(follower);
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_loses_its_node_queues_again() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    one.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    let (first, second) = (election(&one, "one").stand(), election(&two, "two").stand());
+    let term = first.elected().await.expect("elected");
+    eventually(&embedded, "all is watched", |embedded| watches(embedded) == 3).await;
+    let applied = first.transaction().expect("it leads").set_data("/data", "1", None).commit();
+    assert_eq!(applied.await.expect("applied").len(), 2);
+    // What it began before it heard of the loss is refused.
+    let late = first.transaction().expect("it leads").set_data("/data", "2", None);
+    meddle(&embedded, &term.node).await;
+    let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
+    assert_eq!(late.commit().await.expect_err("refused"), refused);
+    becomes(&first, |state| *state == Leadership::Follower).await;
+    let next = second.elected().await.expect("elected");
+    assert!(next.token > term.token);
+    in_line(&embedded, 2).await;
+    assert_eq!(names(&election(&one, "")).await, ["two", "one"]);
+    second.close().await.expect("closed");
+    assert!(first.elected().await.expect("elected again").token > next.token);
+    first.close().await.expect("closed");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_follower_that_loses_its_node_queues_again() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let leader = election(&one, "one").stand();
+    leader.elected().await.expect("elected");
+    let election = election(&two, "two");
+    let follower = election.stand();
+    eventually(&embedded, "all is watched", |embedded| watches(embedded) == 3).await;
+    let lost = election.participants().await.expect("listed").remove(1);
+    meddle(&embedded, &format!("{ELECTION}/{}", lost.node)).await;
+    in_line(&embedded, 2).await;
+    leader.close().await.expect("closed");
+    assert!(follower.elected().await.expect("elected").token > lost.token);
+    follower.close().await.expect("closed");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_leader_without_a_connection_is_suspended() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let leader = election(&client, "one").stand();
+    let term = leader.elected().await.expect("elected");
+    embedded.kill(0);
+    let suspended = becomes(&leader, |state| matches!(state, Leadership::Suspended(_))).await;
+    assert_eq!(suspended, Leadership::Suspended(term.clone()));
+    embedded.restart(0).await.expect("the port is still free");
+    becomes(&leader, |state| *state == Leadership::Leader(term.clone())).await;
+    leader.close().await.expect("closed");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_trusts_nothing_steps_down_and_stands_again() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let options = Options::new().trust(Trust::WhileConnected);
+    let leader = LeaderElection::with(&client, ELECTION, options).expect("valid").stand();
+    let term = leader.elected().await.expect("elected");
+    embedded.kill(0);
+    becomes(&leader, |state| *state == Leadership::Follower).await;
+    embedded.restart(0).await.expect("the port is still free");
+    assert!(leader.elected().await.expect("elected again").token > term.token);
+    in_line(&embedded, 1).await;
+    leader.close().await.expect("closed");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_is_the_end_of_the_candidacy() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let (leader, follower) = (election(&one, "one").stand(), election(&two, "two").stand());
+    leader.elected().await.expect("elected");
+    in_line(&embedded, 2).await;
+    assert!(embedded.expire_session(one.session_id()));
+    let ended = |end| Leadership::Failed(LockError::Ended(end));
+    becomes(&leader, |state| *state == ended(End::Expired)).await;
+    assert_eq!(leader.elected().await, Err(LockError::Ended(End::Expired)));
+    assert_eq!(leader.close().await, Err(LockError::Ended(End::Expired)));
+    follower.elected().await.expect("elected");
+    two.close().await;
+    becomes(&follower, |state| *state == ended(End::Closed)).await;
+    assert_eq!(follower.close().await, Err(LockError::Ended(End::Closed)));
+}
+
+#[tokio::test]
+async fn a_candidate_can_be_closed_at_any_moment() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let election = election(&one, "one");
+    for contended in [false, true] {
+        let other = contended.then(|| self::election(&two, "two").stand());
+        if let Some(other) = &other {
+            other.elected().await.expect("elected");
+        }
+        for steps in 0..30 {
+            let candidate = election.stand();
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+            candidate.close().await.expect("closed");
+            assert_eq!(ephemerals(&embedded).len(), usize::from(contended), "{steps} steps");
+        }
+    }
+    nothing_is_left(&embedded).await;
+}
