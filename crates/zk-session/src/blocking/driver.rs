@@ -304,8 +304,8 @@ impl Inner {
                 Event::WatchLost { requests, code } => {
                     self.tell(&requests, |notices| notices.end(Error::Server(code)));
                 }
-                // Whoever waits for it looks by himself.
-                Event::Room => {}
+                // Whoever waits for room looks by himself; no exchange is asked for.
+                Event::Room | Event::Authenticate { .. } => {}
             }
         }
     }

@@ -258,8 +258,8 @@ impl<C: Connect> Driver<C> {
                 Event::WatchLost { requests, code } => {
                     inner.tell(&requests, |notices| notices.end(Error::Server(code)));
                 }
-                // Those who wait for it have not tried before.
-                Event::Room => {}
+                // Those who wait for room have not tried before; no exchange is asked for.
+                Event::Room | Event::Authenticate { .. } => {}
             }
         }
         inner.tell_of_room();

@@ -27,6 +27,9 @@ pub struct Config {
     pub patience: Option<Duration>,
     /// Whether a member will do that has lost touch with its leader and so can only read.
     pub read_only: bool,
+    /// Whether something has to be said on each connection before credentials, watches and
+    /// requests; see [`Event::Authenticate`](super::Event::Authenticate).
+    pub authenticate: bool,
     /// Decides the order of members and all delays that are random.
     pub seed: u64,
     /// A session made earlier, to be taken up instead of asking for a new one.
@@ -48,6 +51,7 @@ impl Config {
             max_unsent: 64 << 20,
             patience: None,
             read_only: false,
+            authenticate: false,
             seed: 0,
             resume: None,
         }

@@ -42,6 +42,7 @@ impl<T> Session<T> {
             return self.finish(End::Closed);
         }
         self.phase = Phase::Waiting;
+        self.end_exchange(Error::ConnectionLost);
         self.timers.clear_connection();
         self.prelude.clear();
         if was_connected {
@@ -68,6 +69,7 @@ impl<T> Session<T> {
         self.timers.clear();
         self.prelude.clear();
         (self.refused, self.impatient) = (false, false);
+        self.end_exchange(Error::Ended { end, outcome: Outcome::Unknown });
         for pending in self.outbox.lose_in_flight() {
             self.fail(pending, Error::Ended { end, outcome: Outcome::Unknown });
         }

@@ -46,7 +46,7 @@ pub enum End {
     Expired,
     /// It was closed by its owner.
     Closed,
-    /// A member refused a credential, as every other one would.
+    /// A member refused a credential, or demands one that was not shown, as every other one would.
     AuthFailed,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for End {
         f.write_str(match self {
             Self::Expired => "the session has expired",
             Self::Closed => "the session is closed",
-            Self::AuthFailed => "a credential was refused",
+            Self::AuthFailed => "a credential was refused, or is missing",
         })
     }
 }
@@ -141,6 +141,14 @@ pub enum Event<T> {
         member: usize,
         /// Why.
         cause: Cause,
+    },
+    /// The handshake is answered, and [`Config::authenticate`](super::Config::authenticate) is
+    /// set: it is time for [`authenticate`](super::Session::authenticate), and then for
+    /// [`authenticated`](super::Session::authenticated), before the member's time for the
+    /// handshake is over. Until then, all else is held back.
+    Authenticate {
+        /// The member.
+        member: usize,
     },
     /// A request was answered, or never will be.
     Reply {

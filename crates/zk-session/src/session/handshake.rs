@@ -33,9 +33,6 @@ impl<T> Session<T> {
         if self.seen_read_write { self.id } else { SessionId::NONE }
     }
 
-    /// The member has answered the handshake. An exchange that must be over before anything else
-    /// is said, such as SASL, belongs between this and [`serve`](Self::serve): a phase of its own,
-    /// with the prelude as its only output, as while handshaking.
     pub(super) fn finish_handshake(
         &mut self,
         now: Instant,
@@ -67,11 +64,16 @@ impl<T> Session<T> {
         self.seen_read_write |= !self.read_only;
         self.renew_lease(self.prelude_sent_at, ErrorCode::OK);
         self.statistics.connections += 1;
-        self.serve(now, member);
+        if self.config.authenticate {
+            self.phase = Phase::Authenticating(member);
+            self.events.push_back(Event::Authenticate { member });
+        } else {
+            self.serve(now, member);
+        }
         Ok(())
     }
 
-    fn serve(&mut self, now: Instant, member: usize) {
+    pub(super) fn serve(&mut self, now: Instant, member: usize) {
         self.phase = Phase::Connected(member);
         self.impatient = false;
         self.timers.clear_connection();

@@ -24,6 +24,7 @@
 //!
 //! What happens in which state is in a table in `docs/session.md`, which the tests check.
 
+mod authenticating;
 mod commands;
 mod config;
 mod connection;
@@ -52,6 +53,7 @@ use zk_proto::{
     RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
 };
 
+use self::authenticating::Exchange;
 use self::config::Secret;
 pub use self::config::{Config, Resume};
 use self::credentials::Credentials;
@@ -104,6 +106,8 @@ pub struct Session<T> {
     impatient: bool,
     /// Whether a request was refused for want of room, and nobody was told of room since.
     refused: bool,
+    /// What is being said before anything else.
+    exchange: Option<Exchange<T>>,
     credentials: Credentials<T>,
     watches: Watches,
     /// Watches being set again on this connection.
@@ -134,6 +138,8 @@ enum Phase {
     Waiting,
     Connecting(usize),
     Handshaking(usize),
+    /// The handshake is answered, and something else has to be said before all others.
+    Authenticating(usize),
     Connected(usize),
     Ended(End),
 }
@@ -243,6 +249,7 @@ impl<T> Session<T> {
             outbox: Outbox::new(),
             impatient: false,
             refused: false,
+            exchange: None,
             credentials: Credentials::new(),
             watches: Watches::default(),
             unanswered_batches: 0,
@@ -299,7 +306,7 @@ impl<T> Session<T> {
         match self.phase {
             // Whatever follows the handshake too early can destroy an answer that says that the
             // session has expired: the server closes, and the reset overtakes it.
-            Phase::Handshaking(_) => &self.prelude,
+            Phase::Handshaking(_) | Phase::Authenticating(_) => &self.prelude,
             Phase::Connected(_) if !self.prelude.is_empty() => &self.prelude,
             Phase::Connected(_) => self.outbox.output(),
             _ => &[],
@@ -310,9 +317,10 @@ impl<T> Session<T> {
 impl<T> Session<T> {
     fn member(&self) -> Option<usize> {
         match self.phase {
-            Phase::Connecting(member) | Phase::Handshaking(member) | Phase::Connected(member) => {
-                Some(member)
-            }
+            Phase::Connecting(member)
+            | Phase::Handshaking(member)
+            | Phase::Authenticating(member)
+            | Phase::Connected(member) => Some(member),
             Phase::Waiting | Phase::Ended(_) => None,
         }
     }

@@ -103,10 +103,7 @@ impl<T> Outbox<T> {
         let xid = match opcode {
             OpCode::PING => Xid::PING,
             OpCode::AUTH => Xid::AUTH,
-            _ => {
-                self.last_xid = self.last_xid.next();
-                self.last_xid
-            }
+            _ => self.take_xid(),
         };
         let message = (RequestHeader { xid, opcode }, request);
         let before = self.bytes.len();
@@ -115,6 +112,12 @@ impl<T> Outbox<T> {
         let length = self.bytes.len() - before;
         let pending = Pending { xid, opcode, owner, registration, deadline };
         self.unsent.push_back(Unsent { length, pending });
+    }
+
+    /// An xid for a request that has none of its own.
+    pub(super) fn take_xid(&mut self) -> Xid {
+        self.last_xid = self.last_xid.next();
+        self.last_xid
     }
 
     /// What the transport is to take next.

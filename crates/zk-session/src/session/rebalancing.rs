@@ -37,8 +37,10 @@ impl<T> Session<T> {
             return self.disconnect(now, Cause::Rebalanced);
         }
         let before = self.state();
-        if let Phase::Connecting(member) | Phase::Handshaking(member) | Phase::Connected(member) =
-            &mut self.phase
+        if let Phase::Connecting(member)
+        | Phase::Handshaking(member)
+        | Phase::Authenticating(member)
+        | Phase::Connected(member) = &mut self.phase
         {
             *member = renumbered(*member).unwrap_or(*member);
         }

@@ -8,10 +8,8 @@ impl<T> Session<T> {
     pub fn handle_frame(&mut self, now: Instant, payload: Bytes) {
         let result = match self.phase {
             Phase::Handshaking(member) => self.finish_handshake(now, member, &payload),
-            Phase::Connected(_) => {
-                self.timers.set(Timer::Read, now + self.read_timeout());
-                self.handle_message(payload)
-            }
+            Phase::Authenticating(_) => self.handle_exchange(payload),
+            Phase::Connected(_) => self.handle_message(now, payload),
             _ => Ok(()),
         };
         if let Err(cause) = result {
@@ -19,9 +17,18 @@ impl<T> Session<T> {
         }
     }
 
-    fn handle_message(&mut self, payload: Bytes) -> Result<(), Cause> {
+    fn handle_message(&mut self, now: Instant, payload: Bytes) -> Result<(), Cause> {
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
+        // While closing, only answers to requests keep the connection, lest a member that says
+        // everything but that keeps the session from its end.
+        if !self.closing || header.xid > Xid(0) {
+            self.timers.set(Timer::Read, now + self.read_timeout());
+        }
+        if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
+            self.demand_authentication(header);
+            return Ok(());
+        }
         match header.xid {
             Xid::NOTIFICATION => {
                 let event = WatcherEvent::decode(&mut reader).map_err(Cause::Malformed)?;
@@ -64,11 +71,19 @@ impl<T> Session<T> {
         Err(Cause::WatchesRefused(answer))
     }
 
+    /// The member has not executed the request, and is about to close the connection, as it would
+    /// each that follows (PROTOCOL: `AuthenticationHelper.java`).
+    fn demand_authentication(&mut self, header: ReplyHeader) {
+        if let Ok(sent) = self.outbox.take_answered(header.xid, true) {
+            self.fail(sent.pending, Error::Server(header.err));
+        }
+        self.refused();
+    }
+
     fn handle_auth(&mut self, header: ReplyHeader) {
         if header.err != ErrorCode::OK {
             // The server is about to close the connection, and would close each that follows.
-            self.actions.push_back(Action::Disconnect);
-            return self.finish(End::AuthFailed);
+            return self.refused();
         }
         for token in self.credentials.accept() {
             self.events.push_back(accepted(token));
@@ -120,10 +135,7 @@ impl<T> Session<T> {
     pub(super) fn renew_lease(&mut self, sent_at: Instant, answer: ErrorCode) {
         let denies_session = matches!(
             answer,
-            ErrorCode::SESSION_EXPIRED
-                | ErrorCode::SESSION_MOVED
-                | ErrorCode::UNKNOWN_SESSION
-                | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
+            ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED | ErrorCode::UNKNOWN_SESSION
         );
         if !denies_session && !self.read_only {
             self.lease_start = self.lease_start.max(Some(sent_at));
@@ -154,9 +166,7 @@ pub(super) fn accepted<T>(token: T) -> Event<T> {
 /// `AuthenticationHelper.java`).
 fn may_overtake(header: &ReplyHeader) -> bool {
     match header.err {
-        ErrorCode::UNIMPLEMENTED
-        | ErrorCode::NOT_READ_ONLY
-        | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => true,
+        ErrorCode::UNIMPLEMENTED | ErrorCode::NOT_READ_ONLY => true,
         ErrorCode::NO_AUTH | ErrorCode::INVALID_ACL => header.zxid == Zxid::ZERO,
         _ => false,
     }

@@ -1,5 +1,6 @@
 //! The core against a server's end made by hand: every frame spelled out, time as an argument.
 
+mod authenticating;
 mod credentials;
 mod deadlines;
 mod ending;

@@ -3,6 +3,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod ending;
+mod members;
 mod operations;
 mod requests;
 mod server;

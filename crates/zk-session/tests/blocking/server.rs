@@ -26,7 +26,11 @@ impl Listener {
     }
 
     pub fn builder(&self) -> ClientBuilder<Client> {
-        Client::builder(&self.0.local_addr().unwrap().to_string()).seed(1)
+        Client::builder(&self.address()).seed(1)
+    }
+
+    pub fn address(&self) -> String {
+        self.0.local_addr().unwrap().to_string()
     }
 
     pub fn accept(&self) -> Server {
@@ -89,12 +93,16 @@ impl Server {
     }
 
     pub fn answer_handshake(&mut self, timeout: i32, session_id: SessionId) {
+        self.answer_handshake_as(timeout, session_id, false);
+    }
+
+    pub fn answer_handshake_as(&mut self, timeout: i32, session_id: SessionId, read_only: bool) {
         self.send(&ConnectResponse {
             protocol_version: 0,
             timeout,
             session_id,
             password: Some(&[7; 16]),
-            read_only: Some(false),
+            read_only: Some(read_only),
         });
     }
 

@@ -66,6 +66,26 @@ fn a_server_that_does_not_answer_cannot_keep_a_session_from_closing() {
 }
 
 #[test]
+fn a_server_that_answers_all_but_the_close_cannot_keep_a_session_from_closing() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.session.close();
+    h.sent();
+    let start = h.now;
+    h.advance(ms(2_000));
+    // Slow, but under way.
+    h.reply(1, 1, ErrorCode::OK);
+    while h.session.poll_timeout().is_some() {
+        h.sent();
+        h.reply(Xid::PING.0, 1, ErrorCode::OK);
+        h.notify(EventType::NODE_CREATED, "/a");
+        h.sleep();
+    }
+    assert_eq!(h.session.state(), State::Ended(End::Closed));
+    assert_eq!(h.now - start, ms(2_000 + GRANTED as u64 / 3 * 2));
+}
+
+#[test]
 fn without_a_connection_a_session_is_closed_at_once() {
     let mut waiting = Harness::connected();
     waiting.disconnect();

@@ -334,7 +334,10 @@ impl World {
             }
             Event::State(State::Ended(_)) => self.ended = true,
             Event::State(_) | Event::Disconnected { .. } => {}
-            Event::Gap { .. } | Event::WatchLost { .. } | Event::Room => {}
+            Event::Gap { .. }
+            | Event::WatchLost { .. }
+            | Event::Room
+            | Event::Authenticate { .. } => {}
         }
     }
 }

@@ -6,11 +6,12 @@ use alloc::format;
 use super::*;
 
 /// What a session is in, with a request in flight wherever one can be, and one that is unsent.
-const STATES: [&str; 9] = [
+const STATES: [&str; 10] = [
     "waiting",
     "connecting",
     "handshaking, new",
     "handshaking",
+    "authenticating",
     "connected",
     "read-only",
     "closing",
@@ -20,7 +21,7 @@ const STATES: [&str; 9] = [
 
 type Input = fn(&mut Harness);
 
-const INPUTS: [(&str, Input); 29] = [
+const INPUTS: [(&str, Input); 32] = [
     ("transport made", |h| h.session.handle_connected(h.now)),
     ("transport gone", Harness::disconnect),
     ("bad frame", |h| h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-1))),
@@ -55,6 +56,18 @@ const INPUTS: [(&str, Input); 29] = [
         let other = h.session.member().map_or(0, |member| 1 - member);
         h.session.handle_probed(h.now, other, true);
     }),
+    ("authenticate", |h| {
+        let sasl = Request::Sasl(zk_proto::GetSaslRequest { token: Some(b"?") });
+        let _ = h.session.authenticate(&sasl, 9);
+    }),
+    ("authenticate; frame: its refusal", |h| {
+        let sasl = Request::Sasl(zk_proto::GetSaslRequest { token: Some(b"?") });
+        if h.session.authenticate(&sasl, 9).is_ok() {
+            h.take_all();
+            h.reply(h.session.outbox.last_xid().0, 0, ErrorCode::AUTH_FAILED);
+        }
+    }),
+    ("authenticated", |h| h.session.authenticated(h.now)),
     ("submit", |h| {
         if let Err(error) = h.session.submit(&SYNC, 9) {
             h.session.events.push_back(Event::Reply { token: 9, result: Err(error) });
@@ -100,6 +113,7 @@ fn xid_in_flight(h: &Harness) -> i32 {
 fn session_in(state: &str) -> Harness {
     let config = Config { read_only: true, patience: Some(ms(9_000)), ..Config::new(2) };
     let mut h = Harness::with(config);
+    let authenticates = state == "authenticating";
     if state == "handshaking, new" {
         h.submit_late();
         h.reach();
@@ -143,9 +157,13 @@ fn session_in(state: &str) -> Harness {
             if state != "waiting" {
                 h.sleep();
             }
-            if state == "handshaking" {
+            if state == "handshaking" || authenticates {
+                h.session.config.authenticate = authenticates;
                 h.reach();
                 h.handshake();
+            }
+            if authenticates {
+                h.welcome();
             }
         }
     }
@@ -175,6 +193,7 @@ fn state_of(session: &Session<u32>) -> &'static str {
         Phase::Connecting(_) => "connecting",
         Phase::Handshaking(_) if session.id == SessionId::NONE => "handshaking, new",
         Phase::Handshaking(_) => "handshaking",
+        Phase::Authenticating(_) => "authenticating",
     }
 }
 
@@ -192,6 +211,7 @@ fn outputs(h: &mut Harness) -> String {
         outputs.push(match event {
             Event::State(_) => "state".to_string(),
             Event::Disconnected { .. } => "disconnected".to_string(),
+            Event::Authenticate { .. } => "authenticate".to_string(),
             Event::Reply { token, result } => {
                 let who = match token {
                     7 => "in flight",

@@ -150,12 +150,7 @@ fn the_lease_never_goes_back() {
 
 #[test]
 fn a_refusal_for_want_of_a_session_renews_no_lease() {
-    for err in [
-        ErrorCode::SESSION_EXPIRED,
-        ErrorCode::SESSION_MOVED,
-        ErrorCode::UNKNOWN_SESSION,
-        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
-    ] {
+    for err in [ErrorCode::SESSION_EXPIRED, ErrorCode::SESSION_MOVED, ErrorCode::UNKNOWN_SESSION] {
         let mut h = Harness::connected();
         let before = h.session.lease();
         h.advance(THIRD);

@@ -1,0 +1,130 @@
+//! What is said before anything else, and what waits for it.
+
+use zk_proto::{GetSaslRequest, SetSaslResponse};
+
+use super::*;
+
+const FIRST: Request<'static> = Request::Sasl(GetSaslRequest { token: Some(b"") });
+const SECOND: Request<'static> = Request::Sasl(GetSaslRequest { token: Some(b"proof") });
+
+/// A session with a watch and a credential, whose exchange on a second connection has begun.
+fn authenticating() -> Harness {
+    let mut h = Harness::connected();
+    h.watch(&get_data("/watched"), ErrorCode::OK);
+    h.session.add_auth("digest", b"me:me", 0).expect("taken");
+    h.answer_all();
+    h.session.config.authenticate = true;
+    h.disconnect();
+    let member = h.reach();
+    h.handshake();
+    h.events();
+    h.welcome();
+    assert_eq!(h.events(), [Event::Authenticate { member }]);
+    h
+}
+
+fn exchange(h: &mut Harness, request: &Request<'_>, token: u32) -> i32 {
+    h.session.authenticate(request, token).expect("it is asked for");
+    let sent = h.sent();
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert_eq!(sent[0].request(), *request);
+    sent[0].xid.0
+}
+
+#[test]
+fn everything_is_held_back_until_the_exchange_is_over() {
+    let mut h = authenticating();
+    h.sync(1);
+    assert_eq!(h.sent(), []);
+    for (request, token) in [(&FIRST, 2), (&SECOND, 3)] {
+        let xid = exchange(&mut h, request, token);
+        h.reply_with(xid, 0, ErrorCode::OK, &SetSaslResponse { token: Some(b"challenge") });
+        assert_eq!(h.answers(), [(token, None)]);
+        assert_eq!(h.session.state(), State::Suspended);
+    }
+    h.session.authenticated(h.now);
+    assert!(matches!(h.session.state(), State::Connected { .. }));
+    let sent: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(sent, [OpCode::AUTH, OpCode::SET_WATCHES, OpCode::SYNC]);
+}
+
+#[test]
+fn an_exchange_is_one_request_at_a_time_and_only_when_it_is_asked_for() {
+    let mut h = authenticating();
+    exchange(&mut h, &FIRST, 1);
+    let full = Invalid::QueueFull { limit: 1 };
+    assert_eq!(h.session.authenticate(&SECOND, 2), Err(full.into()));
+    let mut h = Harness::connected();
+    assert_eq!(h.session.authenticate(&FIRST, 1), Err(Error::NoConnection));
+    h.session.authenticated(h.now);
+    assert_eq!(h.events(), []);
+}
+
+#[test]
+fn an_exchange_is_over_with_its_connection_and_begins_anew_on_the_next() {
+    let mut h = authenticating();
+    exchange(&mut h, &FIRST, 1);
+    h.disconnect();
+    assert_eq!(h.answers(), [unknown(1)]);
+    h.reach();
+    h.handshake();
+    h.welcome();
+    assert!(matches!(h.events()[..], [Event::Authenticate { .. }]));
+    exchange(&mut h, &FIRST, 2);
+}
+
+#[test]
+fn a_member_that_never_answers_the_exchange_is_left_in_time() {
+    let mut h = authenticating();
+    exchange(&mut h, &FIRST, 1);
+    assert!(h.sleep() <= ms(10_000));
+    assert_eq!(h.cause(), Some(Cause::ConnectTimeout));
+}
+
+#[test]
+fn a_refusal_ends_the_session() {
+    for err in [ErrorCode::AUTH_FAILED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
+        let mut h = authenticating();
+        h.sync(1);
+        let xid = exchange(&mut h, &FIRST, 2);
+        h.reply(xid, 0, err);
+        assert_eq!(
+            h.answers(),
+            [(2, Some(Error::Server(err))), ended(1, End::AuthFailed, Outcome::NotApplied)]
+        );
+        assert_eq!(h.session.state(), State::Ended(End::AuthFailed));
+    }
+}
+
+#[test]
+fn what_is_no_answer_to_the_exchange_costs_the_connection() {
+    let mut h = authenticating();
+    h.reply(77, 1, ErrorCode::OK);
+    let received = Xid(77);
+    assert_eq!(h.cause(), Some(Cause::UnexpectedReply { expected: None, received }));
+}
+
+/// It answers so to whatever it is asked, be it a ping; tried again, it would do the same for ever.
+#[test]
+fn a_member_that_demands_authentication_ends_the_session() {
+    const DEMAND: ErrorCode = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+    for xid in [1, 2, Xid::PING.0, Xid::SET_WATCHES.0] {
+        let mut h = Harness::connected();
+        h.sync(1);
+        h.sync(2);
+        h.sent();
+        h.reply(xid, 0, DEMAND);
+        let answer = |request| {
+            if xid == request as i32 {
+                (request, Some(Error::Server(DEMAND)))
+            } else {
+                ended(request, End::AuthFailed, Outcome::Unknown)
+            }
+        };
+        let mut answers = h.answers();
+        answers.sort_by_key(|(request, _)| *request);
+        assert_eq!(answers, [answer(1), answer(2)]);
+        assert_eq!(h.session.state(), State::Ended(End::AuthFailed));
+        assert_eq!(h.actions(), [Action::Disconnect]);
+    }
+}
