@@ -4,7 +4,7 @@
 //! [action](SimClient::poll_action), every [note](SimClient::poll_note), what is to be
 //! [transmitted](SimClient::transmit), and look at the [timeout](SimClient::poll_timeout).
 //!
-//! Inside it does what everybody does who joins the two machines: requests of a [`Contender`] are
+//! Inside it does what everybody does who joins the two machines: requests of a [`Machine`] are
 //! submitted in their order, and answers, events and states are given to it in theirs.
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -12,13 +12,18 @@ use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
-use zk_proto::{EventType, OpCode, Request, SessionId, Zxid, frame};
-use zk_recipes::machine::{Contender, Contest, Input, Machine, OpId, Output, Scheme};
+use zk_proto::{
+    Encode, EventType, GetChildrenRequest, GetChildrenResponse, OpCode, Request, SessionId, Zxid,
+    frame, path,
+};
+use zk_recipes::machine::{
+    Borrower, Claim, Contender, Contest, Input, Loan, Machine, OpId, Output, Scheme,
+};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{Error, State};
 
-use super::{AttemptId, Call, CallId, Note, Quirk};
+use super::{AttemptId, Call, CallId, Demand, Note, Quirk};
 
 /// Where the handshake has the newest transaction that the client has seen: behind the length of
 /// the frame and the version of the protocol.
@@ -33,7 +38,8 @@ enum Token {
 
 #[derive(Debug)]
 struct Attempt {
-    contender: Contender,
+    machine: Box<dyn Machine + Send>,
+    guid: Uuid,
     alarm: Option<Instant>,
 }
 
@@ -165,12 +171,29 @@ impl SimClient {
     }
 
     /// Enters the queue of a lock. The session must be connected.
-    pub fn contend(&mut self, now: Duration, directory: &str, guid: Uuid) -> AttemptId {
+    pub fn contend(
+        &mut self,
+        now: Duration,
+        directory: &str,
+        demand: Demand,
+        guid: Uuid,
+    ) -> AttemptId {
         let id = self.next_id();
-        self.notes.push_back(Note::Contends(id, directory.to_owned()));
-        let (scheme, session) = (Scheme::CURATOR_MUTEX, self.session.id());
-        let contender = Contender::new(Contest::new(directory.to_owned(), scheme, guid, session));
-        self.attempts.insert(id, Attempt { contender, alarm: None });
+        self.notes.push_back(Note::Contends(id, directory.to_owned(), demand));
+        let (scheme, claim) = match demand {
+            Demand::Mutex | Demand::Permits { .. } => (Scheme::CURATOR_MUTEX, Claim::Exclusive),
+            Demand::Read => (Scheme::CURATOR_READ_WRITE, Claim::Shared),
+            Demand::Write => (Scheme::CURATOR_READ_WRITE, Claim::Exclusive),
+        };
+        let contest = Contest::new(directory.to_owned(), scheme, guid, self.session.id());
+        let contest = Contest { claim, ..contest };
+        let machine: Box<dyn Machine + Send> = match demand {
+            Demand::Permits { count, of } => {
+                Box::new(Borrower::new(Loan { contest, permits: count, maximum: Some(of) }))
+            }
+            _ => Box::new(Contender::new(contest)),
+        };
+        self.attempts.insert(id, Attempt { machine, guid, alarm: None });
         self.tell_attempt(now, id, Input::Session(self.session.state()));
         self.settle(now);
         id
@@ -289,7 +312,15 @@ impl SimClient {
                     _ => self.notes.push_back(Note::Answered(id, result)),
                 }
             }
-            Token::Lock(id, op) => self.tell_attempt(now, id, Input::Reply { op, result }),
+            Token::Lock(id, op) => {
+                let result = match (self.quirk, self.attempts.get(&id)) {
+                    (Some(Quirk::SeesOnlyItself), Some(attempt)) => {
+                        result.map(|reply| without_others(reply, &attempt.guid.to_string()))
+                    }
+                    _ => result,
+                };
+                self.tell_attempt(now, id, Input::Reply { op, result });
+            }
         }
     }
 
@@ -306,8 +337,8 @@ impl SimClient {
 
     fn tell_attempt(&mut self, now: Duration, id: AttemptId, input: Input) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.contender.handle(input);
-        while let Some(output) = attempt.contender.poll_output() {
+        attempt.machine.handle(input);
+        while let Some(output) = attempt.machine.poll_output() {
             match output {
                 Output::Submit { op, operation } => {
                     let token = Token::Lock(id, op);
@@ -318,7 +349,14 @@ impl SimClient {
                         self.answers.push_back((token, Ok(reply)));
                         continue;
                     }
-                    match operation.with_request(|request| self.session.submit(request, token)) {
+                    let watch_directory =
+                        operation.watches() && self.quirk == Some(Quirk::WatchesTheDirectory);
+                    let directory = path::parent(operation.path()).unwrap_or("/");
+                    let listing = GetChildrenRequest { path: directory, watch: true };
+                    match operation.with_request(|request| match watch_directory {
+                        true => self.session.submit(&Request::GetChildren(listing), token),
+                        false => self.session.submit(request, token),
+                    }) {
                         Ok(request) if operation.watches() => {
                             self.watches.insert(request, token);
                         }
@@ -338,7 +376,7 @@ impl SimClient {
                 Output::Event(event) => self.notes.push_back(Note::Lock(id, event)),
             }
         }
-        if attempt.contender.is_done() {
+        if attempt.machine.is_done() {
             self.attempts.remove(&id);
             self.notes.push_back(Note::Done(id));
         }
@@ -356,6 +394,18 @@ impl SimClient {
             self.tell_attempt(now, id, Input::Watch { op, event_type: EventType::NODE_DELETED });
         }
     }
+}
+
+/// A list in which everybody else is missing.
+fn without_others(reply: Reply, guid: &str) -> Reply {
+    if reply.opcode != OpCode::GET_CHILDREN {
+        return reply;
+    }
+    let Ok(response) = reply.decode::<GetChildrenResponse<'_>>() else { return reply };
+    let own: Vec<_> = response.children.iter().filter(|child| child.contains(guid)).collect();
+    let mut body = BytesMut::new();
+    GetChildrenResponse { children: own[..].into() }.encode(&mut body);
+    Reply { body: body.freeze(), ..reply }
 }
 
 fn instant(now: Duration) -> Instant {

@@ -8,14 +8,16 @@ use zk_proto::CreateMode;
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::State;
 
-use super::{AttemptId, Call, Note, SimClient};
+use super::{AttemptId, Call, Demand, Note, SimClient};
 
 /// Nodes that are written and read by all.
 const REGISTERS: [&str; 3] = ["/registers/0", "/registers/1", "/registers/2"];
 /// Nodes that come and go.
 const BEACONS: [&str; 2] = ["/beacons/0", "/beacons/1"];
 /// Locks.
-const LOCKS: [&str; 2] = ["/locks/a", "/locks/b"];
+const LOCKS: [&str; 3] = ["/locks/mutex", "/locks/shared", "/locks/permits"];
+/// How many permits there are.
+const PERMITS: u32 = 3;
 
 /// The habits of one client.
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Habits {
             if matches!(client.state(), State::Connected { .. }) {
                 self.idle.remove(lock);
                 let guid = Uuid::from_u128(self.rng.u128(..));
-                let attempt = client.contend(now, lock, guid);
+                let attempt = client.contend(now, lock, self.demand(lock), guid);
                 // Some give up while they wait.
                 let patience = if self.rng.u8(..4) == 0 { self.up_to(2_000) } else { NEVER };
                 self.attempts.insert(attempt, (lock, now + patience));
@@ -94,6 +96,16 @@ impl Habits {
                 *at = now + NEVER;
             }
             client.let_go(now, attempt);
+        }
+    }
+
+    /// What to want of a lock.
+    fn demand(&mut self, lock: &str) -> Demand {
+        match lock {
+            "/locks/permits" => Demand::Permits { count: self.rng.u32(1..=2), of: PERMITS },
+            "/locks/shared" if self.rng.u8(..3) > 0 => Demand::Read,
+            "/locks/shared" => Demand::Write,
+            _ => Demand::Mutex,
         }
     }
 

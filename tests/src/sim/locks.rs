@@ -2,11 +2,10 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use uuid::Uuid;
 use zk_proto::{SessionId, Zxid};
-use zk_recipes::machine::{Event, Scheme};
+use zk_recipes::machine::{Claim, Event, Scheme};
 
-use super::{AttemptId, Note};
+use super::{AttemptId, Demand, Note};
 use crate::server::Ensemble;
 
 /// Names an attempt among those of all clients.
@@ -15,6 +14,7 @@ type Who = (u64, AttemptId);
 #[derive(Debug)]
 struct Attempt {
     directory: String,
+    demand: Demand,
     session: SessionId,
     /// Its node, once it knows it.
     node: Option<String>,
@@ -27,12 +27,12 @@ pub(super) struct LockJudge {
     attempts: BTreeMap<Who, Attempt>,
     /// Those that believe to hold a lock.
     holders: BTreeSet<Who>,
-    /// The greatest token that was given for each lock.
+    /// The token that was given last to somebody who held a lock alone.
     tokens: BTreeMap<String, Zxid>,
     /// Who was woken by the end of each node.
     woken: BTreeMap<String, Who>,
     /// What the children of each directory were looked at for last.
-    looked_at: BTreeMap<String, Zxid>,
+    looked_at: BTreeMap<String, (Scheme, Zxid)>,
     acquisitions: u64,
     /// The last transaction that was looked at, unless somebody has told something since.
     looked_after: Option<Zxid>,
@@ -53,17 +53,26 @@ impl LockJudge {
     ) {
         self.looked_after = None;
         match note {
-            Note::Contends(id, directory) => {
-                let directory = directory.clone();
-                self.looked_at.entry(directory.clone()).or_default();
-                let attempt = Attempt { directory, session, node: None, holds: false };
+            Note::Contends(id, directory, demand) => {
+                for (directory, scheme) in directories(directory, *demand) {
+                    self.looked_at.entry(directory).or_insert((scheme, Zxid::ZERO));
+                }
+                let (directory, demand) = (directory.clone(), *demand);
+                let attempt = Attempt { directory, demand, session, node: None, holds: false };
                 self.attempts.insert((client, *id), attempt);
             }
             Note::Lock(id, event) => self.event((client, *id), event, ensemble, found),
             Note::Woken(id, path) => {
                 let who = (client, *id);
-                let own = self.attempts.get(&who).and_then(|attempt| attempt.node.as_deref());
-                if own != Some(path) && *self.woken.entry(path.clone()).or_insert(who) != who {
+                let attempt = self.attempts.get(&who);
+                let own = attempt.and_then(|attempt| attempt.node.as_deref());
+                // Readers that wait for one writer are all let in at its end, and leases are
+                // looked at as often as they change.
+                let only_one = attempt.is_some_and(|attempt| attempt.demand == Demand::Mutex);
+                if only_one
+                    && own != Some(path)
+                    && *self.woken.entry(path.clone()).or_insert(who) != who
+                {
                     found.push(format!("{path}: its end has woken {who:?}, and another before"));
                 }
             }
@@ -86,6 +95,9 @@ impl LockJudge {
                 attempt.node = Some(format!("{}/{node}", attempt.directory));
             }
             Event::Acquired { node, token } => {
+                if let Demand::Permits { .. } = attempt.demand {
+                    attempt.node = Some(format!("{}/leases/{node}", attempt.directory));
+                }
                 if core::mem::replace(&mut attempt.holds, true) {
                     found.push(format!("{who:?}: acquired twice"));
                 }
@@ -113,13 +125,19 @@ impl LockJudge {
         if !is_there(attempt, ensemble) {
             return;
         }
+        if let Demand::Permits { .. } = attempt.demand {
+            return;
+        }
         let last = self.tokens.entry(attempt.directory.clone()).or_default();
         if token <= *last {
             found.push(format!("{who:?}: got token {token} after {last}"));
         }
-        *last = token;
+        if attempt.demand != Demand::Read {
+            *last = token;
+        }
+        let is_blocked_by = |child: &&str| attempt.demand != Demand::Read || is_writer(child);
         let children = ensemble.node(&attempt.directory).into_iter().flat_map(|dir| dir.children());
-        for child in children.filter(|child| *child != node) {
+        for child in children.filter(|child| *child != node).filter(is_blocked_by) {
             let path = format!("{}/{child}", attempt.directory);
             if ensemble.node(&path).is_some_and(|child| child.stat().czxid < token) {
                 found.push(format!("{who:?}: got the lock before {child}"));
@@ -132,17 +150,25 @@ impl LockJudge {
         if ensemble.leader().is_none() || core::mem::replace(&mut self.looked_after, zxid) == zxid {
             return;
         }
-        let mut owners: BTreeMap<&str, Who> = BTreeMap::new();
+        let mut owners: BTreeMap<&str, Vec<(Who, Demand)>> = BTreeMap::new();
         for who in &self.holders {
-            if let Some(attempt) = self.attempts.get(who).filter(|a| is_there(a, ensemble))
-                && let Some(other) = owners.insert(&attempt.directory, *who)
-            {
-                found.push(format!("{}: held by {other:?} and by {who:?}", attempt.directory));
+            if let Some(attempt) = self.attempts.get(who).filter(|a| is_there(a, ensemble)) {
+                owners.entry(&attempt.directory).or_default().push((*who, attempt.demand));
             }
         }
-        for (directory, looked_at) in &mut self.looked_at {
+        for (directory, owners) in owners {
+            if !may_hold_together(&owners) {
+                found.push(format!("{directory}: held by {owners:?}"));
+            }
+        }
+        for (directory, (scheme, looked_at)) in &mut self.looked_at {
             let Some(node) = ensemble.node(directory) else { continue };
             if core::mem::replace(looked_at, node.stat().pzxid) != node.stat().pzxid {
+                // Somebody who wants several permits has as many leases.
+                if *scheme == Scheme::CURATOR_LEASE {
+                    continue;
+                }
+                let guid_of = |child| scheme.parse(child)?.guid;
                 let guids = node.children().filter_map(guid_of).collect::<BTreeSet<_>>();
                 if guids.len() < node.children().len() {
                     found.push(format!("{directory}: two nodes of one attempt"));
@@ -172,6 +198,31 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
         && ensemble.session_timeout(attempt.session).is_some()
 }
 
-fn guid_of(child: &str) -> Option<Uuid> {
-    Scheme::CURATOR_MUTEX.parse(child)?.guid
+/// Where the nodes of contenders are, and how they are named.
+fn directories(path: &str, demand: Demand) -> Vec<(String, Scheme)> {
+    match demand {
+        Demand::Mutex => vec![(path.to_owned(), Scheme::CURATOR_MUTEX)],
+        Demand::Read | Demand::Write => vec![(path.to_owned(), Scheme::CURATOR_READ_WRITE)],
+        Demand::Permits { .. } => vec![
+            (format!("{path}/locks"), Scheme::CURATOR_MUTEX),
+            (format!("{path}/leases"), Scheme::CURATOR_LEASE),
+        ],
+    }
+}
+
+fn is_writer(child: &str) -> bool {
+    let name = Scheme::CURATOR_READ_WRITE.parse(child);
+    name.is_some_and(|name| name.claim == Claim::Exclusive)
+}
+
+/// Whether these may hold one lock at one time.
+fn may_hold_together(owners: &[(Who, Demand)]) -> bool {
+    let demands = || owners.iter().map(|(_, demand)| *demand);
+    let permits: u32 =
+        demands().map(|d| if let Demand::Permits { count, .. } = d { count } else { 0 }).sum();
+    demands().all(|demand| match demand {
+        Demand::Mutex | Demand::Write => owners.len() == 1,
+        Demand::Read => true,
+        Demand::Permits { of, .. } => permits <= of,
+    })
 }

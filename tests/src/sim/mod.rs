@@ -35,7 +35,7 @@ pub use faults::{Fault, Weights};
 pub use habits::Habits;
 pub use judge::Judge;
 pub use link::{Cut, Direction, LinkId, Tail};
-pub use note::{AttemptId, CallId, Note, Quirk};
+pub use note::{AttemptId, CallId, Demand, Note, Quirk};
 pub use run::{Report, Scale, run};
 
 use crate::server::{self, ConnId, Ensemble, Output};

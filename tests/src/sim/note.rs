@@ -20,6 +20,28 @@ pub enum Quirk {
     TakesLossForEvent,
     /// Events are received and told to nobody.
     DropsEvents,
+    /// Locks watch the directory rather than one node in it.
+    WatchesTheDirectory,
+    /// Locks overlook everybody else in the directory.
+    SeesOnlyItself,
+}
+
+/// What an attempt is to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// A mutex.
+    Mutex,
+    /// A read/write lock, for reading.
+    Read,
+    /// A read/write lock, for writing.
+    Write,
+    /// Permits of a semaphore.
+    Permits {
+        /// How many.
+        count: u32,
+        /// How many it has.
+        of: u32,
+    },
 }
 
 /// Names a request of one client.
@@ -39,7 +61,7 @@ pub enum Note {
     /// The state of the session has changed.
     State(State),
     /// An attempt to get the lock in this directory has begun.
-    Contends(AttemptId, String),
+    Contends(AttemptId, String, Demand),
     /// Something has happened to it.
     Lock(AttemptId, LockEvent),
     /// It heard that another node is gone.

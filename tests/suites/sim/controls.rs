@@ -32,6 +32,11 @@ fn a_lost_connection_taken_for_an_event_is_found() {
 }
 
 #[test]
+fn a_herd_is_found() {
+    assert_found(Quirk::WatchesTheDirectory, "its end has woken");
+}
+
+#[test]
 fn a_dropped_event_is_found() {
     assert_found(Quirk::DropsEvents, "no event");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Call, Cut, Direction, Options, Quirk, Sim, Tail};
+use zk_testkit::sim::{Call, Cut, Demand, Direction, Options, Quirk, Sim, Tail};
 
 const LOCK: &str = "/lock";
 
@@ -38,7 +38,7 @@ fn lost_creation_and_lagging_members(seed: u64, quirk: Option<Quirk>) -> Vec<Str
     let mut sim = connected(Options { seed, quirk, ..Options::default() });
     let followers = followers(&sim);
     followers.iter().for_each(|member| sim.hold(*member));
-    sim.with(0, |now, client| client.contend(now, LOCK, Uuid::from_u128(7)));
+    sim.with(0, |now, client| client.contend(now, LOCK, Demand::Mutex, Uuid::from_u128(7)));
     let is_applied = |sim: &Sim| sim.ensemble().node(LOCK).is_some_and(|n| n.children().len() == 1);
     assert!(sim.run_until(second(), is_applied));
     sim.cut(0, Cut::AFTER_APPLIED);
@@ -117,7 +117,7 @@ fn the_lock_of_a_client_that_is_stopped_goes_to_the_next() {
     let mut sim = connected(Options { clients: 2, ..Options::default() });
     for client in 0..2 {
         let guid = Uuid::from_u128(client as u128);
-        sim.with(client, |now, client| client.contend(now, LOCK, guid));
+        sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
         sim.advance(second());
     }
     assert_eq!(sim.report().acquisitions, 1);
@@ -136,7 +136,8 @@ fn a_lock_that_is_not_told_of_its_turn_waits_in_vain() {
         let mut sim = connected(Options { clients: 2, quirk, ..Options::default() });
         let mut contend = |client| {
             let guid = Uuid::from_u128(client as u128);
-            let attempt = sim.with(client, |now, client| client.contend(now, LOCK, guid));
+            let attempt =
+                sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
             sim.advance(second());
             attempt.expect("there is a client")
         };
@@ -152,5 +153,22 @@ fn a_lock_that_is_not_told_of_its_turn_waits_in_vain() {
         sim.advance(second());
         sim.conclude();
         assert_eq!(sim.report().violations.is_empty(), served == 2, "{quirk:?}");
+    }
+}
+
+#[test]
+fn two_that_overlook_each_other_are_found_whatever_the_lock() {
+    for demand in [Demand::Mutex, Demand::Write, Demand::Permits { count: 2, of: 3 }] {
+        for (quirk, acquired) in [(None, 1), (Some(Quirk::SeesOnlyItself), 2)] {
+            let mut sim = connected(Options { clients: 2, quirk, ..Options::default() });
+            for client in 0..2 {
+                let guid = Uuid::from_u128(client as u128);
+                sim.with(client, |now, client| client.contend(now, LOCK, demand, guid));
+                sim.advance(second());
+            }
+            assert_eq!(sim.report().acquisitions, acquired, "{demand:?}, {quirk:?}");
+            let is_found = |violation: &String| violation.contains("held by");
+            assert_eq!(sim.report().violations.iter().any(is_found), quirk.is_some(), "{demand:?}");
+        }
     }
 }

@@ -45,7 +45,7 @@ pub use self::view::{Foreign, Standing, standing};
 use crate::error::{LockError, Loss};
 
 /// Something that makes requests until it has got what it is about, and given it back.
-pub trait Machine {
+pub trait Machine: core::fmt::Debug {
     /// Takes note of what has happened.
     fn handle(&mut self, input: Input);
 
