@@ -20,7 +20,8 @@ pub trait Connect: Send + 'static {
     /// What it makes.
     type Transport: Transport;
 
-    /// Connects to `member`. Names are looked up anew each time.
+    /// Connects to `member`. Names are looked up anew each time. It may use the client that it
+    /// connects, but must not wait for an answer, which comes behind the connection.
     fn connect(
         &mut self,
         member: &Member,

@@ -7,7 +7,9 @@ mod trace;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::Future;
+use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
@@ -42,19 +44,29 @@ pub(crate) struct Driver<C: Connect> {
     alarm: Option<Instant>,
     /// What the transport itself said when it failed.
     error: Option<io::Error>,
+    /// What was given up, and is to be dropped without the lock.
+    given_up: Vec<Box<dyn Send>>,
     /// The newest state, if it is still to be published.
     news: Option<State>,
 }
 
-/// A member that is being asked whether it can write.
+/// A member that is to be asked, is being asked, or was asked whether it can write.
 struct Probe {
     member: Member,
-    answer: Pin<Box<dyn Future<Output = bool> + Send>>,
+    state: Probing,
+}
+
+enum Probing {
+    Wanted,
+    Asking(Pin<Box<dyn Future<Output = bool> + Send>>),
+    Answered(bool),
 }
 
 enum Link<T> {
     Down,
+    Wanted(Member),
     Connecting(Pin<Box<dyn Future<Output = io::Result<T>> + Send>>),
+    Made(io::Result<T>),
     Up { transport: T, unflushed: bool },
 }
 
@@ -70,67 +82,98 @@ impl<C: Connect> Driver<C> {
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
             alarm: None,
             error: None,
+            given_up: Vec::new(),
             news: None,
         }
     }
 
-    fn run_actions(&mut self, inner: &mut Inner) -> bool {
-        let mut progress = false;
+    /// Makes connections, and drops what was given up. It is done without the lock, for a
+    /// [`Connect`] may use the client.
+    fn reach_members(&mut self, cx: &mut Context<'_>) {
+        self.given_up.clear();
+        if let Link::Wanted(member) = &self.link {
+            self.link = Link::Connecting(self.connect.connect(member));
+        }
+        if let Link::Connecting(connecting) = &mut self.link
+            && let Poll::Ready(made) = connecting.as_mut().poll(cx)
+        {
+            self.link = Link::Made(made);
+        }
+        let Some(Probe { member, state }) = &mut self.probe else {
+            return;
+        };
+        if let Probing::Wanted = state {
+            *state = Probing::Asking(probe::ask(self.connect.connect(member)));
+        }
+        if let Probing::Asking(answer) = state
+            && let Poll::Ready(read_write) = answer.as_mut().poll(cx)
+        {
+            *state = Probing::Answered(read_write);
+        }
+    }
+
+    fn has_members_to_reach(&self) -> bool {
+        matches!(self.link, Link::Wanted(_))
+            || matches!(self.probe, Some(Probe { state: Probing::Wanted, .. }))
+            || !self.given_up.is_empty()
+    }
+
+    fn run_actions(&mut self, inner: &mut Inner) {
         while let Some(action) = inner.session.poll_action() {
-            progress = true;
+            // The session knows members by their places in this list.
+            let member = |member: usize| inner.members.get(member).cloned();
             match action {
-                Action::Connect(member) => {
+                Action::Connect(wanted) => {
                     self.error = None;
-                    self.inbox.clear();
-                    self.probe = None;
-                    // The session knows members by their places in this list.
-                    if let Some(member) = inner.members.get(member) {
-                        self.link = Link::Connecting(self.connect.connect(member));
-                    }
+                    self.replace_link(member(wanted).map_or(Link::Down, Link::Wanted));
                 }
-                Action::Disconnect => {
-                    self.inbox.clear();
-                    self.link = Link::Down;
-                    self.probe = None;
-                }
-                Action::Probe(member) => {
-                    if let Some(asked) = inner.members.get(member) {
-                        let answer = probe::ask(self.connect.connect(asked));
-                        self.probe = Some(Probe { member: asked.clone(), answer });
-                    }
+                Action::Disconnect => self.replace_link(Link::Down),
+                Action::Probe(wanted) => {
+                    let probe = |member| Probe { member, state: Probing::Wanted };
+                    self.replace_probe(member(wanted).map(probe));
                 }
             }
         }
-        progress
     }
 
-    fn finish_connecting(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Link::Connecting(future) = &mut self.link else {
+    fn replace_link(&mut self, link: Link<C::Transport>) {
+        self.inbox.clear();
+        self.replace_probe(None);
+        let before = mem::replace(&mut self.link, link);
+        if !matches!(before, Link::Down) {
+            self.given_up.push(Box::new(before));
+        }
+    }
+
+    fn replace_probe(&mut self, probe: Option<Probe>) {
+        if let Some(before) = mem::replace(&mut self.probe, probe) {
+            self.given_up.push(Box::new(before));
+        }
+    }
+
+    fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
+        let Link::Made(made) = &mut self.link else {
             return false;
         };
-        match future.as_mut().poll(cx) {
-            Poll::Pending => return false,
-            Poll::Ready(Ok(transport)) => {
+        match mem::replace(made, Err(io::ErrorKind::NotConnected.into())) {
+            Ok(transport) => {
                 self.link = Link::Up { transport, unflushed: false };
                 inner.session.handle_connected(self.shared.now());
             }
-            Poll::Ready(Err(error)) => self.link_failed(inner, Some(error)),
+            Err(error) => self.link_failed(inner, Some(error)),
         }
         true
     }
 
-    fn finish_probing(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Some(Probe { member, answer }) = &mut self.probe else {
-            return false;
-        };
-        let Poll::Ready(read_write) = answer.as_mut().poll(cx) else {
+    fn finish_probing(&mut self, inner: &mut Inner) -> bool {
+        let Some(Probe { member, state: Probing::Answered(read_write) }) = &self.probe else {
             return false;
         };
         // The list may have changed since it was asked.
         if let Some(member) = inner.members.iter().position(|known| known == member) {
-            inner.session.handle_probed(self.shared.now(), member, read_write);
+            inner.session.handle_probed(self.shared.now(), member, *read_write);
         }
-        self.probe = None;
+        self.replace_probe(None);
         true
     }
 
@@ -217,7 +260,7 @@ impl<C: Connect> Driver<C> {
     }
 
     fn link_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
-        self.link = Link::Down;
+        self.replace_link(Link::Down);
         self.error = error;
         inner.session.handle_disconnected(self.shared.now());
     }
@@ -269,30 +312,37 @@ impl<C: Connect> Driver<C> {
     /// Does all that can be done now, or before a new state is published.
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = self.shared.clone();
-        let mut inner = shared.lock();
-        let inner = &mut *inner;
         loop {
-            let mut progress = false;
-            progress |= self.finish_connecting(inner, cx);
-            progress |= self.finish_probing(inner, cx);
-            progress |= self.read_frames(inner, cx);
-            progress |= self.fire_timers(inner, cx);
-            // Before the link is used again: the session may have given it up.
-            progress |= self.run_actions(inner);
-            progress |= self.write_frames(inner, cx);
-            progress |= self.deliver_events(inner);
+            self.reach_members(cx);
+            let mut inner = shared.lock();
+            self.exchange(&mut inner, cx);
             if self.news.is_some() {
                 return Poll::Pending;
             }
-            if !progress {
-                break;
+            if self.has_members_to_reach() {
+                continue;
             }
+            if matches!(inner.session.state(), State::Ended(_)) {
+                return Poll::Ready(());
+            }
+            inner.driver = Some(cx.waker().clone());
+            return Poll::Pending;
         }
-        if matches!(inner.session.state(), State::Ended(_)) {
-            return Poll::Ready(());
+    }
+
+    /// Has the session and the transport exchange what they can.
+    fn exchange(&mut self, inner: &mut Inner, cx: &mut Context<'_>) {
+        let mut progress = true;
+        while progress && self.news.is_none() {
+            progress = self.finish_connecting(inner);
+            progress |= self.finish_probing(inner);
+            progress |= self.read_frames(inner, cx);
+            progress |= self.fire_timers(inner, cx);
+            // Before the link is used again: the session may have given it up.
+            self.run_actions(inner);
+            progress |= self.write_frames(inner, cx);
+            progress |= self.deliver_events(inner);
         }
-        inner.driver = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     /// Tells the newest state, without the lock: whoever looks at a state may wait for that one.

@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -212,4 +213,72 @@ async fn the_failure_of_a_connection_given_up_is_not_taken_for_one_of_the_next()
     };
     let (client, _server) = tokio::join!(client, serve);
     assert_eq!(client.unwrap().session_id(), SESSION);
+}
+
+/// Uses the client that it connects, whenever it can.
+struct Nosy {
+    pipes: Pipes,
+    client: Arc<OnceLock<Client>>,
+}
+
+/// Looks at the client when it is dropped.
+struct Look(Arc<OnceLock<Client>>);
+
+impl Look {
+    fn look(&self) {
+        if let Some(client) = self.0.get() {
+            client.state();
+            client.statistics();
+        }
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        self.look();
+    }
+}
+
+impl Connect for Nosy {
+    type Transport = DuplexStream;
+
+    fn connect(
+        &mut self,
+        member: &Member,
+    ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
+        let (pipe, look) = (self.pipes.connect(member), Look(self.client.clone()));
+        look.look();
+        Box::pin(async move {
+            look.look();
+            // Given up by the session, the third time.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            look.look();
+            pipe.await
+        })
+    }
+}
+
+#[test]
+fn what_makes_connections_can_use_the_client() {
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let builder = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        builder.expect("a runtime").block_on(async {
+            let (pipes, mut listener) = pipes(1 << 16);
+            let known = Arc::new(OnceLock::new());
+            let nosy = Nosy { pipes, client: known.clone() };
+            let builder = Client::builder("one").seed(1);
+            let (client, server) = tokio::join!(builder.connect_with(nosy), listener.welcome());
+            let client = client.expect("a member answers");
+            known.set(client.clone()).expect("it is the first");
+            drop(server);
+            let server = listener.welcome().await;
+            client.states().wait_for(|state| matches!(state, State::Connected { .. })).await.ok();
+            drop(server);
+            let _server = listener.accept().await;
+            client.close().await;
+        });
+        done.send(()).expect("somebody waits");
+    });
+    finished.recv_timeout(Duration::from_secs(20)).expect("a deadlock");
 }
