@@ -10,7 +10,11 @@ mod error;
 pub mod machine;
 
 #[cfg(feature = "tokio")]
+mod barrier;
+#[cfg(feature = "tokio")]
 mod contenders;
+#[cfg(feature = "tokio")]
+mod double_barrier;
 #[cfg(feature = "tokio")]
 mod held;
 #[cfg(feature = "tokio")]
@@ -39,7 +43,9 @@ pub use zk_session as session;
 
 #[cfg(feature = "tokio")]
 pub use {
+    barrier::Barrier,
     contenders::Entrant,
+    double_barrier::{BarrierGuard, DoubleBarrier},
     held::{Held, Holding},
     leader::{Candidate, LeaderElection, Leadership, Term},
     multi_lock::{Mismatch, MultiGuard, MultiLock, MultiLockError, Part},

@@ -1,5 +1,7 @@
 //! What is made of locks, on the embedded ensemble: what it promises, and what it leaves behind.
 
+mod barrier;
+mod double_barrier;
 mod leader;
 mod multi_lock;
 mod reentrant;

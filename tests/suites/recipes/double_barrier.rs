@@ -1,0 +1,151 @@
+//! A barrier where all wait for all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_recipes::{DoubleBarrier, LockError, Loss};
+use zk_session::Client;
+use zk_session::proto::CreateMode;
+
+use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+
+const PATH: &str = "/barriers/double";
+
+fn barrier(client: &Client, members: usize) -> DoubleBarrier {
+    DoubleBarrier::new(client, PATH, members).expect("a valid path")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_wait_for_all_again_and_again() {
+    const MEMBERS: usize = 6;
+    const ROUNDS: usize = 10;
+    let embedded = start().await;
+    let (came, wants_out) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut members = Vec::new();
+    for _ in 0..MEMBERS {
+        let (client, came, wants_out) = (client(&embedded).await, came.clone(), wants_out.clone());
+        members.push(tokio::spawn(async move {
+            let barrier = barrier(&client, MEMBERS);
+            for round in 1..=ROUNDS {
+                came.fetch_add(1, Ordering::SeqCst);
+                let inside = barrier.enter().await.expect("entered");
+                assert!(came.load(Ordering::SeqCst) >= round * MEMBERS, "all have come");
+                wants_out.fetch_add(1, Ordering::SeqCst);
+                inside.leave().await.expect("left");
+                assert!(wants_out.load(Ordering::SeqCst) >= round * MEMBERS, "all want out");
+            }
+        }));
+    }
+    for member in members {
+        let done = timeout(Duration::from_secs(60), member).await;
+        done.expect("nobody waits for ever").expect("no panic");
+    }
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn one_that_gives_up_is_not_counted() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let early = barrier(&one, 2).enter_timeout(MOMENT).await;
+    assert_eq!(early.expect_err("it is alone"), LockError::TimedOut);
+    nothing_is_left(&embedded).await;
+    let late = barrier(&two, 2).enter_timeout(MOMENT).await;
+    assert_eq!(late.expect_err("it is alone, too"), LockError::TimedOut);
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn one_that_dies_inside_is_not_waited_for() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    for dies_first in [true, false] {
+        let dying = client(&embedded).await;
+        let (inside, other, dead) = tokio::join!(
+            barrier(&one, 3).enter(),
+            barrier(&two, 3).enter(),
+            barrier(&dying, 3).enter()
+        );
+        let dead = dead.expect("entered");
+        let leaving = async {
+            let (inside, other) = (inside.expect("entered"), other.expect("entered"));
+            let (one, two) = tokio::join!(inside.leave(), other.leave());
+            (one.expect("left"), two.expect("left"))
+        };
+        let expire = async {
+            if !dies_first {
+                tokio::time::sleep(MOMENT).await;
+            }
+            assert!(embedded.expire_session(dying.session_id()));
+        };
+        tokio::join!(leaving, expire);
+        assert!(matches!(dead.lost().await, Loss::NodeDeleted | Loss::Ended(_)));
+        assert!(matches!(dead.leave().await, Err(LockError::Lost(_))));
+        nothing_is_left(&embedded).await;
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_dropped_inside_leaves_nothing_that_would_let_others_in() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
+    drop((inside.expect("entered"), other.expect("entered")));
+    nothing_is_left(&embedded).await;
+    let ready = format!("{PATH}/ready");
+    assert!(embedded.with(|ensemble| ensemble.node(&ready).is_some()), "nobody has left in order");
+    let alone = barrier(&one, 2).enter_timeout(MOMENT).await;
+    assert_eq!(alone.expect_err("it is alone"), LockError::TimedOut);
+    nothing_is_left(&embedded).await;
+    // Together they get in all the same, and tidy up.
+    let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
+    let (inside, other) = (inside.expect("entered"), other.expect("entered"));
+    let (one, two) = tokio::join!(inside.leave(), other.leave());
+    (one.expect("left"), two.expect("left"));
+    assert!(embedded.with(|ensemble| ensemble.node(&ready).is_none()));
+}
+
+#[tokio::test]
+async fn leaving_can_be_given_up() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
+    let (inside, other) = (inside.expect("entered"), other.expect("entered"));
+    assert!(timeout(MOMENT, inside.leave()).await.is_err(), "the other is still in");
+    eventually(&embedded, "it is out", |embedded| ephemerals(embedded).len() == 1).await;
+    other.leave().await.expect("left");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_member_whose_node_is_deleted_hears_of_it() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let entering = tokio::spawn(barrier(&client, 2).enter());
+    eventually(&embedded, "it waits, watched", |embedded| watches(embedded) == 2).await;
+    meddle(&embedded, &ephemerals(&embedded)[0]).await;
+    let error = entering.await.expect("no panic").expect_err("lost");
+    assert_eq!(error, LockError::Lost(Loss::NodeDeleted));
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn members_with_names_of_another_kind_count_as_well() {
+    let embedded = start().await;
+    let (ours, foreign) = (client(&embedded).await, client(&embedded).await);
+    let entering = tokio::spawn(barrier(&ours, 2).enter());
+    eventually(&embedded, "it waits", |embedded| watches(embedded) >= 1).await;
+    // As Curator does it.
+    let theirs = format!("{PATH}/0d9cbd9f-ea25-4e57-8a5c-5a2c9f1ee31f");
+    foreign.create(&theirs, b"", CreateMode::EPHEMERAL).await.expect("created");
+    foreign.create(&format!("{PATH}/ready"), b"", CreateMode::PERSISTENT).await.expect("created");
+    let inside = entering.await.expect("no panic").expect("entered");
+    let leaving = tokio::spawn(inside.leave());
+    tokio::time::sleep(MOMENT).await;
+    assert!(!leaving.is_finished(), "the other is still in");
+    foreign.delete(&theirs, None).await.expect("deleted");
+    leaving.await.expect("no panic").expect("left");
+    nothing_is_left(&embedded).await;
+}
