@@ -27,7 +27,7 @@ pub struct Entrant {
     pub data: Bytes,
     /// Its session.
     pub session: SessionId,
-    /// Its fencing token.
+    /// Its fencing token; if it is a reader that was a writer before, something greater.
     pub token: Zxid,
     /// When its node was created, by the clock of the ensemble's leader: milliseconds since 1970.
     pub since: i64,

@@ -159,6 +159,10 @@ impl<M: Machine> Runner<M> {
         while let Some(output) = self.machine.poll_output() {
             self.perform(output);
         }
+        if !matches!(*self.status.borrow(), Status::Held | Status::Suspended) {
+            // Nothing is converted any more: whoever waits for it finds the reason in the status.
+            self.conversion = None;
+        }
     }
 
     fn end_of_lease(&self, state: State) -> Option<Pin<Box<Sleep>>> {
@@ -217,10 +221,6 @@ impl<M: Machine> Runner<M> {
             self.cleanup.begin();
         }
         self.status.send_replace(status);
-        if matches!(*self.status.borrow(), Status::Lost(_)) {
-            // Whoever waits for it finds the loss in the status.
-            self.conversion = None;
-        }
     }
 
     async fn next_input(&mut self) -> Input {

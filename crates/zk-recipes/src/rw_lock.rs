@@ -219,7 +219,8 @@ impl WriteGuard {
     }
 
     /// Makes a reader of the writer without letting a writer in between; readers that wait behind
-    /// it are let in. One transaction, which gives a new fencing token.
+    /// it are let in. One transaction. The fencing token stays: a new one would be greater than
+    /// those of writers that wait already.
     ///
     /// # Errors
     ///

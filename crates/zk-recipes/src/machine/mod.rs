@@ -220,7 +220,7 @@ pub enum Event {
         claim: Claim,
         /// The name of our node.
         node: String,
-        /// Takes the place of the token so far.
+        /// A reader keeps that of the writer it was; a writer gets a greater one.
         token: Zxid,
     },
     /// The lock is held as before.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use zk_session::Error;
 use zk_session::proto::Zxid;
 
 use super::OpId;
@@ -97,12 +98,13 @@ pub(super) enum Phase {
 /// it lasts the lock is held, or being left.
 #[derive(Clone, Debug)]
 pub(super) enum Conversion {
-    /// The writer's node is being replaced by a reader's of the same number.
-    Downgrading { replace: OpId },
+    /// The writer's node is being replaced by a reader's of the same number; or the server has
+    /// stumbled over that, and is asked later what it has done.
+    Downgrading { replace: Option<OpId> },
     /// Whether it was replaced is unknown. What is there?
     FindingReader { sync: OpId, stat: OpId, synced: bool },
     /// A writer's node is being created beside the reader's, and all are listed.
     Upgrading { create: OpId, list: OpId, created: Option<Node> },
     /// It did not work, but the writer's node may be there.
-    FindingWriter { sync: OpId, list: OpId, synced: bool },
+    FindingWriter { sync: OpId, list: OpId, synced: bool, error: Error },
 }

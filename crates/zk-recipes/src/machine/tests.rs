@@ -2,10 +2,18 @@
 //! `list` or `watch a-5`, events as `Suspended`, names of nodes as `own-7` or `a-5`.
 
 mod acquiring;
+mod downgrading;
 mod exploring;
+mod foreign;
 mod holding;
+mod labels;
 mod leaving;
+mod ranking;
 mod resolving;
+mod revoking;
+mod trusting;
+mod trying;
+mod upgrading;
 mod world;
 
 use alloc::format;
@@ -15,45 +23,23 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use uuid::Uuid;
 use zk_session::proto::{
-    Create2Response, CreateMode, Encode, ErrorCode, EventType, ExistsResponse, GetChildrenResponse,
-    OpCode, Request, SessionId, Stat, Zxid,
+    Create2Response, CreateMode, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType,
+    ExistsResponse, GetChildrenResponse, GetDataResponse, Multi, MultiOp, MultiResult, OpCode,
+    Request, SessionId, Stat, Zxid,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Invalid};
 
 use super::*;
+use labels::{label, name, prefix};
 
 const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
+const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
+const PRIVATE: Scheme = Scheme::private("mine-", None);
 const OWN: u128 = 1;
 const SESSION: SessionId = SessionId(0x51);
 const CONNECTED: State = State::Connected { member: 0, session: SESSION };
 const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
-
-fn prefix(guid: u128) -> String {
-    SCHEME.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION)
-}
-
-/// The name that is written as `own-7` or `a-5` in these tests; anything else is itself.
-fn name(label: &str) -> String {
-    let Some((guid, Ok(number))) = label.split_once('-').map(|(g, n)| (g, n.parse::<i32>())) else {
-        return label.to_string();
-    };
-    let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).expect("a guid") };
-    format!("{}{number:010}", prefix(guid))
-}
-
-fn label(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    match SCHEME.parse(name) {
-        Some(Name { guid: Some(guid), sequence, .. }) if guid.as_u128() == OWN => {
-            format!("own-{}", sequence.0)
-        }
-        Some(Name { guid: Some(guid), sequence, .. }) => {
-            format!("{:x}-{}", guid.as_u128(), sequence.0)
-        }
-        _ => name.to_string(),
-    }
-}
 
 fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = Vec::new();
@@ -77,8 +63,28 @@ fn czxid(number: i32) -> Zxid {
 }
 
 fn stat(owner: SessionId, number: i32) -> Result<Reply, Error> {
-    let stat = Stat { czxid: czxid(number), ephemeral_owner: owner, ..Stat::default() };
+    stat_at(owner, czxid(number))
+}
+
+fn stat_at(owner: SessionId, czxid: Zxid) -> Result<Reply, Error> {
+    let stat = Stat { czxid, ephemeral_owner: owner, ..Stat::default() };
     reply(OpCode::EXISTS, &ExistsResponse { stat })
+}
+
+fn data(data: &[u8]) -> Result<Reply, Error> {
+    reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data), stat: Stat::default() })
+}
+
+/// One node took the place of another; or not, with the error of the second half.
+fn replaced(refusal: Option<ErrorCode>) -> Result<Reply, Error> {
+    let results = match refusal {
+        None => [MultiResult::Create(CreateResponse { path: "" }), MultiResult::Delete(())],
+        Some(err) => {
+            let first = ErrorResponse { err: ErrorCode::OK };
+            [MultiResult::Error(first), MultiResult::Error(ErrorResponse { err })]
+        }
+    };
+    reply(OpCode::MULTI, &Multi::new(&results))
 }
 
 fn refused(code: ErrorCode) -> Result<Reply, Error> {
@@ -104,7 +110,16 @@ fn told(event: &Event) -> String {
             Error::Reply(_) => "Failed: malformed".to_string(),
             error => format!("Failed: {error:?}"),
         },
+        Event::Failed(LockError::Foreign { node }) => format!("Failed: foreign {node}"),
         Event::Failed(error) => format!("Failed: {error:?}"),
+        Event::Converted { node, token, .. } => {
+            format!("Converted to {} token {}", label(node), token.0)
+        }
+        Event::NotConverted(LockError::Request(Error::Server(code))) => {
+            format!("NotConverted: {code:?}")
+        }
+        Event::NotConverted(LockError::Request(error)) => format!("NotConverted: {error:?}"),
+        Event::NotConverted(error) => format!("NotConverted: {error:?}"),
         event => format!("{event:?}"),
     }
 }
@@ -129,18 +144,30 @@ impl Harness {
     }
 
     fn in_directory(directory: &str) -> Self {
-        let contest = Contest {
+        Self::of(|contest| contest.directory = directory.to_string())
+    }
+
+    /// A contender that differs in this from most.
+    fn of(differ: impl FnOnce(&mut Contest)) -> Self {
+        let directory = "/locks/printer".to_string();
+        let guid = Uuid::from_u128(OWN);
+        let mut contest = Contest {
             data: Bytes::from_static(b"who"),
-            ..Contest::new(directory.to_string(), SCHEME, Uuid::from_u128(OWN), SESSION)
+            ..Contest::new(directory, SCHEME, guid, SESSION)
         };
+        differ(&mut contest);
         let mut h = Self {
+            directory: contest.directory.clone(),
             contender: Contender::new(contest),
-            directory: directory.to_string(),
             asked: Vec::new(),
             lines: Vec::new(),
         };
         h.take_outputs();
         h
+    }
+
+    fn reader_or_writer(claim: Claim) -> Self {
+        Self::of(|contest| (contest.scheme, contest.claim) = (READ_WRITE, claim))
     }
 
     // ---- Places on the way ---------------------------------------------------------------------
@@ -248,11 +275,14 @@ impl Harness {
 
     #[track_caller]
     fn created(&mut self, number: i32) {
-        let path =
-            format!("{}/{}", self.directory.trim_end_matches('/'), name(&format!("own-{number}")));
-        let stat = Stat { czxid: czxid(number), ephemeral_owner: SESSION, ..Stat::default() };
-        let result = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
-        self.answer("create", result);
+        self.created_as("create", &format!("own-{number}"), czxid(number));
+    }
+
+    #[track_caller]
+    fn created_as(&mut self, line: &str, label: &str, czxid: Zxid) {
+        let path = format!("{}/{}", self.directory.trim_end_matches('/'), name(label));
+        let stat = Stat { czxid, ephemeral_owner: SESSION, ..Stat::default() };
+        self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
     }
 
     /// Fires the newest such watch.
@@ -357,8 +387,21 @@ impl Harness {
                 assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
                 assert_eq!(create.data, Some(&b"who"[..]));
                 in_directory(create.path);
-                assert!(create.path.ends_with(&prefix(OWN)));
-                "create".to_string()
+                labels::creation(create.path)
+            }
+            Request::Multi(multi) => {
+                let operations: Vec<_> = multi.iter().collect();
+                let [MultiOp::Create(create), MultiOp::Delete(delete)] = &operations[..] else {
+                    panic!("{operations:?}")
+                };
+                assert_eq!(create.mode, CreateMode::EPHEMERAL);
+                assert_eq!(create.data, Some(&b"who"[..]));
+                assert_eq!(delete.version, -1);
+                format!("replace {} by {}", in_directory(delete.path), in_directory(create.path))
+            }
+            Request::GetData(get) => {
+                assert!(get.watch && operation.watches());
+                format!("watch data {}", in_directory(get.path))
             }
             Request::CreateContainer(create) => {
                 assert_eq!(create.mode, CreateMode::CONTAINER);

@@ -104,8 +104,8 @@ impl Eyes {
 
     /// Whether somebody who came now would have to wait.
     pub(super) fn is_taken<'a>(&self, children: impl Iterator<Item = &'a str>) -> bool {
-        let mut entrants = children.filter_map(|child| self.entrant(child));
-        entrants.any(|entrant| self.is_blocked_by(entrant.claim))
+        let mut contenders = children.filter_map(|child| self.scheme.parse(child));
+        contenders.any(|contender| self.is_blocked_by(contender.claim))
     }
 
     /// A child that is no contender.

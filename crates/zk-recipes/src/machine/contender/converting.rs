@@ -2,7 +2,8 @@
 //!
 //! *Down*: the writer's node is replaced by a reader's with the same number, in one transaction.
 //! So nobody who waits behind it comes in between: writers find a reader in its place, readers
-//! are let in.
+//! are let in. The token stays: that of the new node would be greater than those of writers that
+//! wait already, and whoever had seen it would refuse them.
 //!
 //! *Up*: a second node, a writer's, is created at the end of the queue while the reader's is
 //! kept. If nobody else is before the new one, the lock is held exclusively, for whoever comes
@@ -10,10 +11,9 @@
 //! try at once both fail, rather than wait for each other for ever.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
-use zk_session::proto::{
-    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, Sequence, Zxid,
-};
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, Sequence};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
@@ -51,7 +51,9 @@ impl Contender {
 
     pub(super) fn handle_conversion(&mut self, op: OpId, result: Result<Reply, Error>) {
         match &mut self.conversion {
-            Some(Conversion::Downgrading { replace }) if *replace == op => self.replaced(result),
+            Some(Conversion::Downgrading { replace }) if *replace == Some(op) => {
+                self.replaced(result);
+            }
             Some(Conversion::FindingReader { sync, synced, .. })
             | Some(Conversion::FindingWriter { sync, synced, .. })
                 if *sync == op =>
@@ -80,14 +82,15 @@ impl Contender {
                     Err(error) if error.outcome() == Outcome::NotApplied => {
                         self.not_converted(error.into());
                     }
-                    Err(_) => self.find_writer(),
+                    Err(error) => self.find_writer(error),
                 }
             }
             Some(Conversion::Upgrading { list, created, .. }) if *list == op => {
-                match created.take() {
-                    Some(writer) => self.upgraded(writer, result),
+                match (created.take(), result) {
+                    (Some(writer), result) => self.upgraded(writer, result),
                     // Told before the creation is, so it was refused before it was sent.
-                    None => self.find_writer(),
+                    (None, Err(error)) => self.find_writer(error),
+                    (None, Ok(_)) => {}
                 }
             }
             _ => {}
@@ -96,9 +99,14 @@ impl Contender {
 
     /// Only what looks for an outcome is repeated.
     pub(super) fn repeat_conversion(&mut self) {
-        match self.conversion {
-            Some(Conversion::FindingReader { .. }) => self.find_reader(),
-            Some(Conversion::FindingWriter { .. }) => self.find_writer(),
+        match &self.conversion {
+            Some(Conversion::Downgrading { replace: None } | Conversion::FindingReader { .. }) => {
+                self.find_reader();
+            }
+            Some(Conversion::FindingWriter { error, .. }) => {
+                let error = error.clone();
+                self.find_writer(error);
+            }
             _ => {}
         }
     }
@@ -115,6 +123,7 @@ impl Contender {
         match Remedy::of(&error) {
             Remedy::Now => self.repeat_conversion(),
             Remedy::Later => self.set_timer(RETRY_AFTER),
+            Remedy::None if self.is_replacing_node() => self.lose(Loss::NodeDeleted),
             Remedy::None => self.not_converted(error.into()),
         }
     }
@@ -128,7 +137,7 @@ impl Contender {
         // Its end is no loss now.
         self.unwatch_self();
         let (data, acl) = (self.contest.data.clone(), self.contest.acl.clone());
-        let replace = self.submit(Operation::replace(writer.path, reader, data, acl));
+        let replace = Some(self.submit(Operation::replace(writer.path, reader, data, acl)));
         self.conversion = Some(Conversion::Downgrading { replace });
     }
 
@@ -139,66 +148,68 @@ impl Contender {
         let number = contest.scheme.parse(node.name())?.sequence;
         let prefix = contest.scheme.prefix(Claim::Shared, contest.guid, contest.session);
         let is_safe = (0..=LAST_TO_DOWNGRADE).contains(&number.0);
-        is_safe.then(|| self.path_of(&Self::numbered(prefix, number)))
-    }
-
-    fn numbered(mut prefix: String, number: Sequence) -> String {
-        use core::fmt::Write as _;
-        // Writing to a string does not fail.
-        let _ = write!(prefix, "{number}");
-        prefix
+        is_safe.then(|| self.path_of(&numbered(prefix, number)))
     }
 
     fn replaced(&mut self, result: Result<Reply, Error>) {
         let answer = result.and_then(|reply| {
             let failure = reply.decode::<MultiResponse<'_>>()?.failure();
-            failure.map_or(Ok(reply.zxid), |(_, code)| Err(Error::Server(code)))
+            failure.map_or(Ok(()), |(_, code)| Err(Error::Server(code)))
         });
         match answer {
-            Ok(zxid) => self.replaced_at(zxid),
+            Ok(()) => self.downgraded(),
             // Our own node is missing.
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.lost_while_replacing(),
-            Err(error) if error.outcome() == Outcome::NotApplied => match Remedy::of(&error) {
-                Remedy::Now if self.is_held() => self.downgrade(),
-                _ => self.not_converted(error.into()),
-            },
-            Err(_) => self.find_reader(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => {
+                (self.conversion, self.node) = (None, None);
+                self.lose(Loss::NodeDeleted);
+            }
+            Err(error) if error.outcome() == Outcome::NotApplied => {
+                self.not_converted(error.into());
+            }
+            Err(error) if Remedy::of(&error) == Remedy::Now => self.find_reader(),
+            Err(_) => {
+                self.conversion = Some(Conversion::Downgrading { replace: None });
+                self.set_timer(RETRY_AFTER);
+            }
         }
     }
 
-    fn replaced_at(&mut self, czxid: Zxid) {
-        if let Some(path) = self.reader_path() {
+    fn downgraded(&mut self) {
+        if let (Some(path), Some(writer)) = (self.reader_path(), &self.node) {
+            let czxid = writer.czxid;
             self.converted(Node { path, czxid }, Claim::Shared);
         }
     }
 
     fn find_reader(&mut self) {
-        match self.reader_path() {
-            Some(reader) => {
-                let sync = self.sync();
-                let stat = self.submit(Operation::stat(reader));
-                self.conversion = Some(Conversion::FindingReader { sync, stat, synced: false });
-            }
-            None => self.not_converted(LockError::SequenceExhausted),
+        if let Some(reader) = self.reader_path() {
+            let sync = self.sync();
+            let stat = self.submit(Operation::stat(reader));
+            self.conversion = Some(Conversion::FindingReader { sync, stat, synced: false });
         }
     }
 
     fn found_reader(&mut self, result: Result<Reply, Error>) {
-        match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
-            Ok(response) => self.replaced_at(response.stat.czxid),
-            Err(Error::Server(ErrorCode::NO_NODE)) if self.is_held() => self.downgrade(),
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.end_conversion(),
+        let owner = result
+            .and_then(|reply| reply.decode::<ExistsResponse>())
+            .map(|response| response.stat.ephemeral_owner);
+        match owner {
+            Ok(owner) if owner == self.contest.session => self.downgraded(),
+            // It may not be read, so it is there.
+            Err(Error::Server(ErrorCode::NO_AUTH)) => self.downgraded(),
+            // If somebody else has put it there, that will be refused.
+            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.downgrade(),
             Err(error) => self.retry_conversion(error),
         }
     }
 
-    fn lost_while_replacing(&mut self) {
-        self.conversion = None;
-        if self.is_held() {
-            self.node = None;
-            self.lose(Loss::NodeDeleted);
-        } else {
-            self.finish_leaving();
+    /// Gives up both names that our node may have. Behind what was to replace one by the other,
+    /// so that in the end neither is there, whatever has come of that.
+    pub(super) fn delete_replaced(&mut self) {
+        if self.is_replacing_node() {
+            let reader = self.reader_path();
+            self.conversion = None;
+            reader.into_iter().for_each(|path| self.delete(path));
         }
     }
 
@@ -211,46 +222,56 @@ impl Contender {
     }
 
     fn upgraded(&mut self, writer: Node, result: Result<Reply, Error>) {
-        let view = result.and_then(|reply| {
+        let seen = result.and_then(|reply| {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            Ok(self.eyes_of_writer().see(writer.name(), children.iter()))
+            let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
+            let reader_is_there = children.iter().any(is_reader);
+            Ok((self.eyes_of_writer().see(writer.name(), children.iter()), reader_is_there))
         });
-        let error = match view {
-            Ok(View::First) if self.is_held() => {
+        let error = match seen {
+            // Somebody else may have held the lock in between.
+            Ok((_, false)) if self.is_held() => {
+                (self.conversion, self.node) = (None, None);
+                self.delete(writer.path);
+                return self.lose(Loss::NodeDeleted);
+            }
+            Ok((View::First, _)) if self.is_held() => {
                 self.unwatch_self();
                 if let Some(reader) = self.node.take() {
                     self.delete(reader.path);
                 }
                 return self.converted(writer, Claim::Exclusive);
             }
-            Ok(View::First | View::Behind { .. }) => LockError::NotAlone,
-            Ok(View::Absent) => LockError::NodeVanished,
-            Ok(View::Exhausted) => LockError::SequenceExhausted,
+            Ok((View::First | View::Behind { .. }, _)) => LockError::NotAlone,
+            Ok((View::Absent, _)) => LockError::NodeVanished,
+            Ok((View::Exhausted, _)) => LockError::SequenceExhausted,
             Err(error) => error.into(),
         };
         self.delete(writer.path);
         self.not_converted(error);
     }
 
-    fn find_writer(&mut self) {
+    fn find_writer(&mut self, error: Error) {
         let sync = self.sync();
         let list = self.list();
-        self.conversion = Some(Conversion::FindingWriter { sync, list, synced: false });
+        self.conversion = Some(Conversion::FindingWriter { sync, list, synced: false, error });
     }
 
     fn found_writer(&mut self, result: Result<Reply, Error>) {
         let strays = result.and_then(|reply| {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let strays = self.eyes_of_writer().ours(children.iter()).into_iter();
-            Ok(strays.map(|stray| self.path_of(stray)).collect())
+            Ok(strays.map(|stray| self.path_of(stray)).collect::<Vec<_>>())
         });
-        let strays: alloc::vec::Vec<_> = match strays {
+        let strays = match strays {
             Ok(strays) => strays,
-            Err(Error::Server(ErrorCode::NO_NODE)) => alloc::vec::Vec::new(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
             Err(error) => return self.retry_conversion(error),
         };
         strays.into_iter().for_each(|stray| self.delete(stray));
-        self.not_converted(Error::ConnectionLost.into());
+        if let Some(Conversion::FindingWriter { error, .. }) = self.conversion.take() {
+            self.not_converted(error.into());
+        }
     }
 
     const fn eyes_of_writer(&self) -> Eyes {
@@ -260,10 +281,6 @@ impl Contender {
     // ---- The end of it -------------------------------------------------------------------------
 
     fn converted(&mut self, node: Node, claim: Claim) {
-        if matches!(self.phase, Phase::Leaving) {
-            self.delete(node.path);
-            return self.end_conversion();
-        }
         self.contest.claim = claim;
         self.tell_converted(&node);
         self.node = Some(node);
@@ -290,4 +307,11 @@ impl Contender {
             _ => self.finish_leaving(),
         }
     }
+}
+
+fn numbered(mut prefix: String, number: Sequence) -> String {
+    use core::fmt::Write as _;
+    // Writing to a string does not fail.
+    let _ = write!(prefix, "{number}");
+    prefix
 }

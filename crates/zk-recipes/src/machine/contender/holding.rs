@@ -141,7 +141,7 @@ impl Contender {
                 self.suspend();
             }
             State::Connected { .. } => {
-                self.connected = true;
+                (self.connected, self.lease_ended) = (true, false);
                 self.doubt();
                 if self.is_held() {
                     self.watch_self();
@@ -157,12 +157,14 @@ impl Contender {
             *suspended = true;
             match self.contest.trust {
                 Trust::WhileConnected => self.lose(Loss::Disconnected),
+                Trust::UntilLeaseEnds if self.lease_ended => self.lose(Loss::LeaseEnded),
                 Trust::UntilLeaseEnds | Trust::UntilTold => self.tell(Event::Suspended),
             }
         }
     }
 
-    pub(super) fn lease_ended(&mut self) {
+    pub(super) fn handle_end_of_lease(&mut self) {
+        self.lease_ended = !self.connected;
         let trusted = self.contest.trust == Trust::UntilTold;
         if let Phase::Held { suspended: true } = self.phase
             && !trusted

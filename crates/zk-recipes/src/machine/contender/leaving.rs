@@ -17,7 +17,7 @@ impl Contender {
         self.unwatch_self();
         self.unwatch_predecessor();
         self.phase = Phase::Leaving;
-        // While its node is being replaced, both names are needed until it is known which is there.
+        self.delete_replaced();
         if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
             self.delete(path);
         }

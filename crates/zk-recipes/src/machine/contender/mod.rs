@@ -25,7 +25,7 @@ use super::parents::Parents;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::remedy::Remedy;
 use super::view::Eyes;
-use super::{Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Trust};
+use super::{Claim, Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Trust};
 use crate::error::{LockError, Loss};
 
 /// When to try again what the session or the server has refused for now.
@@ -43,6 +43,8 @@ pub struct Contender {
     letting_go: bool,
     /// Whether the session is connected, as far as we were told.
     connected: bool,
+    /// Whether there has been no connection for so long that the session need not be kept.
+    lease_ended: bool,
     self_watch: Option<SelfWatch>,
     /// Whether somebody has asked for the lock.
     revoked: bool,
@@ -55,6 +57,9 @@ pub struct Contender {
     concluded: bool,
     last_op: OpId,
     outputs: VecDeque<Output>,
+    /// A mistake, to see that it would be noticed.
+    #[cfg(test)]
+    pub(super) shortcut_among_readers: bool,
 }
 
 impl Machine for Contender {
@@ -67,7 +72,7 @@ impl Machine for Contender {
             },
             Input::Watch { op, event_type } => self.handle_watch(op, event_type),
             Input::Session(state) => self.handle_session(state),
-            Input::LeaseEnded => self.lease_ended(),
+            Input::LeaseEnded => self.handle_end_of_lease(),
             Input::Timer => self.handle_timer(),
             Input::Convert(claim) => self.convert(claim),
             Input::LetGo => self.let_go(),
@@ -85,7 +90,10 @@ impl Machine for Contender {
 
 impl Contender {
     /// An attempt that begins now, with a session that is connected.
-    pub fn new(contest: Contest) -> Self {
+    pub fn new(mut contest: Contest) -> Self {
+        if !contest.scheme.has_readers() {
+            contest.claim = Claim::Exclusive;
+        }
         let mut contender = Self::before(contest);
         match contender.contest.entry {
             Entry::Queue => contender.create(),
@@ -110,6 +118,7 @@ impl Contender {
             conversion: None,
             letting_go: false,
             connected: true,
+            lease_ended: false,
             self_watch: None,
             revoked: false,
             warned: false,
@@ -118,6 +127,8 @@ impl Contender {
             concluded: false,
             last_op: nothing,
             outputs: VecDeque::new(),
+            #[cfg(test)]
+            shortcut_among_readers: false,
         }
     }
 
@@ -128,10 +139,10 @@ impl Contender {
     /// All that decides what it does next, apart from what it is about.
     #[cfg(test)]
     pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
-        let Self { phase, node, conversion, letting_go, connected, self_watch, .. } = self;
-        let Self { revoked, warned, deletions, parents, concluded, last_op, .. } = self;
+        let Self { phase, node, conversion, letting_go, connected, lease_ended, .. } = self;
+        let Self { self_watch, revoked, warned, deletions, parents, concluded, last_op, .. } = self;
         write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
-        write!(out, "{letting_go}{connected}{self_watch:?}{revoked}{warned}")?;
+        write!(out, "{letting_go}{connected}{lease_ended}{self_watch:?}{revoked}{warned}")?;
         write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)
     }
 

@@ -67,6 +67,8 @@ impl Contender {
                 let Contest { scheme, foreign, .. } = &self.contest;
                 // A downgrade makes a new node with an old number, a stranger's can have any.
                 let only_rising = !scheme.has_readers() && *foreign != Foreign::Count;
+                #[cfg(test)]
+                let only_rising = only_rising || self.shortcut_among_readers;
                 self.wait(predecessor, ahead == 1 && by_number && only_rising);
             }
         }

@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use std::collections::HashSet;
 
-use super::world::{Action, Bounds, Flaw, Sight, World};
+use super::world::{Action, Bounds, Flaw, Numbers, Role, Sight, World};
 use super::*;
 
 struct Explored {
@@ -59,8 +59,28 @@ fn way(ways: &[(usize, Option<Action>)], mut place: usize) -> Vec<Action> {
     way
 }
 
-const CALM: Bounds =
-    Bounds { contenders: 2, members: 1, faults: 0, impatient: 0, overtaking: false, flaw: None };
+const fn role(claim: Claim) -> Role {
+    Role { claim, entry: Entry::Queue, wish: None }
+}
+
+const READER: Role = role(Claim::Shared);
+const WRITER: Role = role(Claim::Exclusive);
+const DOWNGRADER: Role = Role { wish: Some(Claim::Shared), ..WRITER };
+const UPGRADER: Role = Role { wish: Some(Claim::Exclusive), ..READER };
+const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
+
+const CALM: Bounds = Bounds {
+    scheme: SCHEME,
+    roles: &[WRITER, WRITER],
+    numbers: Numbers::Rise,
+    members: 1,
+    faults: 0,
+    forgeries: false,
+    impatient: 0,
+    overtaking: false,
+    flaw: None,
+};
+const SHARED: Bounds = Bounds { scheme: READ_WRITE, ..CALM };
 
 /// Nothing is ever wrong within these bounds, and all of this happens. The number of states is
 /// here to be noticed when it changes: what is explored has changed then.
@@ -85,7 +105,7 @@ fn refute(flaw: Flaw, bounds: Bounds, wrong: &str, steps: usize) {
 #[test]
 fn three_take_turns() {
     prove(
-        Bounds { contenders: 3, ..CALM },
+        Bounds { roles: &[WRITER; 3], ..CALM },
         59_551,
         &[
             Sight::Acquired(0),
@@ -136,7 +156,7 @@ fn two_survive_one_fault_on_members_that_lag() {
 #[test]
 fn one_survives_two_faults_on_members_that_lag() {
     prove(
-        Bounds { contenders: 1, members: 2, faults: 2, impatient: 1, overtaking: true, ..CALM },
+        Bounds { roles: &[WRITER], members: 2, faults: 2, impatient: 1, overtaking: true, ..CALM },
         28_030,
         &[
             Sight::Acquired(0),
@@ -179,7 +199,7 @@ fn two_survive_two_faults_told_in_order() {
 #[ignore = "many minutes; in a release build two"]
 fn three_survive_one_fault() {
     prove(
-        Bounds { contenders: 3, faults: 1, ..CALM },
+        Bounds { roles: &[WRITER; 3], faults: 1, ..CALM },
         6_951_448,
         &[
             Sight::Acquired(0),
@@ -200,13 +220,13 @@ fn three_survive_one_fault() {
 #[test]
 fn without_a_sync_a_node_is_created_twice() {
     // The member that has the creation dies, and the other one has not heard of it (H2).
-    let bounds = Bounds { contenders: 1, members: 2, faults: 1, ..CALM };
+    let bounds = Bounds { roles: &[WRITER], members: 2, faults: 1, ..CALM };
     refute(Flaw::NoSync, bounds, "0 has two nodes", 11);
 }
 
 #[test]
 fn behind_a_sync_that_was_lost_a_node_is_created_twice() {
-    let bounds = Bounds { contenders: 1, members: 2, faults: 2, ..CALM };
+    let bounds = Bounds { roles: &[WRITER], members: 2, faults: 2, ..CALM };
     refute(Flaw::LostSyncTrusted, bounds, "0 has two nodes", 14);
 }
 

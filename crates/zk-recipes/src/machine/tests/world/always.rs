@@ -1,5 +1,7 @@
 //! What must always be.
 
+use super::ensemble::{LockNode, Wish};
+use super::party::{Grant, News};
 use super::*;
 
 impl World {
@@ -9,13 +11,13 @@ impl World {
         event: &Event,
         news: Option<News>,
     ) -> Result<(), String> {
-        let party = &self.parties[contender];
         // What was just heard tells of the tree as it was then.
         let now = match news {
             Some(News::Reply(.., now) | News::Deleted(_, now)) => now,
             _ => 0,
         };
-        let next = match (party.told, event) {
+        let Party { told, let_go, converting, .. } = self.parties[contender];
+        let next = match (told, event) {
             (Told::Nothing, Event::Enqueued { .. }) => {
                 if matches!(news, Some(News::Reply(_, Wish::Stat(_), ..))) {
                     self.sights.insert(Sight::Adopted);
@@ -23,7 +25,7 @@ impl World {
                 Told::Nothing
             }
             (Told::Nothing, Event::Waiting { .. }) => Told::Nothing,
-            (Told::Nothing, Event::Acquired { token, .. }) if !party.let_go => {
+            (Told::Nothing, Event::Acquired { token, .. }) if !let_go => {
                 self.check_grant(contender, *token, now)?;
                 self.sights.insert(Sight::Acquired(contender));
                 if matches!(news, Some(News::Deleted(..))) {
@@ -33,14 +35,34 @@ impl World {
             }
             (Told::Held, Event::Suspended) => Told::Suspended,
             (Told::Suspended, Event::Resumed) => {
-                let (_, token) = party.grant.expect("a grant");
-                if !self.nodes.iter().any(|node| node.created == token && node.exists_at(now)) {
+                let number = self.parties[contender].grant.map(|grant| grant.number);
+                let mut there = self.ensemble.at(now);
+                let is_ours = |node: &LockNode| node.owner == Some(contender);
+                if !there.any(|(_, node)| is_ours(node) && Some(node.label.number) == number) {
                     return Err(format!("{contender} resumes a lock that it has lost"));
                 }
                 self.sights.insert(Sight::Resumed);
                 Told::Held
             }
-            (Told::Held | Told::Suspended, Event::Lost(loss)) if !party.let_go => {
+            (Told::Held | Told::Suspended, Event::Converted { claim, node, token })
+                if !let_go && converting == Some(*claim) =>
+            {
+                self.check_conversion(contender, *claim, node, *token, now)?;
+                if matches!(news, Some(News::Reply(_, Wish::Stat(_), ..))) {
+                    self.sights.insert(Sight::FoundConverted);
+                }
+                told
+            }
+            (Told::Held | Told::Suspended, Event::NotConverted(_))
+                if !let_go && converting.is_some() =>
+            {
+                if converting == Some(Claim::Exclusive) {
+                    self.sights.insert(Sight::NotUpgraded);
+                }
+                self.parties[contender].converting = None;
+                told
+            }
+            (Told::Held | Told::Suspended, Event::Lost(loss)) if !let_go => {
                 self.sights.insert(match loss {
                     Loss::NodeDeleted => Sight::LostToMeddling,
                     Loss::Ended(_) => Sight::LostToExpiry,
@@ -50,15 +72,18 @@ impl World {
                 });
                 Told::Over
             }
-            (Told::Held | Told::Suspended, Event::Released) if party.let_go => Told::Over,
-            (Told::Nothing, Event::Released) if party.let_go => {
+            (Told::Held | Told::Suspended, Event::Released) if let_go => Told::Over,
+            (Told::Nothing, Event::Released) if let_go => {
                 self.sights.insert(Sight::ReleasedBeforeAcquired);
                 Told::Over
             }
-            (Told::Nothing, Event::Failed(error)) if !party.let_go => {
-                if *error == LockError::NodeVanished {
-                    self.sights.insert(Sight::Vanished);
-                }
+            (Told::Nothing, Event::Failed(error)) if !let_go => {
+                match error {
+                    LockError::NodeVanished => self.sights.insert(Sight::Vanished),
+                    LockError::Busy => self.sights.insert(Sight::Busy),
+                    LockError::SequenceExhausted => self.sights.insert(Sight::Exhausted),
+                    _ => false,
+                };
                 Told::Over
             }
             (_, event) => return Err(format!("{contender} tells {event:?} out of turn")),
@@ -70,48 +95,122 @@ impl World {
     /// The lock may be granted on what is known of the tree at `now`.
     fn check_grant(&mut self, contender: usize, token: Zxid, now: Index) -> Result<(), String> {
         let token = Index::try_from(token.0).expect("a transaction of this world");
-        let Some(own) = self.nodes.iter().position(|node| node.created == token) else {
+        let mut created = self.ensemble.all().filter(|(_, node)| node.created == token);
+        let Some((_, own)) = created.next() else {
             return Err(format!("{contender} has a token that is nobody's"));
         };
-        if self.nodes[own].owner != contender || !self.nodes[own].exists_at(now) {
+        if own.owner != Some(contender) || !own.exists_at(now) {
             return Err(format!("{contender} is granted the lock without its node"));
         }
-        if self.nodes[..own].iter().any(|node| node.exists_at(now)) {
+        let claim = own.label.claim;
+        let blocks = |other: &LockNode| {
+            other.place < own.place
+                && other.label.guid != contender
+                && [claim, other.label.claim].contains(&Claim::Exclusive)
+        };
+        if self.ensemble.at(now).any(|(_, node)| blocks(node)) {
             return Err(format!("{contender} is granted the lock before its turn"));
         }
-        let out_of_order = |(then, other): (Index, Index)| (then < now) != (other < token);
-        if self.parties.iter().filter_map(|party| party.grant).any(out_of_order) {
+        let grant = Grant { at: now, token, claim, number: own.label.number };
+        let out_of_order = |other: Grant| {
+            [claim, other.claim].contains(&Claim::Exclusive)
+                && (other.at < grant.at) != (other.token < grant.token)
+        };
+        let others = self.parties.iter().enumerate().filter(|(other, _)| *other != contender);
+        if others.filter_map(|(_, party)| party.grant).any(out_of_order) {
             return Err(format!("{contender} has a token that does not rise"));
         }
-        self.parties[contender].grant = Some((now, token));
+        self.parties[contender].grant = Some(grant);
         Ok(())
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
-        let there = || self.nodes.iter().filter(|node| node.deleted.is_none());
-        let believes = |party: &Party| {
-            let held = matches!(party.told, Told::Held | Told::Suspended) && !party.let_go;
-            party.grant.filter(|_| held).map(|(_, token)| token)
-        };
-        let holders = self.parties.iter().filter_map(believes);
-        if holders.filter(|token| there().any(|node| node.created == *token)).count() > 1 {
-            return Err("two hold the lock".to_string());
+    fn check_conversion(
+        &mut self,
+        contender: usize,
+        claim: Claim,
+        node: &str,
+        token: Zxid,
+        now: Index,
+    ) -> Result<(), String> {
+        let before = self.parties[contender].grant.expect("a grant");
+        let is_ours = |node: &LockNode| node.owner == Some(contender);
+        let there = |label| self.ensemble.at(now).any(|(_, it)| is_ours(it) && it.label == label);
+        let label = self.label(node);
+        if !there(label) {
+            return Err(format!("{contender} holds the lock by a node that is not there"));
         }
+        if claim == Claim::Shared {
+            if Zxid(before.token.into()) != token {
+                return Err(format!("{contender} has a token that others do not reach"));
+            }
+            self.sights.insert(Sight::Downgraded);
+        } else {
+            // Otherwise somebody else may have had the lock in between.
+            let number = before.number;
+            if !self.ensemble.at(now).any(|(_, it)| is_ours(it) && it.label.number == number) {
+                return Err(format!("{contender} upgrades what it has lost"));
+            }
+            self.check_grant(contender, token, now)?;
+            self.sights.insert(Sight::Upgraded);
+        }
+        let party = &mut self.parties[contender];
+        (party.claim, party.converting) = (claim, None);
+        Ok(())
+    }
+
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        self.check_exclusion()?;
         for contender in 0..self.parties.len() {
-            if there().filter(|node| node.owner == contender).count() > 1 {
+            let own = || self.ensemble.there().filter(|(_, node)| node.owner == Some(contender));
+            let of = |claim| own().filter(move |(_, node)| node.label.claim == claim).count();
+            let upgrades = self.parties[contender].upgrades;
+            if of(Claim::Shared).max(of(Claim::Exclusive)) > 1 || own().count() > 1 && !upgrades {
                 return Err(format!("{contender} has two nodes"));
             }
         }
-        // The end of a node wakes one: no herd. Whose own node is gone does not count, having
-        // nothing more to wait for.
-        for id in 0..self.nodes.len() {
-            let waits = |contender: &usize| {
-                there().any(|node| node.owner == *contender)
-                    && self.nodes[id].owner != *contender
-                    && self.parties[*contender].watches.iter().any(|watch| watch.node == id)
+        self.check_wake_ups()
+    }
+
+    /// Nobody holds the lock beside a writer, as the ensemble sees it.
+    fn check_exclusion(&mut self) -> Result<(), String> {
+        let holds = |(contender, party): (usize, &Party)| {
+            let (claim, number) = party.believes()?;
+            let is_its = |(_, node): (NodeId, &LockNode)| {
+                node.owner == Some(contender) && node.label.number == number
             };
-            if (0..self.parties.len()).filter(waits).count() > 1 {
-                return Err(format!("two wait for {id}"));
+            self.ensemble.there().any(is_its).then_some(claim)
+        };
+        let holders: Vec<_> = self.parties.iter().enumerate().filter_map(holds).collect();
+        if holders.len() > 1 {
+            if holders.contains(&Claim::Exclusive) {
+                return Err("two hold the lock".to_string());
+            }
+            self.sights.insert(Sight::HeldTogether);
+        }
+        Ok(())
+    }
+
+    /// The end of a node wakes one, or readers who waited for a writer: no herd. Whose own node is
+    /// gone does not count, having nothing more to wait for.
+    fn check_wake_ups(&self) -> Result<(), String> {
+        let mut waiting: Vec<(NodeId, Claim)> = Vec::new();
+        for (contender, party) in self.parties.iter().enumerate() {
+            let is_ours = |node: &LockNode| node.owner == Some(contender);
+            if !self.ensemble.there().any(|(_, node)| is_ours(node)) {
+                continue;
+            }
+            let others = party.watches.iter().filter(|it| !is_ours(self.ensemble.node(it.node)));
+            let others: Vec<_> = others.map(|watch| (watch.node, party.claim)).collect();
+            if others.len() > 1 {
+                return Err(format!("{contender} waits for two"));
+            }
+            waiting.extend(others);
+        }
+        for (id, node) in self.ensemble.all() {
+            let count = |claim| waiting.iter().filter(|it| **it == (id, claim)).count();
+            let is_reader = node.label.claim == Claim::Shared;
+            if count(Claim::Exclusive) > 1 || is_reader && count(Claim::Shared) > 0 {
+                return Err(format!("too many wait for {id}"));
             }
         }
         Ok(())

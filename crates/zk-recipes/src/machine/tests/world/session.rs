@@ -1,43 +1,52 @@
 //! The session's part: what it notes, loses and replays, and what it has to tell.
 
+use zk_session::Outcome;
+
+use super::ensemble::{Answer, Wish};
+use super::party::{Message, News, SessionWatch};
 use super::*;
 
-impl World {
+impl Party {
+    pub(super) fn reply(&mut self, answer: Answer, now: Index) {
+        self.served += 1;
+        self.wire.push_back(Message::Reply(answer, now));
+    }
+
     /// The session reads the next message and notes what it has to tell.
-    fn receive(&mut self, contender: usize) {
-        let party = &mut self.parties[contender];
-        match party.wire.pop_front().expect("a message") {
+    fn receive(&mut self) {
+        match self.wire.pop_front().expect("a message") {
             Message::Reply(answer, now) => {
-                let (op, wish) = party.asked.pop_front().expect("a request");
-                party.served -= 1;
-                party.seen = party.seen.max(now);
+                let (op, wish) = self.asked.pop_front().expect("a request");
+                self.served -= 1;
+                self.seen = self.seen.max(now);
                 match answer {
-                    Answer::NoNode => party.watches.retain(|watch| watch.op != op),
-                    _ => party.watches.iter_mut().for_each(|watch| watch.armed |= watch.op == op),
+                    Answer::Refused(_) => self.watches.retain(|watch| watch.op != op),
+                    _ => self.watches.iter_mut().for_each(|watch| watch.armed |= watch.op == op),
                 }
-                party.inbox.push_back(News::Reply(op, wish, answer, now));
+                self.inbox.push_back(News::Reply(op, wish, answer, now));
             }
             Message::Deleted(node, now) => {
                 let fired = |watch: &mut SessionWatch| watch.armed && watch.node == node;
-                let fired = party.watches.extract_if(.., fired);
-                party.inbox.extend(fired.map(|watch| News::Deleted(watch.op, now)));
+                let fired = self.watches.extract_if(.., fired);
+                self.inbox.extend(fired.map(|watch| News::Deleted(watch.op, now)));
             }
         }
     }
+}
 
+impl World {
     pub(super) fn cut(&mut self, contender: usize, received: usize, sent: usize, applied: usize) {
-        for _ in 0..received {
-            self.receive(contender);
-        }
-        let served = self.parties[contender].served;
-        for place in served..served + applied {
-            self.execute(contender, self.parties[contender].asked[place].1);
-        }
-        let flaw = self.bounds.flaw;
         let party = &mut self.parties[contender];
+        for _ in 0..received {
+            party.receive();
+        }
+        let served = party.served;
+        for (_, wish) in party.asked.iter().skip(served).take(applied) {
+            self.ensemble.execute(contender, *wish);
+        }
         for (op, wish) in party.asked.drain(..served + sent) {
             party.watches.retain(|watch| watch.op != op);
-            let trusted = flaw == Some(Flaw::LostSyncTrusted) && wish == Wish::Sync;
+            let trusted = wish == Wish::Sync && self.bounds.flaw == Some(Flaw::LostSyncTrusted);
             let answer = if trusted { Answer::Done } else { Answer::Lost };
             party.inbox.push_back(News::Reply(op, wish, answer, 0));
         }
@@ -59,26 +68,25 @@ impl World {
         }
         party.member = Some(member);
         party.inbox.push_back(News::Connected);
-        let now = self.members[member];
+        let now = self.ensemble.now(member);
         let armed = party.watches.iter().filter(|watch| watch.armed).map(|watch| watch.node);
         let mut armed: Vec<_> = armed.collect();
-        armed.sort_unstable_by_key(|node| (guid(self.nodes[*node].owner), *node));
+        armed.sort_unstable_by_key(|node| (guid(self.ensemble.node(*node).label.guid), *node));
         armed.dedup();
         for node in armed {
-            if self.nodes[node].exists_at(now) {
-                party.watches_of_member.insert(node);
-            } else {
-                party.wire.push_back(Message::Deleted(node, now));
+            party.watches_of_member.insert(node);
+            if !self.ensemble.node(node).exists_at(now) {
+                party.tell_deleted(node, now);
             }
         }
     }
 
     /// The machine hears the next of what its session has to tell.
     pub(super) fn hear(&mut self, contender: usize) -> Result<(), String> {
-        if self.parties[contender].inbox.is_empty() {
-            self.receive(contender);
-        }
         let party = &mut self.parties[contender];
+        if party.inbox.is_empty() {
+            party.receive();
+        }
         let newest_state = party.inbox.iter().copied().rfind(News::is_state);
         let news = match newest_state {
             // Of several changes only the last one is seen.
@@ -94,14 +102,14 @@ impl World {
             && matches!(news, Some(News::Suspended | News::Connected));
         match news {
             Some(news) if !unnoticed => {
-                let input = self.input(news);
+                let input = self.input(contender, news);
                 self.perform(contender, Some(input), Some(news))
             }
             _ => Ok(()),
         }
     }
 
-    fn input(&self, news: News) -> Input {
+    fn input(&self, contender: usize, news: News) -> Input {
         match news {
             News::Suspended => Input::Session(State::Suspended),
             News::Connected => Input::Session(CONNECTED),
@@ -111,48 +119,54 @@ impl World {
             }
             News::Reply(op, wish, answer, now) => {
                 let result = match answer {
-                    Answer::NoNode => refused(ErrorCode::NO_NODE),
+                    Answer::Refused(code) if matches!(wish, Wish::Replace(_)) => {
+                        replaced(Some(code))
+                    }
+                    Answer::Refused(code) => refused(code),
                     Answer::Lost => lost(),
                     Answer::Ended => {
                         Err(Error::Ended { end: End::Expired, outcome: Outcome::NotApplied })
                     }
                     Answer::Created(node) => {
-                        let (path, stat) = (self.path(node), self.stat(node));
+                        let (path, stat) = (self.path(node, contender), self.stat(node, contender));
                         reply(OpCode::CREATE2, &Create2Response { path: &path, stat })
                     }
-                    Answer::Done => self.answer(wish, now),
+                    Answer::Done => self.answer(contender, wish, now),
                 };
                 Input::Reply { op: OpId(op), result }
             }
         }
     }
 
-    fn answer(&self, wish: Wish, now: Index) -> Result<Reply, Error> {
+    fn answer(&self, contender: usize, wish: Wish, now: Index) -> Result<Reply, Error> {
         match wish {
-            Wish::List => {
-                let there = (0..self.nodes.len()).filter(|node| self.nodes[*node].exists_at(now));
-                let names: Vec<_> = there.map(|node| self.name(node)).collect();
+            Wish::List | Wish::ListInVain => {
+                let names: Vec<_> = self
+                    .ensemble
+                    .at(now)
+                    .filter(|(_, node)| wish == Wish::List || node.label.guid != contender)
+                    .map(|(id, _)| self.name(id, contender))
+                    .collect();
                 let names: Vec<_> = names.iter().map(String::as_str).collect();
                 reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
             }
-            Wish::Stat(node) => reply(OpCode::EXISTS, &ExistsResponse { stat: self.stat(node) }),
+            Wish::Stat(label) => {
+                let node = self.ensemble.find(label).expect("it was there");
+                reply(OpCode::EXISTS, &ExistsResponse { stat: self.stat(node, contender) })
+            }
+            Wish::Replace(_) => replaced(None),
             _ => ok(),
         }
     }
 
-    fn name(&self, node: NodeId) -> String {
-        format!(
-            "{}{node:010}",
-            SCHEME.prefix(Claim::Exclusive, guid(self.nodes[node].owner), SESSION)
-        )
-    }
-
-    fn path(&self, node: NodeId) -> String {
-        format!("{DIRECTORY}/{}", self.name(node))
-    }
-
-    fn stat(&self, node: NodeId) -> Stat {
-        let LockNode { owner, created, .. } = self.nodes[node];
-        Stat { czxid: Zxid(created.into()), ephemeral_owner: session(owner), ..Stat::default() }
+    fn stat(&self, node: NodeId, contender: usize) -> Stat {
+        const STRANGER: SessionId = SessionId(-1);
+        let node = self.ensemble.node(node);
+        let owner = match self.bounds.flaw {
+            Some(Flaw::OwnerUnchecked) => Some(contender),
+            _ => node.owner,
+        };
+        let ephemeral_owner = owner.map_or(STRANGER, session);
+        Stat { czxid: Zxid(node.created.into()), ephemeral_owner, ..Stat::default() }
     }
 }

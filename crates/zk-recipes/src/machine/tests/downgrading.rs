@@ -1,0 +1,291 @@
+//! From writer to reader.
+
+use super::*;
+
+const REPLACE: &str = "replace own-W7 by own-R7";
+const WATCH: &str = "watch own-R7";
+
+fn held() -> Harness {
+    let mut h = Harness::reader_or_writer(Claim::Exclusive);
+    h.created_as("create W", "own-W7", czxid(7));
+    h.answer("list", children(&["own-W7", "a-W8", "b-R9"]));
+    h.feed(Input::Timer);
+    h.answer("watch own-W7", ok());
+    h.wanted();
+    h
+}
+
+fn downgrading() -> Harness {
+    let mut h = held();
+    h.feed(Input::Convert(Claim::Shared));
+    h.expect(&["unwatch own-W7", REPLACE]);
+    h
+}
+
+/// The answer was lost; the connection is back.
+fn finding() -> Harness {
+    let mut h = downgrading();
+    h.disconnect();
+    h.expect(&["sync", "stat own-R7", "Suspended"]);
+    h.reconnect();
+    h.expect(&[]);
+    h
+}
+
+fn downgraded() -> Harness {
+    let mut h = downgrading();
+    h.answer(REPLACE, replaced(None));
+    h.expect(&["Converted to own-R7 token 107", "timer"]);
+    h
+}
+
+#[test]
+fn one_node_takes_the_place_of_the_other_and_the_token_stays() {
+    let mut h = downgraded();
+    h.feed(Input::Timer);
+    h.expect(&[WATCH]);
+    h.answer(WATCH, ok());
+    h.feed(Input::LetGo);
+    h.expect(&["unwatch own-R7", "delete own-R7"]);
+    h.answer("delete own-R7", ok());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn a_reader_is_one_already() {
+    let mut h = downgraded();
+    h.feed(Input::Convert(Claim::Shared));
+    h.expect(&["Converted to own-R7 token 107"]);
+}
+
+#[test]
+fn the_reader_is_lost_as_any_other() {
+    let mut h = downgraded();
+    h.feed(Input::Timer);
+    h.answer(WATCH, ok());
+    h.wanted();
+    h.deleted(WATCH);
+    h.expect_last(&["Lost(NodeDeleted)"]);
+}
+
+#[test]
+fn a_mutex_has_no_readers() {
+    let mut h = Harness::held();
+    h.feed(Input::Convert(Claim::Shared));
+    h.expect(&["NotConverted: NoReaders"]);
+}
+
+#[test]
+fn numbers_that_may_soon_tell_nothing_are_not_inherited() {
+    for number in ["2145386496", "2146435071"] {
+        let label = format!("own-W{number}");
+        let mut h = Harness::reader_or_writer(Claim::Exclusive);
+        h.created_as("create W", &label, czxid(7));
+        h.answer("list", children(&[&label]));
+        h.wanted();
+        h.feed(Input::Convert(Claim::Shared));
+        h.expect(&["NotConverted: SequenceExhausted", "timer"]);
+    }
+}
+
+#[test]
+fn an_answer_that_was_lost_is_looked_for_and_found() {
+    let mut h = finding();
+    h.answer("sync", ok());
+    h.answer("stat own-R7", stat(SESSION, 12));
+    h.expect(&["Converted to own-R7 token 107", WATCH]);
+    h.answer(WATCH, ok());
+    h.expect(&["Resumed"]);
+}
+
+#[test]
+fn a_request_that_was_lost_is_repeated() {
+    let mut h = finding();
+    h.answer("sync", ok());
+    h.answer("stat own-R7", refused(ErrorCode::NO_NODE));
+    h.expect(&[REPLACE]);
+    h.answer(REPLACE, replaced(None));
+    h.expect(&["Converted to own-R7 token 107", WATCH]);
+}
+
+#[test]
+fn what_is_found_is_believed_only_behind_a_sync() {
+    let mut h = finding();
+    h.answer("sync", lost());
+    h.expect(&["sync", "stat own-R7"]);
+    // Of the attempt before.
+    h.answer("stat own-R7", refused(ErrorCode::NO_NODE));
+    h.expect(&[]);
+
+    // The sync could not even be sent, nor could the other.
+    let mut h = finding();
+    h.answer("stat own-R7", Err(QUEUE_FULL));
+    h.expect(&["timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["sync", "stat own-R7"]);
+}
+
+#[test]
+fn a_reader_that_may_not_be_read_is_there() {
+    let mut h = finding();
+    h.answer("sync", ok());
+    h.answer("stat own-R7", refused(ErrorCode::NO_AUTH));
+    h.expect(&["Converted to own-R7 token 107", WATCH]);
+}
+
+#[test]
+fn a_reader_of_our_name_that_is_not_ours_is_not_taken_for_it() {
+    let mut h = finding();
+    h.answer("sync", ok());
+    h.answer("stat own-R7", stat(SessionId(9), 12));
+    h.expect(&[REPLACE]);
+    h.answer(REPLACE, replaced(Some(ErrorCode::NODE_EXISTS)));
+    h.expect(&["NotConverted: ErrorCode(NODE_EXISTS)", "watch own-W7"]);
+}
+
+#[test]
+fn when_nobody_can_tell_which_node_is_ours_neither_is_kept() {
+    let mut h = finding();
+    h.answer("sync", refused(ErrorCode::UNIMPLEMENTED));
+    h.expect(&["Lost(NodeDeleted)", "delete own-R7", "delete own-W7"]);
+    h.answer("delete own-R7", ok());
+    h.answer("delete own-W7", refused(ErrorCode::NO_NODE));
+    h.expect_last(&[]);
+}
+
+#[test]
+fn a_server_that_stumbles_is_asked_later_what_it_has_done() {
+    let mut h = downgrading();
+    h.answer(REPLACE, refused(ErrorCode::SYSTEM_ERROR));
+    h.expect(&["timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["sync", "stat own-R7"]);
+    h.answer("sync", refused(ErrorCode::SYSTEM_ERROR));
+    h.expect(&["timer"]);
+    h.feed(Input::Timer);
+    h.answer("sync", ok());
+    h.answer("stat own-R7", refused(ErrorCode::NO_NODE));
+    h.expect(&["sync", "stat own-R7"]);
+    // That was the first one. The second counts.
+    h.answer("stat own-R7", stat(SESSION, 12));
+    h.expect(&["Converted to own-R7 token 107", "timer"]);
+}
+
+#[test]
+fn a_refusal_leaves_the_writer() {
+    for (refusal, told) in [
+        (replaced(Some(ErrorCode::NO_AUTH)), "NotConverted: ErrorCode(NO_AUTH)"),
+        (refused(ErrorCode::THROTTLED_OP), "NotConverted: ErrorCode(THROTTLED_OP)"),
+        (Err(QUEUE_FULL), "NotConverted: Invalid(QueueFull { limit: 1 })"),
+    ] {
+        let mut h = downgrading();
+        h.answer(REPLACE, refusal);
+        h.expect(&[told, "timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["watch own-W7"]);
+        h.feed(Input::Convert(Claim::Shared));
+        h.expect(&["unwatch own-W7", REPLACE]);
+    }
+}
+
+#[test]
+fn a_writer_that_is_gone_is_lost() {
+    let mut h = downgrading();
+    h.answer(REPLACE, replaced(Some(ErrorCode::NO_NODE)));
+    h.expect_last(&["Lost(NodeDeleted)"]);
+}
+
+#[test]
+fn a_late_end_of_the_writer_is_no_loss() {
+    let mut h = downgraded();
+    h.deleted("watch own-W7");
+    h.expect(&[]);
+}
+
+#[test]
+fn a_timer_of_before_disturbs_nothing() {
+    let mut h = downgrading();
+    h.feed(Input::Timer);
+    h.expect(&[]);
+    h.answer(REPLACE, replaced(None));
+    h.expect(&["Converted to own-R7 token 107", "timer"]);
+}
+
+#[test]
+fn letting_go_in_between_deletes_both() {
+    for (mut h, found) in [(downgrading(), false), (finding(), true)] {
+        h.feed(Input::LetGo);
+        h.expect(&["delete own-R7", "delete own-W7"]);
+        // What was asked before matters no more.
+        if found {
+            h.answer("sync", ok());
+            h.answer("stat own-R7", stat(SESSION, 12));
+        } else {
+            h.answer(REPLACE, replaced(None));
+        }
+        h.expect(&[]);
+        h.answer("delete own-R7", ok());
+        h.answer("delete own-W7", refused(ErrorCode::NO_NODE));
+        h.expect_last(&["Released"]);
+    }
+}
+
+#[test]
+fn letting_go_in_between_and_losing_the_connection_deletes_both() {
+    let mut h = downgrading();
+    h.feed(Input::LetGo);
+    h.expect(&["delete own-R7", "delete own-W7"]);
+    h.disconnect();
+    h.expect(&["delete own-R7", "delete own-W7"]);
+    h.reconnect();
+    h.answer("delete own-R7", refused(ErrorCode::NO_NODE));
+    h.answer("delete own-W7", ok());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn a_lock_that_is_not_trusted_any_more_is_left_by_both_names() {
+    let mut h = Harness::of(|contest| {
+        (contest.scheme, contest.claim) = (READ_WRITE, Claim::Exclusive);
+        contest.trust = Trust::UntilLeaseEnds;
+    });
+    h.created_as("create W", "own-W7", czxid(7));
+    h.answer("list", children(&["own-W7"]));
+    h.feed(Input::Convert(Claim::Shared));
+    h.wanted();
+    h.disconnect();
+    h.expect(&["sync", "stat own-R7", "Suspended"]);
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Lost(LeaseEnded)", "delete own-R7", "delete own-W7"]);
+}
+
+#[test]
+fn the_end_of_the_session_in_between_loses_the_lock() {
+    for mut h in [downgrading(), finding()] {
+        h.expire();
+        h.expect_last(&["Lost(Ended(Expired))"]);
+    }
+}
+
+#[test]
+fn without_a_connection_it_waits_for_one() {
+    let mut h = held();
+    h.disconnect();
+    h.feed(Input::Convert(Claim::Shared));
+    h.expect(&["Suspended", "unwatch own-W7", REPLACE]);
+    // It was not sent before, and is now; nothing else is asked in the meantime.
+    h.reconnect();
+    h.expect(&[]);
+    h.answer(REPLACE, replaced(None));
+    h.expect(&["Converted to own-R7 token 107", WATCH]);
+    h.answer(WATCH, ok());
+    h.expect(&["Resumed"]);
+}
+
+#[test]
+fn whoever_does_not_hold_the_lock_converts_nothing() {
+    let mut h = Harness::reader_or_writer(Claim::Exclusive);
+    h.wanted();
+    h.feed(Input::Convert(Claim::Shared));
+    h.expect(&[]);
+}

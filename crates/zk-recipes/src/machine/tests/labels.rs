@@ -1,0 +1,53 @@
+//! Short names for lock nodes: `own-7` and `a-5` in a mutex, `own-W7` and `a-R5` where there are
+//! readers and writers, `own-M7` where only we contend. Anything else is itself.
+
+use super::*;
+
+pub(super) fn prefix(guid: u128) -> String {
+    SCHEME.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION)
+}
+
+pub(super) fn name(label: &str) -> String {
+    let read = || {
+        let (guid, rest) = label.split_once('-')?;
+        let (scheme, claim, number) = match rest.split_at_checked(1)? {
+            ("R", number) => (READ_WRITE, Claim::Shared, number),
+            ("W", number) => (READ_WRITE, Claim::Exclusive, number),
+            ("M", number) => (PRIVATE, Claim::Exclusive, number),
+            _ => (SCHEME, Claim::Exclusive, rest),
+        };
+        let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).ok()? };
+        let prefix = scheme.prefix(claim, Uuid::from_u128(guid), SESSION);
+        Some(format!("{prefix}{:010}", number.parse::<i32>().ok()?))
+    };
+    read().unwrap_or_else(|| label.to_string())
+}
+
+pub(super) fn label(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let read = |scheme: Scheme| {
+        let Name { guid, claim, sequence, .. } = scheme.parse(name)?;
+        let kind = match (scheme, claim) {
+            (PRIVATE, _) => "M",
+            (READ_WRITE, Claim::Shared) => "R",
+            (READ_WRITE, Claim::Exclusive) => "W",
+            _ => "",
+        };
+        let guid = match guid?.as_u128() {
+            OWN => "own".to_string(),
+            guid => format!("{guid:x}"),
+        };
+        Some(format!("{guid}-{kind}{}", sequence.0))
+    };
+    [SCHEME, READ_WRITE, PRIVATE].into_iter().find_map(read).unwrap_or_else(|| name.to_string())
+}
+
+/// The creation of a node of ours, to which the server adds a number.
+pub(super) fn creation(path: &str) -> String {
+    match label(&format!("{path}{:010}", 0)).as_str() {
+        "own-0" | "own-M0" => "create".to_string(),
+        "own-R0" => "create R".to_string(),
+        "own-W0" => "create W".to_string(),
+        other => panic!("{other}"),
+    }
+}

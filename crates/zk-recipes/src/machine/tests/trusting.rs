@@ -1,0 +1,116 @@
+//! How long a lock is believed to be held while nobody can be asked.
+
+use super::*;
+
+fn held_with(trust: Trust) -> Harness {
+    let mut h = Harness::of(|contest| contest.trust = trust);
+    h.created(7);
+    h.answer("list", children(&["own-7"]));
+    h.feed(Input::Timer);
+    h.answer("watch own-7", ok());
+    h.wanted();
+    h
+}
+
+#[test]
+fn the_lock_is_held_until_told_otherwise() {
+    let mut h = held_with(Trust::UntilTold);
+    h.disconnect();
+    h.expect(&["Suspended"]);
+    h.feed(Input::LeaseEnded);
+    h.expect(&[]);
+    h.reconnect();
+    h.answer("watch own-7", ok());
+    h.expect(&["watch own-7", "unwatch own-7", "Resumed"]);
+}
+
+#[test]
+fn the_lock_is_given_up_when_the_lease_ends() {
+    let mut h = held_with(Trust::UntilLeaseEnds);
+    h.disconnect();
+    h.expect(&["Suspended"]);
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
+    // The session lives after all. The lock stays lost, and the node goes.
+    h.reconnect();
+    h.expect(&[]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn the_lock_is_kept_when_the_connection_is_back_before_the_lease_ends() {
+    let mut h = held_with(Trust::UntilLeaseEnds);
+    h.disconnect();
+    h.reconnect();
+    h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
+    h.answer("watch own-7", ok());
+    h.expect(&["Resumed"]);
+    // Of the loss before.
+    h.feed(Input::LeaseEnded);
+    h.expect(&[]);
+}
+
+#[test]
+fn the_lock_is_given_up_when_the_lease_ends_while_it_is_verified() {
+    let mut h = held_with(Trust::UntilLeaseEnds);
+    h.disconnect();
+    h.reconnect();
+    h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
+    h.answer("watch own-7", ok());
+    h.expect(&[]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn the_lock_is_given_up_with_the_connection() {
+    let mut h = held_with(Trust::WhileConnected);
+    h.disconnect();
+    h.expect(&["Lost(Disconnected)", "unwatch own-7", "delete own-7"]);
+    h.reconnect();
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn a_lock_acquired_without_a_connection_is_lost_at_once() {
+    let mut h = Harness::of(|contest| contest.trust = Trust::WhileConnected);
+    h.created(7);
+    h.feed(Input::Session(State::Suspended));
+    h.answer("list", children(&["own-7"]));
+    let told = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(Disconnected)"];
+    h.expect(&[&["create", "list"][..], &told, &["delete own-7"]].concat());
+}
+
+#[test]
+fn a_lock_acquired_after_its_lease_has_ended_is_lost_at_once() {
+    let mut h = Harness::of(|contest| contest.trust = Trust::UntilLeaseEnds);
+    h.created(7);
+    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::LeaseEnded);
+    h.answer("list", children(&["own-7"]));
+    let told = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(LeaseEnded)"];
+    h.expect(&[&["create", "list"][..], &told, &["delete own-7"]].concat());
+}
+
+#[test]
+fn whoever_waits_waits_on_whatever_it_trusts() {
+    for trust in [Trust::UntilTold, Trust::UntilLeaseEnds, Trust::WhileConnected] {
+        let mut h = Harness::of(|contest| contest.trust = trust);
+        h.created(7);
+        h.answer("list", children(&["a-5", "b-6", "own-7"]));
+        h.answer("watch b-6", ok());
+        h.wanted();
+        h.disconnect();
+        h.feed(Input::LeaseEnded);
+        h.reconnect();
+        h.expect(&[]);
+        h.deleted("watch b-6");
+        h.expect(&["unwatch b-6", "list"]);
+        h.answer("list", children(&["own-7"]));
+        assert_eq!(h.wanted()[0], "Acquired own-7 token 107", "{trust:?}");
+    }
+}

@@ -1,0 +1,149 @@
+//! A lock that is not waited for.
+
+use super::*;
+
+fn trying() -> Harness {
+    let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+    h.expect(&["list"]);
+    h
+}
+
+fn trying_as(claim: Claim) -> Harness {
+    let mut h = Harness::of(|contest| {
+        (contest.scheme, contest.claim) = (READ_WRITE, claim);
+        contest.entry = Entry::OnlyIfFree;
+    });
+    h.expect(&["list"]);
+    h
+}
+
+#[test]
+fn a_lock_that_is_taken_is_not_queued_for() {
+    for there in [&["a-5"][..], &["a-5", "b-6"], &["junk", "a-5"]] {
+        let mut h = trying();
+        h.answer("list", children(there));
+        h.expect_last(&["Failed: Busy"]);
+    }
+}
+
+#[test]
+fn a_lock_that_is_free_is_acquired() {
+    for there in [children(&[]), children(&["junk"]), refused(ErrorCode::NO_NODE)] {
+        let mut h = trying();
+        h.answer("list", there);
+        h.expect(&["create", "list"]);
+        h.created(7);
+        h.answer("list", children(&["own-7", "b-8"]));
+        h.expect(&["Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
+    }
+}
+
+#[test]
+fn a_lock_without_a_directory_gets_one() {
+    let mut h = trying();
+    h.answer("list", refused(ErrorCode::NO_NODE));
+    h.expect(&["create", "list"]);
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    h.answer("list", refused(ErrorCode::NO_NODE));
+    h.expect(&["container /locks", "container /locks/printer"]);
+    h.answer("container /locks", ok());
+    h.answer("container /locks/printer", ok());
+    h.expect(&["create", "list"]);
+}
+
+#[test]
+fn whoever_comes_in_between_wins_and_our_node_goes() {
+    let mut h = trying();
+    h.answer("list", children(&[]));
+    h.expect(&["create", "list"]);
+    h.created(7);
+    h.answer("list", children(&["a-6", "own-7"]));
+    h.expect(&["Enqueued own-7 token 107", "Failed: Busy", "delete own-7"]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn a_look_that_was_lost_is_repeated() {
+    let mut h = trying();
+    h.disconnect();
+    h.expect(&["list"]);
+    h.reconnect();
+    h.answer("list", children(&["a-5"]));
+    h.expect_last(&["Failed: Busy"]);
+}
+
+#[test]
+fn a_look_that_was_refused_for_now_is_repeated_later() {
+    for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
+        let mut h = trying();
+        h.answer("list", refusal);
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["list"]);
+        h.answer("list", children(&["a-5"]));
+        h.expect_last(&["Failed: Busy"]);
+    }
+}
+
+#[test]
+fn a_look_that_was_refused_for_good_or_cannot_be_read_fails() {
+    let mut h = trying();
+    h.answer("list", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
+
+    let mut h = trying();
+    h.answer("list", ok());
+    h.expect_last(&["Failed: malformed"]);
+}
+
+#[test]
+fn a_creation_that_was_lost_is_resolved_and_still_not_waited_with() {
+    let mut h = trying();
+    h.answer("list", children(&[]));
+    h.expect(&["create", "list"]);
+    h.disconnect();
+    h.reconnect();
+    h.expect(&["sync", "list"]);
+    h.answer("sync", ok());
+    h.answer("list", children(&["a-5", "own-7"]));
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["stat own-7", "Enqueued own-7 token 107", "list"]);
+    h.answer("list", children(&["a-5", "own-7"]));
+    h.expect(&["Failed: Busy", "delete own-7"]);
+}
+
+#[test]
+fn letting_go_while_looking_leaves_nothing_to_do() {
+    let mut h = trying();
+    h.feed(Input::LetGo);
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn the_end_of_the_session_while_looking_is_told() {
+    let mut h = trying();
+    h.expire();
+    h.expect_last(&["Failed: Ended(Expired)"]);
+}
+
+#[test]
+fn a_reader_that_tries_passes_readers_but_no_writer() {
+    let mut h = trying_as(Claim::Shared);
+    h.answer("list", children(&["a-R5", "b-R6"]));
+    h.expect(&["create R", "list"]);
+
+    // It would overtake the writer, who waits.
+    let mut h = trying_as(Claim::Shared);
+    h.answer("list", children(&["a-R5", "b-W6"]));
+    h.expect_last(&["Failed: Busy"]);
+}
+
+#[test]
+fn a_writer_that_tries_passes_nobody() {
+    for there in ["a-R5", "a-W5"] {
+        let mut h = trying_as(Claim::Exclusive);
+        h.answer("list", children(&[there]));
+        h.expect_last(&["Failed: Busy"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! A contender, and the session that it has for itself.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::rc::Rc;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use std::hash::DefaultHasher;
+
+use super::ensemble::{Answer, NodeId, Wish};
+use super::*;
+
+/// What a member sends.
+#[derive(Clone, Copy, Hash)]
+pub(super) enum Message {
+    Reply(Answer, Index),
+    Deleted(NodeId, Index),
+}
+
+/// What a session tells.
+#[derive(Clone, Copy, Hash)]
+pub(super) enum News {
+    Reply(u64, Wish, Answer, Index),
+    Deleted(u64, Index),
+    Suspended,
+    Connected,
+    Expired,
+}
+
+impl News {
+    pub(super) fn is_state(&self) -> bool {
+        matches!(self, Self::Suspended | Self::Connected | Self::Expired)
+    }
+}
+
+#[derive(Clone, Hash)]
+pub(super) struct SessionWatch {
+    pub(super) op: u64,
+    pub(super) node: NodeId,
+    pub(super) armed: bool,
+}
+
+/// What a contender has told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Told {
+    Nothing,
+    Held,
+    Suspended,
+    Over,
+}
+
+/// How a contender got the lock.
+#[derive(Clone, Copy, Hash)]
+pub(super) struct Grant {
+    /// What it knew of the tree is of then.
+    pub(super) at: Index,
+    pub(super) token: Index,
+    pub(super) claim: Claim,
+    /// The number of its node.
+    pub(super) number: i32,
+}
+
+#[derive(Clone)]
+pub(super) struct Party {
+    pub(super) machine: Rc<Contender>,
+    /// Stands for the state of `machine`.
+    fingerprint: u64,
+    /// What it wants the lock with, or holds it with.
+    pub(super) claim: Claim,
+    pub(super) wish: Option<Claim>,
+    pub(super) converting: Option<Claim>,
+    /// Whether there may be a second node, for an upgrade.
+    pub(super) upgrades: bool,
+    pub(super) told: Told,
+    pub(super) let_go: bool,
+    pub(super) timer: bool,
+    /// How often it has asked for a node.
+    pub(super) creations: usize,
+    pub(super) grant: Option<Grant>,
+    pub(super) member: Option<usize>,
+    /// As the ensemble knows it.
+    pub(super) expired: bool,
+    /// As the session knows it.
+    pub(super) ended: bool,
+    pub(super) seen: Index,
+    /// Requests without an answer, the oldest first.
+    pub(super) asked: VecDeque<(u64, Wish)>,
+    /// To how many of these an answer is on its way.
+    pub(super) served: usize,
+    pub(super) wire: VecDeque<Message>,
+    pub(super) inbox: VecDeque<News>,
+    pub(super) watches: Vec<SessionWatch>,
+    pub(super) watches_of_member: BTreeSet<NodeId>,
+}
+
+impl Party {
+    pub(super) fn new(bounds: &Bounds, contender: usize, role: Role) -> Self {
+        let (scheme, guid, session) = (bounds.scheme, guid(contender), session(contender));
+        let mut machine = Contender::new(Contest {
+            claim: role.claim,
+            entry: role.entry,
+            ..Contest::new(DIRECTORY.to_string(), scheme, guid, session)
+        });
+        machine.shortcut_among_readers = bounds.flaw == Some(Flaw::ShortcutAmongReaders);
+        Self {
+            machine: Rc::new(machine),
+            fingerprint: 0,
+            claim: role.claim,
+            wish: role.wish,
+            converting: None,
+            upgrades: false,
+            told: Told::Nothing,
+            let_go: false,
+            timer: false,
+            creations: 0,
+            grant: None,
+            member: Some(0),
+            expired: false,
+            ended: false,
+            seen: 0,
+            asked: VecDeque::new(),
+            served: 0,
+            wire: VecDeque::new(),
+            inbox: VecDeque::new(),
+            watches: Vec::new(),
+            watches_of_member: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn set_machine(&mut self, machine: Contender) {
+        let mut hasher = DefaultHasher::new();
+        machine.hash_into(&mut HashedText(&mut hasher)).expect("hashing does not fail");
+        self.fingerprint = hasher.finish();
+        self.machine = Rc::new(machine);
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        !self.inbox.is_empty() || !self.wire.is_empty()
+    }
+
+    /// Whether it relies on having the lock. Whoever gives exclusiveness up, or does not have it
+    /// yet, does not rely on that.
+    pub(super) fn believes(&self) -> Option<(Claim, i32)> {
+        let held = matches!(self.told, Told::Held | Told::Suspended) && !self.let_go;
+        let claim = if self.converting.is_some() { Claim::Shared } else { self.claim };
+        self.grant.filter(|_| held).map(|grant| (claim, grant.number))
+    }
+
+    pub(super) fn tell_deleted(&mut self, node: NodeId, now: Index) {
+        if self.watches_of_member.remove(&node) {
+            self.wire.push_back(Message::Deleted(node, now));
+        }
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn forget(&mut self) {
+        self.timer = false;
+        self.served = 0;
+        self.asked.clear();
+        self.wire.clear();
+        self.inbox.clear();
+        self.watches_of_member.clear();
+    }
+}
+
+impl Hash for Party {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { fingerprint, told, let_go, timer, creations, grant, .. } = self;
+        (fingerprint, told, let_go, timer, creations, grant).hash(state);
+        (self.claim, self.wish, self.converting, self.upgrades).hash(state);
+        (self.member, self.expired, self.ended, self.seen, self.served).hash(state);
+        (&self.asked, &self.wire, &self.inbox, &self.watches, &self.watches_of_member).hash(state);
+    }
+}
+
+struct HashedText<'a>(&'a mut DefaultHasher);
+
+impl fmt::Write for HashedText<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
