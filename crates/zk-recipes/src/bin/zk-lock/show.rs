@@ -19,7 +19,9 @@ pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure>
     let contents = contents::read(client, path).await?;
     let addresses = addresses(client).await;
     println!("{path}: {}", contents.kind);
-    print!("{}", table(&contents, &addresses));
+    if !contents.entries.is_empty() {
+        print!("{}", table(&contents, &addresses));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -88,7 +90,8 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
             owner(entry),
             address.unwrap_or(format!("session {:#x}", entrant.session.0)),
             age(entrant.since),
-            format!("{:#x}", entrant.token.0),
+            // As in ZK_LOCK_TOKEN.
+            entrant.token.0.to_string(),
         ]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
