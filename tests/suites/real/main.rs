@@ -8,6 +8,7 @@ mod interop;
 mod launcher;
 mod lock;
 mod odd;
+mod operations;
 mod random;
 mod reconnect;
 mod render;

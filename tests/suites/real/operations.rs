@@ -1,0 +1,186 @@
+//! Every operation of both clients, on a real server: one script, by the names that they share.
+
+use std::time::Duration;
+
+use zk_session::proto::{
+    Acl, CreateMode, ErrorCode, EventType, NodeKind, ReconfigRequest, SessionId, Ttl,
+};
+use zk_session::{Client, Error, Notice, ReadResult, TransactionResult, blocking};
+use zk_testkit::real;
+
+/// Plays the script. `wait` waits for an answer, `fired` for a watch that fires once, `told` for
+/// the next notice of one that stays.
+macro_rules! play {
+    ($client:expr, $wait:ident, $fired:ident, $told:ident) => {{
+        let client = $client;
+        let server = |code| Error::Server(code);
+
+        // Nodes of all kinds.
+        $wait!(client.ensure_path("/a/b")).expect("new");
+        let created = $wait!(client.create("/a/n-", b"1", CreateMode::EPHEMERAL_SEQUENTIAL));
+        let (ephemeral, stat) = created.expect("new");
+        assert_eq!((&*ephemeral, stat.version), ("/a/n-0000000001", 0));
+        assert_eq!(stat.ephemeral_owner, client.session_id());
+        let ttl = Ttl::from_millis(60_000).expect("in range");
+        for (path, kind) in
+            [("/c", NodeKind::Container), ("/a/ttl", NodeKind::PersistentWithTtl(ttl))]
+        {
+            let (created, stat) =
+                $wait!(client.create_kind(path, b"", kind, &[Acl::OPEN])).expect("new");
+            assert_eq!((&*created, stat.ephemeral_owner), (path, SessionId::NONE));
+        }
+        let exists = $wait!(client.create("/a", b"", CreateMode::PERSISTENT));
+        assert_eq!(exists.unwrap_err(), server(ErrorCode::NODE_EXISTS));
+        let (all, _) = $wait!(client.create_all("/d/e/f", b"", CreateMode::PERSISTENT))
+            .expect("new");
+        assert_eq!(all, "/d/e/f");
+        $wait!(client.delete_all("/d")).expect("there");
+        assert_eq!($wait!(client.exists("/d")), Ok(None));
+        assert_eq!($wait!(client.delete("/a", None)), Err(server(ErrorCode::NOT_EMPTY)));
+        assert_eq!($wait!(client.count_descendants("/a")), Ok(3));
+        assert_eq!($wait!(client.get_ephemerals("/")), Ok(vec![ephemeral.clone()]));
+        let (mut children, _) = $wait!(client.get_children("/a")).expect("there");
+        children.sort();
+        assert_eq!(children, ["b", "n-0000000001", "ttl"]);
+
+        // Data, alone and several at once.
+        let stat = $wait!(client.set_data("/a", b"two", Some(0))).expect("the first version");
+        assert_eq!((stat.version, stat.data_length), (1, 3));
+        let refused = $wait!(client.set_data("/a", b"x", Some(0)));
+        assert_eq!(refused, Err(server(ErrorCode::BAD_VERSION)));
+        assert_eq!($wait!(client.get_data("/a")).expect("there").0, "two");
+        let read =
+            $wait!(
+                client.multi_read().get_data("/a").get_data("/x").get_children("/c").send()
+            );
+        let read = read.expect("a server since 3.6");
+        assert!(matches!(&read[0], ReadResult::Data(data, _) if data == "two"), "{read:?}");
+        assert_eq!(read[1..], [ReadResult::Failed(ErrorCode::NO_NODE), ReadResult::Children(vec![])]);
+        let done = $wait!(client
+            .transaction()
+            .check("/a", Some(1))
+            .create("/t", &b""[..], CreateMode::PERSISTENT)
+            .set_data("/t", &b"x"[..], Some(0))
+            .delete("/t", Some(1))
+            .commit())
+        .expect("all of them");
+        assert!(
+            matches!(
+                &done[..],
+                [
+                    TransactionResult::Checked,
+                    TransactionResult::Created { path },
+                    TransactionResult::DataSet(_),
+                    TransactionResult::Deleted
+                ] if path == "/t"
+            ),
+            "{done:?}"
+        );
+        let refused = $wait!(client.transaction().check("/a", Some(1)).delete("/x", None).commit());
+        let failed = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
+        assert_eq!(refused.unwrap_err(), failed);
+
+        // Who may do what.
+        $wait!(client.add_auth("digest", b"me:secret")).expect("any is accepted");
+        let identities = $wait!(client.who_am_i()).expect("a server since 3.7");
+        assert!(identities.iter().any(|who| who.user.as_str() == "me"), "{identities:?}");
+        let stat = $wait!(client.set_acl("/c", &[Acl::CREATOR_ALL], Some(0))).expect("ours");
+        assert_eq!(stat.aversion, 1);
+        let (acl, _) = $wait!(client.get_acl("/c")).expect("ours");
+        assert_eq!((acl.len(), acl[0].id.scheme.as_str()), (1, "digest"));
+
+        // Watches that fire once.
+        let (_, created) = $wait!(client.exists_and_watch("/w")).expect("an answer");
+        $wait!(client.create("/w", b"", CreateMode::PERSISTENT)).expect("new");
+        assert_eq!($fired!(created).event_type, EventType::NODE_CREATED);
+        let (_, _, changed) = $wait!(client.get_data_and_watch("/w")).expect("there");
+        let (_, _, children) = $wait!(client.get_children_and_watch("/w")).expect("there");
+
+        $wait!(client.set_data("/w", b"x", None)).expect("there");
+        $wait!(client.create("/w/x", b"", CreateMode::PERSISTENT)).expect("new");
+        assert_eq!($fired!(changed).event_type, EventType::NODE_DATA_CHANGED);
+        assert_eq!($fired!(children).event_type, EventType::NODE_CHILDREN_CHANGED);
+
+        // And those that stay, on other paths (ZOOKEEPER-4466).
+        let mut one = $wait!(client.watch("/stays")).expect("a server since 3.6");
+        let mut below = $wait!(client.watch_recursively("/r")).expect("a server since 3.6");
+        $wait!(client.ensure_path("/r/x")).expect("new");
+        for path in ["/r", "/r/x"] {
+            let expected = (path, EventType::NODE_CREATED);
+            let Ok(Notice::Event(event)) = $told!(below) else { panic!("no event") };
+            assert_eq!((&*event.path, event.event_type), expected);
+        }
+        $wait!(client.create("/stays", b"", CreateMode::PERSISTENT)).expect("new");
+        $wait!(client.delete("/stays", None)).expect("there");
+        for expected in [EventType::NODE_CREATED, EventType::NODE_DELETED] {
+            let Ok(Notice::Event(event)) = $told!(one) else { panic!("no event") };
+            assert_eq!(event.event_type, expected);
+        }
+
+        // The ensemble.
+        $wait!(client.sync("/")).expect("it serves");
+        $wait!(client.get_config()).expect("anybody may read it");
+        let change = ReconfigRequest {
+            joining_servers: None,
+            leaving_servers: Some("1"),
+            new_members: None,
+            cur_config_id: -1,
+        };
+        let refused = $wait!(client.reconfig(&change)).unwrap_err();
+        assert_eq!(refused, server(ErrorCode::RECONFIG_DISABLED));
+
+        for path in ["/a", "/c", "/r", "/w"] {
+            $wait!(client.delete_all(path)).expect("there, and ours");
+        }
+    }};
+}
+
+#[tokio::test]
+async fn the_async_client_has_every_operation() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    let client = Client::connect(&ensemble.connect_string()).await.expect("it serves");
+    macro_rules! wait {
+        ($answer:expr) => {
+            $answer.await
+        };
+    }
+    macro_rules! fired {
+        ($watch:ident) => {
+            in_time($watch).await.expect("it fires")
+        };
+    }
+    macro_rules! told {
+        ($watch:ident) => {
+            in_time($watch.next()).await
+        };
+    }
+    play!(&client, wait, fired, told);
+    client.close().await;
+}
+
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("in time")
+}
+
+#[test]
+fn the_blocking_client_has_every_operation() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    let client = blocking::Client::connect(&ensemble.connect_string()).expect("it serves");
+    macro_rules! wait {
+        ($answer:expr) => {
+            $answer
+        };
+    }
+    macro_rules! fired {
+        ($watch:ident) => {
+            $watch.wait_timeout(Duration::from_secs(20)).expect("no error").expect("it fires")
+        };
+    }
+    macro_rules! told {
+        ($watch:ident) => {
+            $watch.wait_timeout(Duration::from_secs(20)).map(|notice| notice.expect("in time"))
+        };
+    }
+    play!(&client, wait, fired, told);
+    client.close();
+}
