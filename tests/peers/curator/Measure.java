@@ -10,14 +10,16 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * Measures locks of Apache Curator.
  *
  * <p>Arguments: servers, path, sessions, locks, acquisitions before measuring, acquisitions to
- * measure. There are as many contenders as there are sessions or locks, whichever are more. Prints
- * {@code begin} and {@code end} around what is measured, and then {@code figures}: the time from a
- * release to the next acquisition of the same lock, median and 99th percentile in microseconds;
- * acquisitions per second; microseconds of processor time per acquisition.
+ * measure, milliseconds to hold a lock. There are as many contenders as there are sessions or
+ * locks, whichever are more. Prints {@code begin} and {@code end} around what is measured, and then
+ * {@code figures}: the time from a release to the next acquisition of the same lock, median and
+ * 99th percentile in microseconds; acquisitions per second; microseconds of processor time per
+ * acquisition.
  */
 public final class Measure {
     private final int warmUp;
     private final int wanted;
+    private final long hold;
     private final long[] releasedAt;
     private final List<Long> latencies = new ArrayList<>();
     private int acquisitions;
@@ -25,16 +27,19 @@ public final class Measure {
     private long processorBefore;
     private String figures;
 
-    private Measure(int locks, int warmUp, int wanted) {
+    private Measure(int locks, int warmUp, int wanted, long hold) {
         this.releasedAt = new long[locks];
         this.warmUp = warmUp;
         this.wanted = wanted;
+        this.hold = hold;
     }
 
     public static void main(String[] args) throws Exception {
         int sessions = Integer.parseInt(args[2]);
         int locks = Integer.parseInt(args[3]);
-        Measure measure = new Measure(locks, Integer.parseInt(args[4]), Integer.parseInt(args[5]));
+        int warmUp = Integer.parseInt(args[4]);
+        int wanted = Integer.parseInt(args[5]);
+        Measure measure = new Measure(locks, warmUp, wanted, Long.parseLong(args[6]));
         List<CuratorFramework> clients = new ArrayList<>();
         for (int i = 0; i < sessions; i++) {
             CuratorFramework client =
@@ -65,6 +70,10 @@ public final class Measure {
             while (goesOn) {
                 mutex.acquire();
                 goesOn = acquired(lock);
+                if (hold > 0) {
+                    Thread.sleep(hold);
+                }
+                releasedAt[lock] = System.nanoTime();
                 mutex.release();
             }
         } catch (Exception error) {
@@ -94,7 +103,6 @@ public final class Measure {
                     wanted / ((now - beganAt) / 1e9),
                     processor / 1e3 / wanted);
         }
-        releasedAt[lock] = System.nanoTime();
         return acquisitions < warmUp + wanted;
     }
 

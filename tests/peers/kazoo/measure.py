@@ -1,8 +1,8 @@
 """Measures locks of kazoo.
 
-Arguments: servers, path, sessions, locks, acquisitions before measuring, acquisitions to measure.
-There are as many contenders as there are sessions or locks, whichever are more. Prints `begin` and
-`end` around what is measured, and then `figures`: the time from a release to the next acquisition
+Arguments: servers, path, sessions, locks, acquisitions before measuring, acquisitions to measure,
+milliseconds to hold a lock. There are as many contenders as there are sessions or locks, whichever
+are more. Prints `begin` and `end` around what is measured, and then `figures`: the time from a release to the next acquisition
 of the same lock, median and 99th percentile in microseconds; acquisitions per second;
 microseconds of processor time per acquisition.
 """
@@ -15,10 +15,11 @@ from kazoo.client import KazooClient
 
 
 class Measure:
-    def __init__(self, locks, warm_up, wanted):
+    def __init__(self, locks, warm_up, wanted, hold):
         self.released_at = [0.0] * locks
         self.warm_up = warm_up
         self.wanted = wanted
+        self.hold = hold
         self.latencies = []
         self.acquisitions = 0
         self.mutex = threading.Lock()
@@ -28,6 +29,9 @@ class Measure:
         while goes_on:
             with lock:
                 goes_on = self.acquired(number)
+                if self.hold:
+                    time.sleep(self.hold)
+                self.released_at[number] = time.perf_counter()
 
     def acquired(self, number):
         now = time.perf_counter()
@@ -41,13 +45,12 @@ class Measure:
             elif self.acquisitions == self.warm_up + self.wanted:
                 print("end", flush=True)
                 self.took = now - self.began[0], time.process_time() - self.began[1]
-            self.released_at[number] = time.perf_counter()
             return self.acquisitions < self.warm_up + self.wanted
 
 
 def main(servers, path, *numbers):
-    sessions, locks, warm_up, wanted = map(int, numbers)
-    measure = Measure(locks, warm_up, wanted)
+    sessions, locks, warm_up, wanted, hold = map(int, numbers)
+    measure = Measure(locks, warm_up, wanted, hold / 1000)
     clients = [KazooClient(hosts=servers) for _ in range(sessions)]
     for client in clients:
         client.start()

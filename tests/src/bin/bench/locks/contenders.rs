@@ -52,10 +52,15 @@ async fn contend<C: Locks>(
     lock: usize,
     progress: Rc<RefCell<Progress>>,
 ) -> io::Result<()> {
+    let hold = Duration::from_millis(progress.borrow().work.hold);
     let mut goes_on = true;
     while goes_on {
         let held = client.acquire(&path).await?;
         goes_on = progress.borrow_mut().acquired(lock);
+        if !hold.is_zero() {
+            tokio::time::sleep(hold).await;
+        }
+        progress.borrow_mut().released_at[lock] = Instant::now();
         client.release(held).await?;
     }
     Ok(())
@@ -82,7 +87,7 @@ impl Progress {
         }
     }
 
-    /// Notes an acquisition that ends at once. Whether there are more to come.
+    /// Notes an acquisition. Whether there are more to come.
     fn acquired(&mut self, lock: usize) -> bool {
         let now = Instant::now();
         self.acquisitions += 1;
@@ -98,7 +103,6 @@ impl Progress {
             let (elapsed, processor) = (now - self.began.0, self.began.1.elapsed());
             self.timing = Some(Timing::new(&mut self.latencies, elapsed, processor));
         }
-        self.released_at[lock] = Instant::now();
         self.acquisitions < all
     }
 }

@@ -137,9 +137,9 @@ impl Client {
             }
             Self::Program(_, runnable) => {
                 let mut command = runnable.command(Program::Measure);
-                let Work { sessions, locks, warm_up, measured } = kind.work(scale);
-                let numbers = [sessions, locks, warm_up, measured].map(|number| number.to_string());
-                command.args([at, path]).args(numbers);
+                let Work { sessions, locks, hold, warm_up, measured } = kind.work(scale);
+                let counts = [sessions, locks, warm_up, measured].map(|count| count.to_string());
+                command.args([at, path]).args(counts).arg(hold.to_string());
                 Ok(command)
             }
         }

@@ -2,12 +2,13 @@
 
 use clap::ValueEnum;
 
-/// A kind of work. Each contender acquires, releases at once, and queues again.
+/// A kind of work. Each contender acquires, holds, releases, and queues again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Kind {
     /// One contender alone: acquire and release, one after the other.
     Alone,
-    /// One waits while one holds; each has a session of its own.
+    /// One waits while one holds, for long enough that the other is in the queue; each has a
+    /// session of its own.
     #[value(name = "waiters-1")]
     Waiters1,
     /// Ten wait.
@@ -26,6 +27,8 @@ pub(crate) enum Kind {
 pub(crate) struct Work {
     pub(crate) sessions: usize,
     pub(crate) locks: usize,
+    /// Milliseconds.
+    pub(crate) hold: u64,
     /// Acquisitions before measuring, with all contenders in their queues behind them.
     pub(crate) warm_up: usize,
     /// Acquisitions to measure.
@@ -38,14 +41,14 @@ impl Kind {
     }
 
     pub(crate) fn work(self, scale: f64) -> Work {
-        let (sessions, locks, warm_up, measured) = match self {
-            Self::Alone => (1, 1, 500, 1_000.0),
-            Self::Waiters1 => (2, 1, 500, 1_000.0),
-            Self::Waiters10 => (11, 1, 500, 1_000.0),
-            Self::Waiters100 => (101, 1, 500, 1_000.0),
-            Self::Locks100 => (1, 100, 1_000, 5_000.0),
+        let (sessions, locks, hold, warm_up, measured) = match self {
+            Self::Alone => (1, 1, 0, 500, 1_000.0),
+            Self::Waiters1 => (2, 1, 5, 200, 500.0),
+            Self::Waiters10 => (11, 1, 5, 200, 500.0),
+            Self::Waiters100 => (101, 1, 5, 200, 500.0),
+            Self::Locks100 => (1, 100, 0, 1_000, 5_000.0),
         };
-        Work { sessions, locks, warm_up, measured: (measured * scale).ceil() as usize }
+        Work { sessions, locks, hold, warm_up, measured: (measured * scale).ceil() as usize }
     }
 }
 
