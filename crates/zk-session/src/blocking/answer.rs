@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use super::driver::Shared;
+use super::shared::Shared;
 use crate::chroot::Chroot;
 use crate::error::{Error, Outcome};
 use crate::face::Read;

@@ -20,7 +20,9 @@
 
 mod answer;
 mod driver;
+mod link;
 mod operations;
+mod shared;
 mod subtree;
 mod watches;
 
@@ -33,7 +35,7 @@ use std::time::Instant;
 use zk_proto::{Request, SessionId};
 
 pub use self::answer::Answer;
-use self::driver::{Inner, Shared};
+use self::shared::{Inner, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, Member};
@@ -209,7 +211,8 @@ impl Client {
     /// deletes its ephemeral nodes. All clones of this client find it closed.
     ///
     /// Without a connection it does not wait for one; the server then finds out by itself, after
-    /// the session timeout.
+    /// the session timeout. A member that does not answer, whatever else it says, is waited for no
+    /// longer than two thirds of that timeout after its last answer to a request.
     pub fn close(self) {
         self.shared().command(|session, _| session.close());
         self.ended();

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use super::Client;
-use super::driver::Shared;
+use super::shared::Shared;
 use crate::chroot::Chroot;
 use crate::error::{Error, Outcome};
 use crate::face::{Notice, operations, seen_from};

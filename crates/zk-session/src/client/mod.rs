@@ -203,7 +203,8 @@ impl Client {
     /// deletes its ephemeral nodes. All clones of this client find it closed.
     ///
     /// Without a connection it does not wait for one; the server then finds out by itself, after
-    /// the session timeout.
+    /// the session timeout. A member that does not answer, whatever else it says, is waited for no
+    /// longer than two thirds of that timeout after its last answer to a request.
     ///
     /// # Cancellation
     ///

@@ -57,6 +57,20 @@ async fn closing_ends_whatever_the_server_does() {
     client.close().await;
 }
 
+/// Pings are answered, and the close is not: the server knows what was asked, and does nothing.
+#[tokio::test(start_paused = true)]
+async fn closing_ends_although_the_server_answers_pings() {
+    let (client, mut server, _listener) = connected().await;
+    let before = tokio::time::Instant::now();
+    let serve = tokio::spawn(async move {
+        server.expect(OpCode::CLOSE_SESSION).await;
+        assert!(server.request().await.is_none(), "the client hangs up");
+    });
+    client.close().await;
+    assert!(before.elapsed() <= Duration::from_secs(4), "{:?}", before.elapsed());
+    serve.await.expect("the client hangs up");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_expired_session_fails_what_waits_and_says_so() {
     let (client, mut server, mut listener) = connected().await;

@@ -32,7 +32,7 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
             let sessions = runtime.block_on(connect(at, IDLE_SESSIONS))?;
             let seconds = work.operations.div_ceil(sessions.len()) as u64;
             measured(work.operations, || {
-                runtime.block_on(tokio::time::sleep(Duration::from_secs(seconds)));
+                runtime.block_on(async { tokio::time::sleep(Duration::from_secs(seconds)).await });
                 Ok(Vec::new())
             })
         }

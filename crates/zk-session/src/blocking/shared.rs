@@ -1,0 +1,306 @@
+//! What a session's thread shares with the handles of its client.
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::sync::mpsc::Sender;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::link::is_timeout;
+use crate::connect_string::Member;
+use crate::error::{Error, Outcome};
+use crate::face::{Notice, Notices};
+use crate::session::{Action, Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
+use crate::time::Instant;
+
+/// How long to wait before the rest of what a socket had no room for is tried again.
+const PUSH_INTERVAL: Duration = Duration::from_millis(2);
+
+pub(super) type Answers = Sender<Result<Reply, Error>>;
+
+/// What a session's thread shares with the handles of its client.
+pub(super) struct Shared {
+    inner: Mutex<Inner>,
+    /// Something has changed that somebody may wait for: the state, room, what is to be done.
+    pub(super) changed: Condvar,
+    start: std::time::Instant,
+}
+
+pub(super) struct Inner {
+    pub(super) session: Session<Answers>,
+    pub(super) members: Arc<[Member]>,
+    pub(super) watches: HashMap<RequestId, Sender<WatchedEvent>>,
+    persistent_watches: HashMap<RequestId, Mailbox>,
+    last_failure: Option<(String, String)>,
+    /// The connection, as soon as the session may use it.
+    pub(super) link: Option<Arc<TcpStream>>,
+    /// What the session's thread is to do.
+    pub(super) actions: VecDeque<Action>,
+    /// What the transport itself said when it failed.
+    pub(super) error: Option<io::Error>,
+    /// Whether a thread pushes what a socket had no room for.
+    is_pushing: bool,
+}
+
+/// What a persistent watch has to tell, and who waits for it.
+struct Mailbox {
+    notices: Notices,
+    told: Arc<Condvar>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        members: Vec<Member>,
+        make: impl FnOnce(Instant) -> Session<Answers>,
+    ) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                session: make(Instant::START),
+                members: members.into(),
+                watches: HashMap::new(),
+                persistent_watches: HashMap::new(),
+                last_failure: None,
+                link: None,
+                actions: VecDeque::new(),
+                error: None,
+                is_pushing: false,
+            }),
+            changed: Condvar::new(),
+            start: std::time::Instant::now(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing panics while it holds the lock; if something did, the session is still whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        Instant::after_start(self.start.elapsed())
+    }
+
+    pub(super) fn std_instant(&self, instant: Instant) -> Option<std::time::Instant> {
+        self.start.checked_add(instant.since_start())
+    }
+
+    /// The last member that failed, and why it did.
+    pub(super) fn last_failure(&self) -> Option<(String, String)> {
+        self.lock().last_failure.clone()
+    }
+
+    /// Tells the session something, and does what follows from it.
+    pub(super) fn command(self: &Arc<Self>, command: impl FnOnce(&mut Session<Answers>, Instant)) {
+        let mut inner = self.lock();
+        command(&mut inner.session, self.now());
+        inner.settle(self);
+    }
+
+    /// Replaces the list of members. The session is told which of them it knows.
+    pub(super) fn set_members(self: &Arc<Self>, members: Vec<Member>) {
+        let mut inner = self.lock();
+        let place = |member| members.iter().position(|new| new == member);
+        let kept: Vec<_> = inner.members.iter().map(place).collect();
+        let count = members.len();
+        inner.members = members.into();
+        inner.session.update_members(self.now(), &kept, count);
+        inner.settle(self);
+    }
+
+    /// Waits until `condition` holds; whether it does.
+    pub(super) fn wait_until(
+        &self,
+        deadline: Option<std::time::Instant>,
+        condition: impl Fn(&Inner) -> bool,
+    ) -> bool {
+        let mut inner = self.lock();
+        while !condition(&inner) {
+            let Some(guard) = wait(inner, &self.changed, deadline) else {
+                return false;
+            };
+            inner = guard;
+        }
+        true
+    }
+
+    /// The next notice of a persistent watch; `None` if there is none in time.
+    pub(super) fn wait_for_notice(
+        &self,
+        request: RequestId,
+        deadline: Option<std::time::Instant>,
+    ) -> Option<Result<Notice, Error>> {
+        let mut inner = self.lock();
+        loop {
+            let mailbox = inner.persistent_watches.get_mut(&request)?;
+            if let Some(notice) = mailbox.notices.next() {
+                return Some(notice);
+            }
+            let told = mailbox.told.clone();
+            inner = wait(inner, &told, deadline)?;
+        }
+    }
+}
+
+/// Waits for a change; `None` if the deadline has passed.
+fn wait<'g>(
+    inner: MutexGuard<'g, Inner>,
+    changed: &Condvar,
+    deadline: Option<std::time::Instant>,
+) -> Option<MutexGuard<'g, Inner>> {
+    let Some(deadline) = deadline else {
+        return Some(changed.wait(inner).unwrap_or_else(PoisonError::into_inner));
+    };
+    let left = deadline.checked_duration_since(std::time::Instant::now())?;
+    let (inner, _) = changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner);
+    Some(inner)
+}
+
+impl Inner {
+    /// How requests fail from now on, if the session has ended.
+    pub(super) fn ended(&self) -> Option<Error> {
+        match self.session.state() {
+            State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn keep_watching(&mut self, request: RequestId, buffer: usize) {
+        let mailbox = Mailbox { notices: Notices::new(buffer), told: Arc::default() };
+        self.persistent_watches.insert(request, mailbox);
+    }
+
+    pub(super) fn stop_watching(&mut self, request: RequestId) {
+        if self.persistent_watches.remove(&request).is_some() {
+            self.session.unwatch(request);
+        }
+    }
+
+    /// Does what is to be done after anything was told to the session.
+    pub(super) fn settle(&mut self, shared: &Arc<Shared>) {
+        self.take_actions();
+        self.write_frames(shared);
+        self.take_actions();
+        self.deliver_events();
+        shared.changed.notify_all();
+    }
+
+    /// A link that is given up is cut at once, which has the session's thread look up from it.
+    pub(super) fn take_actions(&mut self) {
+        while let Some(action) = self.session.poll_action() {
+            if !matches!(action, Action::Probe(_)) {
+                self.cut_link();
+            }
+            self.actions.push_back(action);
+        }
+    }
+
+    pub(super) fn cut_link(&mut self) {
+        if let Some(link) = self.link.take() {
+            // It may be cut already, from the other side.
+            let _ = link.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn write_frames(&mut self, shared: &Arc<Shared>) {
+        while let Some(link) = &self.link {
+            let (now, output) = (shared.now(), self.session.output());
+            if output.is_empty() {
+                return;
+            }
+            match (&**link).write(output) {
+                Ok(0) => self.link_failed(shared, Some(io::ErrorKind::WriteZero.into())),
+                Ok(count) => self.session.handle_sent(now, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return self.push_later(shared),
+                Err(error) => self.link_failed(shared, Some(error)),
+            }
+        }
+    }
+
+    fn push_later(&mut self, shared: &Arc<Shared>) {
+        if self.is_pushing {
+            return;
+        }
+        let theirs = shared.clone();
+        let push = move || {
+            loop {
+                thread::sleep(PUSH_INTERVAL);
+                let mut inner = theirs.lock();
+                inner.settle(&theirs);
+                if inner.link.is_none() || inner.session.output().is_empty() {
+                    inner.is_pushing = false;
+                    return;
+                }
+            }
+        };
+        // Without it, the rest is sent along with whatever is next.
+        let started = thread::Builder::new().name("zookeeper-push".to_string()).spawn(push);
+        self.is_pushing = started.is_ok();
+    }
+
+    pub(super) fn link_failed(&mut self, shared: &Shared, error: Option<io::Error>) {
+        self.cut_link();
+        self.error = error;
+        self.session.handle_disconnected(shared.now());
+    }
+
+    fn deliver_events(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::State(_) => {
+                    if let Some(ended) = self.ended() {
+                        self.watches.clear();
+                        let all: Vec<_> = self.persistent_watches.keys().copied().collect();
+                        self.tell(&all, |notices| notices.end(ended.clone()));
+                    }
+                }
+                Event::Disconnected { member, cause } => {
+                    let reason = match (self.error.take(), cause) {
+                        (Some(error), Cause::Transport) => error.to_string(),
+                        _ => cause.to_string(),
+                    };
+                    if let Some(member) = self.members.get(member) {
+                        self.last_failure = Some((member.to_string(), reason));
+                    }
+                }
+                // A caller who has gone away does not want the answer.
+                Event::Reply { token, result } => drop(token.send(result)),
+                Event::Watch { requests, persistent, event } => {
+                    self.tell(&persistent, |notices| notices.push_event(event.clone()));
+                    for request in requests {
+                        if let Some(watch) = self.watches.remove(&request) {
+                            drop(watch.send(event.clone()));
+                        }
+                    }
+                }
+                Event::Gap { requests } => self.tell(&requests, Notices::push_gap),
+                Event::WatchLost { requests, code } => {
+                    self.tell(&requests, |notices| notices.end(Error::Server(code)));
+                }
+                // Whoever waits for room looks by himself; no exchange is asked for.
+                Event::Room | Event::Authenticate { .. } => {}
+            }
+        }
+    }
+
+    fn tell(&mut self, watches: &[RequestId], tell: impl Fn(&mut Notices)) {
+        for request in watches {
+            if let Some(Mailbox { notices, told }) = self.persistent_watches.get_mut(request) {
+                tell(notices);
+                told.notify_all();
+            }
+        }
+    }
+}
