@@ -178,18 +178,23 @@ fn start(server: Server) -> io::Result<(Box<dyn core::any::Any>, String)> {
 
 fn compare_on(at: &str, arguments: &Arguments) -> io::Result<Table> {
     let tap = Tap::start(at)?;
-    let wanted = |client: &&Client| {
+    let mut clients = Client::all();
+    clients.retain(|client| {
         let mut names = arguments.client.iter();
         arguments.client.is_empty() || names.any(|name| *name == client.name())
-    };
-    let clients = Client::all();
+    });
+    if clients.is_empty() {
+        return Err(io::Error::other("there is no such client"));
+    }
     let mut table = Table::default();
     for kind in Kind::value_variants() {
         if !arguments.work.is_empty() && !arguments.work.contains(kind) {
             continue;
         }
         for round in 0..=arguments.rounds {
-            for client in clients.iter().filter(wanted) {
+            // Everybody follows everybody else in turn, and finds the server as they left it.
+            clients.rotate_left(1);
+            for client in &clients {
                 // A directory of its own, for whatever the one before left behind.
                 let path = format!("/bench-{}-{}-{round}", client.name(), kind.name());
                 let at = if round == 0 { tap.address() } else { at };
