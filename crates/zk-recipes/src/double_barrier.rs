@@ -250,7 +250,7 @@ impl BarrierGuard {
         if let Holding::Lost(loss) = member.state() {
             return Err(LockError::Lost(loss));
         }
-        let (own, path) = (member.node().to_string(), member.path().to_string());
+        let (own, path) = (member.node().to_string(), member.directory().to_string());
         // Who comes later is not waited for: it has been out in between.
         let mut others = list(&client, &path).await?;
         others.remove(&own);

@@ -56,8 +56,8 @@ impl Held {
         self.place.token
     }
 
-    /// The path of the lock.
-    pub fn path(&self) -> &str {
+    /// The directory that the lock node is in, which is the path of most locks.
+    pub fn directory(&self) -> &str {
         &self.directory
     }
 

@@ -17,6 +17,8 @@ mod contenders;
 mod double_barrier;
 #[cfg(feature = "tokio")]
 mod held;
+#[cfg(all(feature = "study", feature = "tokio"))]
+mod herd;
 #[cfg(feature = "tokio")]
 mod leader;
 #[cfg(feature = "tokio")]
@@ -35,6 +37,8 @@ mod runner;
 mod rw_lock;
 #[cfg(feature = "tokio")]
 mod semaphore;
+#[cfg(all(feature = "study", feature = "tokio"))]
+mod simple;
 #[cfg(feature = "tokio")]
 mod turns;
 
@@ -54,4 +58,9 @@ pub use {
     reentrant::{Owner, ReentrantGuard, ReentrantMutex},
     rw_lock::{ReadGuard, RwLock, WriteGuard},
     semaphore::{PermitGuard, Semaphore},
+};
+#[cfg(all(feature = "study", feature = "tokio"))]
+pub use {
+    herd::{HerdGuard, HerdMutex},
+    simple::{SimpleGuard, SimpleLock},
 };

@@ -248,7 +248,7 @@ impl Drop for Locks {
 impl Locks {
     /// Waits until one is lost; of several, the first.
     fn lost(&self) -> impl Future<Output = (String, Loss)> + Send + use<> {
-        let lost = |held: &Held| (held.path().to_string(), held.lost());
+        let lost = |held: &Held| (held.directory().to_string(), held.lost());
         let losing = self.0.iter().map(lost).map(|(path, loss)| async { (path, loss.await) });
         let mut losing: Vec<Pin<Box<dyn Future<Output = _> + Send>>> =
             losing.map(|losing| Box::pin(losing) as _).collect();
@@ -278,7 +278,7 @@ impl MultiGuard {
 
     /// The lock at `path`.
     pub fn lock(&self, path: &str) -> Option<&Held> {
-        self.locks().iter().find(|held| held.path() == path)
+        self.locks().iter().find(|held| held.directory() == path)
     }
 
     /// How things stand: the worst of what the locks say.
@@ -332,7 +332,7 @@ impl MultiGuard {
     pub fn release(mut self) -> impl Future<Output = Result<(), MultiLockError>> + Send + use<> {
         let mut releasing = Vec::new();
         while let Some(held) = self.locks.0.pop() {
-            releasing.push((held.path().to_string(), held.release()));
+            releasing.push((held.directory().to_string(), held.release()));
         }
         async move {
             let mut result = Ok(());

@@ -2,9 +2,11 @@
 
 mod barrier;
 mod double_barrier;
+mod herd;
 mod leader;
 mod multi_lock;
 mod reentrant;
+mod simple;
 
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ async fn all_are_held_and_all_are_released() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let guard = multi(&ours, &["/c", "/a", "/b"]).acquire().await.expect("acquired");
-    let paths: Vec<_> = guard.locks().iter().map(|held| held.path().to_owned()).collect();
+    let paths: Vec<_> = guard.locks().iter().map(|held| held.directory().to_owned()).collect();
     assert_eq!(paths, ["/a", "/b", "/c"]);
     let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
     assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");

@@ -22,6 +22,8 @@ mod parents;
 mod phase;
 mod remedy;
 mod semaphore;
+#[cfg(feature = "study")]
+mod simple;
 mod view;
 
 #[cfg(test)]
@@ -41,6 +43,8 @@ pub use self::contender::Contender;
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
 pub use self::semaphore::{Borrower, Loan};
+#[cfg(feature = "study")]
+pub use self::simple::SimpleContender;
 pub use self::view::{Foreign, Standing, standing};
 use crate::error::{LockError, Loss};
 
@@ -84,6 +88,11 @@ pub struct Contest {
     pub foreign: Foreign,
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
+    /// Whether to wait for the directory to change, as locks are taught at first, rather than for
+    /// the end of the one before: a herd, since all who wait are woken whenever anybody comes or
+    /// goes.
+    #[cfg(feature = "study")]
+    pub herd: bool,
 }
 
 impl Contest {
@@ -105,7 +114,17 @@ impl Contest {
             trust: Trust::UntilTold,
             foreign: Foreign::Ignore,
             revocable: false,
+            #[cfg(feature = "study")]
+            herd: false,
         }
+    }
+
+    /// Whether all who wait are woken by every change.
+    const fn is_herd(&self) -> bool {
+        #[cfg(feature = "study")]
+        return self.herd;
+        #[cfg(not(feature = "study"))]
+        return false;
     }
 }
 

@@ -24,11 +24,33 @@ pub struct Operation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    CreateNode { data: Bytes, acl: AccessList },
-    CreateNodes { count: u32, data: Bytes, acl: AccessList },
-    CreateParent { container: bool, acl: AccessList },
-    CreateMaximum { maximum: [u8; 4], acl: AccessList },
-    Replace { by: String, data: Bytes, acl: AccessList },
+    CreateNode {
+        data: Bytes,
+        acl: AccessList,
+    },
+    #[cfg(feature = "study")]
+    CreateAlone {
+        data: Bytes,
+        acl: AccessList,
+    },
+    CreateNodes {
+        count: u32,
+        data: Bytes,
+        acl: AccessList,
+    },
+    CreateParent {
+        container: bool,
+        acl: AccessList,
+    },
+    CreateMaximum {
+        maximum: [u8; 4],
+        acl: AccessList,
+    },
+    Replace {
+        by: String,
+        data: Bytes,
+        acl: AccessList,
+    },
     Delete,
     List,
     Sync,
@@ -45,6 +67,12 @@ impl Operation {
     /// Puts a node into the queue; the server numbers it.
     pub(super) const fn create_node(prefix: String, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNode { data, acl })
+    }
+
+    /// Creates the one node of a lock without a queue.
+    #[cfg(feature = "study")]
+    pub(super) const fn create_alone(path: String, data: Bytes, acl: AccessList) -> Self {
+        Self::new(path, Kind::CreateAlone { data, acl })
     }
 
     /// Creates so many nodes that the server numbers, at once.
@@ -108,6 +136,11 @@ impl Operation {
         matches!(self.kind, Kind::Watch | Kind::WatchData)
     }
 
+    #[cfg(feature = "study")]
+    pub(super) const fn is_deletion(&self) -> bool {
+        matches!(self.kind, Kind::Delete)
+    }
+
     /// Has `send` make the request.
     pub fn with_request<R>(&self, send: impl FnOnce(&Request<'_>) -> R) -> R {
         let path = self.path.as_str();
@@ -116,6 +149,10 @@ impl Operation {
             // `create2`, since the stat that it returns has the fencing token.
             Kind::CreateNode { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list()))
+            }
+            #[cfg(feature = "study")]
+            Kind::CreateAlone { data, acl } => {
+                Request::Create2(create(data, CreateMode::EPHEMERAL, acl.list()))
             }
             Kind::CreateNodes { count, data, acl } => {
                 let one = create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list());

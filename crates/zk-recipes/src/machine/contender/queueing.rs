@@ -69,7 +69,8 @@ impl Contender {
                 let only_rising = !scheme.has_readers() && *foreign != Foreign::Count;
                 #[cfg(test)]
                 let only_rising = only_rising || self.shortcut_among_readers;
-                self.wait(predecessor, ahead == 1 && by_number && only_rising);
+                let is_alone = ahead == 1 && !self.contest.is_herd();
+                self.wait(predecessor, is_alone && by_number && only_rising);
             }
         }
     }
@@ -119,12 +120,16 @@ impl Contender {
         if only && self.self_watch.is_none() {
             self.watch_self();
         }
-        let watch = self.submit(Operation::watch(self.path_of(&predecessor)));
+        let watch = self.submit(Operation::watch(match self.contest.is_herd() {
+            true => self.contest.directory.clone(),
+            false => self.path_of(&predecessor),
+        }));
         self.phase = Phase::Waiting { predecessor, watch, only };
     }
 
     pub(super) fn watched(&mut self, result: Result<Reply, Error>) {
         match result {
+            Ok(reply) if self.contest.is_herd() => self.seen_again(&reply),
             Ok(_) => {}
             // It went between the list and the watch, or the watch was lost.
             Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(),
@@ -135,6 +140,22 @@ impl Contender {
                 }
             }
             Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    /// The directory that is watched comes with its children.
+    fn seen_again(&mut self, reply: &Reply) {
+        let own = self.node.as_ref().map_or("", |node| node.name());
+        let view = reply
+            .decode::<GetChildrenResponse<'_>>()
+            .map(|response| self.eyes().see(own, response.children.iter()));
+        match view {
+            Ok(View::Behind { .. }) => {}
+            Ok(View::First) => {
+                self.unwatch_predecessor();
+                self.acquired();
+            }
+            Ok(View::Absent | View::Exhausted) | Err(_) => self.decide(),
         }
     }
 

@@ -1,0 +1,102 @@
+//! The exclusive lock as it is taught before the improvement.
+
+use core::future::Future;
+use core::ops::Deref;
+
+use zk_session::Client;
+
+use crate::error::LockError;
+use crate::held::Held;
+use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
+use crate::options::Options;
+use crate::queue::Queue;
+
+/// An exclusive, fair lock with a herd. It is here to be compared with
+/// [`Mutex`](crate::Mutex), which is the same in all but one thing.
+///
+/// Contenders queue by the numbers of their nodes, and those who wait watch the *directory*, not
+/// the one before them.
+///
+/// ```no_run
+/// use zk_recipes::{HerdMutex, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let guard = HerdMutex::new(&client, "/locks/printer")?.acquire().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantee
+///
+/// As for [`Mutex`](crate::Mutex).
+///
+/// # Cost
+///
+/// One round trip to acquire a lock that is free, and one to release it. Whenever somebody comes or
+/// goes, *all* who wait are woken, and each lists the whole directory: with n waiters, n
+/// notifications and n lists of n names.
+#[derive(Clone, Debug)]
+pub struct HerdMutex(Queue);
+
+impl HerdMutex {
+    /// The lock at `path`. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+        Self::with(client, path, Options::new())
+    }
+
+    /// The lock at `path`, taken in this way.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+        Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
+    }
+
+    /// Waits for the lock. Errors, order and cancellation as for
+    /// [`Mutex::acquire`](crate::Mutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`].
+    pub fn acquire(&self) -> impl Future<Output = Result<HerdGuard, LockError>> + Send + use<> {
+        let contest = Contest { herd: true, ..self.0.contest(Claim::Exclusive, Entry::Queue) };
+        let entrance = self.0.start(Contender::new(contest), self.0.path.clone());
+        async { entrance.held().await.map(HerdGuard) }
+    }
+
+    /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+}
+
+/// A [`HerdMutex`] that is held. Dropped, it is released in the background.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct HerdGuard(Held);
+
+impl Deref for HerdGuard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl HerdGuard {
+    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it had been lost before.
+    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        self.0.release()
+    }
+}

@@ -1,0 +1,443 @@
+//! The textbook lock: one ephemeral node, which whoever creates it owns.
+//!
+//! Everybody else watches it, and all run for it when it goes: a herd, in no order. It is here to
+//! be compared with the queue. Nothing else is missing: since the name is known, a creation whose
+//! outcome is unknown can simply be repeated, for the node that is found then tells by its data and
+//! its session whose it is. The same does not go for the deletion: the next owner's node has the
+//! same name. Its outcome has to be found out.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use core::time::Duration;
+
+use bytes::Bytes;
+use uuid::Uuid;
+use zk_session::proto::{
+    Create2Response, ErrorCode, EventType, ExistsResponse, GetDataResponse, SessionId, Zxid, path,
+};
+use zk_session::session::{Reply, State};
+use zk_session::{End, Error, Outcome};
+
+use super::parents::{Parents, Verdict};
+use super::phase::Node;
+use super::remedy::Remedy;
+use super::{Contender, Contest, Event, Input, Machine, OpId, Operation, Output};
+use crate::error::LockError;
+
+/// When to try again what the session or the server has refused for now.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// Set in the numbers of requests that are the holder's.
+const OF_HOLDER: u64 = 1 << 32;
+
+/// One attempt to get the textbook lock. Drive it as a [`Contender`].
+///
+/// Of its [`Contest`], the directory is the path of the one lock node; scheme and claim do not
+/// matter, nor does the entry: it always waits. The node's data is the guid, and then whatever the
+/// contest says.
+#[derive(Clone, Debug)]
+pub struct SimpleContender {
+    contest: Contest,
+    step: Step,
+    /// Looks after the node while it is ours.
+    holder: Option<Contender>,
+    /// Its newest deletion of the node.
+    deletion: Option<OpId>,
+    /// The transaction that created our node.
+    czxid: Zxid,
+    parents: Parents,
+    connected: bool,
+    /// The caller has lost interest while it could not be told yet what there is to clean up.
+    letting_go: bool,
+    /// Nobody has been told that the lock is ours, nor should be.
+    is_unwanted: bool,
+    last_op: u64,
+    outputs: VecDeque<Output>,
+}
+
+/// Where an attempt is, and which answers it waits for.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The node is being created.
+    Creating {
+        create: OpId,
+    },
+    /// The directory is missing; it and what is above it are being created.
+    MakingParents {
+        first: OpId,
+        last: OpId,
+    },
+    /// There is a node. Is it ours? If not, its end is waited for.
+    Watching {
+        look: OpId,
+        answered: bool,
+    },
+    /// The lock is ours, or was: the holder does the rest.
+    Held,
+    /// Whether our node was deleted is unknown. What is there? Asked behind a sync, since the
+    /// member that we are connected to now may not know of the deletion yet.
+    FindingOut {
+        sync: OpId,
+        stat: OpId,
+        synced: bool,
+    },
+    Done,
+}
+
+impl Machine for SimpleContender {
+    fn handle(&mut self, input: Input) {
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
+                Some(end) => self.session_ended(end),
+                None => self.handle_reply(op, result),
+            },
+            Input::Watch { op: OpId(op), event_type } if op & OF_HOLDER != 0 => {
+                self.tell_holder(Input::Watch { op: OpId(op & !OF_HOLDER), event_type });
+            }
+            Input::Watch { op, event_type } => self.watch_fired(op, event_type),
+            Input::Session(State::Ended(end)) => self.session_ended(end),
+            Input::Session(state) => {
+                match state {
+                    State::Suspended => self.connected = false,
+                    State::Connected { .. } => self.connected = true,
+                    _ => {}
+                }
+                self.tell_holder(input);
+            }
+            Input::Timer => {
+                self.tell_holder(input);
+                self.repeat();
+            }
+            Input::LeaseEnded | Input::Convert(_) => self.tell_holder(input),
+            Input::LetGo => self.let_go(),
+        }
+        self.settle();
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+}
+
+impl SimpleContender {
+    /// An attempt that begins now, with a session that is connected.
+    pub fn new(contest: Contest) -> Self {
+        let mut contender = Self {
+            contest,
+            step: Step::Done,
+            holder: None,
+            deletion: None,
+            czxid: Zxid::ZERO,
+            parents: Parents::new(),
+            connected: true,
+            letting_go: false,
+            is_unwanted: false,
+            last_op: 0,
+            outputs: VecDeque::new(),
+        };
+        contender.create();
+        contender
+    }
+
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+        match &mut self.step {
+            _ if op.0 & OF_HOLDER != 0 => self.holder_heard(OpId(op.0 & !OF_HOLDER), result),
+            Step::Creating { create } if *create == op => self.created(result),
+            Step::MakingParents { first, last } if (*first..=*last).contains(&op) => {
+                let is_last = op == *last;
+                self.made_parent(is_last, result);
+            }
+            Step::Watching { look, .. } if *look == op => self.looked(result),
+            Step::FindingOut { sync, synced, .. } if *sync == op => match result {
+                Ok(_) => *synced = true,
+                Err(error) => self.retry_finding_out(error),
+            },
+            Step::FindingOut { stat, synced: true, .. } if *stat == op => self.found_out(result),
+            // Told before the sync is, so it was refused before it was sent.
+            Step::FindingOut { stat, .. } if *stat == op => self.set_timer(),
+            _ => {}
+        }
+    }
+
+    // ---- Running for the node ------------------------------------------------------------------
+
+    fn create(&mut self) {
+        let Contest { directory, guid, data, acl, .. } = &self.contest;
+        let data = [mark(*guid).as_bytes(), data.as_ref()].concat();
+        let (path, acl) = (directory.clone(), acl.clone());
+        let create = self.submit(Operation::create_alone(path, Bytes::from(data), acl));
+        self.step = Step::Creating { create };
+    }
+
+    fn created(&mut self, result: Result<Reply, Error>) {
+        let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
+        match czxid {
+            Ok(czxid) => self.hold(czxid),
+            Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
+            Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    fn make_parents(&mut self) {
+        if self.letting_go {
+            return self.conclude(Event::Released);
+        }
+        let directory = path::parent(&self.contest.directory).unwrap_or("/");
+        let operations = self.parents.attempt(directory, &self.contest.parent_acl);
+        let first = OpId(self.last_op + 1);
+        let submitted = operations.into_iter().map(|operation| self.submit(operation)).last();
+        match submitted {
+            Some(last) => self.step = Step::MakingParents { first, last },
+            None => self.fail(Error::Server(ErrorCode::NO_NODE).into()),
+        }
+    }
+
+    fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
+        match self.parents.answered(is_last, result) {
+            Verdict::Wait => {}
+            Verdict::Made if self.letting_go => self.conclude(Event::Released),
+            Verdict::Made => self.create(),
+            Verdict::Again => self.make_parents(),
+            Verdict::Failed(error) => self.fail(error.into()),
+        }
+    }
+
+    // ---- Waiting -------------------------------------------------------------------------------
+
+    fn look(&mut self) {
+        self.unwatch();
+        let look = self.submit(Operation::watch_data(self.contest.directory.clone()));
+        self.step = Step::Watching { look, answered: false };
+    }
+
+    fn looked(&mut self, result: Result<Reply, Error>) {
+        let ours = result.and_then(|reply| {
+            let GetDataResponse { data, stat } = reply.decode()?;
+            let is_marked = data.is_some_and(|data| data.starts_with(mark(self.guid()).as_bytes()));
+            let is_ours = is_marked && stat.ephemeral_owner == self.session();
+            Ok(is_ours.then_some(stat.czxid))
+        });
+        match ours {
+            Ok(Some(czxid)) => {
+                self.unwatch();
+                self.hold(czxid);
+            }
+            Ok(None) | Err(Error::Server(ErrorCode::NO_NODE)) if self.letting_go => {
+                self.unwatch();
+                self.conclude(Event::Released);
+            }
+            Ok(None) => {
+                if let Step::Watching { answered, .. } = &mut self.step {
+                    *answered = true;
+                }
+                self.tell(Event::Waiting { behind: self.name(), ahead: 1 });
+            }
+            Err(Error::Server(ErrorCode::NO_NODE)) => {
+                self.unwatch();
+                self.create();
+            }
+            Err(Error::Server(ErrorCode::NO_AUTH)) => {
+                self.fail(LockError::Unreadable { node: self.name() });
+            }
+            Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, event_type: EventType) {
+        match self.step {
+            Step::Watching { look, .. } if look == op && event_type == EventType::NODE_DELETED => {
+                self.create();
+            }
+            Step::Watching { look, .. } if look == op => self.look(),
+            _ => {}
+        }
+    }
+
+    fn unwatch(&mut self) {
+        if let Step::Watching { look, .. } = self.step {
+            self.outputs.push_back(Output::Unwatch(look));
+        }
+    }
+
+    // ---- Holding -------------------------------------------------------------------------------
+
+    fn hold(&mut self, czxid: Zxid) {
+        let node = Node { path: self.contest.directory.clone(), czxid };
+        self.holder = Some(Contender::holding(self.contest.clone(), node, self.connected));
+        self.czxid = czxid;
+        self.step = Step::Held;
+        self.is_unwanted = self.letting_go;
+        if self.letting_go {
+            self.tell_holder(Input::LetGo);
+        }
+    }
+
+    fn tell_holder(&mut self, input: Input) {
+        if let Some(holder) = &mut self.holder {
+            holder.handle(input);
+        }
+    }
+
+    fn holder_heard(&mut self, op: OpId, result: Result<Reply, Error>) {
+        match result {
+            // It would delete whatever has the name now.
+            Err(error) if self.deletion == Some(op) && error.outcome() == Outcome::Unknown => {
+                self.find_out();
+            }
+            result => self.tell_holder(Input::Reply { op, result }),
+        }
+    }
+
+    fn find_out(&mut self) {
+        let path = self.contest.directory.clone();
+        let sync = self.submit(Operation::sync(path.clone()));
+        let stat = self.submit(Operation::stat(path));
+        self.step = Step::FindingOut { sync, stat, synced: false };
+    }
+
+    fn found_out(&mut self, result: Result<Reply, Error>) {
+        let Some(op) = self.deletion else { return };
+        let czxid = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat.czxid));
+        let error = match czxid {
+            // It was not deleted and will not be, since that was asked on a connection before.
+            Ok(czxid) if czxid == self.czxid => Error::ConnectionLost,
+            Ok(_) => Error::Server(ErrorCode::NO_NODE),
+            Err(error @ Error::Server(ErrorCode::NO_NODE)) => error,
+            Err(error) => return self.retry_finding_out(error),
+        };
+        self.step = Step::Held;
+        self.tell_holder(Input::Reply { op, result: Err(error) });
+    }
+
+    fn retry_finding_out(&mut self, error: Error) {
+        match (Remedy::of(&error), self.deletion) {
+            (Remedy::Now, _) => self.find_out(),
+            (Remedy::None, Some(op)) => {
+                self.step = Step::Held;
+                self.tell_holder(Input::Reply { op, result: Err(error) });
+            }
+            (Remedy::Later | Remedy::None, _) => self.set_timer(),
+        }
+    }
+
+    /// Takes what the holder wants.
+    fn settle(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        while let Some(output) = holder.poll_output() {
+            let of_holder = |OpId(op)| OpId(op | OF_HOLDER);
+            self.outputs.push_back(match output {
+                Output::Submit { op, operation } => {
+                    if operation.is_deletion() {
+                        self.deletion = Some(op);
+                    }
+                    Output::Submit { op: of_holder(op), operation }
+                }
+                Output::Unwatch(op) => Output::Unwatch(of_holder(op)),
+                Output::SetTimer(after) => Output::SetTimer(after),
+                Output::Event(event) if self.is_unwanted => match event {
+                    Event::Released | Event::Lost(_) => Output::Event(Event::Released),
+                    Event::Failed(_) => Output::Event(event),
+                    _ => continue,
+                },
+                Output::Event(event) => Output::Event(event),
+            });
+        }
+        if holder.is_done() {
+            self.step = Step::Done;
+        }
+    }
+
+    // ---- The end -------------------------------------------------------------------------------
+
+    fn let_go(&mut self) {
+        self.letting_go = true;
+        match self.step {
+            Step::Watching { answered: true, .. } => {
+                self.unwatch();
+                self.conclude(Event::Released);
+            }
+            // If there is no holder yet, whether there is a node to delete will turn out.
+            _ => self.tell_holder(Input::LetGo),
+        }
+    }
+
+    fn session_ended(&mut self, end: End) {
+        match self.holder {
+            Some(_) => self.tell_holder(Input::Session(State::Ended(end))),
+            None => self.fail(LockError::Ended(end)),
+        }
+    }
+
+    fn retry_or_fail(&mut self, error: Error) {
+        match Remedy::of(&error) {
+            Remedy::Now => self.repeat(),
+            Remedy::Later => self.set_timer(),
+            Remedy::None => self.fail(error.into()),
+        }
+    }
+
+    /// Takes the present step again. That is never wrong.
+    fn repeat(&mut self) {
+        match self.step {
+            Step::Creating { .. } => self.create(),
+            Step::Watching { .. } => self.look(),
+            Step::FindingOut { .. } => self.find_out(),
+            Step::MakingParents { .. } | Step::Held | Step::Done => {}
+        }
+    }
+
+    fn fail(&mut self, error: LockError) {
+        self.unwatch();
+        match self.letting_go {
+            true => self.conclude(Event::Released),
+            false => self.conclude(Event::Failed(error)),
+        }
+    }
+
+    fn conclude(&mut self, event: Event) {
+        self.tell(event);
+        self.step = Step::Done;
+    }
+
+    // ---- Outputs -------------------------------------------------------------------------------
+
+    fn submit(&mut self, operation: Operation) -> OpId {
+        self.last_op += 1;
+        let op = OpId(self.last_op);
+        self.outputs.push_back(Output::Submit { op, operation });
+        op
+    }
+
+    fn set_timer(&mut self) {
+        self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn name(&self) -> String {
+        self.contest.directory.rsplit('/').next().unwrap_or_default().to_string()
+    }
+
+    const fn guid(&self) -> Uuid {
+        self.contest.guid
+    }
+
+    const fn session(&self) -> SessionId {
+        self.contest.session
+    }
+}
+
+/// What the data of our node begins with.
+fn mark(guid: Uuid) -> String {
+    guid.as_hyphenated().to_string()
+}

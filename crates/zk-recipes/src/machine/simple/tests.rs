@@ -1,0 +1,403 @@
+//! The machine, fed by hand. What it wants is compared as lines of text, in order.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use zk_session::Invalid;
+use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
+
+use super::*;
+use crate::error::Loss;
+use crate::machine::{Scheme, Trust};
+
+const PATH: &str = "/locks/printer";
+const GUID: Uuid = Uuid::from_u128(7);
+const OURS: SessionId = SessionId(0x51);
+const THEIRS: SessionId = SessionId(0x52);
+const CONNECTED: State = State::Connected { member: 0, session: OURS };
+const TOKEN: Zxid = Zxid(105);
+
+fn reply(body: &impl Encode) -> Result<Reply, Error> {
+    let mut bytes = Vec::new();
+    body.encode(&mut bytes);
+    Ok(Reply { opcode: OpCode::EXISTS, zxid: Zxid(1), body: bytes.into() })
+}
+
+fn done() -> Result<Reply, Error> {
+    Ok(Reply { opcode: OpCode::DELETE, zxid: Zxid(1), body: Bytes::new() })
+}
+
+fn refused(code: ErrorCode) -> Result<Reply, Error> {
+    Err(Error::Server(code))
+}
+
+fn lost() -> Result<Reply, Error> {
+    Err(Error::ConnectionLost)
+}
+
+fn created() -> Result<Reply, Error> {
+    let stat = Stat { czxid: TOKEN, ephemeral_owner: OURS, ..Stat::default() };
+    reply(&Create2Response { path: PATH, stat })
+}
+
+/// A node with these data, of this session.
+fn node(data: &str, owner: SessionId) -> Result<Reply, Error> {
+    let stat = Stat { czxid: TOKEN, ephemeral_owner: owner, ..Stat::default() };
+    reply(&GetDataResponse { data: Some(data.as_bytes()), stat })
+}
+
+fn stat(czxid: Zxid) -> Result<Reply, Error> {
+    reply(&ExistsResponse { stat: Stat { czxid, ..Stat::default() } })
+}
+
+struct Harness {
+    machine: SimpleContender,
+    asked: Vec<(OpId, String)>,
+    lines: Vec<String>,
+}
+
+impl Harness {
+    fn new() -> Self {
+        Self::with(Trust::UntilTold)
+    }
+
+    fn with(trust: Trust) -> Self {
+        let contest = Contest::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
+        let contest = Contest { data: Bytes::from_static(b"who"), trust, ..contest };
+        let machine = SimpleContender::new(contest);
+        let mut h = Self { machine, asked: Vec::new(), lines: Vec::new() };
+        h.take_outputs();
+        h.expect(&["create"]);
+        h
+    }
+
+    fn waiting() -> Self {
+        let mut h = Self::new();
+        h.answer("create", refused(ErrorCode::NODE_EXISTS));
+        h.expect(&["look"]);
+        h.answer("look", node("somebody", THEIRS));
+        h.expect(&["Waiting behind printer"]);
+        h
+    }
+
+    fn held() -> Self {
+        let mut h = Self::new();
+        h.answer("create", created());
+        h.expect(&["Acquired token 105", "timer"]);
+        h
+    }
+
+    /// Whether the node was deleted is unknown.
+    fn releasing() -> Self {
+        let mut h = Self::held();
+        h.feed(Input::LetGo);
+        h.expect(&["delete"]);
+        h.answer("delete", lost());
+        h.expect(&["sync", "stat"]);
+        h
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.machine.handle(input);
+        self.take_outputs();
+    }
+
+    /// Answers the newest such request.
+    #[track_caller]
+    fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
+        let op = self.op(line);
+        self.feed(Input::Reply { op, result });
+    }
+
+    #[track_caller]
+    fn fire(&mut self, line: &str, event_type: EventType) {
+        let op = self.op(line);
+        self.feed(Input::Watch { op, event_type });
+    }
+
+    #[track_caller]
+    fn op(&self, line: &str) -> OpId {
+        let asked = self.asked.iter().rfind(|(_, asked)| asked == line);
+        asked.unwrap_or_else(|| panic!("{line} was not asked")).0
+    }
+
+    #[track_caller]
+    fn expect(&mut self, lines: &[&str]) {
+        assert_eq!(core::mem::take(&mut self.lines), lines);
+    }
+
+    #[track_caller]
+    fn expect_last(&mut self, lines: &[&str]) {
+        self.expect(lines);
+        assert!(self.machine.is_done(), "there is more to come");
+        for (op, _) in self.asked.clone() {
+            self.feed(Input::Reply { op, result: created() });
+            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+        }
+        self.feed(Input::Session(State::Ended(End::Expired)));
+        self.feed(Input::Timer);
+        self.expect(&[]);
+    }
+
+    fn take_outputs(&mut self) {
+        while let Some(output) = self.machine.poll_output() {
+            let line = match output {
+                Output::Submit { op, operation } => {
+                    let line = operation.with_request(line);
+                    self.asked.push((op, line.clone()));
+                    line
+                }
+                Output::Unwatch(op) => {
+                    let asked = self.asked.iter().find(|(asked, _)| *asked == op);
+                    format!("un{}", asked.expect("it was asked for").1)
+                }
+                Output::SetTimer(_) => "timer".to_string(),
+                Output::Event(Event::Acquired { node, token }) => {
+                    assert_eq!(node, "printer");
+                    format!("Acquired token {}", token.0)
+                }
+                Output::Event(Event::Waiting { behind, .. }) => format!("Waiting behind {behind}"),
+                Output::Event(Event::Failed(LockError::Request(error))) => {
+                    format!("Failed {:?}", error.code())
+                }
+                Output::Event(event) => format!("{event:?}"),
+            };
+            self.lines.push(line);
+        }
+    }
+}
+
+fn line(request: &Request<'_>) -> String {
+    let (line, path) = match request {
+        Request::Create2(create) => {
+            assert_eq!(create.mode, CreateMode::EPHEMERAL);
+            let data = create.data.expect("a mark");
+            assert_eq!(data, format!("{}who", mark(GUID)).as_bytes());
+            ("create", create.path)
+        }
+        Request::CreateContainer(create) => return format!("container {}", create.path),
+        Request::GetData(get) => {
+            assert!(get.watch);
+            ("look", get.path)
+        }
+        Request::GetChildren(get) => {
+            assert!(get.watch);
+            ("watch", get.path)
+        }
+        Request::Exists(exists) => ("stat", exists.path),
+        Request::Sync(sync) => ("sync", sync.path),
+        Request::Delete(delete) => ("delete", delete.path),
+        request => panic!("{request:?}"),
+    };
+    assert_eq!(path, PATH);
+    line.to_string()
+}
+
+#[test]
+fn a_free_lock_takes_one_request_and_its_release_another() {
+    let mut h = Harness::held();
+    h.feed(Input::LetGo);
+    h.expect(&["delete"]);
+    h.answer("delete", done());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn all_who_wait_run_for_the_node_when_it_goes() {
+    let mut h = Harness::waiting();
+    h.fire("look", EventType::NODE_DELETED);
+    h.expect(&["create"]);
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.expect(&["look"]);
+    h.answer("look", node("somebody else", THEIRS));
+    h.expect(&["Waiting behind printer"]);
+    h.fire("look", EventType::NODE_DELETED);
+    h.expect(&["create"]);
+    h.answer("create", created());
+    h.expect(&["Acquired token 105", "timer"]);
+}
+
+#[test]
+fn a_node_that_goes_or_changes_meanwhile_is_looked_at_again() {
+    let mut h = Harness::waiting();
+    h.fire("look", EventType::NODE_DATA_CHANGED);
+    h.expect(&["unlook", "look"]);
+    h.answer("look", refused(ErrorCode::NO_NODE));
+    h.expect(&["unlook", "create"]);
+}
+
+#[test]
+fn missing_directories_are_made() {
+    let mut h = Harness::new();
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    h.expect(&["container /locks"]);
+    h.answer("container /locks", done());
+    h.expect(&["create"]);
+    h.answer("create", created());
+    h.expect(&["Acquired token 105", "timer"]);
+}
+
+#[test]
+fn a_creation_whose_outcome_is_unknown_is_repeated_and_its_node_recognised() {
+    let mut h = Harness::new();
+    h.answer("create", lost());
+    h.expect(&["create"]);
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.expect(&["look"]);
+    h.answer("look", node(&format!("{}who", mark(GUID)), OURS));
+    h.expect(&["unlook", "Acquired token 105", "timer"]);
+}
+
+#[test]
+fn only_what_has_our_mark_and_our_session_is_ours() {
+    for (data, owner) in [(mark(GUID), THEIRS), (mark(Uuid::from_u128(8)), OURS)] {
+        let mut h = Harness::new();
+        h.answer("create", refused(ErrorCode::NODE_EXISTS));
+        h.expect(&["look"]);
+        h.answer("look", node(&data, owner));
+        h.expect(&["Waiting behind printer"]);
+    }
+}
+
+#[test]
+fn what_is_refused_for_now_is_tried_again_later() {
+    let full = || Err(Error::Invalid(Invalid::QueueFull { limit: 1 }));
+    let mut h = Harness::new();
+    h.answer("create", full());
+    h.expect(&["timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["create"]);
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.answer("look", full());
+    h.expect(&["look", "timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["unlook", "look"]);
+    h.answer("look", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["unlook", "Failed(Unreadable { node: \"printer\" })"]);
+}
+
+#[test]
+fn what_is_refused_for_good_fails() {
+    let mut h = Harness::new();
+    h.answer("create", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Failed Some(ErrorCode(NO_AUTH))"]);
+}
+
+#[test]
+fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
+    let mut h = Harness::new();
+    h.feed(Input::LetGo);
+    h.expect(&[]);
+    h.answer("create", created());
+    h.expect(&["timer", "delete"]);
+    h.answer("delete", done());
+    h.expect_last(&["Released"]);
+
+    let mut h = Harness::new();
+    h.feed(Input::LetGo);
+    h.answer("create", lost());
+    h.expect(&["create"]);
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.expect(&["look"]);
+    h.answer("look", node(&mark(GUID), OURS));
+    h.expect(&["unlook", "timer", "delete"]);
+    h.answer("delete", done());
+    h.expect_last(&["Released"]);
+
+    let mut h = Harness::new();
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.expect(&["look"]);
+    h.feed(Input::LetGo);
+    h.expect(&[]);
+    h.answer("look", node("somebody", THEIRS));
+    h.expect_last(&["unlook", "Released"]);
+
+    let mut h = Harness::new();
+    h.feed(Input::LetGo);
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn whoever_waits_can_let_go_at_once() {
+    let mut h = Harness::waiting();
+    h.feed(Input::LetGo);
+    h.expect_last(&["unlook", "Released"]);
+}
+
+#[test]
+fn a_lock_that_is_not_trusted_without_a_connection_is_given_up_unseen() {
+    let mut h = Harness::with(Trust::WhileConnected);
+    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::LetGo);
+    h.answer("create", created());
+    h.expect(&["Released", "delete"]);
+    h.answer("delete", done());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn a_deletion_is_only_repeated_while_the_node_is_ours() {
+    let mut h = Harness::releasing();
+    h.answer("sync", done());
+    h.answer("stat", stat(TOKEN));
+    h.expect(&["delete"]);
+    h.answer("delete", refused(ErrorCode::NO_NODE));
+    h.expect_last(&["Released"]);
+
+    for gone in [stat(Zxid(200)), refused(ErrorCode::NO_NODE)] {
+        let mut h = Harness::releasing();
+        h.answer("sync", done());
+        h.answer("stat", gone);
+        h.expect_last(&["Released"]);
+    }
+}
+
+#[test]
+fn what_is_there_is_only_believed_behind_a_sync() {
+    let mut h = Harness::releasing();
+    h.answer("sync", lost());
+    h.expect(&["sync", "stat"]);
+    h.answer("sync", refused(ErrorCode::THROTTLED_OP));
+    h.answer("stat", stat(TOKEN));
+    h.expect(&["timer", "timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["sync", "stat"]);
+    h.answer("sync", done());
+    h.answer("stat", refused(ErrorCode::NO_NODE));
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn the_loss_of_the_node_is_noticed() {
+    let mut h = Harness::held();
+    h.feed(Input::Timer);
+    h.expect(&["watch"]);
+    h.answer("watch", done());
+    h.feed(Input::Session(State::Suspended));
+    h.expect(&["Suspended"]);
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&["watch", "unwatch"]);
+    h.answer("watch", done());
+    h.expect(&["Resumed"]);
+    h.fire("watch", EventType::NODE_DELETED);
+    h.expect_last(&["Lost(NodeDeleted)"]);
+}
+
+#[test]
+fn the_end_of_the_session_ends_it_wherever_it_is() {
+    let end = || Input::Session(State::Ended(End::Expired));
+    let mut h = Harness::held();
+    h.feed(end());
+    h.expect_last(&[&*format!("{:?}", Event::Lost(Loss::Ended(End::Expired)))]);
+    let failed = format!("{:?}", Event::Failed(LockError::Ended(End::Expired)));
+    let mut h = Harness::new();
+    h.feed(end());
+    h.expect_last(&[&failed]);
+    let mut h = Harness::waiting();
+    h.feed(end());
+    h.expect_last(&["unlook", &failed]);
+    let mut h = Harness::releasing();
+    h.feed(end());
+    h.expect_last(&["Released"]);
+}

@@ -1,0 +1,128 @@
+//! The textbook lock.
+
+use alloc::string::ToString;
+use core::future::Future;
+use core::ops::Deref;
+use core::time::Duration;
+
+use tokio::time::Instant;
+use zk_session::Client;
+use zk_session::proto::path;
+
+use crate::error::LockError;
+use crate::held::Held;
+use crate::machine::{Claim, Entry, Scheme, SimpleContender};
+use crate::options::Options;
+use crate::queue::{self, Queue};
+
+/// The textbook lock: one ephemeral node, which whoever creates it owns. It is here to be compared
+/// with [`Mutex`](crate::Mutex), not to be used.
+///
+/// Those who wait watch the node. When it goes, all of them are woken and try to create it; one
+/// succeeds, whichever is fastest.
+///
+/// ```no_run
+/// use zk_recipes::{SimpleLock, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let guard = SimpleLock::new(&client, "/locks/printer")?.acquire().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantee
+///
+/// As for [`Mutex`](crate::Mutex), as long as nobody else deletes the node: all owners use one name,
+/// so a release could then hit the next one's. It is not fair: somebody who waits may wait for ever.
+///
+/// # Cost
+///
+/// One round trip to acquire a lock that is free, and one to release it. Whoever waits has one
+/// watch. A release with n waiters costs n notifications and 2n - 1 requests, all but one of them
+/// in vain.
+#[derive(Clone, Debug)]
+pub struct SimpleLock(Queue);
+
+impl SimpleLock {
+    /// The lock whose node is at `path`. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+        Self::with(client, path, Options::new())
+    }
+
+    /// The lock whose node is at `path`, taken in this way. There are no names to choose, nor any
+    /// that are foreign.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+        Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
+    }
+
+    /// Waits for the lock. To be called within a tokio runtime, on which a task is spawned.
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`]. A lost connection is none.
+    ///
+    /// # Ordering
+    ///
+    /// None.
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire).
+    pub fn acquire(&self) -> impl Future<Output = Result<SimpleGuard, LockError>> + Send + use<> {
+        let contest = self.0.contest(Claim::Exclusive, Entry::Queue);
+        let directory = path::parent(&self.0.path).unwrap_or("/").to_string();
+        let entrance = self.0.start(SimpleContender::new(contest), directory);
+        async { entrance.held().await.map(SimpleGuard) }
+    }
+
+    /// As [`acquire`](Self::acquire), for no longer than `timeout`, whatever happens.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`].
+    pub fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<SimpleGuard, LockError>> + Send + use<> {
+        queue::before(Instant::now() + timeout, self.acquire())
+    }
+
+    /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+}
+
+/// A [`SimpleLock`] that is held. Dropped, it is released in the background.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct SimpleGuard(Held);
+
+impl Deref for SimpleGuard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl SimpleGuard {
+    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it had been lost before.
+    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        self.0.release()
+    }
+}

@@ -1,0 +1,124 @@
+//! What the release of a lock costs those who wait for it, by the kind of lock.
+
+use core::fmt;
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use zk_recipes::{HerdMutex, LockError, Mutex, SimpleLock};
+use zk_session::Client;
+
+use crate::contention::clients;
+use crate::serve::Embedded;
+use crate::server::Counters;
+
+/// Longer than any measurement takes.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+/// When nothing was asked for so long, nothing is under way.
+const QUIET: Duration = Duration::from_millis(60);
+const LOCK: &str = "/locks/herd";
+
+/// A way to build an exclusive lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One node, which all run for.
+    Simple,
+    /// A queue, all of which watch the directory.
+    Herd,
+    /// A queue in which each watches the one before it.
+    Mutex,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Simple => "SimpleLock",
+            Self::Herd => "HerdMutex",
+            Self::Mutex => "Mutex",
+        })
+    }
+}
+
+/// What one release caused, until all who were left waited again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Events of watches.
+    pub notifications: u64,
+    /// Requests of clients, with the release itself.
+    pub requests: u64,
+    /// Bytes from the server.
+    pub bytes: u64,
+}
+
+/// Has `waiters` sessions wait for a lock, and counts what its release costs, on the wire of an
+/// embedded server. Then all of them get the lock, one after another.
+///
+/// # Errors
+///
+/// When no port can be listened on.
+///
+/// # Panics
+///
+/// When the lock does not work.
+pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
+    let embedded = Embedded::start(1).await?;
+    let clients = clients(&embedded.connect_string(), waiters + 1, SESSION_TIMEOUT).await;
+    let (acquired, mut turns) = mpsc::unbounded_channel();
+    let may_release = Arc::new(Semaphore::new(0));
+    let mut contenders = Vec::new();
+    for (place, client) in clients.iter().enumerate() {
+        let (acquired, may_release) = (acquired.clone(), may_release.clone());
+        contenders.push(tokio::spawn(hold_once(kind, client.clone(), acquired, may_release)));
+        if place == 0 {
+            turns.recv().await.expect("the first one gets the lock");
+        }
+    }
+    let before = quiet(&embedded).await;
+    may_release.add_permits(1);
+    turns.recv().await.expect("the next one gets the lock");
+    let after = quiet(&embedded).await;
+    may_release.add_permits(waiters);
+    for contender in contenders {
+        contender.await.expect("no panic").expect("it gets the lock");
+    }
+    Ok(Cost {
+        notifications: after.notifications - before.notifications,
+        requests: after.all_requests() - before.all_requests(),
+        bytes: after.bytes - before.bytes,
+    })
+}
+
+async fn hold_once(
+    kind: Kind,
+    client: Client,
+    acquired: mpsc::UnboundedSender<()>,
+    may_release: Arc<Semaphore>,
+) -> Result<(), LockError> {
+    macro_rules! hold {
+        ($lock:ident) => {{
+            let guard = $lock::new(&client, LOCK)?.acquire().await?;
+            let _ = acquired.send(());
+            may_release.acquire().await.expect("it stays open").forget();
+            guard.release().await
+        }};
+    }
+    match kind {
+        Kind::Simple => hold!(SimpleLock),
+        Kind::Herd => hold!(HerdMutex),
+        Kind::Mutex => hold!(Mutex),
+    }
+}
+
+/// Waits until nothing is under way.
+async fn quiet(embedded: &Embedded) -> Counters {
+    let mut before = embedded.with(|ensemble| ensemble.counters().clone());
+    loop {
+        tokio::time::sleep(QUIET).await;
+        let now = embedded.with(|ensemble| ensemble.counters().clone());
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
