@@ -33,6 +33,8 @@ enum Style {
     Curator { dashes: bool },
     /// `<guid without dashes>`.
     Kazoo,
+    /// `<guid>-`, with as few characters as can be.
+    Compact,
     /// `x-<session>-`, and then, as ours but not as ZooKeeper's own recipe has it, `<guid>-`.
     Session,
 }
@@ -69,14 +71,15 @@ impl Scheme {
     /// the same name.
     pub const ZOOKEEPER_RECIPE: Self = Self::new(Style::Session, "", None);
 
-    /// A lock of your own, named as Curator's with other markers between guid and number: one for
-    /// exclusive nodes and, for a read/write lock, one for shared nodes. Neither may be the
-    /// beginning of the other.
+    /// A lock of your own, for contenders of this library only: `<guid>-<marker><sequence>`, with
+    /// one marker for exclusive nodes and, for a read/write lock, one for shared nodes. Neither may
+    /// be the beginning of the other.
     ///
-    /// Only contenders of this library may take part: then they agree who is first even when the
-    /// numbers of the directory are used up, where others go astray.
+    /// Names are short, since whoever enters a queue and whoever leaves it reads all of them. And
+    /// contenders agree who is first even when the numbers of the directory are used up, where
+    /// others go astray.
     pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
-        Self { private: true, ..Self::new(Style::Curator { dashes: true }, exclusive, shared) }
+        Self { private: true, ..Self::new(Style::Compact, exclusive, shared) }
     }
 
     const fn new(style: Style, exclusive: &'static str, shared: Option<&'static str>) -> Self {
@@ -104,6 +107,7 @@ impl Scheme {
             Style::Curator { dashes: true } => format!("_c_{}-{marker}", guid.as_hyphenated()),
             Style::Curator { dashes: false } => format!("_c_{}-{marker}", guid.as_simple()),
             Style::Kazoo => format!("{}{marker}", guid.as_simple()),
+            Style::Compact => format!("{}-{marker}", compact(guid)),
             Style::Session => format!("x-{}-{}-", session.0, guid.as_simple()),
         }
     }
@@ -113,6 +117,7 @@ impl Scheme {
         let (guid, rest) = match self.style {
             Style::Curator { .. } => curator_guid(child)?,
             Style::Kazoo => guid_of(child, 32)?,
+            Style::Compact => compact_guid(child)?,
             Style::Session => return session_name(child),
         };
         let (claim, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
@@ -127,6 +132,24 @@ impl Scheme {
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
     Some((Uuid::try_parse(guid).ok()?, rest))
+}
+
+/// Five bits to a digit.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+const COMPACT_LENGTH: usize = 26;
+
+fn compact(guid: Uuid) -> String {
+    let digit = |place: usize| DIGITS[(guid.as_u128() >> (5 * place)) as usize % DIGITS.len()];
+    (0..COMPACT_LENGTH).rev().map(|place| char::from(digit(place))).collect()
+}
+
+fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
+    let (digits, rest) = child.split_at_checked(COMPACT_LENGTH)?;
+    let value = digits.bytes().try_fold(0u128, |value, byte| {
+        let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+        value.checked_mul(32)?.checked_add(digit as u128)
+    })?;
+    Some((Uuid::from_u128(value), rest.strip_prefix('-')?))
 }
 
 /// Curator and we write a guid with dashes, go-zk without.
@@ -284,5 +307,16 @@ mod tests {
         let shared = |scheme| prefix(scheme, Claim::Shared);
         assert_eq!(shared(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__READ__"));
         assert_eq!(shared(Scheme::KAZOO_READ_WRITE), format!("{PLAIN}__rlock__"));
+        assert_eq!(shared(Scheme::private("w", Some("r"))), "0v1q61kuij9g7pr7ga3cm3qjiv-r");
+    }
+
+    #[test]
+    fn a_compact_guid_that_nobody_wrote_is_foreign() {
+        let scheme = Scheme::private("w", None);
+        let highest = scheme.prefix(Claim::Exclusive, Uuid::max(), SessionId(1)) + "0000000001";
+        assert!(highest.starts_with("7vvv") && scheme.parse(&highest).is_some());
+        assert_eq!(scheme.parse(&highest.replacen('7', "8", 1)), None, "too great");
+        assert_eq!(scheme.parse(&highest.replacen('v', "w", 1)), None, "no digit");
+        assert_eq!(scheme.parse("üüüüüüüüüüüüü-w0000000001"), None);
     }
 }

@@ -70,6 +70,8 @@ enum Server {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum InProcess {
     ZkRecipes,
+    /// With names that are no other client's.
+    ZkRecipesPrivate,
     #[cfg(feature = "peers")]
     ZookeeperClient,
 }
@@ -82,6 +84,7 @@ pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
             let work = kind.work(*scale);
             let timing = match client {
                 InProcess::ZkRecipes => contenders::measure::<zk_session::Client>(at, path, work),
+                InProcess::ZkRecipesPrivate => contenders::measure::<ours::Private>(at, path, work),
                 #[cfg(feature = "peers")]
                 InProcess::ZookeeperClient => {
                     contenders::measure::<::zookeeper_client::Client>(at, path, work)
@@ -110,7 +113,7 @@ enum Client {
 
 impl Client {
     fn all() -> Vec<Self> {
-        let mut all = vec![Self::InProcess("zk-recipes")];
+        let mut all = vec![Self::InProcess("zk-recipes"), Self::InProcess("zk-recipes-private")];
         #[cfg(feature = "peers")]
         all.push(Self::InProcess("zookeeper-client"));
         for (name, peer) in [("curator", Peer::Curator), ("kazoo", Peer::Kazoo)] {

@@ -1,8 +1,9 @@
-//! zk-recipes.
+//! zk-recipes, with Curator's names and with short ones of its own.
 
 use std::io;
 
-use zk_recipes::{Mutex, MutexGuard};
+use zk_recipes::machine::Scheme;
+use zk_recipes::{Mutex, MutexGuard, Options};
 use zk_session::Client;
 
 use super::contenders::Locks;
@@ -16,6 +17,27 @@ impl Locks for Client {
 
     async fn acquire(&self, path: &str) -> io::Result<MutexGuard> {
         let mutex = Mutex::new(self, path).map_err(io::Error::other)?;
+        mutex.acquire().await.map_err(io::Error::other)
+    }
+
+    async fn release(&self, held: MutexGuard) -> io::Result<()> {
+        held.release().await.map_err(io::Error::other)
+    }
+}
+
+/// One whose names are short.
+pub(super) struct Private(Client);
+
+impl Locks for Private {
+    type Held = MutexGuard;
+
+    async fn connect(at: &str) -> io::Result<Self> {
+        Client::connect(at).await.map(Self).map_err(io::Error::other)
+    }
+
+    async fn acquire(&self, path: &str) -> io::Result<MutexGuard> {
+        let options = Options::new().scheme(Scheme::private("w", None));
+        let mutex = Mutex::with(&self.0, path, options).map_err(io::Error::other)?;
         mutex.acquire().await.map_err(io::Error::other)
     }
 
