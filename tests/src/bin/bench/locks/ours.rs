@@ -26,6 +26,7 @@ impl Locks for Client {
 }
 
 /// One whose names are short.
+#[derive(Clone)]
 pub(super) struct Private(Client);
 
 impl Locks for Private {
