@@ -9,6 +9,7 @@ mod holding;
 mod labels;
 mod leaving;
 mod ranking;
+mod refuting;
 mod resolving;
 mod revoking;
 mod trusting;

@@ -27,14 +27,14 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(),
             Err(error) => return self.retry_or_fail(error),
         };
-        let (children, node) = match (reply.decode::<GetChildrenResponse<'_>>(), &self.node) {
-            (Ok(response), Some(node)) => (response.children, node),
+        let (children, own) = match (reply.decode::<GetChildrenResponse<'_>>(), &self.node) {
+            (Ok(response), Some(node)) => (response.children, node.name().to_string()),
             (Ok(_), None) => return self.vanished(),
             (Err(error), _) => return self.fail(error.into()),
         };
-        let view = self.eyes().see(node.name(), children.iter());
-        let others = children.iter().filter(|child| *child != node.name());
-        if let Some(foreign) = self.eyes().foreign(others) {
+        let view = self.eyes().see(&own, children.iter());
+        let others = children.iter().filter(|child| *child != own);
+        if let Some(foreign) = self.eyes().foreign(others.clone()) {
             let foreign = foreign.to_string();
             if self.contest.foreign == Foreign::Refuse {
                 return self.fail(LockError::Foreign { node: foreign });
@@ -46,8 +46,8 @@ impl Contender {
         match view {
             View::Exhausted if self.contest.scheme.is_private() => {
                 let scheme = self.contest.scheme;
-                let names = children.iter().filter(|child| scheme.parse(child).is_some());
-                self.rank(names.map(ToString::to_string).collect());
+                let rivals = others.filter(|child| scheme.parse(child).is_some());
+                self.rank(rivals.map(ToString::to_string).chain([own.clone()]).collect());
             }
             // With ranks, the shortcut of `predecessor_watch_fired` would be wrong.
             view => self.judge(view, true),
@@ -77,7 +77,8 @@ impl Contender {
 
     // ---- When numbers do not tell --------------------------------------------------------------
 
-    /// Whoever comes after the list comes after us, so the stats need not be of one moment.
+    /// Whoever comes after the list comes after us, so the stats need not be of one moment. But
+    /// ours must be the last: if our node is there then, it was while others were found gone.
     fn rank(&mut self, names: Vec<String>) {
         let rank = |name: String| {
             let stat = self.submit(Operation::stat(self.path_of(&name)));

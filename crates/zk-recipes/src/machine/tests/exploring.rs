@@ -4,17 +4,17 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use std::collections::HashSet;
 
-use super::world::{Action, Bounds, Flaw, Numbers, Role, Sight, World};
+use super::world::{Action, Bounds, Numbers, Role, Sight, World};
 use super::*;
 
-struct Explored {
-    states: usize,
-    sights: BTreeSet<Sight>,
+pub(super) struct Explored {
+    pub(super) states: usize,
+    pub(super) sights: BTreeSet<Sight>,
     /// What is wrong, and the way there.
-    violation: Option<(String, Vec<Action>)>,
+    pub(super) violation: Option<(String, Vec<Action>)>,
 }
 
-fn explore(bounds: Bounds) -> Explored {
+pub(super) fn explore(bounds: Bounds) -> Explored {
     let first = World::new(bounds);
     let mut known = HashSet::from([first.fingerprint()]);
     // How every state was reached, by the place of the one before it.
@@ -63,13 +63,13 @@ const fn role(claim: Claim) -> Role {
     Role { claim, entry: Entry::Queue, wish: None }
 }
 
-const READER: Role = role(Claim::Shared);
-const WRITER: Role = role(Claim::Exclusive);
-const DOWNGRADER: Role = Role { wish: Some(Claim::Shared), ..WRITER };
-const UPGRADER: Role = Role { wish: Some(Claim::Exclusive), ..READER };
-const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
+pub(super) const READER: Role = role(Claim::Shared);
+pub(super) const WRITER: Role = role(Claim::Exclusive);
+pub(super) const DOWNGRADER: Role = Role { wish: Some(Claim::Shared), ..WRITER };
+pub(super) const UPGRADER: Role = Role { wish: Some(Claim::Exclusive), ..READER };
+pub(super) const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
 
-const CALM: Bounds = Bounds {
+pub(super) const CALM: Bounds = Bounds {
     scheme: SCHEME,
     roles: &[WRITER, WRITER],
     numbers: Numbers::Rise,
@@ -80,7 +80,7 @@ const CALM: Bounds = Bounds {
     overtaking: false,
     flaw: None,
 };
-const SHARED: Bounds = Bounds { scheme: READ_WRITE, ..CALM };
+pub(super) const SHARED: Bounds = Bounds { scheme: READ_WRITE, ..CALM };
 
 /// Nothing is ever wrong within these bounds, and all of this happens. The number of states is
 /// here to be noticed when it changes: what is explored has changed then.
@@ -92,14 +92,6 @@ fn prove(bounds: Bounds, states: usize, sights: &[Sight]) {
     }
     assert_eq!(explored.sights, sights.iter().copied().collect());
     assert_eq!(explored.states, states);
-}
-
-/// A world with this flaw goes wrong, like this and on a way of so many steps.
-#[track_caller]
-fn refute(flaw: Flaw, bounds: Bounds, wrong: &str, steps: usize) {
-    let explored = explore(Bounds { flaw: Some(flaw), ..bounds });
-    let (found, way) = explored.violation.expect("the flaw is noticed");
-    assert_eq!((&*found, way.len()), (wrong, steps), "{way:#?}");
 }
 
 #[test]
@@ -117,6 +109,7 @@ fn three_take_turns() {
 }
 
 #[test]
+#[ignore = "half a minute; in a release build a few seconds"]
 fn two_survive_one_fault_and_one_who_gives_up() {
     prove(
         Bounds { faults: 1, impatient: 1, overtaking: true, ..CALM },
@@ -136,6 +129,7 @@ fn two_survive_one_fault_and_one_who_gives_up() {
 }
 
 #[test]
+#[ignore = "half a minute; in a release build a few seconds"]
 fn two_survive_one_fault_on_members_that_lag() {
     prove(
         Bounds { members: 2, faults: 1, ..CALM },
@@ -215,31 +209,192 @@ fn three_survive_one_fault() {
     );
 }
 
-// ---- Negative controls -------------------------------------------------------------------------
+// ---- Those who do not wait, forged nodes, and the end of numbers ----------------------------------
 
 #[test]
-fn without_a_sync_a_node_is_created_twice() {
-    // The member that has the creation dies, and the other one has not heard of it (H2).
-    let bounds = Bounds { roles: &[WRITER], members: 2, faults: 1, ..CALM };
-    refute(Flaw::NoSync, bounds, "0 has two nodes", 11);
+fn two_survive_a_fault_or_a_forged_node() {
+    prove(
+        Bounds { faults: 1, forgeries: true, ..CALM },
+        78_703,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::AcquiredWithoutAnotherRequest,
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::Vanished,
+        ],
+    );
 }
 
 #[test]
-fn behind_a_sync_that_was_lost_a_node_is_created_twice() {
-    let bounds = Bounds { roles: &[WRITER], members: 2, faults: 2, ..CALM };
-    refute(Flaw::LostSyncTrusted, bounds, "0 has two nodes", 14);
+fn one_survives_two_faults_and_forged_nodes() {
+    prove(
+        Bounds { roles: &[WRITER], faults: 2, forgeries: true, ..CALM },
+        6_895,
+        &[
+            Sight::Acquired(0),
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::LostToExpiry,
+            Sight::Vanished,
+        ],
+    );
 }
 
 #[test]
-fn without_a_watch_on_our_own_node_the_shortcut_grants_too_much() {
-    // Somebody deletes our node, and then the one before us goes.
-    let bounds = Bounds { faults: 1, ..CALM };
-    refute(Flaw::NoWatchOnOwnNode, bounds, "0 is granted the lock without its node", 17);
+fn one_who_does_not_wait_beside_one_who_does() {
+    prove(
+        Bounds { roles: &[TRIER, WRITER], faults: 1, ..CALM },
+        29_314,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::AcquiredWithoutAnotherRequest,
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::Vanished,
+            Sight::Busy,
+        ],
+    );
 }
 
 #[test]
-fn the_shortcut_kept_after_a_reconnect_grants_too_much() {
-    // Both nodes go while we are away; of the two events, ours comes second.
-    let bounds = Bounds { faults: 2, ..CALM };
-    refute(Flaw::ReconnectUnnoticed, bounds, "1 is granted the lock without its node", 21);
+fn where_numbers_have_ended_names_of_others_fail_closed() {
+    prove(Bounds { numbers: Numbers::End, ..CALM }, 97, &[Sight::Exhausted]);
+}
+
+#[test]
+#[ignore = "some seconds; in a release build one"]
+fn where_numbers_have_ended_two_of_ours_survive_a_fault() {
+    prove(
+        Bounds { scheme: PRIVATE, numbers: Numbers::End, faults: 1, ..CALM },
+        63_343,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::Vanished,
+        ],
+    );
+}
+
+// ---- Readers and writers -------------------------------------------------------------------------
+
+#[test]
+fn a_reader_and_a_writer_take_turns() {
+    prove(
+        Bounds { roles: &[WRITER, READER], ..SHARED },
+        791,
+        &[Sight::Acquired(0), Sight::Acquired(1)],
+    );
+}
+
+#[test]
+#[ignore = "a minute; in a release build a few seconds"]
+fn readers_hold_together_and_no_writer_with_them() {
+    prove(
+        Bounds { roles: &[READER, WRITER, READER], ..SHARED },
+        110_573,
+        &[Sight::Acquired(0), Sight::Acquired(1), Sight::Acquired(2), Sight::HeldTogether],
+    );
+}
+
+#[test]
+fn a_downgrade_keeps_a_writer_out() {
+    prove(
+        Bounds { roles: &[DOWNGRADER, WRITER], ..SHARED },
+        4_741,
+        &[Sight::Acquired(0), Sight::Acquired(1), Sight::Downgraded, Sight::LeftWhileConverting],
+    );
+}
+
+#[test]
+fn a_downgrade_lets_a_reader_in() {
+    prove(
+        Bounds { roles: &[DOWNGRADER, READER], ..SHARED },
+        7_313,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::HeldTogether,
+            Sight::Downgraded,
+            Sight::LeftWhileConverting,
+        ],
+    );
+}
+
+const DOWNGRADED_WITH_FAULTS: [Sight; 9] = [
+    Sight::Acquired(0),
+    Sight::Adopted,
+    Sight::CreatedAgain,
+    Sight::Resumed,
+    Sight::LostToMeddling,
+    Sight::Vanished,
+    Sight::Downgraded,
+    Sight::FoundConverted,
+    Sight::LeftWhileConverting,
+];
+
+#[test]
+fn a_downgrade_survives_one_fault_on_members_that_lag() {
+    let bounds = Bounds { roles: &[DOWNGRADER], members: 2, faults: 1, ..SHARED };
+    prove(bounds, 7_463, &DOWNGRADED_WITH_FAULTS);
+}
+
+#[test]
+#[ignore = "a minute; in a release build a few seconds"]
+fn a_downgrade_beside_a_writer_survives_one_fault() {
+    let sights = [&DOWNGRADED_WITH_FAULTS[..], &[Sight::Acquired(1)]].concat();
+    prove(Bounds { roles: &[DOWNGRADER, WRITER], faults: 1, ..SHARED }, 219_115, &sights);
+}
+
+#[test]
+#[ignore = "a minute; in a release build a few seconds"]
+fn a_downgrade_beside_a_reader_survives_one_fault() {
+    let sights = [&DOWNGRADED_WITH_FAULTS[..], &[Sight::Acquired(1), Sight::HeldTogether]].concat();
+    prove(Bounds { roles: &[DOWNGRADER, READER], faults: 1, ..SHARED }, 316_082, &sights);
+}
+
+const UPGRADED: [Sight; 5] = [
+    Sight::Acquired(0),
+    Sight::Acquired(1),
+    Sight::Upgraded,
+    Sight::NotUpgraded,
+    Sight::LeftWhileConverting,
+];
+
+#[test]
+fn an_upgrade_beside_a_writer_works_or_does_not() {
+    prove(Bounds { roles: &[UPGRADER, WRITER], ..SHARED }, 5_473, &UPGRADED);
+}
+
+#[test]
+#[ignore = "a minute; in a release build a few seconds"]
+fn of_two_who_upgrade_nobody_waits_for_ever() {
+    let sights = [&UPGRADED[..], &[Sight::HeldTogether]].concat();
+    prove(Bounds { roles: &[UPGRADER, UPGRADER], ..SHARED }, 196_440, &sights);
+}
+
+#[test]
+#[ignore = "a minute; in a release build a few seconds"]
+fn an_upgrade_beside_a_writer_survives_one_fault() {
+    let more = [
+        Sight::Adopted,
+        Sight::CreatedAgain,
+        Sight::Resumed,
+        Sight::LostToMeddling,
+        Sight::Vanished,
+    ];
+    let sights = [&UPGRADED[..], &more].concat();
+    prove(Bounds { roles: &[UPGRADER, WRITER], faults: 1, ..SHARED }, 372_744, &sights);
 }

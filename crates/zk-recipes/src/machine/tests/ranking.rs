@@ -26,13 +26,13 @@ fn whoever_was_created_first_is_first_whatever_its_number() {
     h.answer("list", children(&["own-M2147483647", "a-M-2147483648", "junk", "b-M2147483647"]));
     h.expect(&[
         "Foreign(\"junk\")",
-        "stat own-M2147483647",
         "stat a-M-2147483648",
         "stat b-M2147483647",
+        "stat own-M2147483647",
     ]);
-    ranked(&mut h, &[("own-M2147483647", Some(7)), ("a-M-2147483648", Some(8))]);
+    ranked(&mut h, &[("a-M-2147483648", Some(8)), ("b-M2147483647", Some(9))]);
     h.expect(&[]);
-    ranked(&mut h, &[("b-M2147483647", Some(9))]);
+    ranked(&mut h, &[("own-M2147483647", Some(7))]);
     h.expect(&["Acquired own-M2147483647 token 7", "timer"]);
 }
 
@@ -41,15 +41,16 @@ fn everybody_else_waits_for_the_one_created_right_before() {
     let mut h = enqueued("own-M-2147483647", 9);
     h.answer("list", children(&["own-M-2147483647", "a-M2147483647", "b-M-2147483648"]));
     h.wanted();
-    ranked(&mut h, &[("own-M-2147483647", Some(9)), ("a-M2147483647", Some(5))]);
-    ranked(&mut h, &[("b-M-2147483648", Some(7))]);
+    ranked(&mut h, &[("a-M2147483647", Some(5)), ("b-M-2147483648", Some(7))]);
+    ranked(&mut h, &[("own-M-2147483647", Some(9))]);
     h.expect(&["Waiting behind b-M-2147483648, 2 ahead", "watch b-M-2147483648"]);
     h.answer("watch b-M-2147483648", ok());
     h.deleted("watch b-M-2147483648");
     h.expect(&["unwatch b-M-2147483648", "list"]);
     h.answer("list", children(&["own-M-2147483647", "a-M2147483647"]));
-    h.expect(&["stat own-M-2147483647", "stat a-M2147483647"]);
-    ranked(&mut h, &[("own-M-2147483647", Some(9)), ("a-M2147483647", None)]);
+    // Ours comes last: if it is there, it was while the others were found gone.
+    h.expect(&["stat a-M2147483647", "stat own-M-2147483647"]);
+    ranked(&mut h, &[("a-M2147483647", None), ("own-M-2147483647", Some(9))]);
     h.expect(&["Acquired own-M-2147483647 token 9", "timer"]);
 }
 

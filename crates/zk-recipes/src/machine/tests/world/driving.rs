@@ -93,8 +93,14 @@ impl World {
         let is_write = matches!(wish, Wish::Create(_) | Wish::Delete(_) | Wish::Replace(_));
         let mut answer =
             if is_write { self.ensemble.execute(contender, wish) } else { Answer::Done };
+        let is_sync = wish == Wish::Sync
+            && match self.bounds.flaw {
+                Some(Flaw::NoSync) => false,
+                Some(Flaw::NoSyncForReader) => self.parties[contender].converting.is_none(),
+                _ => true,
+            };
         // A write is answered by a member when it has applied it.
-        if is_write || (wish == Wish::Sync && self.bounds.flaw != Some(Flaw::NoSync)) {
+        if is_write || is_sync {
             self.catch_up(member);
         }
         let now = self.ensemble.now(member);

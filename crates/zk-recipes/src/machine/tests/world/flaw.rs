@@ -5,6 +5,8 @@
 pub(in super::super) enum Flaw {
     /// A sync is answered without waiting, as if the list were not sent behind one.
     NoSync,
+    /// The same, but only where a downgrade is looked for.
+    NoSyncForReader,
     /// A sync that was lost passes for one that was answered.
     LostSyncTrusted,
     /// The watch on our own node is never set, although it is confirmed.
