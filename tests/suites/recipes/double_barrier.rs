@@ -103,7 +103,8 @@ async fn one_that_is_dropped_inside_leaves_nothing_that_would_let_others_in() {
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     let (inside, other) = (inside.expect("entered"), other.expect("entered"));
     let (one, two) = tokio::join!(inside.leave(), other.leave());
-    (one.expect("left"), two.expect("left"));
+    one.expect("left");
+    two.expect("left");
     assert!(embedded.with(|ensemble| ensemble.node(&ready).is_none()));
 }
 

@@ -2,6 +2,7 @@
 
 mod barrier;
 mod double_barrier;
+mod dropping;
 mod herd;
 mod leader;
 mod multi_lock;

@@ -1,0 +1,205 @@
+//! What is made of locks; barriers; the locks of textbooks.
+
+use zk_recipes::{
+    Barrier, DoubleBarrier, HerdMutex, LeaderElection, MultiLock, Mutex, Options, Owner, Part,
+    ReentrantMutex, RwLock, SimpleLock,
+};
+use zk_session::Client;
+
+use super::{Others, PATH, attempt, dropped_anywhere, mutex, rw_lock, success};
+use crate::MOMENT;
+
+#[tokio::test]
+async fn reentrant_futures() {
+    fn reentrant(client: &Client) -> ReentrantMutex {
+        ReentrantMutex::new(client, PATH).expect("a valid path")
+    }
+    dropped_anywhere("ReentrantMutex::acquire", async |ours, _| {
+        (success(reentrant(ours).acquire()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("ReentrantMutex::acquire, held elsewhere", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        (success(reentrant(ours).acquire()), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("ReentrantMutex::acquire_as, held in this process", async |ours, _| {
+        let mutex = reentrant(ours);
+        let guard = mutex.acquire_as(Owner::unique()).await.expect("acquired");
+        (success(mutex.acquire_as(Owner::unique())), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("ReentrantMutex::acquire_as, again", async |ours, _| {
+        let (mutex, owner) = (reentrant(ours), Owner::unique());
+        let guard = mutex.acquire_as(owner).await.expect("acquired");
+        (success(mutex.acquire_as(owner)), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("ReentrantGuard::release, first of two", async |ours, _| {
+        let (mutex, owner) = (reentrant(ours), Owner::unique());
+        let outer = mutex.acquire_as(owner).await.expect("acquired");
+        let inner = mutex.acquire_as(owner).await.expect("acquired");
+        (success(inner.release()), Others::hold(outer))
+    })
+    .await;
+    dropped_anywhere("ReentrantGuard::release, last", async |ours, _| {
+        let guard = reentrant(ours).acquire().await.expect("acquired");
+        (success(guard.release()), Others::idle())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn multi_lock_futures() {
+    fn multi(client: &Client) -> MultiLock {
+        // Locks that are revocable hear of their loss at once.
+        let revocable = Options::new().revocable();
+        let second = RwLock::with(client, PATH, revocable.clone()).expect("a valid path");
+        let first = Mutex::with(client, "/locks/a", revocable).expect("a valid path");
+        MultiLock::new([Part::from(&first), Part::write(&second)]).expect("they fit")
+    }
+    dropped_anywhere("MultiLock::acquire", async |ours, _| {
+        (success(multi(ours).acquire()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("MultiLock::acquire, the second held", async |ours, other| {
+        let guard = rw_lock(other).read().await.expect("acquired");
+        (success(multi(ours).acquire()), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("MultiGuard::release", async |ours, _| {
+        let guard = multi(ours).acquire().await.expect("acquired");
+        (success(guard.release()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("MultiGuard::validate", async |ours, _| {
+        let guard = multi(ours).acquire().await.expect("acquired");
+        (success(async move { guard.validate().await }), Others::idle())
+    })
+    .await;
+    dropped_anywhere("MultiGuard::lost", async |ours, other| {
+        let guard = multi(ours).acquire().await.expect("acquired");
+        let (other, node) = (other.clone(), guard.locks()[1].node_path());
+        let delete = async move { drop(other.delete(&node, None).await) };
+        (attempt(async move { guard.lost().await }), Others::run(0, delete))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn leader_election_futures() {
+    fn election(client: &Client) -> LeaderElection {
+        LeaderElection::new(client, PATH).expect("a valid path")
+    }
+    dropped_anywhere("Candidate::elected", async |ours, _| {
+        let candidate = election(ours).stand();
+        (success(async move { candidate.elected().await }), Others::idle())
+    })
+    .await;
+    dropped_anywhere("Candidate::elected, somebody leads", async |ours, other| {
+        let leader = election(other).stand();
+        leader.elected().await.expect("elected");
+        let candidate = election(ours).stand();
+        (success(async move { candidate.elected().await }), Others::hold(leader))
+    })
+    .await;
+    dropped_anywhere("Candidate::close, of a leader", async |ours, _| {
+        let leader = election(ours).stand();
+        leader.elected().await.expect("elected");
+        (success(leader.close()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("Candidate::close, of a follower", async |ours, other| {
+        let leader = election(other).stand();
+        leader.elected().await.expect("elected");
+        (success(election(ours).stand().close()), Others::hold(leader))
+    })
+    .await;
+    dropped_anywhere("LeaderElection::leader", async |ours, other| {
+        let leader = election(other).stand();
+        leader.elected().await.expect("elected");
+        let election = election(ours);
+        (success(async move { election.leader().await }), Others::hold(leader))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn barrier_futures() {
+    fn barrier(client: &Client) -> Barrier {
+        Barrier::new(client, PATH).expect("a valid path")
+    }
+    dropped_anywhere("Barrier::wait, closed", async |ours, other| {
+        let (barrier, theirs) = (barrier(ours), barrier(other));
+        theirs.close().await.expect("closed");
+        let open = async move { drop(theirs.open().await) };
+        (success(async move { barrier.wait().await }), Others::run(0, open))
+    })
+    .await;
+    dropped_anywhere("Barrier::close, is_closed, open", async |ours, _| {
+        let barrier = barrier(ours);
+        let asking = async move {
+            barrier.close().await?;
+            assert_eq!(barrier.is_closed().await, Ok(true));
+            barrier.open().await
+        };
+        (success(asking), Others::idle())
+    })
+    .await;
+
+    fn double(client: &Client) -> DoubleBarrier {
+        DoubleBarrier::new(client, "/barriers/dropped", 2).expect("a valid path")
+    }
+    dropped_anywhere("DoubleBarrier::enter", async |ours, other| {
+        let theirs = double(other);
+        // We may have given up by then.
+        let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
+        (success(double(ours).enter()), Others::run(0, enter))
+    })
+    .await;
+    dropped_anywhere("BarrierGuard::leave", async |ours, other| {
+        let (inside, theirs) = tokio::join!(double(ours).enter(), double(other).enter());
+        let theirs = theirs.expect("entered");
+        let leave = async move { drop(theirs.leave().await) };
+        (success(inside.expect("entered").leave()), Others::run(1, leave))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn study_futures() {
+    fn simple(client: &Client) -> SimpleLock {
+        SimpleLock::new(client, "/locks/simple").expect("a valid path")
+    }
+    fn herd(client: &Client) -> HerdMutex {
+        HerdMutex::new(client, PATH).expect("a valid path")
+    }
+    dropped_anywhere("SimpleLock::acquire", async |ours, _| {
+        (success(simple(ours).acquire()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("SimpleLock::acquire, held", async |ours, other| {
+        let guard = simple(other).acquire().await.expect("acquired");
+        (success(simple(ours).acquire()), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("SimpleGuard::release", async |ours, _| {
+        let guard = simple(ours).acquire().await.expect("acquired");
+        (success(guard.release()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("HerdMutex::acquire", async |ours, _| {
+        (success(herd(ours).acquire()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("HerdMutex::acquire, held", async |ours, other| {
+        let guard = herd(other).acquire().await.expect("acquired");
+        (success(herd(ours).acquire()), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("HerdGuard::release", async |ours, _| {
+        let guard = herd(ours).acquire().await.expect("acquired");
+        (success(guard.release()), Others::idle())
+    })
+    .await;
+}
