@@ -60,8 +60,9 @@ async fn a_leader_that_loses_its_node_queues_again() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     one.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
-    let (first, second) = (election(&one, "one").stand(), election(&two, "two").stand());
+    let first = election(&one, "one").stand();
     let term = first.elected().await.expect("elected");
+    let second = election(&two, "two").stand();
     eventually(&embedded, "all is watched", |embedded| watches(embedded) == 3).await;
     let applied = first.transaction().expect("it leads").set_data("/data", "1", None).commit();
     assert_eq!(applied.await.expect("applied").len(), 2);
@@ -134,8 +135,9 @@ async fn a_leader_that_trusts_nothing_steps_down_and_stands_again() {
 async fn the_end_of_the_session_is_the_end_of_the_candidacy() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
-    let (leader, follower) = (election(&one, "one").stand(), election(&two, "two").stand());
+    let leader = election(&one, "one").stand();
     leader.elected().await.expect("elected");
+    let follower = election(&two, "two").stand();
     in_line(&embedded, 2).await;
     assert!(embedded.expire_session(one.session_id()));
     let ended = |end| Leadership::Failed(LockError::Ended(end));
