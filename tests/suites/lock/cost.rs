@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_proto::OpCode;
-use zk_recipes::Mutex;
+use zk_recipes::{Mutex, RwLock};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
@@ -77,4 +77,128 @@ async fn the_second_in_line_needs_no_request_to_take_over() {
     let after = waiter.statistics();
     assert_eq!(after.requests, before.requests);
     assert_eq!(after.notifications, before.notifications + 1);
+}
+
+/// What the ensemble has done so far, in all: creations, lists, watches and the like, and events.
+fn done(embedded: &Embedded) -> Vec<u64> {
+    let opcodes = [
+        OpCode::CREATE2,
+        OpCode::GET_CHILDREN,
+        OpCode::EXISTS,
+        OpCode::GET_DATA,
+        OpCode::SYNC,
+        OpCode::MULTI,
+        OpCode::DELETE,
+    ];
+    embedded.with(|ensemble| {
+        let counters = ensemble.counters();
+        let requests = opcodes.iter().map(|opcode| counters.requests(*opcode));
+        requests.chain([counters.notifications]).collect()
+    })
+}
+
+fn since(embedded: &Embedded, before: &[u64]) -> Vec<u64> {
+    done(embedded).iter().zip(before).map(|(now, before)| now - before).collect()
+}
+
+/// So many contenders on ten sessions stand in line behind a holder, and take their turns.
+async fn mutex_with(waiters: usize) {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let clients = clients(&embedded.connect_string(), 10.min(waiters), SESSION_TIMEOUT).await;
+    let holder = client(&embedded).await;
+    let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
+    let before = done(&embedded);
+    let waiting: Vec<_> = (0..waiters)
+        .map(|place| {
+            let mutex = Mutex::new(&clients[place % clients.len()], LOCK).expect("valid");
+            let acquiring = mutex.acquire();
+            tokio::spawn(async move {
+                let guard = acquiring.await.expect("acquired");
+                guard.release().await.expect("released");
+            })
+        })
+        .collect();
+    // Each watches the one before it, and the second in line its own node as well.
+    super::eventually(&embedded, "all stand in line", |embedded| watches(embedded) > waiters).await;
+    let n = waiters as u64;
+    let entered = since(&embedded, &before);
+    // The holder may watch its own node by now.
+    assert_eq!((entered[0], entered[7]), (n, 0), "creations and events to enter");
+    assert!((2 * n + 1..=2 * n + 2).contains(&entered[1]), "{} lists and watches", entered[1]);
+
+    let before = done(&embedded);
+    guard.release().await.expect("released");
+    for contender in waiting {
+        contender.await.expect("no panic");
+    }
+    let served = since(&embedded, &before);
+    // One event wakes each. All but the second in line list again, and are first.
+    assert_eq!((served[6], served[7]), (n + 1, n), "deletions and events");
+    assert!((n - 1..=2 * n).contains(&served[1]), "{} lists and watches", served[1]);
+    assert_eq!(served[2..6], [0; 4], "nothing else is asked");
+    println!("{waiters} waiters of a mutex: entered {entered:?}, served {served:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mutex_costs_the_same_whatever_the_crowd() {
+    for waiters in [1, 10, 100] {
+        mutex_with(waiters).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(debug_assertions, ignore = "a thousand lists of a thousand: for release builds")]
+async fn a_thousand_waiters_are_woken_one_at_a_time() {
+    mutex_with(1000).await;
+}
+
+/// So many readers wait for one writer, and then one writer for them.
+async fn read_write_with(readers: usize) {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let clients = clients(&embedded.connect_string(), readers.min(10), SESSION_TIMEOUT).await;
+    let lock = |client| RwLock::new(client, LOCK).expect("valid");
+    let holder = client(&embedded).await;
+    let writer = lock(&holder).write().await.expect("acquired");
+    let waiting: Vec<_> = (0..readers)
+        .map(|place| tokio::spawn(lock(&clients[place % clients.len()]).read()))
+        .collect();
+    // Those of one session share their watch.
+    super::eventually(&embedded, "all stand in line", |embedded| {
+        super::lock_nodes(embedded).len() == readers + 1 && watches(embedded) >= clients.len()
+    })
+    .await;
+    // Whoever has listed has watched, since nothing else goes on.
+    let n = readers as u64;
+    let listed = |embedded: &Embedded| done(embedded)[1] >= 2 * n;
+    super::eventually(&embedded, "all watch", listed).await;
+    let before = done(&embedded);
+    writer.release().await.expect("released");
+    let mut guards = Vec::new();
+    for reader in waiting {
+        guards.push(reader.await.expect("no panic").expect("acquired"));
+    }
+    let served = since(&embedded, &before);
+    assert_eq!(served[7], clients.len() as u64, "one event for each session");
+    let last = lock(&holder).write();
+    super::eventually(&embedded, "the writer watches the last of them", |embedded| {
+        super::lock_nodes(embedded).len() == readers + 1 && watches(embedded) > 0
+    })
+    .await;
+    let last = tokio::spawn(last);
+    // In the order in which they came; a writer that waits for others wakes in between.
+    guards.sort_by_key(|guard| guard.fencing_token());
+    for guard in guards {
+        guard.release().await.expect("released");
+    }
+    last.await.expect("no panic").expect("acquired").release().await.expect("released");
+    let all = since(&embedded, &before);
+    assert!(all[7] - served[7] <= 1, "the writer is woken once");
+    println!("{readers} readers behind a writer: {served:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_leaves_wakes_readers_and_readers_one_writer() {
+    for readers in [1, 10, 100] {
+        read_write_with(readers).await;
+    }
 }

@@ -3,7 +3,10 @@
 mod cancel;
 mod contend;
 mod cost;
+mod hazards;
 mod lose;
+mod options;
+mod rw;
 mod semaphore;
 
 use std::time::Duration;

@@ -12,6 +12,7 @@ mod ranking;
 mod refuting;
 mod resolving;
 mod revoking;
+mod table;
 mod trusting;
 mod trying;
 mod upgrading;

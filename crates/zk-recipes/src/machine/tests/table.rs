@@ -1,0 +1,255 @@
+//! The table of transitions in docs/locks.md, checked against the code in every line.
+
+use super::*;
+
+type Arrive = fn() -> Harness;
+type Happen = fn(&mut Harness);
+
+const EVERYWHERE: [(&str, Happen); 5] = [
+    ("let go", |h| h.feed(Input::LetGo)),
+    ("connection lost", Harness::disconnect),
+    ("connected again", Harness::reconnect),
+    ("session ended", Harness::expire),
+    ("timer", |h| h.feed(Input::Timer)),
+];
+
+const PLACES: [(Arrive, &[(&str, Happen)]); 15] = [
+    (
+        || Harness::of(|contest| contest.entry = Entry::OnlyIfFree),
+        &[
+            ("list: somebody", |h| h.answer("list", children(&["a-5"]))),
+            ("list: nobody", |h| h.answer("list", children(&[]))),
+            ("list: no directory", |h| h.answer("list", refused(ErrorCode::NO_NODE))),
+        ],
+    ),
+    (
+        Harness::creating,
+        &[
+            ("created", |h| h.created(7)),
+            ("create: no directory", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
+            ("create: refused", |h| h.answer("create", refused(ErrorCode::NO_AUTH))),
+            ("create: the server stumbles", |h| {
+                h.answer("create", refused(ErrorCode::SYSTEM_ERROR));
+            }),
+        ],
+    ),
+    (
+        Harness::making_parents,
+        &[("all made", |h| {
+            h.answer("container /locks", ok());
+            h.answer("container /locks/printer", ok());
+        })],
+    ),
+    (
+        Harness::resolving,
+        &[
+            ("list, not behind its sync", |h| h.answer("list", children(&["own-7"]))),
+            ("synced; list: ours", |h| {
+                h.answer("sync", ok());
+                h.answer("list", children(&["own-7"]));
+            }),
+            ("synced; list: none of ours", |h| {
+                h.answer("sync", ok());
+                h.answer("list", children(&["a-5"]));
+            }),
+        ],
+    ),
+    (
+        Harness::adopting,
+        &[
+            ("stat: of our session", |h| h.answer("stat own-7", stat(SESSION, 7))),
+            ("stat: of another", |h| h.answer("stat own-7", stat(SessionId(9), 7))),
+            ("stat: gone", |h| h.answer("stat own-7", refused(ErrorCode::NO_NODE))),
+        ],
+    ),
+    (
+        Harness::deciding,
+        &[
+            ("list: we are first", |h| h.answer("list", children(&["own-7"]))),
+            ("list: one before us", |h| h.answer("list", children(&["a-5", "own-7"]))),
+            ("list: two before us", |h| h.answer("list", children(&["a-5", "b-6", "own-7"]))),
+            ("list: without us", |h| h.answer("list", children(&["a-5"]))),
+            ("list: numbers have ended", |h| {
+                h.answer("list", children(&["own-7", "a-2147483647"]));
+            }),
+        ],
+    ),
+    (
+        || {
+            let mut h = Harness::of(|contest| contest.scheme = PRIVATE);
+            h.created_as("create", "own-M7", Zxid(7));
+            h.answer("list", children(&["own-M7", "a-M-5"]));
+            h
+        },
+        &[
+            ("stats: we are first", |h| {
+                h.answer("stat a-M-5", stat_at(SESSION, Zxid(9)));
+                h.answer("stat own-M7", stat_at(SESSION, Zxid(7)));
+            }),
+            ("stats: one before us", |h| {
+                h.answer("stat a-M-5", stat_at(SESSION, Zxid(5)));
+                h.answer("stat own-M7", stat_at(SESSION, Zxid(7)));
+            }),
+        ],
+    ),
+    (
+        Harness::second,
+        &[
+            ("the one before us is gone", |h| h.deleted("watch a-5")),
+            ("our own node is gone", |h| h.deleted("watch own-7")),
+        ],
+    ),
+    (
+        Harness::third,
+        &[
+            ("the one before us is gone", |h| h.deleted("watch b-6")),
+            ("it was gone before it was watched", |h| {
+                h.deleted("watch b-6");
+                h.wanted();
+                h.answer("list", children(&["a-5", "own-7"]));
+                h.wanted();
+                h.answer("watch a-5", refused(ErrorCode::NO_NODE));
+            }),
+        ],
+    ),
+    (Harness::held_and_watched, &[("our own node is gone", |h| h.deleted("watch own-7"))]),
+    (
+        || {
+            let mut h = writer();
+            h.feed(Input::Convert(Claim::Shared));
+            h
+        },
+        &[
+            ("replaced", |h| h.answer("replace own-W7 by own-R7", replaced(None))),
+            ("replace: our node is missing", |h| {
+                h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_NODE)));
+            }),
+            ("replace: refused", |h| {
+                h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_AUTH)));
+            }),
+        ],
+    ),
+    (
+        || {
+            let mut h = writer();
+            h.feed(Input::Convert(Claim::Shared));
+            h.disconnect();
+            h.reconnect();
+            h
+        },
+        &[
+            ("synced; stat: it is there", |h| {
+                h.answer("sync", ok());
+                h.answer("stat own-R7", stat(SESSION, 12));
+            }),
+            ("synced; stat: it is not", |h| {
+                h.answer("sync", ok());
+                h.answer("stat own-R7", refused(ErrorCode::NO_NODE));
+            }),
+        ],
+    ),
+    (
+        || {
+            let mut h = reader();
+            h.feed(Input::Convert(Claim::Exclusive));
+            h
+        },
+        &[
+            ("created; list: we are alone", |h| {
+                h.created_as("create W", "own-W9", czxid(9));
+                h.answer("list", children(&["own-R7", "own-W9"]));
+            }),
+            ("created; list: we are not", |h| {
+                h.created_as("create W", "own-W9", czxid(9));
+                h.answer("list", children(&["own-R7", "a-R8", "own-W9"]));
+            }),
+            ("created; list: the reader is gone", |h| {
+                h.created_as("create W", "own-W9", czxid(9));
+                h.answer("list", children(&["own-W9"]));
+            }),
+        ],
+    ),
+    (
+        || {
+            let mut h = reader();
+            h.feed(Input::Convert(Claim::Exclusive));
+            h.disconnect();
+            h.reconnect();
+            h
+        },
+        &[("synced; list: the writer is there", |h| {
+            h.answer("sync", ok());
+            h.answer("list", children(&["own-R7", "own-W9"]));
+        })],
+    ),
+    (
+        || {
+            let mut h = Harness::held();
+            h.feed(Input::LetGo);
+            h
+        },
+        &[("deleted, or gone", |h| h.answer("delete own-7", ok()))],
+    ),
+];
+
+fn writer() -> Harness {
+    let mut h = Harness::reader_or_writer(Claim::Exclusive);
+    h.created_as("create W", "own-W7", czxid(7));
+    h.answer("list", children(&["own-W7"]));
+    h
+}
+
+fn reader() -> Harness {
+    let mut h = Harness::reader_or_writer(Claim::Shared);
+    h.created_as("create R", "own-R7", czxid(7));
+    h.answer("list", children(&["own-R7"]));
+    h
+}
+
+/// The phase, or what is being converted, by the name that the code has for it.
+fn place(h: &Harness) -> String {
+    let text = format!("{:?}", h.contender);
+    let after = |what: &str| {
+        let (_, rest) = text.split_once(what)?;
+        Some(rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>())
+    };
+    let phase = after(" phase: ").expect("a phase");
+    let suffix = match phase.as_str() {
+        "Held" if text.contains("suspended: true") => ", suspended",
+        "Done" => "",
+        _ if text.contains("letting_go: true") => ", letting go",
+        "Waiting" if text.contains("only: true") => ", second in line",
+        _ => "",
+    };
+    match after("conversion: Some(") {
+        Some(conversion) if phase != "Done" => format!("{phase}{suffix}, {conversion}"),
+        _ => format!("{phase}{suffix}"),
+    }
+}
+
+fn table() -> String {
+    let mut table = String::from("| in | when | then | and is in |\n|---|---|---|---|\n");
+    for (arrive, special) in PLACES {
+        for (name, happen) in special.iter().chain(&EVERYWHERE) {
+            let mut h = arrive();
+            h.wanted();
+            let before = place(&h);
+            happen(&mut h);
+            let lines = h.wanted().join(", ");
+            let after = place(&h);
+            // What changes nothing is not in the table.
+            if !lines.is_empty() || before != after {
+                table += &format!("| {before} | {name} | {lines} | {after} |\n");
+            }
+        }
+    }
+    table
+}
+
+#[test]
+fn the_table_says_what_every_input_does_in_every_phase() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/locks.md");
+    let text = std::fs::read_to_string(path).expect("docs/locks.md");
+    let table = table();
+    assert!(text.contains(&table), "docs/locks.md should have:\n{table}");
+}

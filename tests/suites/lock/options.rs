@@ -1,0 +1,278 @@
+//! What a lock can be told, and what a guard tells.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use zk_proto::{Acl, ErrorCode, Id, Perms};
+use zk_recipes::machine::{Claim, Event, Foreign, Scheme, Trust};
+use zk_recipes::{Holding, LockError, Loss, Mutex, Options, RwLock};
+use zk_session::{Client, Error, State};
+use zk_testkit::serve::Embedded;
+
+use super::{LOCK, client, eventually, lock_nodes, watches};
+
+const SCHEMES: [Scheme; 8] = [
+    Scheme::CURATOR_MUTEX,
+    Scheme::CURATOR_READ_WRITE,
+    Scheme::CURATOR_LEADER,
+    Scheme::GO_ZK,
+    Scheme::KAZOO_MUTEX,
+    Scheme::KAZOO_READ_WRITE,
+    Scheme::ZOOKEEPER_RECIPE,
+    Scheme::private("mine-", Some("ours-")),
+];
+
+fn mutex(client: &Client, options: Options) -> Mutex {
+    Mutex::with(client, LOCK, options).expect("a valid path")
+}
+
+#[tokio::test]
+async fn every_naming_scheme_makes_a_lock() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    for scheme in SCHEMES {
+        let of = |client| mutex(client, Options::new().scheme(scheme));
+        let first = of(&one).acquire().await.expect("free");
+        let mut second = Box::pin(of(&other).acquire());
+        assert!(timeout(Duration::from_millis(20), &mut second).await.is_err(), "{scheme:?}");
+        first.release().await.expect("released");
+        second.await.expect("its turn").release().await.expect("released");
+        let read_write = RwLock::with(&one, LOCK, Options::new().scheme(scheme));
+        match read_write {
+            Err(error) => assert_eq!((error, scheme.has_readers()), (LockError::NoReaders, false)),
+            Ok(lock) => {
+                let reader = lock.read().await.expect("free");
+                assert_eq!(lock.try_write().await.map(drop), Err(LockError::Busy), "{scheme:?}");
+                reader.release().await.expect("released");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_tried_makes_no_node_where_it_is_taken() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let guard = mutex(&one, Options::new()).acquire().await.expect("free");
+    let created =
+        || embedded.with(|ensemble| ensemble.counters().requests(zk_proto::OpCode::CREATE2));
+    let before = created();
+    let tried = mutex(&other, Options::new());
+    for _ in 0..5 {
+        assert_eq!(tried.try_acquire().await.map(drop), Err(LockError::Busy));
+    }
+    assert_eq!(created(), before);
+    guard.release().await.expect("released");
+    let guard = tried.try_acquire().await.expect("free");
+    guard.release().await.expect("released");
+    assert_eq!(tried.pending_cleanups(), 0);
+}
+
+#[tokio::test]
+async fn contenders_are_told_in_the_order_of_service() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let clients = [client(&embedded).await, client(&embedded).await, client(&embedded).await];
+    assert_eq!(mutex(&clients[0], Options::new()).contenders().await, Ok(vec![]));
+    let guard = mutex(&clients[0], Options::new().data("first")).acquire().await.expect("free");
+    let waiting: Vec<_> = ["second", "third"]
+        .iter()
+        .zip(&clients[1..])
+        .map(|(name, client)| {
+            // Each is on its way when the next one asks.
+            Box::pin(mutex(client, Options::new().data(*name)).acquire())
+        })
+        .collect();
+    eventually(&embedded, "all stand in line", |embedded| lock_nodes(embedded).len() == 3).await;
+    let list = mutex(&clients[2], Options::new()).contenders().await.expect("listed");
+    assert_eq!(list[0].data, "first");
+    assert_eq!((list[0].token, list[0].session), (guard.fencing_token(), clients[0].session_id()));
+    assert!(list.iter().all(|one| one.claim == Claim::Exclusive && one.since >= 0));
+    let waits_for: Vec<_> = list.iter().map(|one| one.waits_for.as_deref()).collect();
+    assert_eq!(waits_for, [None, Some(&*list[0].node), Some(&*list[1].node)]);
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn a_holder_hears_that_somebody_asks_for_the_lock() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let holder = mutex(&one, Options::new().revocable());
+    let guard = holder.acquire().await.expect("free");
+    assert!(timeout(Duration::from_millis(20), guard.revoked()).await.is_err(), "nobody asks");
+    mutex(&other, Options::new()).revoke(guard.node()).await.expect("asked");
+    timeout(Duration::from_secs(5), guard.revoked()).await.expect("heard");
+    assert_eq!(guard.state(), Holding::Held, "nothing forces it");
+    let node = guard.node().to_owned();
+    guard.release().await.expect("released");
+    let gone = mutex(&other, Options::new()).revoke(&node).await;
+    assert_eq!(gone, Err(LockError::Request(Error::Server(ErrorCode::NO_NODE))));
+}
+
+#[tokio::test]
+async fn what_a_stale_holder_writes_is_refused() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, vandal) = (client(&embedded).await, client(&embedded).await);
+    let guard = mutex(&one, Options::new()).acquire().await.expect("free");
+    let written = guard.transaction().create("/written", "", zk_proto::CreateMode::PERSISTENT);
+    written.commit().await.expect("it is held");
+    guard.validate().await.expect("it is held");
+    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    let refused =
+        guard.transaction().create("/late", "", zk_proto::CreateMode::PERSISTENT).commit().await;
+    let code = refused.expect_err("it is lost").code();
+    assert_eq!(code, Some(ErrorCode::NO_NODE));
+    assert_eq!(guard.validate().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    let is_there = |path| embedded.with(|ensemble| ensemble.node(path).is_some());
+    assert!(is_there("/written") && !is_there("/late"));
+}
+
+#[tokio::test]
+async fn a_lock_is_trusted_as_long_as_was_asked_for() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    for (trust, expected) in [
+        (Trust::UntilTold, Holding::Suspended),
+        (Trust::UntilLeaseEnds, Holding::Suspended),
+        (Trust::WhileConnected, Holding::Lost(Loss::Disconnected)),
+    ] {
+        let client = client(&embedded).await;
+        let lock = mutex(&client, Options::new().trust(trust));
+        let guard = lock.acquire().await.expect("free");
+        embedded.kill(0);
+        let mut states = client.states();
+        states.wait_for(|state| *state == State::Suspended).await.expect("the driver runs");
+        eventually(&embedded, "the guard says so", |_| guard.state() == expected).await;
+        embedded.restart(0).await.expect("the port is still free");
+        drop(guard);
+        eventually(&embedded, "no node", |embedded| lock_nodes(embedded).is_empty()).await;
+        eventually(&embedded, "nothing pending", |_| lock.pending_cleanups() == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn the_trust_ends_with_the_lease() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let builder = Client::builder(&embedded.connect_string());
+    let client =
+        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
+    let lock = mutex(&client, Options::new().trust(Trust::UntilLeaseEnds));
+    let guard = lock.acquire().await.expect("free");
+    embedded.kill(0);
+    let loss = timeout(Duration::from_secs(20), guard.lost()).await;
+    assert_eq!(loss, Ok(Loss::LeaseEnded));
+}
+
+#[tokio::test]
+async fn a_predecessor_that_may_not_be_read_is_an_error() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    one.add_auth("digest", b"me:secret").await.expect("accepted");
+    let mine = Id { scheme: "auth", id: Some("") };
+    let acl = [Acl { perms: Perms::ALL, id: mine }];
+    let guard = mutex(&one, Options::new().acl(&acl)).acquire().await.expect("free");
+    let failed = mutex(&other, Options::new()).acquire().await.map(drop);
+    let node = guard.node().to_owned();
+    assert_eq!(failed, Err(LockError::Unreadable { node }));
+    eventually(&embedded, "only the holder's node", |embedded| lock_nodes(embedded).len() == 1)
+        .await;
+    guard.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn foreign_nodes_are_told_of_or_refused() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let told = Arc::new(AtomicBool::new(false));
+    let observer = {
+        let told = told.clone();
+        move |event: &Event| {
+            if matches!(event, Event::Foreign(node) if node == "lease_holder") {
+                told.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    for path in ["/locks", LOCK, &format!("{LOCK}/lease_holder")] {
+        client.create(path, b"", zk_proto::CreateMode::PERSISTENT).await.expect("created");
+    }
+    let guard = mutex(&client, Options::new().observer(observer)).acquire().await.expect("free");
+    guard.release().await.expect("released");
+    assert!(told.load(Ordering::Relaxed));
+    let refused = mutex(&client, Options::new().foreign(Foreign::Refuse)).acquire().await.map(drop);
+    assert_eq!(refused, Err(LockError::Foreign { node: "lease_holder".into() }));
+    eventually(&embedded, "no node of ours", |embedded| lock_nodes(embedded).len() == 1).await;
+}
+
+#[tokio::test]
+async fn where_numbers_end_only_private_names_go_on() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    for path in ["/locks", LOCK] {
+        client.create(path, b"", zk_proto::CreateMode::PERSISTENT).await.expect("created");
+    }
+    embedded.command(|ensemble, now| ensemble.set_counter(now, LOCK, i32::MAX - 2));
+    let failed = mutex(&client, Options::new()).acquire().await.map(drop);
+    assert_eq!(failed, Err(LockError::SequenceExhausted));
+    let private = mutex(&client, Options::new().scheme(Scheme::private("mine-", None)));
+    let all: Vec<_> = (0..8).map(|_| tokio::spawn(private.acquire())).collect();
+    let mut tokens = Vec::new();
+    for contender in all {
+        let guard = contender.await.expect("no panic").expect("its turn");
+        tokens.push(guard.fencing_token());
+        guard.release().await.expect("released");
+    }
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    eventually(&embedded, "nothing left", |embedded| {
+        lock_nodes(embedded).is_empty() && watches(embedded) == 0
+    })
+    .await;
+}
+
+/// Passes on what comes and goes, until it falls silent without closing anything.
+async fn silenced(to: std::net::SocketAddr, silent: Arc<AtomicBool>) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let Ok(far) = TcpStream::connect(to).await else { continue };
+            let (near, far) = (near.into_split(), far.into_split());
+            for (mut from, mut to) in [(near.0, far.1), (far.0, near.1)] {
+                let silent = silent.clone();
+                tokio::spawn(async move {
+                    let mut buffer = [0; 4096];
+                    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+                        let is_silent = silent.load(Ordering::Relaxed);
+                        if !is_silent && to.write_all(&buffer[..length]).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_deadline_is_kept_when_the_network_swallows_everything() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let silent = Arc::new(AtomicBool::new(false));
+    let address = silenced(embedded.address(0), silent.clone()).await;
+    let builder = Client::builder(&address.to_string());
+    let cut_off =
+        builder.session_timeout(super::SESSION_TIMEOUT).connect().await.expect("it answers");
+    let (queue, read_write) = (mutex(&cut_off, Options::new()), RwLock::new(&cut_off, LOCK));
+    silent.store(true, Ordering::Relaxed);
+    let started = std::time::Instant::now();
+    let limit = Duration::from_millis(50);
+    assert_eq!(queue.acquire_timeout(limit).await.map(drop), Err(LockError::TimedOut));
+    let read_write = read_write.expect("a valid path");
+    assert_eq!(read_write.read_timeout(limit).await.map(drop), Err(LockError::TimedOut));
+    assert_eq!(read_write.write_timeout(limit).await.map(drop), Err(LockError::TimedOut));
+    // Long before anybody could have noticed that the connection is dead.
+    assert!(started.elapsed() < super::SESSION_TIMEOUT / 4);
+    let pending = || (queue.pending_cleanups(), read_write.pending_cleanups());
+    eventually(&embedded, "the clean-up goes on", |_| pending() == (1, 2)).await;
+}

@@ -1,0 +1,147 @@
+//! Readers and writers on the embedded ensemble.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_recipes::machine::Claim;
+use zk_recipes::{LockError, Loss, RwLock};
+use zk_session::Client;
+use zk_testkit::serve::Embedded;
+
+use super::{LOCK, client, eventually, lock_nodes, watches};
+
+/// Longer than anything here takes that does not wait for somebody.
+const A_WHILE: Duration = Duration::from_millis(50);
+
+fn lock(client: &Client) -> RwLock {
+    RwLock::new(client, LOCK).expect("a valid path")
+}
+
+async fn nothing_is_left(embedded: &Embedded, locks: &[&RwLock]) {
+    eventually(embedded, "no node, no watch, nothing pending", |embedded| {
+        lock_nodes(embedded).is_empty()
+            && watches(embedded) == 0
+            && locks.iter().all(|lock| lock.pending_cleanups() == 0)
+    })
+    .await;
+}
+
+async fn waits<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
+    timeout(A_WHILE, future).await.is_err()
+}
+
+#[tokio::test]
+async fn readers_hold_it_together_and_a_writer_alone() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let (here, there) = (lock(&one), lock(&other));
+    let readers = (here.read().await.expect("free"), there.read().await.expect("shared"));
+    let mut writing = Box::pin(here.write());
+    assert!(waits(&mut writing).await, "readers hold it");
+    // Nobody passes a writer that waits.
+    let mut late = Box::pin(there.read());
+    assert!(waits(&mut late).await, "a writer waits");
+    assert_eq!(there.try_read().await.map(drop), Err(LockError::Busy));
+
+    readers.0.release().await.expect("released");
+    assert!(waits(&mut writing).await, "one reader is left");
+    readers.1.release().await.expect("released");
+    let writer = writing.await.expect("its turn");
+    assert!(waits(&mut late).await, "a writer holds it");
+    assert_eq!(there.try_write().await.map(drop), Err(LockError::Busy));
+    writer.release().await.expect("released");
+    late.await.expect("its turn").release().await.expect("released");
+    nothing_is_left(&embedded, &[&here, &there]).await;
+}
+
+#[tokio::test]
+async fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
+    let embedded = Embedded::start(3).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let (here, there) = (lock(&one), lock(&other));
+    let writer = here.write().await.expect("free");
+    let (token, mut read, mut written) =
+        (writer.fencing_token(), Box::pin(there.read()), Box::pin(there.write()));
+    assert!(waits(&mut read).await && waits(&mut written).await, "a writer holds it");
+
+    let downgraded = writer.downgrade().await.expect("one transaction");
+    assert_eq!(downgraded.fencing_token(), token);
+    downgraded.validate().await.expect("it is held");
+    let second = read.await.expect("let in");
+    assert!(waits(&mut written).await, "readers hold it");
+    let list = here.contenders().await.expect("listed");
+    let claims: Vec<_> = list.iter().map(|one| (one.claim, one.is_holder())).collect();
+    let reader = (Claim::Shared, true);
+    assert_eq!(claims, [reader, reader, (Claim::Exclusive, false)]);
+
+    downgraded.release().await.expect("released");
+    second.release().await.expect("released");
+    let last = written.await.expect("its turn");
+    assert!(last.fencing_token() > token);
+    last.release().await.expect("released");
+    nothing_is_left(&embedded, &[&here, &there]).await;
+}
+
+#[tokio::test]
+async fn of_two_that_upgrade_nobody_waits_for_ever() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let (here, there) = (lock(&one), lock(&other));
+    let first = here.read().await.expect("free");
+    let second = there.read().await.expect("shared");
+    let (up, down) = tokio::join!(first.try_upgrade(), second.try_upgrade());
+    let (first, refusal) = up.expect_err("not alone");
+    assert_eq!(refusal, LockError::NotAlone);
+    let (second, refusal) = down.expect_err("not alone");
+    assert_eq!(refusal, LockError::NotAlone);
+
+    second.release().await.expect("released");
+    let token = first.fencing_token();
+    let writer = first.try_upgrade().await.expect("alone");
+    assert!(writer.fencing_token() > token);
+    writer.validate().await.expect("it is held");
+    let mut late = Box::pin(there.read());
+    assert!(waits(&mut late).await, "a writer holds it");
+    let reader = writer.downgrade().await.expect("one transaction");
+    late.await.expect("let in").release().await.expect("released");
+    reader.release().await.expect("released");
+    nothing_is_left(&embedded, &[&here, &there]).await;
+}
+
+#[tokio::test]
+async fn a_conversion_that_is_dropped_leaves_nothing() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let here = lock(&client);
+    for steps in 0..30 {
+        let writer = here.write().await.expect("free");
+        let converting = tokio::spawn(writer.downgrade());
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        converting.abort();
+        drop(converting.await);
+        let reader = here.read().await.expect("free");
+        let converting = tokio::spawn(reader.try_upgrade());
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        converting.abort();
+        drop(converting.await);
+        nothing_is_left(&embedded, &[&here]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_was_deleted_is_lost_when_it_downgrades() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, vandal) = (client(&embedded).await, client(&embedded).await);
+    let here = lock(&one);
+    let writer = here.write().await.expect("free");
+    vandal.delete(&writer.node_path(), None).await.expect("it is there");
+    let (guard, loss) = writer.downgrade().await.expect_err("it is gone");
+    assert_eq!(loss, LockError::Lost(Loss::NodeDeleted));
+    assert_eq!(guard.release().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    nothing_is_left(&embedded, &[&here]).await;
+}
