@@ -119,7 +119,7 @@ impl Habits {
                 }
             }
             Note::Done(id) => {
-                let pause = self.up_to(10_000);
+                let pause = self.up_to(5_000);
                 if let Some((lock, _)) = self.attempts.remove(id)
                     && self.next_call.is_some()
                 {
