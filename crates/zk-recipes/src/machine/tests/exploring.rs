@@ -398,3 +398,28 @@ fn an_upgrade_beside_a_writer_survives_one_fault() {
     let sights = [&UPGRADED[..], &more].concat();
     prove(Bounds { roles: &[UPGRADER, WRITER], faults: 1, ..SHARED }, 372_744, &sights);
 }
+
+#[test]
+#[ignore = "a minute; in a release build ten seconds"]
+fn a_downgrade_between_a_reader_and_a_writer_lets_in_one_and_not_the_other() {
+    prove(
+        Bounds { roles: &[DOWNGRADER, READER, WRITER], ..SHARED },
+        547_373,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::Acquired(2),
+            Sight::HeldTogether,
+            Sight::Downgraded,
+            Sight::LeftWhileConverting,
+        ],
+    );
+}
+
+#[test]
+#[ignore = "half a minute; in a release build some seconds"]
+fn a_downgrade_survives_two_faults_on_members_that_lag() {
+    let bounds = Bounds { roles: &[DOWNGRADER], members: 2, faults: 2, overtaking: true, ..SHARED };
+    let sights = [&DOWNGRADED_WITH_FAULTS[..], &[Sight::LostToExpiry]].concat();
+    prove(bounds, 225_876, &sights);
+}
