@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 
-use crate::contenders::{self, Entrant};
 use crate::error::LockError;
-use crate::held::Held;
+use crate::face::contenders::{self, Entrant};
+use crate::face::held::Held;
+use crate::face::options::Options;
+use crate::face::queue::{self, Queue};
 use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
-use crate::options::Options;
-use crate::queue::{self, Queue};
 
 /// A number of permits, that whoever needs some can borrow.
 ///

@@ -10,13 +10,13 @@ use tokio::sync::{oneshot, watch};
 use zk_session::proto::Zxid;
 use zk_session::{Client, End, Transaction};
 
-use crate::contenders::{self, Entrant};
 use crate::error::{LockError, Loss};
-use crate::held::{Held, Holding};
+use crate::face::contenders::{self, Entrant};
+use crate::face::held::{Held, Holding};
+use crate::face::options::Options;
+use crate::face::queue::Queue;
+use crate::face::runner::{self, Status};
 use crate::machine::{Claim, Entry, Scheme};
-use crate::options::Options;
-use crate::queue::Queue;
-use crate::runner::{self, Status};
 
 /// The election of one leader among those who stand for it, again and again, for as long as
 /// anybody stands.

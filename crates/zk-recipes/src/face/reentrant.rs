@@ -15,14 +15,14 @@ use tokio::task;
 use tokio::time::Instant;
 use zk_session::{Client, End};
 
-use crate::contenders::{self, Entrant};
 use crate::error::LockError;
-use crate::held::{Held, Holding};
+use crate::face::contenders::{self, Entrant};
+use crate::face::held::{Held, Holding};
+use crate::face::options::Options;
+use crate::face::queue::{self, Queue};
+use crate::face::runner::{self, Status};
+use crate::face::turns::{Ticket, Turns};
 use crate::machine::{Claim, Entry, Scheme};
-use crate::options::Options;
-use crate::queue::{self, Queue};
-use crate::runner::{self, Status};
-use crate::turns::{Ticket, Turns};
 
 /// Whoever may acquire a [`ReentrantMutex`] again that it holds already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

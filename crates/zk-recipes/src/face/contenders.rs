@@ -9,8 +9,8 @@ use zk_session::proto::{ErrorCode, SessionId, Zxid};
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
+use crate::face::queue::Queue;
 use crate::machine::{Claim, Contest, Scheme, standing};
-use crate::queue::Queue;
 
 /// Somebody who holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

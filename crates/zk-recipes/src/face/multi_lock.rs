@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use zk_session::{Client, Transaction};
 
 use crate::error::{LockError, Loss};
-use crate::held::{self, Held, Holding};
+use crate::face::held::{self, Held, Holding};
+use crate::face::mutex::Mutex;
+use crate::face::queue::{self, Queue};
+use crate::face::rw_lock::RwLock;
 use crate::machine::{Claim, Entry};
-use crate::mutex::Mutex;
-use crate::queue::{self, Queue};
-use crate::rw_lock::RwLock;
 
 /// One of the locks that a [`MultiLock`] takes: a [`Mutex`], or one side of an [`RwLock`].
 #[derive(Clone, Debug)]

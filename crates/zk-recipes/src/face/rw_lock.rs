@@ -8,12 +8,12 @@ use core::time::Duration;
 use tokio::time::Instant;
 use zk_session::Client;
 
-use crate::contenders::{self, Entrant};
 use crate::error::LockError;
-use crate::held::Held;
+use crate::face::contenders::{self, Entrant};
+use crate::face::held::Held;
+use crate::face::options::Options;
+use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme};
-use crate::options::Options;
-use crate::queue::{self, Queue};
 
 /// A lock for many readers, or one writer.
 ///

@@ -13,10 +13,10 @@ use zk_session::proto::path;
 use zk_session::{Client, End};
 
 use crate::error::LockError;
-use crate::held::Held;
+use crate::face::held::Held;
+use crate::face::options::Options;
+use crate::face::runner::{self, Handle};
 use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
-use crate::options::Options;
-use crate::runner::{self, Handle};
 
 /// What mutexes and read/write locks have in common.
 #[derive(Clone)]

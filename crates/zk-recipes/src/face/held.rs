@@ -10,8 +10,8 @@ use zk_session::proto::{ErrorCode, Zxid};
 use zk_session::{Client, End, Error, Transaction};
 
 use crate::error::{LockError, Loss};
+use crate::face::runner::{Handle, Place, Status, Wish};
 use crate::machine::Claim;
-use crate::runner::{Handle, Place, Status, Wish};
 
 /// How things stand with a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

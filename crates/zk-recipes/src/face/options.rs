@@ -6,8 +6,8 @@ use core::fmt;
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
+use crate::face::runner::Observer;
 use crate::machine::{AccessList, Event, Foreign, Scheme, Trust};
-use crate::runner::Observer;
 
 /// How a lock is to be taken. The defaults are what most people want.
 ///

@@ -6,10 +6,10 @@ use core::ops::Deref;
 use zk_session::Client;
 
 use crate::error::LockError;
-use crate::held::Held;
+use crate::face::held::Held;
+use crate::face::options::Options;
+use crate::face::queue::Queue;
 use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
-use crate::options::Options;
-use crate::queue::Queue;
 
 /// An exclusive, fair lock with a herd. It is here to be compared with
 /// [`Mutex`](crate::Mutex), which is the same in all but one thing.

@@ -10,10 +10,10 @@ use zk_session::Client;
 use zk_session::proto::path;
 
 use crate::error::LockError;
-use crate::held::Held;
+use crate::face::held::Held;
+use crate::face::options::Options;
+use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme, SimpleContender};
-use crate::options::Options;
-use crate::queue::{self, Queue};
 
 /// The textbook lock: one ephemeral node, which whoever creates it owns. It is here to be compared
 /// with [`Mutex`](crate::Mutex), not to be used.

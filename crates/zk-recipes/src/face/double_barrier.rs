@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 
-use crate::barrier::wait_for_end;
 use crate::error::LockError;
-use crate::held::{Held, Holding};
+use crate::face::barrier::wait_for_end;
+use crate::face::held::{Held, Holding};
+use crate::face::options::Options;
+use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme};
-use crate::options::Options;
-use crate::queue::{self, Queue};
 
 /// The node that tells that all have come.
 const READY: &str = "ready";

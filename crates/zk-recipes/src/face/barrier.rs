@@ -9,7 +9,7 @@ use zk_session::proto::{CreateMode, ErrorCode, path};
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
-use crate::queue;
+use crate::face::queue;
 
 /// A barrier: while its node exists nobody passes. As Apache Curator's `DistributedBarrier`.
 ///

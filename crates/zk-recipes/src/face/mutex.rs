@@ -7,12 +7,12 @@ use core::ops::Deref;
 use tokio::time::Instant;
 use zk_session::Client;
 
-use crate::contenders::{self, Entrant};
 use crate::error::LockError;
-use crate::held::Held;
+use crate::face::contenders::{self, Entrant};
+use crate::face::held::Held;
+use crate::face::options::Options;
+use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme};
-use crate::options::Options;
-use crate::queue::{self, Queue};
 
 /// An exclusive, fair lock without a herd.
 ///

@@ -1,0 +1,37 @@
+//! The recipes for tasks of tokio: each starts a [machine](crate::machine), has it run, and gives out
+//! a guard.
+
+mod barrier;
+mod contenders;
+mod double_barrier;
+mod held;
+#[cfg(feature = "study")]
+mod herd;
+mod leader;
+mod multi_lock;
+mod mutex;
+mod options;
+mod queue;
+mod reentrant;
+mod runner;
+mod rw_lock;
+mod semaphore;
+#[cfg(feature = "study")]
+mod simple;
+mod turns;
+
+pub use self::barrier::Barrier;
+pub use self::contenders::Entrant;
+pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
+pub use self::held::{Held, Holding};
+#[cfg(feature = "study")]
+pub use self::herd::{HerdGuard, HerdMutex};
+pub use self::leader::{Candidate, LeaderElection, Leadership, Term};
+pub use self::multi_lock::{Mismatch, MultiGuard, MultiLock, MultiLockError, Part};
+pub use self::mutex::{Mutex, MutexGuard};
+pub use self::options::Options;
+pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
+pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
+pub use self::semaphore::{PermitGuard, Semaphore};
+#[cfg(feature = "study")]
+pub use self::simple::{SimpleGuard, SimpleLock};
