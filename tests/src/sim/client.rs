@@ -287,7 +287,7 @@ impl SimClient {
                             self.notes.push_back(Note::Fired(id, event.event_type));
                         }
                         Some(Token::Lock(id, op)) => {
-                            self.notes.push_back(Note::Woken(id, event.path.clone()));
+                            self.notes.push_back(Note::Woken(id, event.path.to_string()));
                             let event_type = event.event_type;
                             self.tell_attempt(now, id, Input::Watch { op, event_type });
                         }

@@ -85,7 +85,7 @@ fn a_session_moves_to_another_member_with_its_watches() {
     while let Err(error) = other.set_data("/a", b"new", None) {
         assert_eq!(error, Error::ConnectionLost);
     }
-    assert_eq!(watch.wait().expect("it fires").path, "/a");
+    assert_eq!(&*watch.wait().expect("it fires").path, "/a");
     assert!(matches!(all.wait(), Ok(Notice::Event(_))));
     ensemble.runtime.block_on(ensemble.embedded.restart(member)).expect("the port is free");
 }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use tokio::sync::oneshot;
@@ -35,6 +35,7 @@ pub struct Watch {
     event: oneshot::Receiver<WatchedEvent>,
     shared: Arc<Shared>,
     chroot: Chroot,
+    is_over: bool,
 }
 
 impl Watch {
@@ -44,7 +45,7 @@ impl Watch {
         shared: Arc<Shared>,
         chroot: Chroot,
     ) -> Self {
-        Self { request, event, shared, chroot }
+        Self { request, event, shared, chroot, is_over: false }
     }
 }
 
@@ -52,7 +53,9 @@ impl Future for Watch {
     type Output = Result<WatchedEvent, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.event).poll(cx).map(|event| match event {
+        let event = ready!(Pin::new(&mut self.event).poll(cx));
+        self.is_over = true;
+        Poll::Ready(match event {
             Ok(event) => Ok(seen_from(&self.chroot, event)),
             Err(_) => Err(self.shared.lock().ended().unwrap_or(CLOSED)),
         })
@@ -63,6 +66,9 @@ const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotAppl
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         let mut inner = self.shared.lock();
         if inner.watches.remove(&self.request).is_some() {
             inner.session.unwatch(self.request);

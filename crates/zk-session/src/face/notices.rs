@@ -62,15 +62,13 @@ impl Notices {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use zk_proto::{EventType, Zxid};
 
     use super::*;
 
     fn event(path: &str) -> WatchedEvent {
         let event_type = EventType::NODE_CREATED;
-        WatchedEvent { event_type, path: path.to_string(), zxid: Zxid(1) }
+        WatchedEvent { event_type, path: path.into(), zxid: Zxid(1) }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a session tells, and what it asks for.
 
-use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -213,7 +213,7 @@ pub struct WatchedEvent {
     /// What happened.
     pub event_type: EventType,
     /// The node.
-    pub path: String,
+    pub path: Arc<str>,
     /// The transaction that did it; -1 from servers before 3.9 and after a reconnect.
     pub zxid: Zxid,
 }

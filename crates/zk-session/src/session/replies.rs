@@ -144,10 +144,10 @@ impl<T> Session<T> {
 
     fn fire(&mut self, zxid: Zxid, event: WatcherEvent<'_>) {
         self.statistics.notifications += 1;
-        let Fired { once, persistent } = self.watches.fire(event.event_type, event.path);
+        let Fired { once, persistent, path } = self.watches.fire(event.event_type, event.path);
         if !once.is_empty() || !persistent.is_empty() {
-            let event =
-                WatchedEvent { event_type: event.event_type, path: event.path.into(), zxid };
+            let path = path.unwrap_or_else(|| event.path.into());
+            let event = WatchedEvent { event_type: event.event_type, path, zxid };
             self.events.push_back(Event::Watch { requests: once, persistent, event });
         }
     }

@@ -246,7 +246,9 @@ impl Harness {
     /// The watches among the events.
     fn fired(&mut self) -> Vec<(Vec<RequestId>, EventType, String)> {
         let fired = |event| match event {
-            Event::Watch { requests, event, .. } => Some((requests, event.event_type, event.path)),
+            Event::Watch { requests, event, .. } => {
+                Some((requests, event.event_type, event.path.to_string()))
+            }
             _ => None,
         };
         self.events().into_iter().filter_map(fired).collect()

@@ -124,18 +124,51 @@ impl Registration {
 /// The watch of one class on one path.
 #[derive(Debug, Default)]
 struct Slot {
-    waiting: Vec<(RequestId, Kind)>,
-    /// Requests under way that ask for it.
-    pending: Vec<RequestId>,
+    callers: Vec<Caller>,
     /// Whether the server has it.
     armed: bool,
 }
 
+/// One who wants a watch.
+#[derive(Debug)]
+struct Caller {
+    id: RequestId,
+    /// What is waited for; unknown while the request that asks for it is under way.
+    kind: Option<Kind>,
+}
+
+impl Caller {
+    fn is_under_way(&self) -> bool {
+        self.kind.is_none()
+    }
+}
+
 impl Slot {
-    /// Whether the request was under way, and wanted.
-    fn take_pending(&mut self, id: RequestId) -> bool {
-        let place = self.pending.iter().position(|pending| *pending == id);
-        place.map(|place| self.pending.swap_remove(place)).is_some()
+    fn take(&mut self, id: RequestId) -> Option<Caller> {
+        let place = self.callers.iter().position(|caller| caller.id == id)?;
+        Some(self.callers.remove(place))
+    }
+
+    /// The request of a caller was answered: the server has set a watch, or none.
+    fn finish(&mut self, id: RequestId, kind: Option<Kind>) {
+        self.armed |= kind.is_some();
+        if kind.is_none() {
+            self.take(id);
+        } else if let Some(caller) = self.callers.iter_mut().find(|caller| caller.id == id) {
+            caller.kind = kind;
+        }
+    }
+
+    /// The watch has fired: yields those who waited, and keeps those who ask for it anew.
+    fn fire(&mut self) -> Vec<RequestId> {
+        self.armed = false;
+        let under_way = self.callers.extract_if(.., |caller| caller.is_under_way()).collect();
+        let waiting = core::mem::replace(&mut self.callers, under_way);
+        waiting.into_iter().map(|caller| caller.id).collect()
+    }
+
+    fn waiting(&self) -> impl DoubleEndedIterator<Item = (RequestId, Kind)> {
+        self.callers.iter().filter_map(|caller| Some((caller.id, caller.kind?)))
     }
 }
 
@@ -155,6 +188,8 @@ pub(super) struct Fired {
     pub(super) once: Vec<RequestId>,
     /// Those that stay.
     pub(super) persistent: Vec<RequestId>,
+    /// The path of the event, if it is at hand.
+    pub(super) path: Option<Arc<str>>,
 }
 
 /// Watches for one `SetWatches` or `SetWatches2` request.
@@ -193,7 +228,8 @@ impl Watches {
     pub(super) fn begin(&mut self, registration: &Registration) {
         let Registration { id, class, path, .. } = registration;
         self.interest.insert(*id, (*class, path.clone()));
-        self.table(*class).entry(path.clone()).or_default().pending.push(*id);
+        let slot = self.table(*class).entry(path.clone()).or_default();
+        slot.callers.push(Caller { id: *id, kind: None });
     }
 
     /// Such a request was answered.
@@ -206,40 +242,40 @@ impl Watches {
         if kind.is_none() {
             self.interest.remove(&registration.id);
         }
-        let slot = self.table(class).get_mut(&registration.path)?;
-        let wanted = slot.take_pending(registration.id);
-        if let Some(kind) = kind {
-            slot.armed = true;
-            if wanted {
-                slot.waiting.push((registration.id, kind));
-            }
-        }
-        self.settle(class, &registration.path, false)
+        self.change(class, &registration.path, |slot| {
+            slot.finish(registration.id, kind);
+            false
+        })
     }
 
     /// Such a request was lost with its connection, or will never be sent.
     pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
         self.interest.remove(&registration.id);
-        let slot = self.table(registration.class).get_mut(&registration.path)?;
-        slot.take_pending(registration.id);
-        self.settle(registration.class, &registration.path, false)
+        self.change(registration.class, &registration.path, |slot| {
+            slot.take(registration.id);
+            false
+        })
     }
 
     /// A caller has lost interest.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Removal> {
         let (class, path) = self.interest.remove(&id)?;
-        let slot = self.table(class).get_mut(&path)?;
-        slot.waiting.retain(|(waiting, _)| *waiting != id);
-        let to_be_set = slot.take_pending(id);
-        self.settle(class, &path, to_be_set)
+        self.change(class, &path, |slot| slot.take(id).is_some_and(|caller| caller.is_under_way()))
     }
 
-    /// Forgets a slot that nobody needs, and says whether the server must forget it too. A removal
-    /// sent now comes behind every request that sets the watch, so there is no need to wait for
-    /// their answers.
-    fn settle(&mut self, class: Class, path: &Arc<str>, to_be_set: bool) -> Option<Removal> {
-        let slot = self.table(class).get(path)?;
-        if !slot.waiting.is_empty() || !slot.pending.is_empty() {
+    /// Changes a slot, by what says whether a request is still under way that sets the watch.
+    /// Forgets the slot if nobody needs it then, and says whether the server must forget it too. A
+    /// removal sent now comes behind every request that sets the watch, so there is no need to
+    /// wait for their answers.
+    fn change(
+        &mut self,
+        class: Class,
+        path: &Arc<str>,
+        change: impl FnOnce(&mut Slot) -> bool,
+    ) -> Option<Removal> {
+        let slot = self.table(class).get_mut(path)?;
+        let to_be_set = change(slot);
+        if !slot.callers.is_empty() {
             return None;
         }
         let armed = slot.armed;
@@ -273,13 +309,18 @@ impl Watches {
         let mut fired = Fired::default();
         for class in classes {
             let table = self.table(*class);
-            let Some(slot) = table.get_mut(path) else {
+            let Some((path, mut slot)) = table.remove_entry(path) else {
                 continue;
             };
-            slot.armed = false;
-            fired.once.extend(slot.waiting.drain(..).map(|(id, _)| id));
-            if slot.pending.is_empty() {
-                table.remove(path);
+            let waiting = slot.fire();
+            if fired.once.is_empty() {
+                fired.once = waiting;
+            } else {
+                fired.once.extend(waiting);
+            }
+            fired.path = Some(path.clone());
+            if !slot.callers.is_empty() {
+                table.insert(path, slot);
             }
         }
         for id in &fired.once {
@@ -287,7 +328,7 @@ impl Watches {
         }
         let mut tell = |class: Class, path: &str| {
             let slot = self.tables[class as usize].get(path);
-            fired.persistent.extend(slot.into_iter().flat_map(|slot| &slot.waiting).map(first));
+            fired.persistent.extend(slot.into_iter().flat_map(Slot::waiting).map(first));
         };
         tell(Class::Persistent, path);
         // A server tells of a list of children because of some other watch (ZOOKEEPER-4475).
@@ -305,7 +346,7 @@ impl Watches {
     /// All persistent watches that are set.
     pub(super) fn persistent(&self) -> Vec<RequestId> {
         let tables = Class::PERSISTENT.iter().map(|class| &self.tables[*class as usize]);
-        tables.flat_map(Table::values).flat_map(|slot| &slot.waiting).map(first).collect()
+        tables.flat_map(Table::values).flat_map(Slot::waiting).map(first).collect()
     }
 
     /// A server does not know persistent watches: yields those that are over by that. Those being
@@ -323,8 +364,8 @@ impl Watches {
     pub(super) fn disconnected(&mut self) {
         for table in &mut self.tables {
             table.retain(|_, slot| {
-                slot.armed = !slot.waiting.is_empty();
-                slot.armed || !slot.pending.is_empty()
+                slot.armed = slot.callers.iter().any(|caller| !caller.is_under_way());
+                !slot.callers.is_empty()
             });
         }
     }
@@ -337,7 +378,7 @@ impl Watches {
         let (mut batch, mut size) = (Batch::default(), 0);
         for (path, slot) in self.tables.iter().flatten() {
             // Callers on one path may differ in what they saw; the newest of them saw best.
-            let Some((_, kind)) = slot.waiting.last() else {
+            let Some((_, kind)) = slot.waiting().next_back() else {
                 continue;
             };
             let length = path.len() + PREFIX;
@@ -362,7 +403,7 @@ impl Watches {
     }
 }
 
-fn first(waiting: &(RequestId, Kind)) -> RequestId {
+fn first(waiting: (RequestId, Kind)) -> RequestId {
     waiting.0
 }
 

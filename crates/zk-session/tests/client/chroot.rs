@@ -43,7 +43,7 @@ async fn reads_and_their_watches_are_moved_too() {
     assert_eq!(stat, None);
     server.notify(EventType::NODE_CREATED, "/app/a").await;
     let event = watch.await.unwrap();
-    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_CREATED, "/a"));
+    assert_eq!((event.event_type, &*event.path), (EventType::NODE_CREATED, "/a"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn a_watch_on_the_chroot_itself_is_one_on_the_root() {
     let (children, _, watch) = children.await.unwrap();
     assert_eq!(children, ["a", "b"]);
     server.notify(EventType::NODE_CHILDREN_CHANGED, "/app").await;
-    assert_eq!(watch.await.unwrap().path, "/");
+    assert_eq!(&*watch.await.unwrap().path, "/");
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ async fn watch(client: &Client, server: &mut Server, mode: AddWatchMode) -> Pers
 
 fn told(notice: Result<Notice, Error>) -> (EventType, String) {
     match notice.unwrap() {
-        Notice::Event(event) => (event.event_type, event.path),
+        Notice::Event(event) => (event.event_type, event.path.to_string()),
         Notice::Gap => panic!("nothing is missing"),
     }
 }

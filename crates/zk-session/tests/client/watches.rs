@@ -37,7 +37,7 @@ async fn a_watch_tells_what_happened() {
     let watch = watch(&client, &mut server, "/a").await;
     server.notify(EventType::NODE_DELETED, "/a").await;
     let event = watch.await.unwrap();
-    assert_eq!((event.event_type, event.path.as_str()), (EventType::NODE_DELETED, "/a"));
+    assert_eq!((event.event_type, &*event.path), (EventType::NODE_DELETED, "/a"));
 }
 
 #[tokio::test(start_paused = true)]

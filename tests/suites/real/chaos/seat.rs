@@ -243,7 +243,7 @@ async fn listen_for_ever(
         // What belongs to the counters is not of interest.
         loop {
             match watch.next().await? {
-                Notice::Event(event) if event.path != BELL => {}
+                Notice::Event(event) if &*event.path != BELL => {}
                 _ => break,
             }
         }

@@ -133,7 +133,7 @@ fn an_event_tells_which_transaction_it_was() {
             persistent: Vec::new(),
             event: WatchedEvent {
                 event_type: EventType::NODE_DATA_CHANGED,
-                path: "/a".to_string(),
+                path: "/a".into(),
                 zxid: Zxid(42),
             },
         }]
