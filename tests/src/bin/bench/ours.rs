@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -38,16 +39,23 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
         }
         _ => {
             let client = runtime.block_on(Client::connect(at)).map_err(io::Error::other)?;
-            measured(work.operations, || {
-                runtime.block_on(requests(&client, work)).map_err(io::Error::other)
-            })
+            measured(work.operations, || run(&runtime, requests(client, work)))
         }
     }
 }
 
-async fn requests(client: &Client, work: Work) -> Result<Vec<Duration>, Error> {
+/// Does it in a task, as programs do. What `block_on` itself is given is run again only after a
+/// look at the sockets, which would cost each answer one call of the operating system.
+fn run<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> io::Result<T> {
+    runtime.block_on(runtime.spawn(work))?.map_err(io::Error::other)
+}
+
+async fn requests(client: Client, work: Work) -> Result<Vec<Duration>, Error> {
     match work.kind {
-        Kind::SequentialGet => sequential(client, work).await,
+        Kind::SequentialGet => sequential(&client, work).await,
         Kind::PipelinedSet256 => pipelined(work, |_| client.set_data(PATH, &DATA, None)).await,
         Kind::CreateDelete256 => {
             let pairs = Work { operations: work.operations / 2, ..work };
@@ -111,10 +119,10 @@ async fn connect(at: &str, count: usize) -> io::Result<Vec<Client>> {
 }
 
 fn watches_fired(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures> {
-    let paths: Vec<_> = (0..work.operations).map(child).collect();
+    let paths: Arc<[_]> = (0..work.operations).map(child).collect();
     let (client, watches) = runtime.block_on(watch(at, &paths))?;
     let figures = measured(work.operations, || {
-        runtime.block_on(change_all(&client, &paths, watches)).map_err(io::Error::other)
+        run(runtime, change_all(client.clone(), paths.clone(), watches))
     });
     runtime.block_on(clean_up(&client, &paths));
     figures
@@ -139,8 +147,8 @@ async fn watch(at: &str, paths: &[String]) -> io::Result<(Client, Vec<Watch>)> {
 }
 
 async fn change_all(
-    client: &Client,
-    paths: &[String],
+    client: Client,
+    paths: Arc<[String]>,
     watches: Vec<Watch>,
 ) -> Result<Vec<Duration>, Error> {
     let change = |paths| client.submit(&Request::Multi(MultiRequest::new(&changes(paths))));

@@ -1,9 +1,11 @@
 //! Other people's clients.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
+use tokio::runtime::Runtime;
 
 use crate::report::{Figures, measured};
 use crate::work::{DATA, Kind, PATH, Work, child};
@@ -19,72 +21,91 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
             let client = runtime
                 .block_on(zookeeper_client::Client::connect(at))
                 .map_err(io::Error::other)?;
-            let options = zookeeper_client::CreateMode::Persistent
-                .with_acls(zookeeper_client::Acls::anyone_all());
-            run(&runtime, work, async |number| {
-                let done = match work.kind {
-                    Kind::PipelinedSet256 => client.set_data(PATH, &DATA, None).await.map(drop),
-                    Kind::CreateDelete256 => {
-                        let path = child(number);
-                        let create = client.create(&path, &DATA, &options);
-                        let delete = client.delete(&path, None);
-                        create.await.map(drop).and(delete.await)
-                    }
-                    _ => client.get_data(PATH).await.map(drop),
-                };
-                done.map_err(io::Error::other)
-            })
+            let client = Arc::new(client);
+            run(&runtime, work, move |number| zookeeper_client(client.clone(), work.kind, number))
         }
         TOKIO_ZOOKEEPER => {
             let address = at.parse().map_err(io::Error::other)?;
             let (client, _events) = runtime
                 .block_on(tokio_zookeeper::ZooKeeper::connect(&address))
                 .map_err(|error| io::Error::other(error.to_string()))?;
-            let other = |error: tokio_zookeeper::error::Error| io::Error::other(error.to_string());
-            run(&runtime, work, async |number| match work.kind {
-                Kind::PipelinedSet256 => {
-                    client.set_data(PATH, None, &DATA[..]).await.map(drop).map_err(other)
-                }
-                Kind::CreateDelete256 => {
-                    let (path, mode) = (child(number), tokio_zookeeper::CreateMode::Persistent);
-                    let acl = tokio_zookeeper::Acl::open_unsafe();
-                    let create = client.create(&path, &DATA[..], acl, mode);
-                    let delete = client.delete(&path, None);
-                    let (created, deleted) = futures::join!(create, delete);
-                    created.map_err(other)?.map_err(io::Error::other)?;
-                    deleted.map_err(other)?.map_err(io::Error::other)
-                }
-                _ => client.get_data(PATH).await.map(drop).map_err(other),
-            })
+            let client = Arc::new(client);
+            run(&runtime, work, move |number| tokio_zookeeper(client.clone(), work.kind, number))
         }
         other => Err(io::Error::other(format!("there is no client '{other}'"))),
     }
 }
 
-fn run(
-    runtime: &tokio::runtime::Runtime,
+async fn zookeeper_client(
+    client: Arc<zookeeper_client::Client>,
+    kind: Kind,
+    number: usize,
+) -> io::Result<()> {
+    let done = match kind {
+        Kind::PipelinedSet256 => client.set_data(PATH, &DATA, None).await.map(drop),
+        Kind::CreateDelete256 => {
+            let options = zookeeper_client::CreateMode::Persistent
+                .with_acls(zookeeper_client::Acls::anyone_all());
+            let path = child(number);
+            let create = client.create(&path, &DATA, &options);
+            let delete = client.delete(&path, None);
+            create.await.map(drop).and(delete.await)
+        }
+        _ => client.get_data(PATH).await.map(drop),
+    };
+    done.map_err(io::Error::other)
+}
+
+async fn tokio_zookeeper(
+    client: Arc<tokio_zookeeper::ZooKeeper>,
+    kind: Kind,
+    number: usize,
+) -> io::Result<()> {
+    let other = |error: tokio_zookeeper::error::Error| io::Error::other(error.to_string());
+    match kind {
+        Kind::PipelinedSet256 => {
+            client.set_data(PATH, None, &DATA[..]).await.map(drop).map_err(other)
+        }
+        Kind::CreateDelete256 => {
+            let (path, mode) = (child(number), tokio_zookeeper::CreateMode::Persistent);
+            let acl = tokio_zookeeper::Acl::open_unsafe();
+            let create = client.create(&path, &DATA[..], acl, mode);
+            let delete = client.delete(&path, None);
+            let (created, deleted) = futures::join!(create, delete);
+            created.map_err(other)?.map_err(io::Error::other)?;
+            deleted.map_err(other)?.map_err(io::Error::other)
+        }
+        _ => client.get_data(PATH).await.map(drop).map_err(other),
+    }
+}
+
+fn run<F: Future<Output = io::Result<()>> + Send + 'static>(
+    runtime: &Runtime,
     work: Work,
-    request: impl AsyncFn(usize) -> io::Result<()>,
+    request: impl Fn(usize) -> F + Send + 'static,
 ) -> io::Result<Figures> {
+    measured(work.operations, || runtime.block_on(runtime.spawn(requests(work, request)))?)
+}
+
+async fn requests<F: Future<Output = io::Result<()>>>(
+    work: Work,
+    request: impl Fn(usize) -> F,
+) -> io::Result<Vec<Duration>> {
+    if work.in_flight == 1 {
+        return sequential(work, request).await;
+    }
     let calls = match work.kind {
         Kind::CreateDelete256 => work.operations / 2,
         _ => work.operations,
     };
-    measured(work.operations, || {
-        runtime.block_on(async {
-            if work.in_flight == 1 {
-                return sequential(work, &request).await;
-            }
-            let requests = stream::iter(0..calls).map(|number| Ok(request(number)));
-            requests.try_buffered(work.in_flight).try_for_each(async |()| Ok(())).await?;
-            Ok(Vec::new())
-        })
-    })
+    let requests = stream::iter(0..calls).map(move |number| Ok(request(number)));
+    requests.try_buffered(work.in_flight).try_for_each(async |()| Ok(())).await?;
+    Ok(Vec::new())
 }
 
-async fn sequential(
+async fn sequential<F: Future<Output = io::Result<()>>>(
     work: Work,
-    request: &impl AsyncFn(usize) -> io::Result<()>,
+    request: impl Fn(usize) -> F,
 ) -> io::Result<Vec<Duration>> {
     let mut latencies = Vec::with_capacity(work.operations);
     for number in 0..work.operations {
