@@ -13,4 +13,6 @@ mod pressure;
 mod requests;
 mod server;
 mod subtree;
+#[cfg(feature = "tracing")]
+mod tracing;
 mod watches;

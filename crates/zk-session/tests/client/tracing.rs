@@ -1,0 +1,74 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tracing_subscriber::fmt::MakeWriter;
+use zk_session::proto::{ErrorCode, OpCode, SessionId};
+use zk_session::{End, State};
+
+use crate::server::{builder, connected_with, settle};
+
+/// What was told, line by line.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl Told {
+    fn take(&self) -> String {
+        let told = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        String::from_utf8(told).unwrap()
+    }
+}
+
+impl Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Told {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_slow_requests_and_the_end_are_told() {
+    let told = Told::default();
+    let lines = tracing_subscriber::fmt().with_writer(told.clone()).without_time().with_ansi(false);
+    let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
+
+    let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
+    assert_eq!(told.take(), " INFO session connected member=0 session=0x77\n");
+
+    let (answer, ()) = tokio::join!(client.sync("/"), async {
+        let sync = server.expect(OpCode::SYNC).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        server.reply(sync.xid, ErrorCode::NO_NODE, &()).await;
+    });
+    assert!(answer.is_err());
+    assert_eq!(
+        told.take(),
+        " WARN slow request failed elapsed=1.5s error=the server refused the request: NO_NODE\n"
+    );
+
+    drop(server);
+    settle().await;
+    assert_eq!(client.state(), State::Suspended);
+    assert_eq!(
+        told.take(),
+        " WARN connection failed member=one:2181 reason=the connection was closed\n \
+         WARN session without a connection state=Suspended\n"
+    );
+
+    let mut server = listener.accept().await;
+    server.handshake().await;
+    server.answer_handshake(0, SessionId::NONE).await;
+    assert_eq!(client.ended().await, End::Expired);
+    assert_eq!(told.take(), " INFO session ended end=the session has expired\n");
+}
