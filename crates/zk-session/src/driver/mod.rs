@@ -227,10 +227,11 @@ impl<C: Connect> Driver<C> {
         };
         let mut progress = false;
         let result = loop {
-            let (now, output) = (self.shared.now(), inner.session.output());
+            let output = inner.session.output();
             if output.is_empty() {
                 break Ok(());
             }
+            let now = self.shared.now();
             match Pin::new(&mut *transport).poll_write(cx, output) {
                 Poll::Pending => break Ok(()),
                 Poll::Ready(Ok(0)) => break Err(io::ErrorKind::WriteZero.into()),
