@@ -52,6 +52,8 @@ pub enum LockError {
         /// How many it has.
         maximum: u32,
     },
+    /// No permits at all were asked for.
+    NoPermits,
     /// The semaphore does not exist, or the node that should tell its number of permits holds
     /// something else.
     NoMaximum,
@@ -102,6 +104,7 @@ impl fmt::Display for LockError {
             Self::TooManyPermits { maximum } => {
                 write!(f, "the semaphore has no more than {maximum} permits")
             }
+            Self::NoPermits => f.write_str("no permits were asked for"),
             Self::NoMaximum => f.write_str("the number of permits of the semaphore is not known"),
             Self::Path(error) => write!(f, "{error}"),
         }

@@ -8,6 +8,7 @@ mod lose;
 mod options;
 mod rw;
 mod semaphore;
+mod semaphore_cost;
 
 use std::time::Duration;
 

@@ -18,7 +18,9 @@ impl Remedy {
     pub(super) fn of(error: &Error) -> Self {
         match error {
             Error::ConnectionLost => Self::Now,
-            Error::Invalid(Invalid::QueueFull { .. })
+            // Without a connection for long; the session and its nodes may live all the same.
+            Error::NoConnection
+            | Error::Invalid(Invalid::QueueFull { .. })
             | Error::Server(ErrorCode::THROTTLED_OP)
             // The end of the connection, or of the session, is about to follow.
             | Error::Server(ErrorCode::SESSION_MOVED | ErrorCode::SESSION_EXPIRED) => Self::Later,

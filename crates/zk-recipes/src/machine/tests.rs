@@ -38,18 +38,18 @@ use labels::{label, name, prefix};
 const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
 const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
 const PRIVATE: Scheme = Scheme::private("mine-", None);
-const OWN: u128 = 1;
-const SESSION: SessionId = SessionId(0x51);
-const CONNECTED: State = State::Connected { member: 0, session: SESSION };
-const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
+pub(super) const OWN: u128 = 1;
+pub(super) const SESSION: SessionId = SessionId(0x51);
+pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
+pub(super) const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
 
-fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
+pub(super) fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = Vec::new();
     body.encode(&mut bytes);
     Ok(Reply { opcode, zxid: Zxid(1), body: bytes.into() })
 }
 
-fn ok() -> Result<Reply, Error> {
+pub(super) fn ok() -> Result<Reply, Error> {
     Ok(Reply { opcode: OpCode::DELETE, zxid: Zxid(1), body: Bytes::new() })
 }
 
@@ -73,7 +73,7 @@ fn stat_at(owner: SessionId, czxid: Zxid) -> Result<Reply, Error> {
     reply(OpCode::EXISTS, &ExistsResponse { stat })
 }
 
-fn data(data: &[u8]) -> Result<Reply, Error> {
+pub(super) fn data(data: &[u8]) -> Result<Reply, Error> {
     reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data), stat: Stat::default() })
 }
 
@@ -89,11 +89,11 @@ fn replaced(refusal: Option<ErrorCode>) -> Result<Reply, Error> {
     reply(OpCode::MULTI, &Multi::new(&results))
 }
 
-fn refused(code: ErrorCode) -> Result<Reply, Error> {
+pub(super) fn refused(code: ErrorCode) -> Result<Reply, Error> {
     Err(Error::Server(code))
 }
 
-fn lost() -> Result<Reply, Error> {
+pub(super) fn lost() -> Result<Reply, Error> {
     Err(Error::ConnectionLost)
 }
 

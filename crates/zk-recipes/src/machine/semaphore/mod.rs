@@ -8,8 +8,14 @@
 //! Nothing depends on the mutex for safety. Leases are created first and counted then: of all that
 //! hold permits the one with the newest lease has seen the others' when it counted.
 
+mod counting;
+mod creating;
 mod leases;
 mod own;
+mod parts;
+
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -24,7 +30,7 @@ use zk_session::{End, Error};
 use self::leases::Leases;
 use self::own::{Own, Step};
 use super::phase::Node;
-use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, OpId, Output, Scheme, Trust};
+use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, Output, Scheme, Trust};
 use crate::error::{LockError, Loss};
 
 /// When to try again what the session or the server has refused for now.
@@ -37,12 +43,13 @@ const QUEUE: u32 = 1;
 /// What an attempt to get permits is about.
 #[derive(Clone, Debug)]
 pub struct Loan {
-    /// The path of the semaphore, and how to go about it. The claim does not matter.
+    /// The path of the semaphore, and how to go about it. The claim does not matter, nor do the
+    /// names.
     pub contest: Contest,
-    /// How many permits are wanted, all at once.
+    /// How many permits are wanted, all at once; at least one.
     pub permits: u32,
     /// How many the semaphore has, if it does not exist yet; if it does, it must have so many.
-    /// Nothing to take it as it is.
+    /// Nothing to take it as it is. At most 2147483647.
     pub maximum: Option<u32>,
 }
 
@@ -50,6 +57,20 @@ impl Loan {
     /// The number of permits that a node holds: four bytes, as Curator's `SharedCount` has it.
     pub fn read_maximum(data: &[u8]) -> Option<u32> {
         u32::try_from(i32::from_be_bytes(data.try_into().ok()?)).ok()
+    }
+
+    fn check(&self) -> Result<(), LockError> {
+        const MOST: u32 = i32::MAX.cast_unsigned();
+        match (self.permits, self.maximum) {
+            (0, _) => Err(LockError::NoPermits),
+            (_, Some(maximum)) if maximum > MOST => {
+                Err(LockError::TooManyPermits { maximum: MOST })
+            }
+            (permits, Some(maximum)) if permits > maximum => {
+                Err(LockError::TooManyPermits { maximum })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -62,6 +83,8 @@ pub struct Borrower {
     /// Nothing before we have entered it.
     queue: Option<Contender>,
     leases: Vec<Lease>,
+    /// Leases that are being given back.
+    returned: Vec<Lease>,
     next_part: u32,
     /// The caller has lost interest, or was told that it did not work.
     letting_go: bool,
@@ -99,7 +122,7 @@ impl Machine for Borrower {
             Input::LeaseEnded => self.tell_parts(|| Input::LeaseEnded),
             Input::Timer => {
                 self.tell_parts(|| Input::Timer);
-                self.repeat();
+                self.ask_for_what_is_missing();
             }
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
             Input::LetGo => self.leave(),
@@ -126,6 +149,7 @@ impl Borrower {
             own: Own::default(),
             queue: None,
             leases: Vec::new(),
+            returned: Vec::new(),
             next_part: QUEUE + 1,
             letting_go: false,
             connected: true,
@@ -134,12 +158,10 @@ impl Borrower {
             concluded: false,
             outputs: VecDeque::new(),
         };
-        match entry {
-            Entry::Queue => borrower.enter(),
-            Entry::OnlyIfFree => {
-                borrower.look_at_maximum();
-                borrower.list_leases();
-            }
+        match (borrower.loan.check(), entry) {
+            (Err(error), _) => borrower.fail(error),
+            (Ok(()), Entry::Queue) => borrower.enter(),
+            (Ok(()), Entry::OnlyIfFree) => borrower.ask_for_what_is_missing(),
         }
         borrower.settle();
         borrower
@@ -147,7 +169,6 @@ impl Borrower {
 
     fn enter(&mut self) {
         self.unwatch_own();
-        self.own.taken = None;
         self.step = Step::Queueing;
         self.queue = Some(Contender::new(Contest {
             claim: Claim::Exclusive,
@@ -156,121 +177,6 @@ impl Borrower {
             trust: Trust::UntilTold,
             ..self.loan.contest.clone()
         }));
-    }
-
-    // ---- Parts ---------------------------------------------------------------------------------
-
-    fn pass_on(&mut self, OpId(op): OpId, input: impl FnOnce(OpId) -> Input) {
-        // The part in the upper half, its own number in the lower.
-        let part = u32::try_from(op >> 32).unwrap_or(u32::MAX);
-        let input = input(OpId(op & u64::from(u32::MAX)));
-        match part {
-            OWN => self.handle_own(input),
-            QUEUE => {
-                if let Some(queue) = &mut self.queue {
-                    queue.handle(input);
-                }
-            }
-            _ => {
-                if let Some(lease) = self.leases.iter_mut().find(|lease| lease.part == part) {
-                    lease.machine.handle(input);
-                }
-            }
-        }
-    }
-
-    fn tell_parts(&mut self, input: impl Fn() -> Input) {
-        if let Some(queue) = &mut self.queue {
-            queue.handle(input());
-        }
-        for lease in &mut self.leases {
-            lease.machine.handle(input());
-        }
-    }
-
-    /// Takes what the parts want, until none wants anything.
-    fn settle(&mut self) {
-        loop {
-            if let Some(output) = self.queue.as_mut().and_then(Contender::poll_output) {
-                self.take(QUEUE, output);
-                continue;
-            }
-            let of_lease = |lease: &mut Lease| Some((lease.part, lease.machine.poll_output()?));
-            match self.leases.iter_mut().find_map(of_lease) {
-                Some((part, output)) => self.take(part, output),
-                None => break,
-            }
-        }
-        self.leases.retain(|lease| !lease.machine.is_done());
-        let is_clean = self.queue.as_ref().is_none_or(Contender::is_done) && self.leases.is_empty();
-        if matches!(self.step, Step::Leaving) && is_clean {
-            self.conclude(Event::Released);
-            self.step = Step::Done;
-        }
-    }
-
-    fn take(&mut self, part: u32, output: Output) {
-        let numbered = |OpId(op)| OpId(u64::from(part) << 32 | op);
-        let output = match output {
-            Output::Submit { op, operation } => Output::Submit { op: numbered(op), operation },
-            Output::Unwatch(op) => Output::Unwatch(numbered(op)),
-            // One clock for all: each takes a call that was meant for another for its own.
-            Output::SetTimer(after) => Output::SetTimer(after),
-            Output::Event(event) if part == QUEUE => return self.queue_tells(event),
-            Output::Event(event) => return self.lease_tells(part, event),
-        };
-        self.outputs.push_back(output);
-    }
-
-    fn queue_tells(&mut self, event: Event) {
-        match event {
-            // Nothing depends on our place in the queue any more.
-            _ if matches!(self.step, Step::Held) => {}
-            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => self.tell(event),
-            Event::Acquired { .. } => self.borrow(),
-            Event::Failed(error) => self.fail(error),
-            // Somebody else may be first now, and count.
-            Event::Lost(_) => self.fail(LockError::NodeVanished),
-            _ => {}
-        }
-    }
-
-    fn lease_tells(&mut self, part: u32, event: Event) {
-        let Some(lease) = self.leases.iter_mut().find(|lease| lease.part == part) else {
-            return;
-        };
-        match event {
-            Event::Suspended => {
-                lease.suspended = true;
-                self.suspension_changed();
-            }
-            Event::Resumed => {
-                lease.suspended = false;
-                self.suspension_changed();
-            }
-            Event::Lost(loss) if matches!(self.step, Step::Held) => {
-                self.conclude(Event::Lost(loss));
-                self.leave();
-            }
-            // We are still first, and can have another.
-            Event::Lost(_) if matches!(self.step, Step::Waiting) => self.borrow(),
-            Event::Revoked => {
-                let told = core::mem::replace(&mut self.revoked, true);
-                if !told && matches!(self.step, Step::Held) {
-                    self.tell(Event::Revoked);
-                }
-            }
-            Event::Failed(error) => self.conclude(Event::Failed(error)),
-            _ => {}
-        }
-    }
-
-    fn suspension_changed(&mut self) {
-        let suspended = self.leases.iter().any(|lease| lease.suspended);
-        let changed = core::mem::replace(&mut self.suspended, suspended) != suspended;
-        if changed && matches!(self.step, Step::Held) {
-            self.tell(if suspended { Event::Suspended } else { Event::Resumed });
-        }
     }
 
     // ---- The session ---------------------------------------------------------------------------
@@ -282,11 +188,6 @@ impl Borrower {
             _ => {}
         }
         self.tell_parts(|| Input::Session(state));
-        self.settle();
-        // What was counted before the connection was lost is not to be trusted.
-        if self.connected && matches!(self.step, Step::Looking | Step::Waiting) {
-            self.list_leases();
-        }
     }
 
     fn session_ended(&mut self, end: End) {
@@ -297,7 +198,6 @@ impl Borrower {
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
-        self.leases.clear();
         self.step = Step::Done;
     }
 
@@ -328,26 +228,9 @@ impl Borrower {
         for lease in &mut self.leases {
             lease.machine.handle(Input::LetGo);
         }
-    }
-
-    /// Whether there is room is known when both the leases and their maximum are.
-    fn go_on_if_there_is_room(&mut self) {
-        let (Some(taken), Some(maximum)) = (self.own.taken, self.own.maximum) else {
-            return;
-        };
-        if self.permits() > maximum as usize {
-            return self.fail(LockError::TooManyPermits { maximum });
-        }
-        let is_looking = matches!(self.step, Step::Looking);
-        // Ours are among those that are taken, once we have them.
-        let wanted = if is_looking { self.permits() } else { 0 };
-        match taken.saturating_add(wanted) <= maximum as usize {
-            _ if !self.connected => {}
-            true if is_looking => self.enter(),
-            true => self.granted(),
-            false if self.loan.contest.entry == Entry::OnlyIfFree => self.fail(LockError::Busy),
-            false => {}
-        }
+        self.returned.append(&mut self.leases);
+        // Whoever asked for one of these has got it.
+        self.revoked = false;
     }
 
     fn granted(&mut self) {
@@ -361,9 +244,6 @@ impl Borrower {
         let node = self.leases.first().map(|lease| lease.name.clone()).unwrap_or_default();
         self.step = Step::Held;
         self.tell(Event::Acquired { node, token: self.own.token });
-        if self.suspended {
-            self.tell(Event::Suspended);
-        }
         if self.revoked {
             self.tell(Event::Revoked);
         }
@@ -402,12 +282,35 @@ impl Borrower {
         }
     }
 
+    /// All that decides what it does next, apart from what it is about.
+    #[cfg(test)]
+    fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
+        let Self { step, own, letting_go, connected, suspended, revoked, concluded, .. } = self;
+        write!(out, "{step:?}{own:?}{letting_go}{connected}{suspended}{revoked}{concluded}")?;
+        self.queue.iter().try_for_each(|queue| queue.hash_into(out))?;
+        for lease in self.leases.iter().chain(&self.returned) {
+            write!(out, "{}{}{}", lease.part, lease.name, lease.suspended)?;
+            lease.machine.hash_into(out)?;
+        }
+        write!(out, "{}{}{:?}", self.leases.len(), self.next_part, self.outputs)
+    }
+
+    #[cfg(test)]
+    fn step_name(&self) -> String {
+        let step = format!("{:?}", self.step);
+        step.split(' ').next().unwrap_or_default().to_string()
+    }
+
     const fn permits(&self) -> usize {
         self.loan.permits as usize
     }
 
     fn lease_directory(&self) -> String {
         below(&self.loan.contest.directory, "leases")
+    }
+
+    fn maximum_path(&self) -> String {
+        below(&self.loan.contest.directory, "max")
     }
 
     fn leases(&self) -> Leases {

@@ -1,0 +1,142 @@
+//! How many permits are taken, how many there are, and whether that leaves room for ours.
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse};
+use zk_session::session::Reply;
+
+use super::super::remedy::Remedy;
+use super::super::{Entry, Operation};
+use super::own::Step;
+use super::{Borrower, Loan};
+use crate::error::LockError;
+
+impl Borrower {
+    pub(super) fn list_leases(&mut self) {
+        let list = self.submit(Operation::watch(self.lease_directory()));
+        // The old one second, so that the server, which knows only one, need not be told.
+        let old = self.own.taken.take();
+        self.unwatch(old);
+        self.own.taken.op = Some(list);
+    }
+
+    pub(super) fn listed(&mut self, result: Result<Reply, Error>) {
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(error) => return self.not_listed(error),
+        };
+        let children = match reply.decode::<GetChildrenResponse<'_>>() {
+            Ok(response) => response.children,
+            Err(error) => return self.fail(error.into()),
+        };
+        let is_missing = |name: &str| !children.iter().any(|child| child == name);
+        if self.leases.iter().any(|lease| is_missing(&lease.name)) {
+            // Somebody has deleted one. We are still first, and can have another.
+            return self.borrow();
+        }
+        self.counted(self.leases().taken(children.iter()));
+    }
+
+    fn not_listed(&mut self, error: Error) {
+        let list = self.own.taken.take();
+        self.unwatch(list);
+        match (&self.step, Remedy::of(&error)) {
+            (Step::Looking, _) if error == Error::Server(ErrorCode::NO_NODE) => self.counted(0),
+            (Step::Waiting, _) if error == Error::Server(ErrorCode::NO_NODE) => self.borrow(),
+            (Step::Looking | Step::Waiting, Remedy::Now) => self.list_leases(),
+            (Step::Looking | Step::Waiting, Remedy::Later) => self.set_timer(),
+            (Step::Looking | Step::Waiting, Remedy::None) => self.fail(error.into()),
+            // Who creates leases lists them again when they are there.
+            _ => {}
+        }
+    }
+
+    fn counted(&mut self, taken: usize) {
+        self.own.taken.seen = Some(taken);
+        self.go_on_if_there_is_room();
+    }
+
+    // ---- The maximum ---------------------------------------------------------------------------
+
+    pub(super) fn look_at_maximum(&mut self) {
+        if !self.letting_go {
+            self.own.maximum.op = Some(self.submit(Operation::watch_data(self.maximum_path())));
+        }
+    }
+
+    pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
+        let maximum = match result {
+            Ok(reply) => match reply.decode::<GetDataResponse<'_>>() {
+                Ok(response) => Loan::read_maximum(response.data.unwrap_or_default()),
+                Err(error) => return self.fail(error.into()),
+            },
+            Err(error) => return self.not_looked(error),
+        };
+        match (maximum, self.loan.maximum) {
+            (None, _) => self.fail(LockError::NoMaximum),
+            (Some(maximum), Some(expected)) if !self.own.agreed && maximum != expected => {
+                self.fail(LockError::OtherMaximum { maximum });
+            }
+            (Some(maximum), _) if self.permits() > maximum as usize => {
+                self.fail(LockError::TooManyPermits { maximum });
+            }
+            (maximum, _) => {
+                self.own.agreed = true;
+                self.own.maximum.seen = maximum;
+                self.go_on_if_there_is_room();
+            }
+        }
+    }
+
+    fn not_looked(&mut self, error: Error) {
+        let look = self.own.maximum.take();
+        self.unwatch(look);
+        match self.loan.maximum {
+            _ if error != Error::Server(ErrorCode::NO_NODE) => self.look_again(error),
+            None => self.fail(LockError::NoMaximum),
+            // Nobody has any permits yet, so there is room.
+            Some(_) if matches!(self.step, Step::Looking) => self.enter(),
+            Some(maximum) => {
+                let acl = self.loan.contest.parent_acl.clone();
+                let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
+                self.own.create_maximum = Some(self.submit(create));
+            }
+        }
+    }
+
+    pub(super) fn maximum_created(&mut self, result: Result<Reply, Error>) {
+        match result {
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look_at_maximum(),
+            Err(error) => self.look_again(error),
+        }
+    }
+
+    fn look_again(&mut self, error: Error) {
+        match Remedy::of(&error) {
+            Remedy::Now => self.look_at_maximum(),
+            Remedy::Later => self.set_timer(),
+            Remedy::None => self.fail(error.into()),
+        }
+    }
+
+    // ---- Is there room? ------------------------------------------------------------------------
+
+    /// Known when both the leases and their maximum are, and both watches stand: then both are
+    /// what they were at one moment.
+    pub(super) fn go_on_if_there_is_room(&mut self) {
+        let (Some(taken), Some(maximum)) = (self.own.taken.seen, self.own.maximum.seen) else {
+            return;
+        };
+        let maximum = maximum as usize;
+        match self.step {
+            Step::Looking if taken.saturating_add(self.permits()) <= maximum => self.enter(),
+            // Our leases may be gone, if nobody could be asked.
+            Step::Waiting if taken <= maximum && self.is_suspended() => {}
+            // Ours are among those that are taken.
+            Step::Waiting if taken <= maximum => self.granted(),
+            Step::Looking | Step::Waiting if self.loan.contest.entry == Entry::OnlyIfFree => {
+                self.fail(LockError::Busy);
+            }
+            _ => {}
+        }
+    }
+}

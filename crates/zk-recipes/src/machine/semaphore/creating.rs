@@ -1,0 +1,168 @@
+//! Creating leases: so many and no more, whatever happens to the connection.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use zk_session::Error;
+use zk_session::proto::{
+    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, Zxid,
+};
+use zk_session::session::Reply;
+
+use super::super::parents::Verdict;
+use super::super::remedy::Remedy;
+use super::super::{Claim, Contest, OpId, Operation, Scheme};
+use super::own::Step;
+use super::{Borrower, below};
+use crate::error::LockError;
+
+impl Borrower {
+    /// Asks for the leases and, in the same round trip, how many there are and may be.
+    pub(super) fn borrow(&mut self) {
+        self.give_leases_back();
+        if self.letting_go {
+            return self.nothing_was_created();
+        }
+        let Contest { guid, session, data, acl, .. } = self.loan.contest.clone();
+        let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
+        let prefix = below(&self.lease_directory(), &prefix);
+        let create = self.submit(Operation::create_nodes(prefix, self.loan.permits, data, acl));
+        self.step = Step::Creating { create };
+        self.list_leases();
+        self.ask_for_what_is_missing();
+    }
+
+    pub(super) fn created(&mut self, result: Result<Reply, Error>) {
+        let created = result.and_then(|reply| {
+            let response: MultiResponse<'_> = reply.decode()?;
+            if let Some((_, code)) = response.failure() {
+                return Err(Error::Server(code));
+            }
+            let name = |result| match result {
+                MultiResult::Create(created) => created.path.rsplit('/').next().map(str::to_string),
+                _ => None,
+            };
+            Ok((response.iter().filter_map(name).collect::<Vec<_>>(), reply.zxid))
+        });
+        match created {
+            Ok((names, zxid)) if names.len() == self.permits() => self.found(&names, zxid),
+            // An answer that makes no sense leaves it open what was created.
+            Ok(_) => self.resolve_later(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
+            Err(error) => self.not_resolved(error),
+        }
+    }
+
+    fn make_parents(&mut self) {
+        if self.letting_go {
+            return self.nothing_was_created();
+        }
+        let first = OpId(self.own.last_op + 1);
+        let (directory, acl) = (self.lease_directory(), self.loan.contest.parent_acl.clone());
+        for operation in self.own.parents.attempt(&directory, &acl) {
+            self.submit(operation);
+        }
+        let last = OpId(self.own.last_op);
+        if first > last {
+            return self.creation_failed(Error::Server(ErrorCode::NO_NODE).into());
+        }
+        self.step = Step::MakingParents { first, last };
+    }
+
+    pub(super) fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
+        match self.own.parents.answered(is_last, result) {
+            Verdict::Wait => {}
+            Verdict::Made => self.borrow(),
+            Verdict::Again => self.make_parents(),
+            Verdict::Failed(error) => self.creation_failed(error.into()),
+        }
+    }
+
+    // ---- Were they created? --------------------------------------------------------------------
+
+    pub(super) fn resolve(&mut self) {
+        // The list that was sent with the creation tells nothing about what is found later.
+        let list = self.own.taken.take();
+        self.unwatch(list);
+        let directory = self.lease_directory();
+        let sync = self.submit(Operation::sync(directory.clone()));
+        let list = self.submit(Operation::list(directory));
+        self.step = Step::Resolving { sync, list, synced: false };
+    }
+
+    pub(super) fn resolve_later(&mut self) {
+        self.step = Step::Unresolved;
+        self.set_timer();
+    }
+
+    pub(super) fn not_resolved(&mut self, error: Error) {
+        match Remedy::of(&error) {
+            Remedy::Now => self.resolve(),
+            Remedy::Later => self.resolve_later(),
+            Remedy::None => self.creation_failed(error.into()),
+        }
+    }
+
+    pub(super) fn resolved(&mut self, result: Result<Reply, Error>) {
+        let names = result.and_then(|reply| {
+            let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
+            Ok(self.leases().ours(children.iter()))
+        });
+        // Those of an earlier try are on their way out.
+        let is_new = |name: &String| !self.returned.iter().any(|lease| lease.name == *name);
+        match names.map(|names| names.into_iter().filter(is_new).collect::<Vec<_>>()) {
+            Ok(names) => match names.first() {
+                Some(first) => {
+                    let path = below(&self.lease_directory(), first);
+                    let stat = self.submit(Operation::stat(path));
+                    self.step = Step::Adopting { stat, names };
+                }
+                None => self.borrow(),
+            },
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.borrow(),
+            Err(error) => self.not_resolved(error),
+        }
+    }
+
+    pub(super) fn adopted(&mut self, names: &[String], result: Result<Reply, Error>) {
+        let stat = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(response) => response.stat,
+            // One is gone; those that are left are found when the list is repeated.
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.resolve(),
+            Err(error) => {
+                if Remedy::of(&error) == Remedy::None {
+                    self.own_leases(names, Zxid::ZERO);
+                }
+                return self.not_resolved(error);
+            }
+        };
+        if names.len() == self.permits() && stat.ephemeral_owner == self.loan.contest.session {
+            self.found(names, stat.czxid);
+        } else {
+            self.own_leases(names, stat.czxid);
+            self.borrow();
+        }
+    }
+
+    /// These leases exist, and are ours.
+    fn found(&mut self, names: &[String], czxid: Zxid) {
+        self.own_leases(names, czxid);
+        if self.letting_go {
+            self.give_leases_back();
+            return self.nothing_was_created();
+        }
+        self.step = Step::Waiting;
+        // The list that was sent with the creation is on its way, unless it took a detour.
+        self.ask_for_what_is_missing();
+    }
+
+    fn creation_failed(&mut self, error: LockError) {
+        self.step = Step::Leaving;
+        self.fail(error);
+    }
+
+    /// There is nothing that we do not know of.
+    fn nothing_was_created(&mut self) {
+        self.step = Step::Leaving;
+    }
+}

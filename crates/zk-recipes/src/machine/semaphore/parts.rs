@@ -1,0 +1,140 @@
+//! What becomes of what the parts are told and want: the place in the queue, and each lease.
+
+use super::super::{Contender, Event, Input, Machine, OpId, Output};
+use super::own::Step;
+use super::{Borrower, Lease, OWN, QUEUE};
+use crate::error::LockError;
+
+impl Borrower {
+    pub(super) fn pass_on(&mut self, OpId(op): OpId, input: impl FnOnce(OpId) -> Input) {
+        // The part in the upper half, its own number in the lower.
+        let part = u32::try_from(op >> 32).unwrap_or(u32::MAX);
+        let input = input(OpId(op & u64::from(u32::MAX)));
+        match part {
+            OWN => self.handle_own(input),
+            QUEUE => {
+                if let Some(queue) = &mut self.queue {
+                    queue.handle(input);
+                }
+            }
+            _ => {
+                let mut leases = self.leases.iter_mut().chain(&mut self.returned);
+                if let Some(lease) = leases.find(|lease| lease.part == part) {
+                    lease.machine.handle(input);
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell_parts(&mut self, input: impl Fn() -> Input) {
+        if let Some(queue) = &mut self.queue {
+            queue.handle(input());
+        }
+        for lease in self.leases.iter_mut().chain(&mut self.returned) {
+            lease.machine.handle(input());
+        }
+    }
+
+    /// Takes what the parts want, until none wants anything.
+    pub(super) fn settle(&mut self) {
+        // Leases first: when they go, they are gone before the next in the queue counts.
+        loop {
+            let of_lease = |lease: &mut Lease| Some((lease.part, lease.machine.poll_output()?));
+            let of_leases = self.leases.iter_mut().chain(&mut self.returned).find_map(of_lease);
+            let of_queue = || Some((QUEUE, self.queue.as_mut()?.poll_output()?));
+            match of_leases.or_else(of_queue) {
+                Some((part, output)) => self.take(part, output),
+                None => break,
+            }
+        }
+        self.returned.retain(|lease| !lease.machine.is_done());
+        let has_left = self.queue.as_ref().is_none_or(Contender::is_done);
+        let is_clean = has_left && self.leases.is_empty() && self.returned.is_empty();
+        if matches!(self.step, Step::Leaving) && is_clean {
+            self.conclude(Event::Released);
+            self.step = Step::Done;
+        }
+    }
+
+    fn take(&mut self, part: u32, output: Output) {
+        let numbered = |OpId(op)| OpId(u64::from(part) << 32 | op);
+        let output = match output {
+            Output::Submit { op, operation } => Output::Submit { op: numbered(op), operation },
+            Output::Unwatch(op) => Output::Unwatch(numbered(op)),
+            // One clock for all: each takes a call that was meant for another for its own.
+            Output::SetTimer(after) => Output::SetTimer(after),
+            Output::Event(event) if part == QUEUE => return self.queue_tells(event),
+            Output::Event(event) => return self.lease_tells(part, event),
+        };
+        self.outputs.push_back(output);
+    }
+
+    fn queue_tells(&mut self, event: Event) {
+        match event {
+            // Nothing depends on our place in the queue any more.
+            _ if matches!(self.step, Step::Held) => {}
+            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => self.tell(event),
+            Event::Acquired { .. } => self.borrow(),
+            Event::Failed(error) => self.part_failed(error),
+            // Somebody else may be first now, and count.
+            Event::Lost(_) => self.fail(LockError::NodeVanished),
+            _ => {}
+        }
+    }
+
+    fn lease_tells(&mut self, part: u32, event: Event) {
+        if let Event::Failed(error) = event {
+            return self.part_failed(error);
+        }
+        // Of those that are being given back nothing else matters.
+        let Some(lease) = self.leases.iter_mut().find(|lease| lease.part == part) else {
+            return;
+        };
+        match event {
+            Event::Suspended => {
+                lease.suspended = true;
+                self.suspension_changed();
+            }
+            Event::Resumed => {
+                lease.suspended = false;
+                self.suspension_changed();
+            }
+            Event::Lost(loss) if matches!(self.step, Step::Held) => {
+                self.conclude(Event::Lost(loss));
+                self.leave();
+            }
+            // We are still first, and can have another.
+            Event::Lost(_) => self.borrow(),
+            Event::Revoked => {
+                let told = core::mem::replace(&mut self.revoked, true);
+                if !told && matches!(self.step, Step::Held) {
+                    self.tell(Event::Revoked);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A node of ours is there and may not be deleted, or there is no getting into the queue.
+    fn part_failed(&mut self, error: LockError) {
+        // One that stays behind does no harm to who has all permits.
+        if !matches!(self.step, Step::Held) {
+            self.conclude(Event::Failed(error));
+            self.leave();
+        }
+    }
+
+    fn suspension_changed(&mut self) {
+        if !matches!(self.step, Step::Held) {
+            return self.go_on_if_there_is_room();
+        }
+        let suspended = self.is_suspended();
+        if core::mem::replace(&mut self.suspended, suspended) != suspended {
+            self.tell(if suspended { Event::Suspended } else { Event::Resumed });
+        }
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        self.leases.iter().any(|lease| lease.suspended)
+    }
+}

@@ -1,0 +1,215 @@
+//! From the first request to the permits, and back.
+
+use zk_session::proto::{ErrorCode, EventType};
+
+use super::super::super::tests::{data, ok, refused};
+use super::super::super::{Contest, Entry, Input, Machine, Trust};
+use super::harness::{Harness, children, created, maximum};
+
+#[test]
+fn free_permits_cost_two_round_trips_and_their_release_one() {
+    let mut h = Harness::new().held();
+    h.answer("delete locks/own-7", ok());
+    h.feed(Input::LetGo);
+    h.expect(&["delete leases/own-3", "delete leases/own-4"]);
+    h.answer("delete leases/own-3", ok());
+    h.expect(&[]);
+    h.answer("delete leases/own-4", ok());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn who_waits_counts_again_when_leases_change() {
+    let mut h = Harness::new().waiting();
+    h.leases_change();
+    h.expect(&["watch leases"]);
+    h.full("watch leases");
+    h.expect(&[]);
+    h.leases_change();
+    h.expect(&["watch leases"]);
+    h.answer("watch leases", children(&["leases/b-2", "leases/own-3", "leases/own-4"]));
+    h.expect(&[
+        "unwatch leases",
+        "unwatch max",
+        "Acquired leases/own-3 token 100",
+        "delete locks/own-7",
+    ]);
+}
+
+#[test]
+fn leases_behind_ours_keep_nobody_waiting() {
+    let mut h = Harness::new().counting();
+    let leases = ["leases/a-1", "leases/own-3", "leases/own-4", "leases/b-5"];
+    h.answer("watch leases", children(&leases));
+    assert!(h.wanted().iter().any(|line| line.starts_with("Acquired")));
+}
+
+#[test]
+fn the_maximum_is_raised_while_we_wait() {
+    let mut h = Harness::new().waiting();
+    h.maximum_changes();
+    h.expect(&["watch max"]);
+    h.answer("watch max", maximum(4));
+    assert_eq!(h.wanted()[2], "Acquired leases/own-3 token 100");
+}
+
+#[test]
+fn permits_are_not_granted_by_a_maximum_that_has_changed() {
+    let mut h = Harness::new().waiting();
+    h.maximum_changes();
+    h.expect(&["watch max"]);
+    h.leases_change();
+    h.expect(&["watch leases"]);
+    h.answer("watch leases", children(&["leases/b-2", "leases/own-3", "leases/own-4"]));
+    h.expect(&[]);
+    h.answer("watch max", maximum(2));
+    h.expect(&[]);
+    h.leases_change();
+    h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
+    assert_eq!(h.wanted()[3], "Acquired leases/own-3 token 100");
+}
+
+#[test]
+fn a_timer_that_was_set_for_something_else_repeats_nothing() {
+    let mut h = Harness::new().creating();
+    // The mutex is held for so long that its node is watched.
+    h.feed(Input::Timer);
+    h.expect(&["watch locks/own-7"]);
+    h.answer("create 2 leases", created(&[3, 4]));
+    h.expect(&["timer", "timer"]);
+    h.answer("watch max", maximum(3));
+    h.full("watch leases");
+    h.feed(Input::Timer);
+    h.expect(&["watch leases/own-3", "watch leases/own-4"]);
+}
+
+#[test]
+fn nothing_is_wrong_with_permits_that_are_lent_after_a_lease_was_deleted_while_away() {
+    let mut h = Harness::new().waiting();
+    h.feed(Input::Timer);
+    h.expect(&["watch leases/own-3", "watch leases/own-4", "watch locks/own-7"]);
+    h.answer("watch leases/own-3", ok());
+    h.answer("watch leases/own-4", ok());
+    h.answer("watch locks/own-7", ok());
+    h.disconnect();
+    h.reconnect();
+    h.expect(&[
+        "watch leases/own-3",
+        "unwatch leases/own-3",
+        "watch leases/own-4",
+        "unwatch leases/own-4",
+        "watch locks/own-7",
+        "unwatch locks/own-7",
+    ]);
+    h.answer("watch leases/own-3", refused(ErrorCode::NO_NODE));
+    h.expect(&[
+        "unwatch leases/own-3",
+        "create 2 leases",
+        "watch leases",
+        "unwatch leases",
+        "unwatch leases/own-4",
+        "delete leases/own-4",
+    ]);
+    h.answer("create 2 leases", created(&[5, 6]));
+    h.answer("delete leases/own-4", ok());
+    h.answer("watch leases", children(&["leases/own-5", "leases/own-6"]));
+    // The node is one of the new ones, and nobody is suspended.
+    h.expect(&[
+        "timer",
+        "timer",
+        "unwatch leases",
+        "unwatch max",
+        "Acquired leases/own-5 token 100",
+        "delete locks/own-7",
+    ]);
+}
+
+#[test]
+fn permits_are_not_granted_while_a_lease_is_in_doubt() {
+    let mut h = Harness::new().waiting();
+    h.disconnect();
+    h.leases_change();
+    h.expect(&["watch leases"]);
+    h.reconnect();
+    h.expect(&["watch leases/own-3", "watch leases/own-4", "watch locks/own-7"]);
+    h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
+    h.expect(&[]);
+    h.answer("watch leases/own-3", ok());
+    h.expect(&[]);
+    h.answer("watch leases/own-4", ok());
+    assert_eq!(h.wanted()[2], "Acquired leases/own-3 token 100");
+}
+
+#[test]
+fn all_leases_are_suspended_and_resumed_as_one() {
+    let mut h = Harness::new().held();
+    h.disconnect();
+    h.expect(&["delete locks/own-7", "Suspended"]);
+    h.reconnect();
+    h.expect(&["watch leases/own-3", "watch leases/own-4"]);
+    h.answer("watch leases/own-3", ok());
+    h.expect(&[]);
+    h.answer("watch leases/own-4", ok());
+    h.expect(&["Resumed"]);
+}
+
+#[test]
+fn trust_ends_when_the_caller_wants_it_to() {
+    let until = |trust: Trust| Harness::of(|loan| loan.contest.trust = trust).held();
+    let mut h = until(Trust::WhileConnected);
+    h.disconnect();
+    assert_eq!(h.wanted()[1], "Lost(Disconnected)");
+    let mut h = until(Trust::UntilLeaseEnds);
+    h.disconnect();
+    h.expect(&["delete locks/own-7", "Suspended"]);
+    h.feed(Input::LeaseEnded);
+    assert_eq!(h.wanted()[0], "Lost(LeaseEnded)");
+    // While it waits nothing is lost yet.
+    let mut h = Harness::of(|loan| loan.contest.trust = Trust::WhileConnected).waiting();
+    h.disconnect();
+    h.expect(&[]);
+}
+
+#[test]
+fn one_lease_that_is_lost_loses_all() {
+    let mut h = Harness::new().held();
+    h.answer("delete locks/own-7", ok());
+    h.feed(Input::Timer);
+    h.expect(&["watch leases/own-3", "watch leases/own-4"]);
+    h.answer("watch leases/own-4", ok());
+    h.fire("watch leases/own-4", EventType::NODE_DELETED);
+    h.expect(&["Lost(NodeDeleted)", "unwatch leases/own-3", "delete leases/own-3"]);
+    h.answer("delete leases/own-3", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn whoever_is_asked_for_one_permit_hears_it_once() {
+    let mut h = Harness::of(|loan| loan.contest.revocable = true).queueing();
+    h.answer("list locks", children(&["locks/own-7"]));
+    h.answer("create 2 leases", created(&[3, 4]));
+    h.answer("watch max", maximum(3));
+    h.wanted();
+    h.answer("watch leases/own-3", data(Contest::REVOKE));
+    h.answer("watch leases/own-4", data(Contest::REVOKE));
+    h.expect(&[]);
+    h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
+    let revoked = h.wanted().into_iter().filter(|line| line == "Revoked").count();
+    assert_eq!(revoked, 1);
+}
+
+#[test]
+fn trying_creates_nothing_where_there_is_no_room() {
+    let look = || Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
+    let mut h = look();
+    h.expect(&["watch leases", "watch max"]);
+    h.answer("watch leases", children(&["leases/a-1", "leases/b-2"]));
+    h.answer("watch max", maximum(3));
+    h.expect_last(&["Failed: Busy", "unwatch leases", "unwatch max"]);
+    let mut h = look();
+    h.wanted();
+    h.answer("watch leases", children(&["leases/a-1"]));
+    h.answer("watch max", maximum(3));
+    h.expect(&["unwatch leases", "unwatch max", "list locks"]);
+    assert!(!h.borrower.is_done());
+}

@@ -1,0 +1,344 @@
+//! A borrower whose requests the test answers.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use uuid::Uuid;
+use zk_session::proto::{
+    Create2Response, CreateResponse, ErrorCode, EventType, ExistsResponse, GetChildrenResponse,
+    Multi, MultiResult, OpCode, Request, SessionId, Stat, Zxid, path,
+};
+use zk_session::session::{Reply, State};
+use zk_session::{End, Error};
+
+use super::super::super::tests::{CONNECTED, OWN, SESSION, data, lost, ok, refused, reply};
+use super::super::super::{
+    Borrower, Claim, Contest, Event, Input, Loan, Machine, Name, OpId, Operation, Output, Scheme,
+};
+use crate::error::LockError;
+
+const SCHEMES: [(&str, Scheme); 2] =
+    [("locks", Scheme::CURATOR_MUTEX), ("leases", Scheme::CURATOR_LEASE)];
+
+struct Asked {
+    op: OpId,
+    line: String,
+    answered: bool,
+}
+
+/// A borrower of two permits of three, unless said otherwise.
+pub(super) struct Harness {
+    pub(super) borrower: Borrower,
+    asked: Vec<Asked>,
+    /// What it wanted that no test has looked at.
+    lines: Vec<String>,
+}
+
+/// `leases/own-3` for the whole name, and the other way round.
+fn name(label: &str) -> String {
+    let (directory, rest) = label.split_once('/').expect("a directory");
+    let (_, scheme) = SCHEMES.into_iter().find(|(name, _)| *name == directory).expect("known");
+    let (guid, number) = rest.split_once('-').expect("a number");
+    let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).expect("a guid") };
+    let prefix = scheme.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION);
+    format!("{prefix}{number:0>10}")
+}
+
+fn label(name: &str) -> String {
+    let read = |(directory, scheme): (&str, Scheme)| {
+        let Name { guid, sequence, .. } = scheme.parse(name)?;
+        let guid = match guid?.as_u128() {
+            OWN => "own".to_string(),
+            guid => format!("{guid:x}"),
+        };
+        Some(format!("{directory}/{guid}-{}", sequence.0))
+    };
+    SCHEMES.into_iter().find_map(read).unwrap_or_else(|| name.to_string())
+}
+
+fn line(operation: &Operation) -> String {
+    let short = |path: &str| {
+        let last = path::parent(path).map_or(path, |parent| &path[parent.len() + 1..]);
+        label(last)
+    };
+    operation.with_request(|request| match request {
+        Request::Create2(create) => {
+            assert_eq!(short(&format!("{}0000000000", create.path)), "locks/own-0");
+            "enter".to_string()
+        }
+        Request::Multi(multi) => format!("create {} leases", multi.iter().count()),
+        Request::Create(create) => format!("create {} {:?}", short(create.path), create.data),
+        Request::CreateContainer(create) => format!("container {}", create.path),
+        Request::Delete(delete) => format!("delete {}", short(delete.path)),
+        Request::Exists(exists) => format!("stat {}", short(exists.path)),
+        Request::Sync(sync) => format!("sync {}", short(sync.path)),
+        Request::GetData(get) => format!("watch {}", short(get.path)),
+        Request::GetChildren(list) if list.watch => format!("watch {}", short(list.path)),
+        Request::GetChildren(list) => format!("list {}", short(list.path)),
+        request => panic!("{request:?}"),
+    })
+}
+
+fn told(event: &Event) -> String {
+    match event {
+        Event::Enqueued { node, .. } => format!("Enqueued {}", label(node)),
+        Event::Waiting { behind, .. } => format!("Waiting behind {}", label(behind)),
+        Event::Acquired { node, token } => format!("Acquired {} token {}", label(node), token.0),
+        Event::Failed(LockError::Request(Error::Server(code))) => format!("Failed: {code:?}"),
+        Event::Failed(LockError::Request(Error::Reply(_))) => "Failed: malformed".to_string(),
+        Event::Failed(error) => format!("Failed: {error:?}"),
+        event => format!("{event:?}"),
+    }
+}
+
+pub(super) fn children(labels: &[&str]) -> Result<Reply, Error> {
+    let names: Vec<_> = labels.iter().map(|label| name(label)).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
+}
+
+pub(super) fn maximum(maximum: u32) -> Result<Reply, Error> {
+    data(&maximum.to_be_bytes())
+}
+
+/// The leases with these numbers were created, by transaction 100.
+pub(super) fn created(numbers: &[i32]) -> Result<Reply, Error> {
+    let path = |number: &i32| format!("/sem/leases/{}", name(&format!("leases/own-{number}")));
+    let paths: Vec<_> = numbers.iter().map(path).collect();
+    let results: Vec<_> =
+        paths.iter().map(|path| MultiResult::Create(CreateResponse { path })).collect();
+    let answer = reply(OpCode::MULTI, &Multi::new(&results));
+    answer.map(|reply| Reply { zxid: Zxid(100), ..reply })
+}
+
+pub(super) fn stat(owner: SessionId) -> Result<Reply, Error> {
+    let stat = Stat { czxid: Zxid(100), ephemeral_owner: owner, ..Stat::default() };
+    reply(OpCode::EXISTS, &ExistsResponse { stat })
+}
+
+impl Harness {
+    pub(super) fn new() -> Self {
+        Self::of(|_| {})
+    }
+
+    pub(super) fn of(differ: impl FnOnce(&mut Loan)) -> Self {
+        let guid = Uuid::from_u128(OWN);
+        let contest = Contest::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
+        let mut loan = Loan { contest, permits: 2, maximum: Some(3) };
+        differ(&mut loan);
+        let mut h = Self { borrower: Borrower::new(loan), asked: Vec::new(), lines: Vec::new() };
+        h.take_outputs();
+        h
+    }
+
+    // ---- Places on the way ---------------------------------------------------------------------
+
+    pub(super) fn queueing(mut self) -> Self {
+        self.expect(&["enter", "list locks"]);
+        let path = format!("/sem/locks/{}", name("locks/own-7"));
+        let stat = Stat { czxid: Zxid(99), ephemeral_owner: SESSION, ..Stat::default() };
+        self.answer("enter", reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
+        self.expect(&["Enqueued locks/own-7"]);
+        self
+    }
+
+    pub(super) fn creating(self) -> Self {
+        let mut h = self.queueing();
+        h.answer("list locks", children(&["locks/own-7"]));
+        h.expect(&["create 2 leases", "watch leases", "watch max", "timer"]);
+        h
+    }
+
+    pub(super) fn making_parents(self) -> Self {
+        let mut h = self.creating();
+        h.answer("create 2 leases", refused(ErrorCode::NO_NODE));
+        h.expect(&["container /sem", "container /sem/leases"]);
+        h.answer("watch leases", refused(ErrorCode::NO_NODE));
+        h.expect(&["unwatch leases"]);
+        h
+    }
+
+    pub(super) fn resolving(self) -> Self {
+        let mut h = self.creating();
+        h.answer("create 2 leases", lost());
+        h.expect(&["unwatch leases", "sync leases", "list leases"]);
+        h
+    }
+
+    pub(super) fn adopting(self) -> Self {
+        let mut h = self.resolving();
+        h.answer("sync leases", ok());
+        h.answer("list leases", children(&["leases/own-3", "leases/own-4"]));
+        h.expect(&["stat leases/own-3"]);
+        h
+    }
+
+    pub(super) fn unresolved(self) -> Self {
+        let mut h = self.creating();
+        h.answer("create 2 leases", refused(ErrorCode::OPERATION_TIMEOUT));
+        h.expect(&["timer"]);
+        h
+    }
+
+    /// Its leases are there, and it knows not how many others are.
+    pub(super) fn counting(self) -> Self {
+        let mut h = self.creating();
+        h.answer("create 2 leases", created(&[3, 4]));
+        h.expect(&["timer", "timer"]);
+        h.answer("watch max", maximum(3));
+        h
+    }
+
+    pub(super) fn waiting(self) -> Self {
+        let mut h = self.counting();
+        h.full("watch leases");
+        h.expect(&[]);
+        h
+    }
+
+    pub(super) fn held(self) -> Self {
+        let mut h = self.counting();
+        h.answer("watch leases", children(&["leases/a-1", "leases/own-3", "leases/own-4"]));
+        h.expect(&[
+            "unwatch leases",
+            "unwatch max",
+            "Acquired leases/own-3 token 100",
+            "delete locks/own-7",
+        ]);
+        h
+    }
+
+    pub(super) fn leaving(self) -> Self {
+        let mut h = self.held();
+        h.answer("delete locks/own-7", ok());
+        h.feed(Input::LetGo);
+        h.expect(&["delete leases/own-3", "delete leases/own-4"]);
+        h
+    }
+
+    // ---- What happens --------------------------------------------------------------------------
+
+    /// Two permits are out already.
+    pub(super) fn full(&mut self, line: &str) {
+        let leases = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
+        self.answer(line, children(&leases));
+    }
+
+    pub(super) fn feed(&mut self, input: Input) {
+        self.borrower.handle(input);
+        self.take_outputs();
+    }
+
+    /// Answers the oldest such request that has no answer.
+    #[track_caller]
+    pub(super) fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
+        assert!(self.answer_if_asked(line, result), "{line} was not asked");
+    }
+
+    pub(super) fn answer_if_asked(&mut self, line: &str, result: Result<Reply, Error>) -> bool {
+        let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
+        let Some(asked) = asked else {
+            return false;
+        };
+        asked.answered = true;
+        let op = asked.op;
+        self.feed(Input::Reply { op, result });
+        true
+    }
+
+    /// Fires the newest such watch, if there is one that was answered.
+    pub(super) fn fire(&mut self, line: &str, event_type: EventType) {
+        if let Some(asked) = self.asked.iter().rfind(|a| a.answered && a.line == line) {
+            let op = asked.op;
+            self.feed(Input::Watch { op, event_type });
+        }
+    }
+
+    pub(super) fn leases_change(&mut self) {
+        self.fire("watch leases", EventType::NODE_CHILDREN_CHANGED);
+    }
+
+    pub(super) fn maximum_changes(&mut self) {
+        self.fire("watch max", EventType::NODE_DATA_CHANGED);
+    }
+
+    /// The connection is lost with all requests in flight, told in the order of the session.
+    pub(super) fn disconnect(&mut self) {
+        for place in 0..self.asked.len() {
+            if !core::mem::replace(&mut self.asked[place].answered, true) {
+                let op = self.asked[place].op;
+                self.feed(Input::Reply { op, result: lost() });
+            }
+        }
+        self.feed(Input::Session(State::Suspended));
+    }
+
+    pub(super) fn reconnect(&mut self) {
+        self.feed(Input::Session(CONNECTED));
+    }
+
+    pub(super) fn expire(&mut self) {
+        self.feed(Input::Session(State::Ended(End::Expired)));
+    }
+
+    /// Answers whatever is asked as a server does that has none of our nodes any more.
+    pub(super) fn clean_up(&mut self) {
+        for _ in 0..20 {
+            let Some(line) = self.asked.iter().find(|a| !a.answered).map(|a| a.line.clone()) else {
+                break;
+            };
+            let result = match line.split(' ').next() {
+                Some("delete" | "sync" | "container") => ok(),
+                _ => refused(ErrorCode::NO_NODE),
+            };
+            self.answer(&line, result);
+        }
+    }
+
+    // ---- What is wanted ------------------------------------------------------------------------
+
+    fn take_outputs(&mut self) {
+        while let Some(output) = self.borrower.poll_output() {
+            let line = match output {
+                Output::Submit { op, operation } => {
+                    let line = line(&operation);
+                    self.asked.push(Asked { op, line: line.clone(), answered: false });
+                    line
+                }
+                Output::Unwatch(op) => {
+                    let asked = self.asked.iter().find(|asked| asked.op == op);
+                    format!("un{}", asked.expect("a watch that was asked for").line)
+                }
+                Output::SetTimer(_) => "timer".to_string(),
+                Output::Event(event) => told(&event),
+            };
+            self.lines.push(line);
+        }
+    }
+
+    pub(super) fn wanted(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.lines)
+    }
+
+    #[track_caller]
+    pub(super) fn expect(&mut self, lines: &[&str]) {
+        assert_eq!(self.wanted(), lines);
+    }
+
+    /// As `expect`, and that was all: whatever may still come, it changes nothing.
+    #[track_caller]
+    pub(super) fn expect_last(&mut self, lines: &[&str]) {
+        self.expect(lines);
+        assert!(self.borrower.is_done(), "there is more to come");
+        for place in 0..self.asked.len() {
+            let op = self.asked[place].op;
+            self.feed(Input::Reply { op, result: lost() });
+            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+        }
+        self.reconnect();
+        self.feed(Input::Timer);
+        self.feed(Input::LetGo);
+        self.expect(&[]);
+    }
+}
