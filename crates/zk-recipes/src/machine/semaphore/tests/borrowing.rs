@@ -84,7 +84,7 @@ fn a_timer_that_was_set_for_something_else_repeats_nothing() {
 }
 
 #[test]
-fn nothing_is_wrong_with_permits_that_are_lent_after_a_lease_was_deleted_while_away() {
+fn permits_are_ours_without_doubt_after_a_lease_was_deleted_while_we_were_away() {
     let mut h = Harness::new().waiting();
     h.feed(Input::Timer);
     h.expect(&["watch leases/own-3", "watch leases/own-4", "watch locks/own-7"]);
@@ -120,6 +120,7 @@ fn nothing_is_wrong_with_permits_that_are_lent_after_a_lease_was_deleted_while_a
         "unwatch leases",
         "unwatch max",
         "Acquired leases/own-5 token 100",
+        "unwatch locks/own-7",
         "delete locks/own-7",
     ]);
 }
