@@ -69,8 +69,6 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let lock = RwLock::new(&ours, "/rw").expect("a valid path");
-    // Another name for the same directory.
-    let below = ours.with_chroot("/rw").expect("a valid path");
     let readers = MultiLock::new([Part::read(&lock), Part::read(&lock)]).expect("they fit");
     let guard = readers.acquire().await.expect("acquired");
     assert_eq!((guard.locks().len(), ephemerals(&embedded).len()), (1, 1));
@@ -84,8 +82,8 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
     assert_eq!(theirs.try_read().await.expect_err("it is held for writing"), LockError::Busy);
     guard.release().await.expect("released");
 
-    let inner = Mutex::new(&below, "/mutex").expect("a valid path");
-    let same = MultiLock::new([Part::from(&inner), Part::from(&mutex(&ours, "/rw/mutex"))]);
+    let again = ours.with_chroot("/").expect("a valid path");
+    let same = MultiLock::new([Part::from(&mutex(&again, "/m")), Part::from(&mutex(&ours, "/m"))]);
     let guard = same.expect("they fit").acquire().await.expect("acquired");
     assert_eq!(guard.locks().len(), 1);
     guard.release().await.expect("released");
@@ -100,6 +98,9 @@ async fn what_cannot_be_taken_together_is_refused() {
     let a = Part::from(&mutex(&ours, "/a"));
     assert_eq!(refusal(vec![]), Mismatch::Empty);
     assert_eq!(refusal(vec![a.clone(), Part::from(&mutex(&other, "/b"))]), Mismatch::Sessions);
+    // Their paths mean different things, and none would be right for a transaction on both.
+    let below = ours.with_chroot("/app").expect("a valid path");
+    assert_eq!(refusal(vec![a.clone(), Part::from(&mutex(&below, "/b"))]), Mismatch::Chroots);
     let kazoo = Options::new().scheme(Scheme::KAZOO_MUTEX);
     let kazoo = Part::from(&Mutex::with(&ours, "/a", kazoo).expect("a valid path"));
     assert_eq!(refusal(vec![a, kazoo]), Mismatch::Schemes { path: "/a".into() });

@@ -54,6 +54,9 @@ pub enum Mismatch {
     Empty,
     /// They belong to more than one session.
     Sessions,
+    /// Their clients have different [chroots](Client::chroot), so that a path of one means something
+    /// else to another, and there is none for [`MultiGuard::transaction`].
+    Chroots,
     /// Two at one path name their nodes in different ways, and would not see each other.
     Schemes {
         /// The path.
@@ -96,7 +99,7 @@ pub struct MultiLockError {
 /// That of each of the locks, for all of them from the moment in which the last was acquired. If
 /// one is lost, [`MultiGuard::lost`] says so, and no [transaction](MultiGuard::transaction) is
 /// applied any more; the others are held until they are released. They are locks of one session,
-/// so its end takes all of them.
+/// so its end takes all of them; and of one chroot, so each path means the same to all of them.
 ///
 /// # Cost
 ///
@@ -106,7 +109,7 @@ pub struct MultiLockError {
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     client: Client,
-    /// By path, as the server has it.
+    /// By path.
     parts: BTreeMap<String, Part>,
 }
 
@@ -122,10 +125,14 @@ impl MultiLock {
         let mut client: Option<Client> = None;
         for part in parts {
             let of = &part.queue.client;
-            if client.get_or_insert_with(|| of.clone()).session_id() != of.session_id() {
+            let first = client.get_or_insert_with(|| of.clone());
+            if first.session_id() != of.session_id() {
                 return Err(Mismatch::Sessions);
             }
-            match by_path.entry(of.chroot().apply(&part.queue.path).into_owned()) {
+            if first.chroot() != of.chroot() {
+                return Err(Mismatch::Chroots);
+            }
+            match by_path.entry(part.queue.path.clone()) {
                 MapEntry::Vacant(vacant) => drop(vacant.insert(part)),
                 MapEntry::Occupied(other) if other.get().queue.scheme != part.queue.scheme => {
                     return Err(Mismatch::Schemes { path: part.queue.path });
@@ -350,6 +357,7 @@ impl fmt::Display for Mismatch {
         match self {
             Self::Empty => f.write_str("there are no locks to take"),
             Self::Sessions => f.write_str("the locks belong to more than one session"),
+            Self::Chroots => f.write_str("the locks belong to clients with different chroots"),
             Self::Schemes { path } => {
                 write!(f, "two locks at '{path}' name their nodes in different ways")
             }
