@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use zk_recipes::session::Client;
-use zk_recipes::{Mutex, Options, RwLock};
+use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::serve::Embedded;
 
 const PATH: &str = "/locks/cli";
@@ -195,13 +195,77 @@ fn somebody_is_removed_when_that_is_confirmed() {
 }
 
 #[test]
+fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    for how in [&["--permits", "1", "--of", "2"][..], &["--shared"], &["--exclusive"]] {
+        let output = world.run(&[&["run", PATH], how, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{how:?}");
+        assert!(complaint(&output).contains(guard.node()), "{how:?}");
+        assert_eq!(world.contenders().len(), 1, "{how:?}");
+    }
+    let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
+    let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
+    let text = out(&world.run(&["ls", PATH]));
+    assert!(text.starts_with(&format!("{PATH}: mutex and semaphore with 2 permits")), "{text}");
+    assert!(text.contains(guard.node()) && text.contains(permit.node()), "{text}");
+    drop(guard);
+    world.eventually("no mutex", |world| !world.contenders().iter().any(|c| c.contains("-lock-")));
+    let output = world.run(&["run", PATH, "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains(permit.node()));
+}
+
+#[test]
+fn who_waits_for_permits_is_not_shown_as_a_holder() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
+    let permits = world.runtime.block_on(semaphore.acquire_many(2)).expect("free");
+    let waiting = semaphore.acquire();
+    world.eventually("three leases", |world| {
+        world.contenders().iter().filter(|node| node.contains("-lease-")).count() == 3
+    });
+    let text = out(&world.run(&["ls", PATH]));
+    assert_eq!(text.lines().filter(|line| line.starts_with("holds")).count(), 2, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("waits")).count(), 2, "{text}");
+    drop((permits, waiting));
+}
+
+#[test]
+fn a_timeout_is_for_servers_too() {
+    let begun = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+    command.args(["--connect", "127.0.0.1:1", "run", PATH, "--timeout", "0.2", "-E", "9"]);
+    let output = command.args(["--", "true"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(9));
+    assert!(begun.elapsed() < Duration::from_secs(8), "it would wait for ten seconds by itself");
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let world = World::new();
+    let script = "trap 'exit 5' HUP; echo ready; while :; do sleep 0.05; done";
+    let mut child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn().expect("runs");
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut ready).expect("ready");
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-HUP", &id]).status().expect("kill runs");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(5));
+    assert!(world.contenders().is_empty(), "it is released");
+}
+
+#[test]
 fn errors_are_one_line() {
     let world = World::new();
     for (arguments, part) in [
-        (&["run", "relative", "--", "true"][..], "path"),
-        (&["ls", "/a/"], "path"),
-        (&["--session-timeout", "0.5", "--connect", "127.0.0.1:1", "ls", "/a"], "127.0.0.1:1"),
+        (&["--session-timeout", "0.5", "--connect", "127.0.0.1:1", "ls", "/a"][..], "127.0.0.1:1"),
         (&["--connect", "::", "ls", "/a"], "::"),
+        (&["run", "relative", "--", "true"], "path"),
+        (&["ls", "/a/"], "path"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
         if !arguments.contains(&"--connect") {

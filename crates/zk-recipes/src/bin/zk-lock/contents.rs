@@ -20,73 +20,110 @@ impl Entry {
 }
 
 /// Everybody who holds a lock or waits for it.
+#[derive(Default)]
 pub(crate) struct Contents {
-    /// What kind of lock it is.
-    pub(crate) kind: String,
+    /// What kinds of locks there are; more than one only by mistake.
+    pub(crate) kinds: Vec<String>,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// The kinds of locks, as whoever looks at their names can tell them apart.
-const KINDS: [(&str, Scheme); 6] = [
+/// The kinds of locks that are one directory, as whoever looks at their names can tell them apart.
+const KINDS: [(&str, Scheme); 5] = [
     ("mutex", Scheme::CURATOR_MUTEX),
     ("read/write lock", Scheme::CURATOR_READ_WRITE),
     ("leader election", Scheme::CURATOR_LEADER),
-    ("mutex, names of kazoo", Scheme::KAZOO_MUTEX),
-    ("read/write lock, names of kazoo", Scheme::KAZOO_READ_WRITE),
-    ("mutex, names of ZooKeeper's recipe", Scheme::ZOOKEEPER_RECIPE),
+    ("lock with names of kazoo", Scheme::KAZOO_READ_WRITE),
+    ("mutex with names of ZooKeeper's recipe", Scheme::ZOOKEEPER_RECIPE),
 ];
 
-/// Whether it is the name of a contender for any kind of lock.
-pub(crate) fn is_contender(child: &str) -> bool {
-    KINDS.iter().any(|(_, scheme)| scheme.parse(child).is_some())
-}
-
-/// # Errors
-///
-/// When there is no such path, or it cannot be read.
-pub(crate) async fn read(client: &Client, path: &str) -> Result<Contents, Failure> {
-    let children = match client.get_children(path).await {
-        Ok((children, _)) => children,
-        Err(Error::Server(ErrorCode::NO_NODE)) => {
-            return Err(format!("there is no lock at {path}").into());
+/// Everybody at `path`; nothing if there is no such node.
+pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>, Failure> {
+    let Some(children) = children(client, path).await? else {
+        return Ok(None);
+    };
+    let mut contents = Contents::default();
+    for (kind, scheme) in KINDS {
+        if children.iter().any(|child| scheme.parse(child).is_some()) {
+            let options = Options::new().scheme(scheme);
+            let entrants = if scheme.has_readers() {
+                RwLock::with(client, path, options)?.contenders().await?
+            } else {
+                Mutex::with(client, path, options)?.contenders().await?
+            };
+            contents.kinds.push(kind.to_owned());
+            contents.entries.extend(entries(entrants, path));
         }
-        Err(error) => return Err(error.into()),
-    };
-    if children.iter().any(|child| child == "leases") {
-        return semaphore(client, path).await;
     }
-    let matching = |scheme: &Scheme| children.iter().filter(|c| scheme.parse(c).is_some()).count();
-    // Of two that read as many, the simpler one comes first.
-    let (kind, scheme) =
-        KINDS.iter().rev().max_by_key(|(_, scheme)| matching(scheme)).expect("there are kinds");
-    if matching(scheme) == 0 {
-        return Ok(Contents { kind: "no contender".to_owned(), entries: Vec::new() });
+    if children.iter().any(|child| child == "leases" || child == "locks") {
+        read_semaphore(client, path, &mut contents).await?;
     }
-    let options = Options::new().scheme(*scheme);
-    let entrants = if scheme.has_readers() {
-        RwLock::with(client, path, options)?.contenders().await?
-    } else {
-        Mutex::with(client, path, options)?.contenders().await?
-    };
-    Ok(Contents { kind: (*kind).to_owned(), entries: entries(entrants, path) })
+    Ok(Some(contents))
 }
 
-async fn semaphore(client: &Client, path: &str) -> Result<Contents, Failure> {
+async fn read_semaphore(
+    client: &Client,
+    path: &str,
+    contents: &mut Contents,
+) -> Result<(), Failure> {
     let semaphore = Semaphore::open(client, path)?;
     let permits = match semaphore.permits().await {
-        Ok(permits) => permits.map_or("an unknown number of".to_owned(), |n| n.to_string()),
-        Err(LockError::NoMaximum) => "an unknown number of".to_owned(),
+        Ok(Some(permits)) => permits.to_string(),
+        Ok(None) | Err(LockError::NoMaximum) => "an unknown number of".to_owned(),
         Err(error) => return Err(error.into()),
     };
-    let leases = entries(semaphore.leases().await?, &format!("{path}/leases"));
+    let mut leases = semaphore.leases().await?;
     let mut waiting = semaphore.waiting().await?;
-    // The first in the queue waits for a lease to be given back.
+    // The first in the queue has its leases already, and waits for others to be given back.
     if let Some(first) = waiting.first_mut() {
-        first.waits_for = Some("a lease".to_owned());
+        first.waits_for = Some("the leases".to_owned());
+        let is_of_first =
+            |lease: &&mut Entrant| lease.session == first.session && lease.token > first.token;
+        for lease in leases.iter_mut().filter(is_of_first) {
+            lease.waits_for = Some("the leases".to_owned());
+        }
     }
-    let waiting = entries(waiting, &format!("{path}/locks"));
-    let kind = format!("semaphore with {permits} permits");
-    Ok(Contents { kind, entries: leases.into_iter().chain(waiting).collect() })
+    contents.kinds.push(format!("semaphore with {permits} permits"));
+    contents.entries.extend(entries(leases, &below(path, "leases")));
+    contents.entries.extend(entries(waiting, &below(path, "locks")));
+    Ok(())
+}
+
+/// Somebody at `path` who would not see contenders of this scheme, or of a semaphore if it is
+/// none, nor they it.
+pub(crate) async fn stranger(
+    client: &Client,
+    path: &str,
+    own: Option<Scheme>,
+) -> Result<Option<String>, Error> {
+    let sees = |scheme: Scheme, child: &str| own == Some(scheme) && scheme.parse(child).is_some();
+    let is_other = |child: &&String| {
+        KINDS.iter().any(|(_, scheme)| scheme.parse(child).is_some() && !sees(*scheme, child))
+    };
+    let here = children(client, path).await?.unwrap_or_default();
+    if let Some(other) = here.iter().find(is_other) {
+        return Ok(Some(other.clone()));
+    }
+    if own.is_some() {
+        for directory in ["leases", "locks"].map(|name| below(path, name)) {
+            let there = children(client, &directory).await?.unwrap_or_default();
+            if let Some(other) = there.first() {
+                return Ok(Some(other.clone()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, Error> {
+    match client.get_children(path).await {
+        Ok((children, _)) => Ok(Some(children)),
+        Err(Error::Server(ErrorCode::NO_NODE)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn below(path: &str, name: &str) -> String {
+    format!("{}/{name}", path.trim_end_matches('/'))
 }
 
 fn entries(entrants: Vec<Entrant>, directory: &str) -> Vec<Entry> {

@@ -6,12 +6,13 @@ mod show;
 
 use std::error::Error;
 use std::fmt;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use zk_recipes::session::Client;
+use zk_recipes::session::proto::path;
 
 /// What went wrong, in one line.
 type Failure = Box<dyn Error>;
@@ -27,7 +28,7 @@ struct Arguments {
     #[arg(long, global = true, default_value = "127.0.0.1:2181", value_name = "HOSTS")]
     connect: String,
     /// How long the ensemble keeps the locks of a process that it does not hear of, in seconds
-    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = some_seconds)]
     session_timeout: Duration,
     #[command(subcommand)]
     command: Command,
@@ -37,9 +38,13 @@ struct Arguments {
 enum Command {
     /// Run a command while holding a lock, as flock(1) does; its exit code is passed on
     ///
-    /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node in
-    /// ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost. Exits with 1 if the lock was not
-    /// acquired in time, and with 2 if something else went wrong.
+    /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node, as
+    /// seen below the chroot, in ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost. Signals
+    /// that end this program are passed on to it.
+    ///
+    /// Exits as the command does, with 128 and the number of the signal that ended it; with 126
+    /// or 127 if it cannot be run or found; with 1 (or -E) if the lock was not acquired in time,
+    /// and with 2 if something else went wrong.
     Run(run::Arguments),
     /// Show who holds a lock and who waits for it
     Ls(Path),
@@ -47,6 +52,16 @@ enum Command {
     Watch(Path),
     /// Remove somebody from a lock, who then loses it or its place
     Break(BreakArguments),
+}
+
+impl Command {
+    fn path(&self) -> &str {
+        match self {
+            Self::Run(arguments) => arguments.path(),
+            Self::Ls(Path { path }) | Self::Watch(Path { path }) => path,
+            Self::Break(arguments) => &arguments.path,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -73,10 +88,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+fn some_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("must be more than nothing".to_string()),
+        seconds => Ok(seconds),
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match execute(Arguments::parse()).await {
         Ok(code) => code,
+        // Nobody listens any more, as with `| head`.
+        Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure);
             ExitCode::from(TROUBLE)
@@ -84,37 +108,40 @@ async fn main() -> ExitCode {
     }
 }
 
+fn is_broken_pipe(failure: &Failure) -> bool {
+    let error = failure.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
+    path::validate(arguments.command.path())?;
     let builder = Client::builder(&arguments.connect).session_timeout(arguments.session_timeout);
-    let client = builder.connect().await?;
-    let done = match arguments.command {
-        Command::Run(arguments) => run::run(&client, arguments).await,
-        Command::Ls(Path { path }) => show::ls(&client, &path).await,
-        Command::Watch(Path { path }) => show::watch(&client, &path).await,
-        Command::Break(arguments) => break_lock(&client, &arguments).await,
-    };
-    client.close().await;
-    done
+    let connect = async { Ok::<_, Failure>(builder.connect().await?) };
+    match arguments.command {
+        Command::Run(arguments) => run::run(connect, arguments).await,
+        Command::Ls(Path { path }) => show::ls(&connect.await?, &path).await,
+        Command::Watch(Path { path }) => show::watch(&connect.await?, &path).await,
+        Command::Break(arguments) => break_lock(&connect.await?, &arguments).await,
+    }
 }
 
 async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitCode, Failure> {
     let BreakArguments { path, node, yes } = arguments;
-    let contents = contents::read(client, path).await?;
+    let contents = contents::read(client, path).await?.unwrap_or_default();
     let Some(entry) = contents.entries.iter().find(|entry| entry.name() == node) else {
         return Err(format!("there is no contender '{node}' in {path}").into());
     };
     if !yes {
-        print!("Remove {} from {path}? [y/N] ", show::describe(entry));
-        std::io::stdout().flush()?;
+        show::say(&format!("{}\nRemove it from {path}? [y/N] ", show::describe(entry)))?;
         let mut answer = String::new();
         std::io::stdin().lock().read_line(&mut answer)?;
         if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            println!("Nothing was removed.");
+            show::say("Nothing was removed.\n")?;
             return Ok(ExitCode::from(1));
         }
     }
     client.delete(&format!("{}/{node}", entry.directory), None).await?;
-    println!("Removed {node}.");
+    show::say(&format!("Removed {node}.\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,14 +1,17 @@
 //! Running a command under a lock.
 
+use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt as _;
+use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
-use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
-use zk_recipes::machine::Event;
+use tokio::signal::unix::{Signal as Unix, SignalKind, signal};
+use tokio::time::Instant;
+use zk_recipes::machine::Scheme;
 use zk_recipes::session::Client;
 use zk_recipes::{
     Held, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RwLock, Semaphore,
@@ -36,18 +39,27 @@ pub(crate) struct Arguments {
     /// Hold so many permits of a semaphore
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
-    /// How many permits the semaphore has, if it does not exist yet
+    /// How many permits the semaphore has: its number if it does not exist yet, and checked if it does
     #[arg(long, value_name = "N", requires = "permits")]
     of: Option<u32>,
-    /// Wait no longer than this
+    /// Wait no longer than this, for servers as for the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "try_only")]
     timeout: Option<Duration>,
     /// Do not wait at all
     #[arg(long = "try")]
     try_only: bool,
+    /// Exit with this code if the lock was not acquired
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = NOT_ACQUIRED)]
+    conflict_exit_code: u8,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<String>,
+}
+
+impl Arguments {
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
 }
 
 /// A lock of any kind that is held.
@@ -78,108 +90,179 @@ impl Guard {
     }
 }
 
-pub(crate) async fn run(client: &Client, arguments: Arguments) -> Result<ExitCode, Failure> {
-    // From now on they are ours to pass on.
-    let (mut interrupts, mut terminations) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+/// What ends this program is for the command.
+struct Signals([(Unix, Signal); 4]);
+
+impl Signals {
+    /// From now on they are ours to pass on.
+    fn take() -> std::io::Result<Self> {
+        Ok(Self([
+            (signal(SignalKind::interrupt())?, Signal::INT),
+            (signal(SignalKind::terminate())?, Signal::TERM),
+            (signal(SignalKind::hangup())?, Signal::HUP),
+            (signal(SignalKind::quit())?, Signal::QUIT),
+        ]))
+    }
+
+    async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            let mut ready = self
+                .0
+                .iter_mut()
+                .filter_map(|(stream, signal)| stream.poll_recv(cx).is_ready().then_some(*signal));
+            ready.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+pub(crate) async fn run(
+    connect: impl Future<Output = Result<Client, Failure>>,
+    arguments: Arguments,
+) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::take()?;
+    let deadline = arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let client = tokio::select! {
+        client = before(deadline, connect) => client?,
+        signal = signals.next() => return Ok(exit_code_of_signal(signal)),
+    };
+    let Some(client) = client else {
+        return Ok(not_acquired(&arguments, &LockError::TimedOut));
+    };
     let acquired = tokio::select! {
-        acquired = acquire(client, &arguments) => acquired,
-        _ = interrupts.recv() => return Ok(exit_code_of_signal(Signal::INT)),
-        _ = terminations.recv() => return Ok(exit_code_of_signal(Signal::TERM)),
-    };
-    let guard = match acquired {
-        Ok(guard) => guard,
-        Err(error @ (LockError::Busy | LockError::TimedOut)) => {
-            complain(&error);
-            return Ok(ExitCode::from(NOT_ACQUIRED));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let mut child = match start(&arguments.command, guard.held()) {
-        Ok(child) => child,
-        Err(error) => {
-            complain(&format_args!("{}: {error}", arguments.command[0]));
-            let missing = error.kind() == std::io::ErrorKind::NotFound;
-            guard.release().await?;
-            return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE }));
+        acquired = before(deadline, acquire(&client, &arguments)) => acquired.transpose(),
+        signal = signals.next() => {
+            client.close().await;
+            return Ok(exit_code_of_signal(signal));
         }
     };
-    let mut lost = Box::pin(guard.held().lost());
-    let mut is_lost = false;
-    let status = loop {
-        tokio::select! {
-            status = child.wait() => break status?,
-            loss = &mut lost, if !is_lost => {
-                is_lost = true;
-                complain(&format_args!("the lock is lost: {loss}"));
-                send(&child, Signal::TERM);
-            }
-            _ = interrupts.recv() => send(&child, Signal::INT),
-            _ = terminations.recv() => send(&child, Signal::TERM),
-        }
+    let done = match acquired {
+        None => Ok(not_acquired(&arguments, &LockError::TimedOut)),
+        Some(Err(failure)) => Err(failure),
+        Some(Ok(Err(error))) => Ok(not_acquired(&arguments, &error)),
+        Some(Ok(Ok(guard))) => run_and_release(guard, &mut signals, &arguments.command).await,
     };
+    // Whatever is left of us goes with the session.
+    client.close().await;
+    done
+}
+
+/// What comes of it in time.
+async fn before<T>(
+    deadline: Option<Instant>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<Option<T>, Failure> {
+    match deadline {
+        None => work.await.map(Some),
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok().transpose(),
+    }
+}
+
+fn not_acquired(arguments: &Arguments, error: &LockError) -> ExitCode {
+    complain(error);
+    ExitCode::from(arguments.conflict_exit_code)
+}
+
+async fn run_and_release(
+    guard: Guard,
+    signals: &mut Signals,
+    command: &[String],
+) -> Result<ExitCode, Failure> {
+    let done = run_with(&guard, signals, command).await;
     match guard.release().await {
         // It was told when it happened.
         Ok(()) | Err(LockError::Lost(_)) => {}
         Err(error) => complain(&error),
     }
-    Ok(exit_code(status))
+    done
 }
 
-async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, LockError> {
-    // Contenders with other names would not see us, nor we them, which is not what anybody wants.
-    let stranger = Arc::new(OnceLock::new());
-    let found = stranger.clone();
-    let options = Options::new().data(description(arguments)).observer(move |event| match event {
-        Event::Foreign(node) if contents::is_contender(node) => drop(found.set(node.clone())),
-        _ => {}
-    });
-    let guard = acquire_with(client, arguments, options).await?;
-    match stranger.get() {
-        None => Ok(guard),
-        Some(node) => {
-            guard.release().await?;
-            Err(LockError::Foreign { node: node.clone() })
+async fn run_with(
+    guard: &Guard,
+    signals: &mut Signals,
+    command: &[String],
+) -> Result<ExitCode, Failure> {
+    let mut child = match start(command, guard.held()) {
+        Ok(child) => child,
+        Err(error) => {
+            complain(&format_args!("{}: {error}", command[0]));
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE }));
+        }
+    };
+    let mut lost = pin!(guard.held().lost());
+    let mut is_lost = false;
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(exit_code(status?)),
+            loss = &mut lost, if !is_lost => {
+                is_lost = true;
+                complain(&format_args!("the lock is lost: {loss}"));
+                send(&child, Signal::TERM);
+            }
+            signal = signals.next() => send(&child, signal),
         }
     }
 }
 
-async fn acquire_with(
+/// Contenders for another kind of lock would not see us, nor we them, which is not what anybody
+/// wants. Whoever comes later of two sees the other, so it is enough to look behind our own node;
+/// before it, so that nothing is created in vain. The inner error is that it was not acquired.
+async fn acquire(
     client: &Client,
     arguments: &Arguments,
-    options: Options,
-) -> Result<Guard, LockError> {
-    let path = &arguments.path;
-    let acquiring = async {
-        if let Some(permits) = arguments.permits {
-            let semaphore = Semaphore::with(client, path, arguments.of, options)?;
-            let acquiring = match arguments.try_only {
-                true => semaphore.try_acquire_many(permits).await,
-                false => semaphore.acquire_many(permits).await,
-            };
-            return acquiring.map(Guard::Permits);
-        }
-        if !arguments.shared && !arguments.exclusive {
-            let mutex = Mutex::with(client, path, options)?;
-            let acquiring = match arguments.try_only {
-                true => mutex.try_acquire().await,
-                false => mutex.acquire().await,
-            };
-            return acquiring.map(Guard::Mutex);
-        }
-        let lock = RwLock::with(client, path, options)?;
-        match (arguments.shared, arguments.try_only) {
-            (true, true) => lock.try_read().await.map(Guard::Read),
-            (true, false) => lock.read().await.map(Guard::Read),
-            (false, true) => lock.try_write().await.map(Guard::Write),
-            (false, false) => lock.write().await.map(Guard::Write),
-        }
+) -> Result<Result<Guard, LockError>, Failure> {
+    let own = match (arguments.permits, arguments.shared || arguments.exclusive) {
+        (Some(_), _) => None,
+        (None, true) => Some(Scheme::CURATOR_READ_WRITE),
+        (None, false) => Some(Scheme::CURATOR_MUTEX),
     };
-    match arguments.timeout {
-        None => acquiring.await,
-        Some(timeout) => {
-            tokio::time::timeout(timeout, acquiring).await.unwrap_or(Err(LockError::TimedOut))
+    let path = &arguments.path;
+    let refuse = |node: &str| format!("{path} is held as another kind of lock, by '{node}'");
+    if let Some(node) = contents::stranger(client, path, own).await? {
+        return Err(refuse(&node).into());
+    }
+    let guard = match acquire_with(client, arguments).await {
+        Ok(guard) => guard,
+        Err(error @ (LockError::Busy | LockError::TimedOut)) => return Ok(Err(error)),
+        Err(LockError::NoMaximum) => {
+            return Err(format!("{}: say it with --of", LockError::NoMaximum).into());
         }
+        Err(error) => return Err(error.into()),
+    };
+    match contents::stranger(client, path, own).await? {
+        None => Ok(Ok(guard)),
+        Some(node) => {
+            guard.release().await?;
+            Err(refuse(&node).into())
+        }
+    }
+}
+
+async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, LockError> {
+    let options = Options::new().data(description(arguments));
+    let path = &arguments.path;
+    let at_once = arguments.try_only;
+    if let Some(permits) = arguments.permits {
+        let semaphore = Semaphore::with(client, path, arguments.of, options)?;
+        return match at_once {
+            true => semaphore.try_acquire_many(permits).await.map(Guard::Permits),
+            false => semaphore.acquire_many(permits).await.map(Guard::Permits),
+        };
+    }
+    if !arguments.shared && !arguments.exclusive {
+        let mutex = Mutex::with(client, path, options)?;
+        return match at_once {
+            true => mutex.try_acquire().await.map(Guard::Mutex),
+            false => mutex.acquire().await.map(Guard::Mutex),
+        };
+    }
+    let lock = RwLock::with(client, path, options)?;
+    match (arguments.shared, at_once) {
+        (true, true) => lock.try_read().await.map(Guard::Read),
+        (true, false) => lock.read().await.map(Guard::Read),
+        (false, true) => lock.try_write().await.map(Guard::Write),
+        (false, false) => lock.write().await.map(Guard::Write),
     }
 }
 

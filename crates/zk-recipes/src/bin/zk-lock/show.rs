@@ -1,6 +1,7 @@
 //! Showing who is there.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,12 +17,15 @@ use crate::contents::{self, Contents, Entry};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
-    let contents = contents::read(client, path).await?;
-    let addresses = addresses(client).await;
-    println!("{path}: {}", contents.kind);
-    if !contents.entries.is_empty() {
-        print!("{}", table(&contents, &addresses));
+    let Some(contents) = contents::read(client, path).await? else {
+        return Err(format!("there is no lock at {path}").into());
+    };
+    if contents.entries.is_empty() {
+        say(&format!("{path}: nobody holds it or waits for it\n"))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let table = table(&contents, &addresses(client).await);
+    say(&format!("{path}: {}\n{table}", contents.kinds.join(" and ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -29,7 +33,7 @@ pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failu
     let mut changes = client.watch_recursively(path).await?;
     let mut shown = BTreeMap::new();
     loop {
-        let contents = contents::read(client, path).await?;
+        let contents = contents::read(client, path).await?.unwrap_or_default();
         let lines: BTreeMap<_, _> = contents
             .entries
             .iter()
@@ -37,18 +41,25 @@ pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failu
             .collect();
         for (name, line) in &shown {
             if !lines.contains_key(name) {
-                println!("- {line}");
+                say(&format!("- {line}\n"))?;
             }
         }
         for (name, line) in &lines {
             if shown.get(name) != Some(line) {
-                println!("+ {line}");
+                say(&format!("+ {line}\n"))?;
             }
         }
         shown = lines;
         // Whatever it is, even a gap: what was missed is seen by looking.
         changes.next().await?;
     }
+}
+
+/// Writes to the standard output.
+pub(crate) fn say(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// One line about somebody.
