@@ -6,6 +6,7 @@ mod dropping;
 mod herd;
 mod leader;
 mod multi_lock;
+mod patience;
 mod reentrant;
 mod simple;
 

@@ -4,7 +4,6 @@ use alloc::string::{String, ToString};
 use core::future::Future;
 use core::time::Duration;
 
-use tokio::time::Instant;
 use zk_session::proto::{CreateMode, ErrorCode, path};
 use zk_session::{Client, Error};
 
@@ -110,9 +109,12 @@ impl Barrier {
     /// # Cancellation
     ///
     /// The watch is removed.
-    pub async fn wait(&self) -> Result<(), LockError> {
-        while wait_for_end(&self.client, &self.path).await? {}
-        Ok(())
+    pub fn wait(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        let Self { client, path } = self.clone();
+        async move {
+            while wait_for_end(&client, &path).await? {}
+            Ok(())
+        }
     }
 
     /// As [`wait`](Self::wait), for no longer than `timeout`, whatever happens.
@@ -123,8 +125,8 @@ impl Barrier {
     pub fn wait_timeout(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<(), LockError>> + Send {
-        queue::before(Instant::now() + timeout, self.wait())
+    ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+        queue::within(timeout, self.wait())
     }
 }
 

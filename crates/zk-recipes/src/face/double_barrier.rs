@@ -9,7 +9,6 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use tokio::time::Instant;
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 
@@ -127,7 +126,7 @@ impl DoubleBarrier {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<BarrierGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.enter())
+        queue::within(timeout, self.enter())
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).

@@ -189,7 +189,7 @@ impl MultiLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<MultiGuard, MultiLockError>> + Send + use<> {
-        self.acquire_until(Instant::now() + timeout)
+        self.acquire_by(queue::after(timeout))
     }
 
     fn acquire_by(
@@ -203,12 +203,7 @@ impl MultiLock {
         async move {
             let mut locks = Locks(Vec::new());
             while let Some((path, entering)) = next {
-                let entering = async {
-                    match deadline {
-                        Some(deadline) => queue::before(deadline, entering).await,
-                        None => entering.await,
-                    }
-                };
+                let entering = queue::before(deadline, entering);
                 match unless_lost(&locks, entering).await {
                     Ok(held) => locks.0.push(held.map_err(|error| MultiLockError { path, error })?),
                     Err(loss) => return Err(loss),

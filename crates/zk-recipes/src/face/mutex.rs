@@ -103,7 +103,7 @@ impl Mutex {
         &self,
         timeout: core::time::Duration,
     ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
-        self.acquire_until(Instant::now() + timeout)
+        queue::within(timeout, self.acquire())
     }
 
     /// Acquires the lock if nobody holds it or waits for it. It looks first, and enters the queue

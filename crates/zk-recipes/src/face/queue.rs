@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -129,9 +130,27 @@ impl Entrance {
 
 /// What comes of `acquiring`, if it comes in time. The time counts whatever the network does.
 pub(crate) async fn before<T>(
-    deadline: Instant,
+    deadline: impl Into<Option<Instant>>,
     acquiring: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    let in_time = tokio::time::timeout_at(deadline, acquiring).await;
-    in_time.unwrap_or(Err(LockError::TimedOut))
+    match deadline.into() {
+        Some(deadline) => {
+            let in_time = tokio::time::timeout_at(deadline, acquiring).await;
+            in_time.unwrap_or(Err(LockError::TimedOut))
+        }
+        None => acquiring.await,
+    }
+}
+
+/// As [`before`], for no longer than `timeout` from now.
+pub(crate) fn within<T>(
+    timeout: Duration,
+    acquiring: impl Future<Output = Result<T, LockError>>,
+) -> impl Future<Output = Result<T, LockError>> {
+    before(after(timeout), acquiring)
+}
+
+/// When `timeout` from now is; never, if that is later than a clock can tell.
+pub(crate) fn after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
 }

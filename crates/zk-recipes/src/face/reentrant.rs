@@ -12,7 +12,6 @@ use std::thread::{self, ThreadId};
 
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio::task;
-use tokio::time::Instant;
 use zk_session::{Client, End};
 
 use crate::error::LockError;
@@ -195,7 +194,7 @@ impl ReentrantMutex {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.acquire())
+        queue::within(timeout, self.acquire())
     }
 
     /// As [`acquire_as`](Self::acquire_as), for no longer than `timeout`, whatever happens.
@@ -208,7 +207,7 @@ impl ReentrantMutex {
         owner: Owner,
         timeout: Duration,
     ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.acquire_as(owner))
+        queue::within(timeout, self.acquire_as(owner))
     }
 
     /// Who holds the lock and who waits for it in ZooKeeper, each for its process.

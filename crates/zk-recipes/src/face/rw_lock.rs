@@ -5,7 +5,6 @@ use core::future::Future;
 use core::ops::Deref;
 use core::time::Duration;
 
-use tokio::time::Instant;
 use zk_session::Client;
 
 use crate::error::LockError;
@@ -92,7 +91,7 @@ impl RwLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.read())
+        queue::within(timeout, self.read())
     }
 
     /// As [`write`](Self::write), for no longer than `timeout`, whatever happens.
@@ -104,7 +103,7 @@ impl RwLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.write())
+        queue::within(timeout, self.write())
     }
 
     /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody.

@@ -5,7 +5,6 @@ use core::future::Future;
 use core::ops::Deref;
 use core::time::Duration;
 
-use tokio::time::Instant;
 use zk_session::Client;
 use zk_session::proto::path;
 
@@ -94,7 +93,7 @@ impl SimpleLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<SimpleGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.acquire())
+        queue::within(timeout, self.acquire())
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
