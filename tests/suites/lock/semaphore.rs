@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_recipes::{Holding, LockError, Loss, Options, Semaphore};
-use zk_session::Client;
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{Client, Error};
 use zk_testkit::serve::Embedded;
 
 use super::{client, eventually, lock_nodes, watches};
@@ -193,4 +194,21 @@ async fn somebody_who_is_asked_for_a_permit_hears_it() {
     held.validate().await.expect("held all the same");
     held.release().await.expect("held");
     nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn a_transaction_fails_without_any_of_several_leases() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (holder, other) = (client(&embedded).await, client(&embedded).await);
+    let permits = semaphore(&holder, 2).acquire_many(2).await.expect("free");
+    permits.validate().await.expect("held");
+    let leases = semaphore(&other, 2).leases().await.expect("listed");
+    let second = leases.iter().find(|lease| lease.node != permits.node()).expect("two");
+    // Nobody tells the holder before it writes: it checks for itself.
+    let deleted = other.delete(&format!("{PATH}/leases/{}", second.node), None);
+    deleted.await.expect("deleted");
+    let written = permits.transaction().create("/written", "", CreateMode::PERSISTENT).commit();
+    let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
+    assert_eq!(written.await.expect_err("one is gone"), refused);
+    assert!(permits.validate().await.is_err());
 }

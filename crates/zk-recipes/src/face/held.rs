@@ -68,7 +68,11 @@ impl Held {
 
     /// The path of the lock node.
     pub fn node_path(&self) -> String {
-        format!("{}/{}", self.directory.trim_end_matches('/'), self.place.node)
+        self.path_of(&self.place.node)
+    }
+
+    fn path_of(&self, node: &str) -> String {
+        format!("{}/{node}", self.directory.trim_end_matches('/'))
     }
 
     /// How things stand now, as far as is known here.
@@ -112,9 +116,13 @@ impl Held {
     /// applied once the ensemble has given the lock to somebody else.
     ///
     /// The first operation of the transaction, number 0, is that check: if it fails, with
-    /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost.
+    /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Of several permits there is one for each.
     pub fn transaction(&self) -> Transaction<'_, Client> {
-        self.client.transaction().check(&self.node_path(), None)
+        let mut transaction = self.client.transaction().check(&self.node_path(), None);
+        for lease in self.place.leases.iter().skip(1) {
+            transaction = transaction.check(&self.path_of(lease), None);
+        }
+        transaction
     }
 
     /// Asks the ensemble, that is a majority of its members, whether the lock is still held. It

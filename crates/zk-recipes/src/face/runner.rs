@@ -26,6 +26,8 @@ pub(crate) type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 pub(crate) struct Place {
     pub(crate) node: String,
     pub(crate) token: Zxid,
+    /// All of its nodes, if they are several.
+    pub(crate) leases: Vec<String>,
 }
 
 /// How things stand with a lock that was acquired.
@@ -88,6 +90,7 @@ pub(crate) fn start(
         conversion: None,
         inbox: VecDeque::new(),
         acquired: Some(found),
+        leases: Vec::new(),
         status,
         revoked,
         observer,
@@ -135,6 +138,8 @@ struct Runner<M> {
     /// What was found at one look, in the order in which the machine is to hear of it.
     inbox: VecDeque<Input>,
     acquired: Option<oneshot::Sender<Result<Place, LockError>>>,
+    /// Told before the place that they belong to.
+    leases: Vec<String>,
     status: watch::Sender<Status>,
     revoked: watch::Sender<bool>,
     observer: Option<Observer>,
@@ -195,12 +200,16 @@ impl<M: Machine> Runner<M> {
         }
         let status = match event {
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => return,
+            Event::Leased(leases) => {
+                self.leases = leases;
+                return;
+            }
             Event::Acquired { node, token } => {
                 // Nobody may want it any more; then there are no wishes either.
-                return answer(self.acquired.take(), Ok(Place { node, token }));
+                return answer(self.acquired.take(), Ok(self.place(node, token)));
             }
             Event::Converted { node, token, .. } => {
-                return answer(self.conversion.take(), Ok(Place { node, token }));
+                return answer(self.conversion.take(), Ok(self.place(node, token)));
             }
             Event::NotConverted(error) => return answer(self.conversion.take(), Err(error)),
             Event::Revoked => {
@@ -221,6 +230,10 @@ impl<M: Machine> Runner<M> {
             self.cleanup.begin();
         }
         self.status.send_replace(status);
+    }
+
+    fn place(&mut self, node: String, token: Zxid) -> Place {
+        Place { node, token, leases: core::mem::take(&mut self.leases) }
     }
 
     async fn next_input(&mut self) -> Input {

@@ -242,7 +242,8 @@ impl Semaphore {
 /// Permits of a [`Semaphore`]. Dropped, they are given back in the background.
 ///
 /// What it tells of a node is about the first of its leases; all of them are created by one
-/// transaction, and the loss of any is the loss of all.
+/// transaction, and the loss of any is the loss of all. A [transaction](Held::transaction) checks
+/// all of them.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped gives its permits back"]
 pub struct PermitGuard(Held);

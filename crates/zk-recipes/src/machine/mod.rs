@@ -30,6 +30,7 @@ mod view;
 mod tests;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -220,6 +221,9 @@ pub enum Event {
         /// How many are before us.
         ahead: usize,
     },
+    /// Told right before [`Acquired`](Self::Acquired) by whoever gets several permits at once: the
+    /// names of all nodes that stand for them, of which that names the first.
+    Leased(Vec<String>),
     /// The lock is ours.
     Acquired {
         /// The name of our node.

@@ -241,8 +241,12 @@ impl Borrower {
         for lease in &mut self.leases {
             lease.machine.trust(self.loan.contest.trust);
         }
-        let node = self.leases.first().map(|lease| lease.name.clone()).unwrap_or_default();
+        let nodes: Vec<_> = self.leases.iter().map(|lease| lease.name.clone()).collect();
+        let node = nodes.first().cloned().unwrap_or_default();
         self.step = Step::Held;
+        if nodes.len() > 1 {
+            self.tell(Event::Leased(nodes));
+        }
         self.tell(Event::Acquired { node, token: self.own.token });
         if self.revoked {
             self.tell(Event::Revoked);

@@ -9,6 +9,7 @@ use super::harness::{Harness, children, created, maximum};
 #[test]
 fn free_permits_cost_two_round_trips_and_their_release_one() {
     let mut h = Harness::new().held();
+    assert_eq!(h.leased, ["leases/own-3", "leases/own-4"]);
     h.answer("delete locks/own-7", ok());
     h.feed(Input::LetGo);
     h.expect(&["delete leases/own-3", "delete leases/own-4"]);

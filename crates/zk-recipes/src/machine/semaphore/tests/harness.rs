@@ -33,6 +33,8 @@ pub(super) struct Harness {
     asked: Vec<Asked>,
     /// What it wanted that no test has looked at.
     lines: Vec<String>,
+    /// The leases of several permits.
+    pub(super) leased: Vec<String>,
 }
 
 /// `leases/own-3` for the whole name, and the other way round.
@@ -127,7 +129,9 @@ impl Harness {
         let contest = Contest::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
         let mut loan = Loan { contest, permits: 2, maximum: Some(3) };
         differ(&mut loan);
-        let mut h = Self { borrower: Borrower::new(loan), asked: Vec::new(), lines: Vec::new() };
+        let borrower = Borrower::new(loan);
+        let (asked, lines, leased) = (Vec::new(), Vec::new(), Vec::new());
+        let mut h = Self { borrower, asked, lines, leased };
         h.take_outputs();
         h
     }
@@ -311,6 +315,11 @@ impl Harness {
                     format!("un{}", asked.expect("a watch that was asked for").line)
                 }
                 Output::SetTimer(_) => "timer".to_string(),
+                // Goes without saying: the nodes behind the one that is told next.
+                Output::Event(Event::Leased(nodes)) => {
+                    self.leased = nodes.iter().map(|node| label(node)).collect();
+                    continue;
+                }
                 Output::Event(event) => told(&event),
             };
             self.lines.push(line);

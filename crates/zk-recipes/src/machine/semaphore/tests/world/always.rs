@@ -17,7 +17,9 @@ impl World {
             _ => 0,
         };
         let next = match (party.told, event) {
-            (Told::Nothing, Event::Enqueued { .. } | Event::Waiting { .. }) => Told::Nothing,
+            (Told::Nothing, Event::Enqueued { .. } | Event::Waiting { .. } | Event::Leased(_)) => {
+                Told::Nothing
+            }
             (Told::Nothing, Event::Acquired { token, .. }) if !party.let_go => {
                 self.check_grant(borrower, Index::try_from(token.0).expect("small"), now)?;
                 self.sights.insert(Sight::Acquired(borrower));
