@@ -5,7 +5,6 @@ use core::future::Future;
 use core::ops::Deref;
 use core::time::Duration;
 
-use tokio::time::Instant;
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 
@@ -131,7 +130,30 @@ impl Semaphore {
         permits: u32,
         timeout: Duration,
     ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        queue::before(Instant::now() + timeout, self.acquire_many(permits))
+        queue::within(timeout, self.acquire_many(permits))
+    }
+
+    /// As [`acquire_many_timeout`](Self::acquire_many_timeout), for one permit.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TimedOut`].
+    pub fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        self.acquire_many_timeout(1, timeout)
+    }
+
+    /// As [`try_acquire_many`](Self::try_acquire_many), for one permit.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`].
+    pub fn try_acquire(
+        &self,
+    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        self.try_acquire_many(1)
     }
 
     /// Acquires permits if there are so many and nobody waits for any. It looks first, and creates
