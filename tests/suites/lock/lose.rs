@@ -41,6 +41,21 @@ async fn a_holder_whose_node_is_deleted_loses_the_lock() {
 }
 
 #[tokio::test]
+async fn a_guard_prints_its_node_its_token_and_how_things_stand() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("acquired");
+    let printed = |state: &str| {
+        let (node, token) = (guard.node_path(), guard.fencing_token());
+        format!("MutexGuard(Held {{ node: {node:?}, token: Zxid({token}), state: {state}, .. }})")
+    };
+    assert_eq!(format!("{guard:?}"), printed("Held"));
+    assert!(embedded.expire_session(client.session_id()));
+    let loss = guard.lost().await;
+    assert_eq!(format!("{guard:?}"), printed(&format!("Lost({loss:?})")));
+}
+
+#[tokio::test]
 async fn a_waiter_whose_node_is_deleted_does_not_get_the_lock() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (holder, waiter, vandal) =

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::fmt;
 use core::future::Future;
 
 use tokio::sync::oneshot;
@@ -27,12 +28,21 @@ pub enum Holding {
 }
 
 /// What every guard tells of the lock that it holds.
-#[derive(Debug)]
 pub struct Held {
     client: Client,
     directory: String,
     place: Place,
     handle: Handle,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("node", &self.node_path())
+            .field("token", &self.fencing_token())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Held {
@@ -51,7 +61,7 @@ impl Held {
     ///
     /// It is the transaction that created the lock node (its `czxid`). It compares with tokens
     /// of the same ensemble only. Those who hold a lock together, as readers do, are not ordered
-    /// by it.
+    /// by it. It prints in hexadecimal, as zxids do; the number itself is in `.0`.
     pub fn fencing_token(&self) -> Zxid {
         self.place.token
     }
