@@ -206,6 +206,19 @@ async fn foreign_nodes_are_told_of_or_refused() {
 }
 
 #[tokio::test]
+async fn a_lock_of_another_kind_at_the_same_path_goes_unseen_unless_it_is_refused() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let rw_lock = RwLock::new(&client, LOCK).expect("valid");
+    let writer = rw_lock.write().await.expect("acquired");
+    let guard = mutex(&client, Options::new()).try_acquire().await.expect("it sees nobody");
+    let refused = mutex(&client, Options::new().foreign(Foreign::Refuse)).acquire().await.map(drop);
+    assert_eq!(refused, Err(LockError::Foreign { node: writer.node().into() }));
+    guard.release().await.expect("released");
+    writer.release().await.expect("released");
+}
+
+#[tokio::test]
 async fn where_numbers_end_only_private_names_go_on() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;

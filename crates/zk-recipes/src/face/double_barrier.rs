@@ -93,7 +93,11 @@ impl DoubleBarrier {
         &self.queue.path
     }
 
-    /// Waits until all members have come. To be called within a tokio runtime.
+    /// Waits until all members have come.
+    ///
+    /// # Panics
+    ///
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Errors
     ///

@@ -85,8 +85,11 @@ impl LeaderElection {
         &self.0.path
     }
 
-    /// Stands for election, until the candidate is closed or dropped, or the session ends. To be
-    /// called within a tokio runtime, on which a task is spawned.
+    /// Stands for election, until the candidate is closed or dropped, or the session ends.
+    ///
+    /// # Panics
+    ///
+    /// When called outside of a tokio runtime, on which a task is spawned.
     pub fn stand(&self) -> Candidate {
         let (state, states) = watch::channel(Leadership::Follower);
         let (closing, closed) = oneshot::channel();
@@ -139,7 +142,8 @@ pub enum Leadership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Term {
-    /// Greater than that of any leader before; see [`Held::fencing_token`].
+    /// Greater than that of any leader before, and of this one in an earlier term: if it is not the
+    /// one seen last, leadership was lost in between. See [`Held::fencing_token`].
     pub token: Zxid,
     /// The path of the leader's node.
     pub node: String,
@@ -163,6 +167,9 @@ impl Candidate {
 
     /// How things stand, and every change of it: the newest, if several come before anybody looks.
     /// It ends when the candidate does.
+    ///
+    /// So who looks seldom may see the candidate lead, and lead again, and miss that it did not in
+    /// between. Compare [`Term::token`]: another one is another term.
     pub fn states(&self) -> watch::Receiver<Leadership> {
         self.states.clone()
     }

@@ -146,7 +146,11 @@ impl MultiLock {
         Ok(Self { client: client.ok_or(Mismatch::Empty)?, parts: by_path })
     }
 
-    /// Waits for all the locks. To be called within a tokio runtime.
+    /// Waits for all the locks.
+    ///
+    /// # Panics
+    ///
+    /// As for [`Mutex::acquire`].
     ///
     /// # Errors
     ///

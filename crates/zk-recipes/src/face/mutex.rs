@@ -29,6 +29,11 @@ use crate::machine::{Claim, Entry, Scheme};
 /// [`Held::state`] tell as early as can be, and [`Held::fencing_token`] lets others refuse what
 /// comes too late. For what is kept in ZooKeeper itself, [`Held::transaction`] does that.
 ///
+/// A contender is known by the name of its node, so a mutex and a lock of another kind, such as a
+/// read/write lock or a semaphore, do not see each other at one path: both can be held at once.
+/// With [`Foreign::Refuse`](crate::machine::Foreign::Refuse) whoever finds nodes of the other kind
+/// is refused.
+///
 /// # Cost
 ///
 /// One round trip to acquire a lock that is free, and one to release it. A lock that is passed on
@@ -60,7 +65,12 @@ impl Mutex {
         &self.0.path
     }
 
-    /// Waits for the lock. To be called within a tokio runtime, on which a task is spawned.
+    /// Waits for the lock.
+    ///
+    /// # Panics
+    ///
+    /// When called outside of a tokio runtime, on which a task is spawned. So do the other ways to
+    /// acquire it.
     ///
     /// # Errors
     ///

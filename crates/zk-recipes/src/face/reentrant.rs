@@ -138,6 +138,15 @@ impl ReentrantMutex {
     /// As [`acquire_as`](Self::acquire_as), for the [current](Owner::current) task: the one that
     /// awaits it first, not the one that calls this method.
     ///
+    /// Two of these that one task awaits side by side, joined or selected, do not exclude each
+    /// other: the task holds the lock twice. The owner stays the task that acquired: a guard that
+    /// is moved to another task does not let that one acquire again, which waits for the guard
+    /// instead, for ever if it keeps it. For both there are [unique](Owner::unique) owners.
+    ///
+    /// # Panics
+    ///
+    /// As for [`acquire_as`](Self::acquire_as).
+    ///
     /// # Errors
     ///
     /// As for [`acquire_as`](Self::acquire_as).
@@ -152,7 +161,11 @@ impl ReentrantMutex {
         async move { this.acquire_as(Owner::current()).await }
     }
 
-    /// Waits for the lock, or acquires it again. To be called within a tokio runtime.
+    /// Waits for the lock, or acquires it again.
+    ///
+    /// # Panics
+    ///
+    /// When the future is polled outside of a tokio runtime, on which a task is spawned.
     ///
     /// # Errors
     ///

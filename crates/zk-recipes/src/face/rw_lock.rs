@@ -24,7 +24,8 @@ use crate::machine::{Claim, Entry, Scheme};
 /// # Guarantee
 ///
 /// As for [`Mutex`](crate::Mutex): a writer never holds the lock beside anybody else, as the
-/// ensemble sees it. Tokens of readers that hold it together say nothing about each other.
+/// ensemble sees it. Tokens of readers that hold it together say nothing about each other. As for
+/// a mutex, too, a lock of another kind at the same path goes unseen.
 ///
 /// # Cost
 ///
@@ -60,7 +61,7 @@ impl RwLock {
         &self.0.path
     }
 
-    /// Waits until no writer is before us. Errors, order and cancellation as for
+    /// Waits until no writer is before us. Errors, panics, order and cancellation as for
     /// [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Errors
@@ -71,7 +72,7 @@ impl RwLock {
         async { entering.await.map(ReadGuard) }
     }
 
-    /// Waits until nobody is before us. Errors, order and cancellation as for
+    /// Waits until nobody is before us. Errors, panics, order and cancellation as for
     /// [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Errors

@@ -64,7 +64,11 @@ impl SimpleLock {
         Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
-    /// Waits for the lock. To be called within a tokio runtime, on which a task is spawned.
+    /// Waits for the lock.
+    ///
+    /// # Panics
+    ///
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Errors
     ///
