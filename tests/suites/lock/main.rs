@@ -6,6 +6,7 @@ mod cost;
 mod hazards;
 mod lose;
 mod options;
+mod others;
 mod rw;
 mod semaphore;
 mod semaphore_cost;

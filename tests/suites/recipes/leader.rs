@@ -56,6 +56,29 @@ async fn candidates_lead_one_after_another() {
 }
 
 #[tokio::test]
+async fn candidates_in_the_middle_come_and_go_and_all_others_lead_in_turn() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let mut candidates = std::collections::VecDeque::new();
+    for (place, name) in ["one", "two", "three", "four", "five"].into_iter().enumerate() {
+        candidates.push_back(election(&client, name).stand());
+        in_line(&embedded, place + 1).await;
+    }
+    // Behind the one that goes, somebody has to find whom to wait for now.
+    candidates.remove(2).expect("five").close().await.expect("closed");
+    assert_eq!(names(&election(&client, "")).await, ["one", "two", "four", "five"]);
+    let mut token = None;
+    while let Some(leader) = candidates.pop_front() {
+        let term = leader.elected().await.expect("its turn");
+        assert!(token < Some(term.token), "terms are in order");
+        token = Some(term.token);
+        assert!(candidates.iter().all(|other| other.leadership() == Leadership::Follower));
+        leader.close().await.expect("closed");
+    }
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
 async fn a_leader_that_loses_its_node_queues_again() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
