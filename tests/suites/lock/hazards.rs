@@ -1,5 +1,5 @@
-//! The table of hazards in docs/locks.md: every one of them is there, and so is every test that it
-//! names.
+//! The tables of hazards in docs/locks.md and of what others test in docs/testing.md: every row has
+//! an answer, and every test that they name exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,30 +29,53 @@ fn exists(sources: &[PathBuf], test: &str) -> bool {
     sources.iter().filter(|path| path.ends_with(file)).any(|path| has_test(&path))
 }
 
-#[test]
-fn every_hazard_has_a_test_or_a_reason() {
+/// The rows of the tables in a section of a document, without their heads.
+fn rows<'a>(text: &'a str, section: &str) -> Vec<Vec<&'a str>> {
+    let (_, text) = text.split_once(&format!("\n## {section}\n")).expect("the section");
+    let text = text.split("\n## ").next().unwrap_or(text);
+    let lines: Vec<_> = text.lines().collect();
+    let is_head = |at: usize| lines.get(at + 1).is_some_and(|line| line.starts_with("|---"));
+    let is_row = |at: usize| lines[at].starts_with("| ") && !is_head(at);
+    let cells = |at: usize| lines[at].trim_matches(['|', ' ']).split(" | ").collect();
+    (0..lines.len()).filter(|at| is_row(*at)).map(cells).collect()
+}
+
+/// The rows of a section, the last cell of each a sentence or tests that exist.
+fn answered(document: &str, section: &str) -> Vec<[String; 3]> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     for below in ["crates", "tests"] {
         sources(&root.join(below), &mut files);
     }
-    let text = fs::read_to_string(root.join("docs/locks.md")).expect("docs/locks.md");
-    let rows: Vec<Vec<_>> = text
-        .lines()
-        .filter(|line| {
-            line.strip_prefix("| H").is_some_and(|rest| rest.starts_with(char::is_numeric))
-        })
-        .map(|line| line.trim_matches(['|', ' ']).split(" | ").collect())
-        .collect();
-    let numbers: Vec<_> = rows.iter().map(|row| row[0].to_owned()).collect();
+    assert!(!exists(&files, "hazards.rs::sources"), "that is no test");
+    let text = fs::read_to_string(root.join(document)).expect(document);
+    let check = |row: Vec<&str>| {
+        let [first, second, answer] = row[..] else { panic!("{row:?}") };
+        assert!(!first.is_empty() && !second.is_empty(), "{row:?}");
+        let tests: Vec<_> = answer.split('`').filter(|word| word.contains(".rs::")).collect();
+        assert!(!tests.is_empty() || answer.ends_with('.'), "{first} is not answered");
+        for test in tests {
+            assert!(exists(&files, test), "{first}: there is no {test}");
+        }
+        [first, second, answer].map(str::to_owned)
+    };
+    rows(&text, section).into_iter().map(check).collect()
+}
+
+#[test]
+fn every_hazard_has_a_test_or_a_reason() {
+    let rows = answered("docs/locks.md", "What can go wrong");
+    let numbers: Vec<_> = rows.into_iter().map(|[number, ..]| number).collect();
     let expected: Vec<_> = (1..=50).map(|number| format!("H{number}")).collect();
     assert_eq!(numbers, expected);
-    for row in rows {
-        let [number, hazard, answer] = row[..] else { panic!("{row:?}") };
-        assert!(!hazard.is_empty() && answer.len() > 40, "{number} is not answered");
-        for test in answer.split('`').filter(|word| word.contains(".rs::")) {
-            assert!(exists(&files, test), "{number}: there is no {test}");
-        }
+}
+
+#[test]
+fn what_others_test_is_tested_here_or_there_is_a_reason() {
+    let rows = answered("docs/testing.md", "What others test");
+    let theirs: Vec<_> = rows.iter().map(|[_, theirs, _]| theirs.as_str()).collect();
+    for one in ["`testLocker`", "`TestLockACLs`", "`test_lock_cancel`", "`TestLock`", "`testlock`"]
+    {
+        assert!(theirs.contains(&one), "{one}");
     }
-    assert!(!exists(&files, "hazards.rs::sources"), "that is no test");
 }
