@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_proto::OpCode;
-use zk_recipes::{Mutex, RwLock};
+use zk_recipes::{LockError, Mutex, RwLock};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
@@ -201,4 +201,65 @@ async fn a_writer_that_leaves_wakes_readers_and_readers_one_writer() {
     for readers in [1, 10, 100] {
         read_write_with(readers).await;
     }
+}
+
+/// Round trips, requests and events of one client while it does something.
+struct Bill {
+    counted: CountedConnect,
+    client: Client,
+    before: (u64, u64, u64),
+}
+
+impl Bill {
+    async fn of(embedded: &Embedded) -> Self {
+        let counted = CountedConnect::default();
+        let builder = Client::builder(&embedded.connect_string());
+        let client = builder.connect_with(counted.clone()).await.expect("the ensemble answers");
+        Self { counted, client, before: (0, 0, 0) }
+    }
+
+    fn now(&self) -> (u64, u64, u64) {
+        let statistics = self.client.statistics();
+        (self.counted.tally().round_trips, statistics.requests, statistics.notifications)
+    }
+
+    fn begin(&mut self) {
+        self.before = self.now();
+    }
+
+    /// Since it was begun.
+    fn total(&self) -> (u64, u64, u64) {
+        let (before, now) = (self.before, self.now());
+        (now.0 - before.0, now.1 - before.1, now.2 - before.2)
+    }
+}
+
+#[tokio::test]
+async fn trying_a_lock_that_is_taken_costs_one_request() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let holder = client(&embedded).await;
+    let _guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
+    let mut bill = Bill::of(&embedded).await;
+    let mutex = Mutex::new(&bill.client, LOCK).expect("valid");
+    bill.begin();
+    assert_eq!(mutex.try_acquire().await.expect_err("taken"), LockError::Busy);
+    assert_eq!(bill.total(), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn down_and_up_cost_one_round_trip_each() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let mut bill = Bill::of(&embedded).await;
+    let lock = RwLock::new(&bill.client, LOCK).expect("valid");
+    let writer = lock.write().await.expect("acquired");
+    bill.begin();
+    let reader = writer.downgrade().await.expect("held");
+    assert_eq!(bill.total(), (1, 1, 0), "one transaction");
+    bill.begin();
+    let writer = reader.try_upgrade().await.expect("alone");
+    // The deletion of the reader's node goes out, and is not waited for.
+    assert_eq!((bill.total().0, bill.total().2), (1, 0));
+    writer.release().await.expect("held");
+    let counters = embedded.with(|ensemble| ensemble.counters().clone());
+    assert_eq!(counters.requests(OpCode::DELETE), 2, "of the reader and of the writer");
 }
