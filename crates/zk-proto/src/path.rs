@@ -177,6 +177,20 @@ pub fn parent(path: &str) -> Option<&str> {
     }
 }
 
+/// The path of the node called `name` below `parent`.
+///
+/// ```
+/// use zk_proto::path;
+///
+/// assert_eq!(path::child("/", "app"), "/app");
+/// assert_eq!(path::child("/app", "config"), "/app/config");
+/// ```
+#[cfg(feature = "alloc")]
+pub fn child(parent: &str, name: &str) -> alloc::string::String {
+    let parent = if parent == "/" { "" } else { parent };
+    alloc::format!("{parent}/{name}")
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::format;

@@ -1,11 +1,10 @@
 //! Who is there.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use zk_session::proto::{ErrorCode, SessionId, Zxid};
+use zk_session::proto::{ErrorCode, SessionId, Zxid, path};
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
@@ -56,10 +55,10 @@ pub(crate) async fn list_in(
         Err(Error::Server(ErrorCode::NO_NODE)) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let path_of = |name: &str| format!("{}/{name}", directory.trim_end_matches('/'));
     let standing = standing(scheme, children.iter().map(String::as_str));
-    let asked =
-        standing.into_iter().map(|place| (client.get_data(&path_of(place.name.child)), place));
+    let asked = standing
+        .into_iter()
+        .map(|place| (client.get_data(&path::child(directory, place.name.child)), place));
     let mut entrants = Vec::new();
     // All are asked before the first answer is awaited.
     for (answer, place) in asked.collect::<Vec<_>>() {

@@ -1,7 +1,6 @@
 //! The barrier where all wait for all, before and after.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::{String, ToString};
 use core::future::{Future, poll_fn};
 use core::ops::Deref;
@@ -9,7 +8,7 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{CreateMode, ErrorCode, path};
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
@@ -253,9 +252,9 @@ impl BarrierGuard {
         if let Holding::Lost(loss) = member.state() {
             return Err(LockError::Lost(loss));
         }
-        let (own, path) = (member.node().to_string(), member.directory().to_string());
+        let (own, directory) = (member.node().to_string(), member.directory().to_string());
         // Who comes later is not waited for: it has been out in between.
-        let mut others = list(&client, &path).await?;
+        let mut others = list(&client, &directory).await?;
         others.remove(&own);
         let mut member = Some(member);
         loop {
@@ -263,7 +262,7 @@ impl BarrierGuard {
                 Step::Finish => break,
                 Step::GetOut => get_out(member.take()).await?,
                 Step::WaitFor(other) => {
-                    let other = format!("{}/{other}", path.trim_end_matches('/'));
+                    let other = path::child(&directory, other);
                     let waiting = async { wait_for_end(&client, &other).await.map(drop) };
                     match &member {
                         Some(member) => unless_lost(member, waiting).await?,
@@ -271,7 +270,7 @@ impl BarrierGuard {
                     }
                 }
             }
-            let there = list(&client, &path).await?;
+            let there = list(&client, &directory).await?;
             others.retain(|other| there.contains(other));
         }
         get_out(member).await?;

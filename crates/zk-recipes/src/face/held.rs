@@ -1,13 +1,12 @@
 //! A lock that is held.
 
-use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::future::Future;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use zk_session::proto::{ErrorCode, Zxid};
+use zk_session::proto::{ErrorCode, Zxid, path};
 use zk_session::{Client, End, Error, Transaction};
 
 use crate::error::{LockError, Loss};
@@ -82,7 +81,7 @@ impl Held {
     }
 
     fn path_of(&self, node: &str) -> String {
-        format!("{}/{node}", self.directory.trim_end_matches('/'))
+        path::child(&self.directory, node)
     }
 
     /// How things stand now, as far as is known here.

@@ -1,6 +1,5 @@
 //! A lock as its contenders see it: where it is, and how it is taken.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
@@ -102,7 +101,7 @@ impl Queue {
 
     /// The path of a node below that of the lock.
     pub(crate) fn below(&self, name: &str) -> String {
-        format!("{}/{name}", self.path.trim_end_matches('/'))
+        path::child(&self.path, name)
     }
 
     pub(crate) fn pending_cleanups(&self) -> usize {

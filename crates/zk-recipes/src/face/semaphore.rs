@@ -5,7 +5,7 @@ use core::future::Future;
 use core::ops::Deref;
 use core::time::Duration;
 
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{CreateMode, ErrorCode, path};
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
@@ -251,7 +251,7 @@ impl Semaphore {
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
     pub async fn revoke(&self, lease: &str) -> Result<(), LockError> {
-        let path = alloc::format!("{}/{lease}", self.queue.below("leases"));
+        let path = path::child(&self.queue.below("leases"), lease);
         contenders::revoke(&self.queue.client, &path).await
     }
 

@@ -1,7 +1,12 @@
 //! What becomes of a step that has failed.
 
+use core::time::Duration;
+
 use zk_session::proto::ErrorCode;
 use zk_session::{Error, Invalid, Outcome};
+
+/// When to try again what the session or the server has refused for now.
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// What to do about a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ mod tests;
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
-use core::time::Duration;
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -23,12 +22,10 @@ use zk_session::{End, Error, Outcome};
 
 use super::parents::{Parents, Verdict};
 use super::phase::Node;
-use super::remedy::Remedy;
+use super::remedy::{RETRY_AFTER, Remedy};
 use super::{Contender, Contest, Event, Input, Machine, OpId, Operation, Output};
 use crate::error::LockError;
 
-/// When to try again what the session or the server has refused for now.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Set in the numbers of requests that are the holder's.
 const OF_HOLDER: u64 = 1 << 32;
 

@@ -96,7 +96,7 @@ impl Client {
             let children: Vec<_> = children
                 .iter()
                 .filter(|name| !is_root || *name != "zookeeper")
-                .map(|name| subtree::child(&node, name))
+                .map(|name| path::child(&node, name))
                 .collect();
             // Leaves go at once; those with something below them are looked into.
             let before = open.len();

@@ -1,8 +1,5 @@
 //! Paths around a path.
 
-use alloc::format;
-use alloc::string::String;
-
 /// How many nodes to delete before waiting for what became of them.
 pub(crate) const AT_ONCE: usize = 1000;
 
@@ -18,13 +15,6 @@ pub(crate) fn from_the_root(path: &str) -> impl Iterator<Item = &str> {
     let slashes = path.match_indices('/').map(|(at, _)| at).skip(1);
     let ancestors = slashes.map(|end| path.get(..end).unwrap_or(path));
     ancestors.chain((path != "/").then_some(path))
-}
-
-pub(crate) fn child(parent: &str, name: &str) -> String {
-    match parent {
-        "/" => format!("/{name}"),
-        _ => format!("{parent}/{name}"),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a lock's directory holds, whatever kind of lock it is.
 
 use zk_recipes::machine::Scheme;
-use zk_recipes::session::proto::ErrorCode;
+use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, Error};
 use zk_recipes::{Entrant, LockError, Mutex, Options, RwLock, Semaphore};
 
@@ -83,8 +83,8 @@ async fn read_semaphore(
         }
     }
     contents.kinds.push(format!("semaphore with {permits} permits"));
-    contents.entries.extend(entries(leases, &below(path, "leases")));
-    contents.entries.extend(entries(waiting, &below(path, "locks")));
+    contents.entries.extend(entries(leases, &path::child(path, "leases")));
+    contents.entries.extend(entries(waiting, &path::child(path, "locks")));
     Ok(())
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn stranger(
         return Ok(Some(other.clone()));
     }
     if own.is_some() {
-        for directory in ["leases", "locks"].map(|name| below(path, name)) {
+        for directory in ["leases", "locks"].map(|name| path::child(path, name)) {
             let there = children(client, &directory).await?.unwrap_or_default();
             if let Some(other) = there.first() {
                 return Ok(Some(other.clone()));
@@ -122,11 +122,6 @@ async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, Er
     }
 }
 
-fn below(path: &str, name: &str) -> String {
-    format!("{}/{name}", path.trim_end_matches('/'))
-}
-
 fn entries(entrants: Vec<Entrant>, directory: &str) -> Vec<Entry> {
-    let directory = directory.trim_end_matches('/');
     entrants.into_iter().map(|entrant| Entry { entrant, directory: directory.to_owned() }).collect()
 }

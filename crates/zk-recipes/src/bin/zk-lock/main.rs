@@ -140,7 +140,7 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
             return Ok(ExitCode::from(1));
         }
     }
-    client.delete(&format!("{}/{node}", entry.directory), None).await?;
+    client.delete(&path::child(&entry.directory, node), None).await?;
     show::say(&format!("Removed {node}.\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -18,11 +18,11 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::super::phase::{Conversion, Node, Phase};
-use super::super::remedy::Remedy;
+use super::super::remedy::{RETRY_AFTER, Remedy};
 use super::super::view::{Eyes, LAST_SAFE, View};
 use super::super::{Claim, Event, OpId, Operation};
+use super::Contender;
 use super::entering::node_created;
-use super::{Contender, RETRY_AFTER};
 use crate::error::{LockError, Loss};
 
 /// A reader that took a writer's number does not stand where its transaction would put it. So

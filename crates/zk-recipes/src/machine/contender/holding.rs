@@ -8,8 +8,9 @@ use zk_session::proto::{ErrorCode, GetDataResponse};
 use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
+use super::super::remedy::RETRY_AFTER;
 use super::super::{Contest, Event, OpId, Operation, Output, Trust};
-use super::{Contender, RETRY_AFTER};
+use super::Contender;
 use crate::error::Loss;
 
 /// A lock that is held longer than this watches its own node, to notice if it is deleted. One

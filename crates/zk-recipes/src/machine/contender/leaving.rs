@@ -5,9 +5,9 @@ use zk_session::proto::ErrorCode;
 use zk_session::session::Reply;
 
 use super::super::phase::Phase;
-use super::super::remedy::Remedy;
+use super::super::remedy::{RETRY_AFTER, Remedy};
 use super::super::{Event, OpId};
-use super::{Contender, RETRY_AFTER};
+use super::Contender;
 use alloc::string::String;
 
 impl Contender {

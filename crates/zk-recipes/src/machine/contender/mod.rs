@@ -12,24 +12,20 @@ mod leaving;
 mod queueing;
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use zk_session::proto::EventType;
+use zk_session::proto::{EventType, path};
 use zk_session::session::Reply;
 use zk_session::{End, Error};
 
 use super::parents::Parents;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
-use super::remedy::Remedy;
+use super::remedy::{RETRY_AFTER, Remedy};
 use super::view::Eyes;
 use super::{Claim, Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Trust};
 use crate::error::{LockError, Loss};
-
-/// When to try again what the session or the server has refused for now.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// One attempt to get one lock. See the [module](super) for how to drive it.
 #[derive(Clone, Debug)]
@@ -314,9 +310,6 @@ impl Contender {
     }
 
     fn path_of(&self, name: &str) -> String {
-        match self.contest.directory.as_str() {
-            "/" => format!("/{name}"),
-            directory => format!("{directory}/{name}"),
-        }
+        path::child(&self.contest.directory, name)
     }
 }

@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 
 use zk_session::Error;
 use zk_session::proto::{
-    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, Zxid,
+    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, Zxid, path,
 };
 use zk_session::session::Reply;
 
 use super::super::parents::Verdict;
 use super::super::remedy::Remedy;
 use super::super::{Claim, Contest, OpId, Operation, Scheme};
+use super::Borrower;
 use super::own::Step;
-use super::{Borrower, below};
 use crate::error::LockError;
 
 impl Borrower {
@@ -25,7 +25,7 @@ impl Borrower {
         }
         let Contest { guid, session, data, acl, .. } = self.loan.contest.clone();
         let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
-        let prefix = below(&self.lease_directory(), &prefix);
+        let prefix = path::child(&self.lease_directory(), &prefix);
         let create = self.submit(Operation::create_nodes(prefix, self.loan.permits, data, acl));
         self.step = Step::Creating { create };
         self.list_leases();
@@ -113,7 +113,7 @@ impl Borrower {
         match names.map(|names| names.into_iter().filter(is_new).collect::<Vec<_>>()) {
             Ok(names) => match names.first() {
                 Some(first) => {
-                    let path = below(&self.lease_directory(), first);
+                    let path = path::child(&self.lease_directory(), first);
                     let stat = self.submit(Operation::stat(path));
                     self.step = Step::Adopting { stat, names };
                 }

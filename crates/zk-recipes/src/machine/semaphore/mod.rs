@@ -18,12 +18,10 @@ mod parts;
 mod tests;
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use zk_session::proto::Zxid;
+use zk_session::proto::{Zxid, path};
 use zk_session::session::State;
 use zk_session::{End, Error};
 
@@ -33,8 +31,6 @@ use super::phase::Node;
 use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, Output, Scheme, Trust};
 use crate::error::{LockError, Loss};
 
-/// When to try again what the session or the server has refused for now.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Requests of the borrower itself.
 const OWN: u32 = 0;
 /// Requests of the contender in the queue. Those of leases have higher numbers.
@@ -172,7 +168,7 @@ impl Borrower {
         self.step = Step::Queueing;
         self.queue = Some(Contender::new(Contest {
             claim: Claim::Exclusive,
-            directory: below(&self.loan.contest.directory, "locks"),
+            directory: path::child(&self.loan.contest.directory, "locks"),
             revocable: false,
             trust: Trust::UntilTold,
             ..self.loan.contest.clone()
@@ -212,7 +208,7 @@ impl Borrower {
                 trust: Trust::UntilTold,
                 ..self.loan.contest.clone()
             };
-            let node = Node { path: below(&contest.directory, name), czxid };
+            let node = Node { path: path::child(&contest.directory, name), czxid };
             self.leases.push(Lease {
                 part: self.next_part,
                 name: name.to_string(),
@@ -301,7 +297,7 @@ impl Borrower {
 
     #[cfg(test)]
     fn step_name(&self) -> String {
-        let step = format!("{:?}", self.step);
+        let step = alloc::format!("{:?}", self.step);
         step.split(' ').next().unwrap_or_default().to_string()
     }
 
@@ -310,18 +306,14 @@ impl Borrower {
     }
 
     fn lease_directory(&self) -> String {
-        below(&self.loan.contest.directory, "leases")
+        path::child(&self.loan.contest.directory, "leases")
     }
 
     fn maximum_path(&self) -> String {
-        below(&self.loan.contest.directory, "max")
+        path::child(&self.loan.contest.directory, "max")
     }
 
     fn leases(&self) -> Leases {
         Leases { guid: self.loan.contest.guid }
     }
-}
-
-fn below(directory: &str, name: &str) -> String {
-    format!("{}/{name}", directory.trim_end_matches('/'))
 }

@@ -8,8 +8,9 @@ use zk_session::proto::Zxid;
 use zk_session::session::Reply;
 
 use super::super::parents::Parents;
+use super::super::remedy::RETRY_AFTER;
 use super::super::{Input, OpId, Operation, Output};
-use super::{Borrower, RETRY_AFTER};
+use super::Borrower;
 
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
