@@ -12,6 +12,7 @@ mod ranking;
 mod refuting;
 mod resolving;
 mod revoking;
+pub(super) mod search;
 mod table;
 mod trusting;
 mod trying;

@@ -1,63 +1,8 @@
-//! Every world within bounds, step by step: breadth first, so what is found wrong is found on the
-//! shortest way.
+//! Every world of contenders within bounds.
 
-use alloc::collections::{BTreeSet, VecDeque};
-use std::collections::HashSet;
-
-use super::world::{Action, Bounds, Numbers, Role, Sight, World};
+use super::search;
+use super::world::{Bounds, Numbers, Role, Sight, World};
 use super::*;
-
-pub(super) struct Explored {
-    pub(super) states: usize,
-    pub(super) sights: BTreeSet<Sight>,
-    /// What is wrong, and the way there.
-    pub(super) violation: Option<(String, Vec<Action>)>,
-}
-
-pub(super) fn explore(bounds: Bounds) -> Explored {
-    let first = World::new(bounds);
-    let mut known = HashSet::from([first.fingerprint()]);
-    // How every state was reached, by the place of the one before it.
-    let mut ways: Vec<(usize, Option<Action>)> = alloc::vec![(0, None)];
-    let mut queue = VecDeque::from([(0, first)]);
-    let mut sights = BTreeSet::new();
-    let mut violation = None;
-    while let (Some((place, world)), None) = (queue.pop_front(), &violation) {
-        let (steps, faults) = world.actions();
-        if steps.is_empty()
-            && let Err(wrong) = world.check_end()
-        {
-            violation = Some((wrong, way(&ways, place)));
-        }
-        for action in steps.into_iter().chain(faults) {
-            match world.after(action) {
-                Ok(mut next) => {
-                    sights.append(&mut next.sights);
-                    if known.insert(next.fingerprint()) {
-                        ways.push((place, Some(action)));
-                        queue.push_back((ways.len() - 1, next));
-                    }
-                }
-                Err(wrong) => {
-                    let mut way = way(&ways, place);
-                    way.push(action);
-                    violation = violation.or(Some((wrong, way)));
-                }
-            }
-        }
-    }
-    Explored { states: known.len(), sights, violation }
-}
-
-fn way(ways: &[(usize, Option<Action>)], mut place: usize) -> Vec<Action> {
-    let mut way = Vec::new();
-    while let (before, Some(action)) = ways[place] {
-        way.push(action);
-        place = before;
-    }
-    way.reverse();
-    way
-}
 
 const fn role(claim: Claim) -> Role {
     Role { claim, entry: Entry::Queue, wish: None }
@@ -82,16 +27,9 @@ pub(super) const CALM: Bounds = Bounds {
 };
 pub(super) const SHARED: Bounds = Bounds { scheme: READ_WRITE, ..CALM };
 
-/// Nothing is ever wrong within these bounds, and all of this happens. The number of states is
-/// here to be noticed when it changes: what is explored has changed then.
 #[track_caller]
 fn prove(bounds: Bounds, states: usize, sights: &[Sight]) {
-    let explored = explore(bounds);
-    if let Some((wrong, way)) = explored.violation {
-        panic!("{wrong} after {way:#?}");
-    }
-    assert_eq!(explored.sights, sights.iter().copied().collect());
-    assert_eq!(explored.states, states);
+    search::prove(World::new(bounds), states, sights);
 }
 
 #[test]

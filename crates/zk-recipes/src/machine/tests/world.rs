@@ -18,6 +18,7 @@ use alloc::collections::BTreeSet;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 
+use super::search;
 use super::*;
 use ensemble::{Ensemble, NodeId};
 pub(super) use flaw::Flaw;
@@ -129,7 +130,7 @@ pub(super) struct World {
     impatient: usize,
     ensemble: Ensemble,
     parties: Vec<Party>,
-    pub(super) sights: BTreeSet<Sight>,
+    sights: BTreeSet<Sight>,
 }
 
 fn guid(contender: usize) -> Uuid {
@@ -156,15 +157,19 @@ impl World {
         }
         world
     }
+}
 
-    pub(super) fn fingerprint(&self) -> u64 {
+impl search::World for World {
+    type Action = Action;
+    type Sight = Sight;
+
+    fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.faults, self.impatient, &self.ensemble, &self.parties).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// What can happen by itself, and what can go wrong.
-    pub(super) fn actions(&self) -> (Vec<Action>, Vec<Action>) {
+    fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
         // What a contender does when it hears something touches nobody else before its next
         // request is served. So it may as well happen now, unless a cut can take away what is to
@@ -207,52 +212,7 @@ impl World {
         (steps, faults)
     }
 
-    fn local_actions(&self, contender: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
-        let party = &self.parties[contender];
-        if party.has_news() {
-            steps.push(Action::Hear(contender));
-        }
-        if party.timer {
-            steps.push(Action::Timer(contender));
-        }
-        if party.let_go {
-            return;
-        }
-        match party.told {
-            // It can, but an answer must come without it, too.
-            Told::Held | Told::Suspended if party.converting.is_some() => {
-                faults.push(Action::LetGo(contender));
-            }
-            Told::Held | Told::Suspended => {
-                steps.push(Action::LetGo(contender));
-                faults.extend(party.wish.map(|claim| Action::Convert(contender, claim)));
-            }
-            _ if self.impatient > 0 => faults.push(Action::LetGo(contender)),
-            _ => {}
-        }
-    }
-
-    fn cuts(&self, contender: usize) -> Vec<Action> {
-        let party = &self.parties[contender];
-        let mut cuts = Vec::new();
-        if party.member.is_none() {
-            return cuts;
-        }
-        // Received and heard at once is the same as received before, unless news overtake.
-        let most_received = if self.bounds.overtaking { party.wire.len() } else { 0 };
-        let unserved = party.asked.len() - party.served;
-        for received in 0..=most_received {
-            for sent in 0..=unserved {
-                for applied in 0..=sent {
-                    cuts.push(Action::Cut { contender, received, sent, applied });
-                }
-            }
-        }
-        cuts
-    }
-
-    /// The world after `action`, or what is wrong with it.
-    pub(super) fn after(&self, action: Action) -> Result<Self, String> {
+    fn after(&self, action: Action) -> Result<Self, String> {
         let mut world = self.clone();
         match action {
             Action::Serve(contender) => world.serve(contender),
@@ -303,6 +263,60 @@ impl World {
         }
         world.check()?;
         Ok(world)
+    }
+
+    fn check_end(&self) -> Result<(), String> {
+        self.check_nobody_waits()
+    }
+
+    fn take_sights(&mut self) -> BTreeSet<Sight> {
+        core::mem::take(&mut self.sights)
+    }
+}
+
+impl World {
+    fn local_actions(&self, contender: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
+        let party = &self.parties[contender];
+        if party.has_news() {
+            steps.push(Action::Hear(contender));
+        }
+        if party.timer {
+            steps.push(Action::Timer(contender));
+        }
+        if party.let_go {
+            return;
+        }
+        match party.told {
+            // It can, but an answer must come without it, too.
+            Told::Held | Told::Suspended if party.converting.is_some() => {
+                faults.push(Action::LetGo(contender));
+            }
+            Told::Held | Told::Suspended => {
+                steps.push(Action::LetGo(contender));
+                faults.extend(party.wish.map(|claim| Action::Convert(contender, claim)));
+            }
+            _ if self.impatient > 0 => faults.push(Action::LetGo(contender)),
+            _ => {}
+        }
+    }
+
+    fn cuts(&self, contender: usize) -> Vec<Action> {
+        let party = &self.parties[contender];
+        let mut cuts = Vec::new();
+        if party.member.is_none() {
+            return cuts;
+        }
+        // Received and heard at once is the same as received before, unless news overtake.
+        let most_received = if self.bounds.overtaking { party.wire.len() } else { 0 };
+        let unserved = party.asked.len() - party.served;
+        for received in 0..=most_received {
+            for sent in 0..=unserved {
+                for applied in 0..=sent {
+                    cuts.push(Action::Cut { contender, received, sent, applied });
+                }
+            }
+        }
+        cuts
     }
 
     fn catch_up(&mut self, member: usize) {

@@ -1,64 +1,7 @@
-//! Every world within bounds, step by step: breadth first, so what is found wrong is found on the
-//! shortest way.
+//! Every world of borrowers within bounds, and some with a flaw.
 
-use alloc::collections::{BTreeSet, VecDeque};
-use alloc::string::String;
-use alloc::vec::Vec;
-use std::collections::HashSet;
-
-use super::world::{Action, Bounds, Flaw, Sight, World};
-
-struct Explored {
-    states: usize,
-    sights: BTreeSet<Sight>,
-    /// What is wrong, and the way there.
-    violation: Option<(String, Vec<Action>)>,
-}
-
-fn explore(bounds: Bounds) -> Explored {
-    let first = World::new(bounds);
-    let mut known = HashSet::from([first.fingerprint()]);
-    // How every state was reached, by the place of the one before it.
-    let mut ways: Vec<(usize, Option<Action>)> = alloc::vec![(0, None)];
-    let mut queue = VecDeque::from([(0, first)]);
-    let mut sights = BTreeSet::new();
-    let mut violation = None;
-    while let (Some((place, world)), None) = (queue.pop_front(), &violation) {
-        let (steps, faults) = world.actions();
-        if steps.is_empty()
-            && let Err(wrong) = world.check_end()
-        {
-            violation = Some((wrong, way(&ways, place)));
-        }
-        for action in steps.into_iter().chain(faults) {
-            match world.after(action) {
-                Ok(mut next) => {
-                    sights.append(&mut next.sights);
-                    if known.insert(next.fingerprint()) {
-                        ways.push((place, Some(action)));
-                        queue.push_back((ways.len() - 1, next));
-                    }
-                }
-                Err(wrong) => {
-                    let mut way = way(&ways, place);
-                    way.push(action);
-                    violation = violation.or(Some((wrong, way)));
-                }
-            }
-        }
-    }
-    Explored { states: known.len(), sights, violation }
-}
-
-fn way(ways: &[(usize, Option<Action>)], mut place: usize) -> Vec<Action> {
-    let mut way = Vec::new();
-    while let (before, Some(action)) = ways[place] {
-        way.push(action);
-        place = before;
-    }
-    way.reverse();
-    way
-}
+use super::super::super::tests::search;
+use super::world::{Bounds, Flaw, Sight, World};
 
 const CALM: Bounds = Bounds {
     wants: &[1, 1],
@@ -96,26 +39,14 @@ const SURVIVED_BY_TWO: [Sight; 8] = [
     Sight::ReleasedBeforeAcquired,
 ];
 
-/// Nothing is ever wrong within these bounds, and all of this happens. The number of states is
-/// here to be noticed when it changes: what is explored has changed then.
 #[track_caller]
 fn prove(bounds: Bounds, states: usize, sights: &[Sight]) {
-    let explored = explore(bounds);
-    if let Some((wrong, way)) = explored.violation {
-        panic!("{wrong} after {way:#?}");
-    }
-    assert_eq!(
-        (explored.states, explored.sights),
-        (states, sights.iter().copied().collect::<BTreeSet<_>>())
-    );
+    search::prove(World::new(bounds), states, sights);
 }
 
-/// A world with this flaw goes wrong, like this and on a way of so many steps.
 #[track_caller]
 fn refute(flaw: Flaw, bounds: Bounds, wrong: &str, steps: usize) {
-    let explored = explore(Bounds { flaw: Some(flaw), ..bounds });
-    let (found, way) = explored.violation.expect("the flaw is noticed");
-    assert_eq!((&*found, way.len()), (wrong, steps), "{way:#?}");
+    search::refute(World::new(Bounds { flaw: Some(flaw), ..bounds }), wrong, steps);
 }
 
 #[test]

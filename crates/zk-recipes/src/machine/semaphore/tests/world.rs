@@ -6,6 +6,8 @@
 //! before its next request is served, and what a cut takes away is as good as never answered.
 
 mod always;
+mod driving;
+mod party;
 mod server;
 mod session;
 
@@ -14,16 +16,17 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 
 use uuid::Uuid;
 use zk_session::proto::{ErrorCode, Request, SessionId};
 
+use super::super::super::tests::search;
 use super::super::super::{
     Borrower, Contest, Entry, Event, Input, Loan, Machine, OpId, Output, Scheme,
 };
+use party::{Message, News, Party, SessionWatch, Told};
 
 const DIRECTORY: &str = "/sem";
 
@@ -153,23 +156,6 @@ enum Answer {
     Ended,
 }
 
-/// What the server sends.
-#[derive(Clone, Copy, Hash)]
-enum Message {
-    Reply(Answer, Index),
-    Fired(Target, Index),
-}
-
-/// What a session tells.
-#[derive(Clone, Copy, Hash)]
-enum News {
-    Reply(u64, Wish, Answer, Index),
-    Fired(u64, Index),
-    Suspended,
-    Connected,
-    Expired,
-}
-
 #[derive(Clone, Hash)]
 struct Node {
     kind: Kind,
@@ -182,110 +168,6 @@ struct Node {
 impl Node {
     fn exists_at(&self, index: Index) -> bool {
         self.created <= index && self.deleted.is_none_or(|deleted| deleted > index)
-    }
-}
-
-#[derive(Clone, Hash)]
-struct SessionWatch {
-    op: u64,
-    target: Target,
-    armed: bool,
-}
-
-/// What a borrower has told.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Told {
-    Nothing,
-    Held,
-    Suspended,
-    Over,
-}
-
-/// A borrower, and the session that it has for itself.
-#[derive(Clone)]
-struct Party {
-    machine: Rc<Borrower>,
-    /// Stands for the state of `machine`.
-    fingerprint: u64,
-    wants: u32,
-    /// Who borrows for the same owner.
-    partner: Option<usize>,
-    told: Told,
-    let_go: bool,
-    timer: bool,
-    creations: usize,
-    /// The transaction that created the leases that it was granted.
-    token: Index,
-    /// When it asked for leases.
-    asked_for_leases: Index,
-    connected: bool,
-    /// As the ensemble knows it.
-    expired: bool,
-    /// As the session knows it.
-    ended: bool,
-    seen: Index,
-    /// Requests without an answer, the oldest first.
-    asked: VecDeque<(u64, Wish)>,
-    /// To how many of these an answer is on its way.
-    served: usize,
-    wire: VecDeque<Message>,
-    inbox: VecDeque<News>,
-    watches: Vec<SessionWatch>,
-    watches_of_server: BTreeSet<Target>,
-}
-
-impl Party {
-    fn new(borrower: usize, bounds: &Bounds, wants: u32) -> Self {
-        let contest = Contest::new(
-            DIRECTORY.to_string(),
-            Scheme::CURATOR_MUTEX,
-            guid(borrower),
-            session(borrower),
-        );
-        let tries = bounds.trier && borrower + 1 == bounds.wants.len();
-        let entry = if tries { Entry::OnlyIfFree } else { Entry::Queue };
-        let contest = Contest { entry, ..contest };
-        let maximum = Some(bounds.maximum.into());
-        Self {
-            machine: Rc::new(Borrower::new(Loan { contest, permits: wants, maximum })),
-            fingerprint: 0,
-            wants,
-            partner: None,
-            told: Told::Nothing,
-            let_go: false,
-            timer: false,
-            creations: 0,
-            token: 0,
-            asked_for_leases: 0,
-            connected: true,
-            expired: false,
-            ended: false,
-            seen: 0,
-            asked: VecDeque::new(),
-            served: 0,
-            wire: VecDeque::new(),
-            inbox: VecDeque::new(),
-            watches: Vec::new(),
-            watches_of_server: BTreeSet::new(),
-        }
-    }
-
-    fn has_news(&self) -> bool {
-        !self.inbox.is_empty() || !self.wire.is_empty()
-    }
-
-    fn holds(&self) -> bool {
-        matches!(self.told, Told::Held | Told::Suspended) && !self.let_go
-    }
-}
-
-impl Hash for Party {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { fingerprint, told, let_go, timer, creations, token, partner, .. } = self;
-        (fingerprint, told, let_go, timer, creations, token, partner).hash(state);
-        (self.connected, self.expired, self.ended, self.seen, self.served).hash(state);
-        (&self.asked, &self.wire, &self.inbox, &self.watches, &self.watches_of_server).hash(state);
-        self.asked_for_leases.hash(state);
     }
 }
 
@@ -304,22 +186,7 @@ pub(super) struct World {
     maximum: Vec<(Index, Option<u8>)>,
     leases_changed: Index,
     parties: Vec<Party>,
-    pub(super) sights: BTreeSet<Sight>,
-}
-
-struct HashedText<'a>(&'a mut DefaultHasher);
-
-impl fmt::Write for HashedText<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
-    }
-}
-
-fn fingerprint(machine: &Borrower) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    machine.hash_into(&mut HashedText(&mut hasher)).expect("hashing does not fail");
-    hasher.finish()
+    sights: BTreeSet<Sight>,
 }
 
 fn guid(borrower: usize) -> Uuid {
@@ -356,8 +223,13 @@ impl World {
         }
         world
     }
+}
 
-    pub(super) fn fingerprint(&self) -> u64 {
+impl search::World for World {
+    type Action = Action;
+    type Sight = Sight;
+
+    fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.faults, self.refusals, self.impatient, self.changes).hash(&mut hasher);
         (&self.nodes, self.log, &self.directories, &self.maximum).hash(&mut hasher);
@@ -365,10 +237,7 @@ impl World {
         hasher.finish()
     }
 
-    // ---- Steps ---------------------------------------------------------------------------------
-
-    /// What can happen by itself, and what can go wrong.
-    pub(super) fn actions(&self) -> (Vec<Action>, Vec<Action>) {
+    fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
         for (borrower, party) in self.parties.iter().enumerate() {
             if party.machine.is_done() {
@@ -409,31 +278,7 @@ impl World {
         (steps, faults)
     }
 
-    fn is_calm(&self) -> bool {
-        self.faults == 0 && self.refusals == 0
-    }
-
-    fn local_actions(&self, borrower: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
-        let party = &self.parties[borrower];
-        let keeps = self.bounds.keeper && borrower == 0;
-        let has_all = match (self.bounds.flaw, party.partner) {
-            (Some(Flaw::OneAtATime), None) => false,
-            (_, partner) => partner.is_none_or(|partner| {
-                self.parties[partner].holds() || self.parties[partner].let_go
-            }),
-        };
-        match party.told {
-            _ if party.let_go => {}
-            Told::Held | Told::Suspended if !keeps && has_all => {
-                steps.push(Action::LetGo(borrower));
-            }
-            Told::Nothing if self.impatient > 0 => faults.push(Action::LetGo(borrower)),
-            _ => {}
-        }
-    }
-
-    /// The world after `action`, or what is wrong with it.
-    pub(super) fn after(&self, action: Action) -> Result<Self, String> {
+    fn after(&self, action: Action) -> Result<Self, String> {
         let mut world = self.clone();
         match action {
             Action::Serve(borrower) => world.serve_all(borrower)?,
@@ -475,6 +320,39 @@ impl World {
         Ok(world)
     }
 
+    fn check_end(&self) -> Result<(), String> {
+        self.check_nobody_waits()
+    }
+
+    fn take_sights(&mut self) -> BTreeSet<Sight> {
+        core::mem::take(&mut self.sights)
+    }
+}
+
+impl World {
+    fn is_calm(&self) -> bool {
+        self.faults == 0 && self.refusals == 0
+    }
+
+    fn local_actions(&self, borrower: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
+        let party = &self.parties[borrower];
+        let keeps = self.bounds.keeper && borrower == 0;
+        let has_all = match (self.bounds.flaw, party.partner) {
+            (Some(Flaw::OneAtATime), None) => false,
+            (_, partner) => partner.is_none_or(|partner| {
+                self.parties[partner].holds() || self.parties[partner].let_go
+            }),
+        };
+        match party.told {
+            _ if party.let_go => {}
+            Told::Held | Told::Suspended if !keeps && has_all => {
+                steps.push(Action::LetGo(borrower));
+            }
+            Told::Nothing if self.impatient > 0 => faults.push(Action::LetGo(borrower)),
+            _ => {}
+        }
+    }
+
     /// What is read behind a write may as well be read at once, for others could have come in
     /// before the write; unless something can go wrong in between.
     fn serve_all(&mut self, borrower: usize) -> Result<(), String> {
@@ -498,106 +376,5 @@ impl World {
             self.hear(borrower)?;
         }
         Ok(())
-    }
-
-    // ---- The machine ---------------------------------------------------------------------------
-
-    /// Gives the machine an input and does what it wants.
-    fn perform(
-        &mut self,
-        borrower: usize,
-        input: Option<Input>,
-        news: Option<News>,
-    ) -> Result<(), String> {
-        let mut machine = (*self.parties[borrower].machine).clone();
-        if let Some(input) = input {
-            machine.handle(input);
-        }
-        let mut outputs = 0;
-        while let Some(output) = machine.poll_output() {
-            outputs += 1;
-            let party = &mut self.parties[borrower];
-            match output {
-                Output::SetTimer(_) => party.timer = true,
-                Output::Unwatch(OpId(op)) => {
-                    party.watches.retain(|watch| watch.op != op);
-                    let watches = &party.watches;
-                    let wanted = |target: &Target| watches.iter().any(|w| w.target == *target);
-                    party.watches_of_server.retain(wanted);
-                }
-                Output::Submit { op: OpId(op), operation } => {
-                    let wish = operation.with_request(|request| self.wish(request));
-                    self.submit(borrower, op, wish);
-                }
-                Output::Event(event) => self.tell(borrower, &event, news)?,
-            }
-        }
-        if outputs > 12 {
-            return Err(format!("{borrower} is busy"));
-        }
-        let done = machine.is_done();
-        let party = &mut self.parties[borrower];
-        party.fingerprint = fingerprint(&machine);
-        party.machine = Rc::new(machine);
-        if done {
-            self.finish(borrower)?;
-        }
-        Ok(())
-    }
-
-    fn submit(&mut self, borrower: usize, op: u64, wish: Wish) {
-        let log = self.log;
-        let party = &mut self.parties[borrower];
-        if party.ended {
-            return party.inbox.push_back(News::Reply(op, wish, Answer::Ended, 0));
-        }
-        party.asked.push_back((op, wish));
-        match wish {
-            Wish::Lease(_) => {
-                party.asked_for_leases = log;
-                party.creations += 1;
-                if party.creations > 1 {
-                    self.sights.insert(Sight::CreatedAgain);
-                }
-            }
-            Wish::Watch(target) => party.watches.push(SessionWatch { op, target, armed: false }),
-            _ => {}
-        }
-    }
-
-    fn wish(&self, request: &Request<'_>) -> Wish {
-        let kind = |path: &str| match path.split('/').nth(2) {
-            Some("locks") => Kind::Place,
-            _ => Kind::Lease,
-        };
-        let node = |path: &str| {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            let mut nodes = (0..self.nodes.len()).rev();
-            nodes.find(|node| self.name(*node) == name).expect("a node of this world")
-        };
-        let maximum = "/sem/max";
-        match request {
-            Request::Create2(_) => Wish::Enter,
-            Request::Multi(multi) => Wish::Lease(multi.iter().count() as u32),
-            Request::Create(create) => {
-                assert_eq!(create.path, maximum);
-                Wish::CreateMaximum(
-                    create.data.and_then(|data| data.last().copied()).expect("data"),
-                )
-            }
-            Request::CreateContainer(create) => {
-                Wish::Directory(kind(create.path), create.path != DIRECTORY)
-            }
-            Request::Delete(delete) => Wish::Delete(node(delete.path)),
-            Request::Exists(exists) => Wish::Stat(node(exists.path)),
-            Request::Sync(_) => Wish::Sync,
-            Request::GetData(get) if get.path == maximum => Wish::Watch(Target::Maximum),
-            Request::GetChildren(list) if list.watch && list.path.ends_with("/leases") => {
-                Wish::Watch(Target::Leases)
-            }
-            Request::GetChildren(list) if list.watch => Wish::Watch(Target::Node(node(list.path))),
-            Request::GetChildren(list) => Wish::List(kind(list.path)),
-            request => panic!("{request:?}"),
-        }
     }
 }

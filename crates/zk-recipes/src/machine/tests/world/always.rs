@@ -217,7 +217,7 @@ impl World {
     }
 
     /// Nothing goes on by itself: then everybody must have got what they wanted.
-    pub(in super::super) fn check_end(&self) -> Result<(), String> {
+    pub(super) fn check_nobody_waits(&self) -> Result<(), String> {
         match self.parties.iter().position(|party| !party.machine.is_done()) {
             Some(contender) => Err(format!("{contender} waits for ever")),
             None => Ok(()),

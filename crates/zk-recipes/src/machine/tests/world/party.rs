@@ -2,9 +2,7 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
-use core::fmt;
 use core::hash::{Hash, Hasher};
-use std::hash::DefaultHasher;
 
 use super::ensemble::{Answer, NodeId, Wish};
 use super::*;
@@ -127,9 +125,7 @@ impl Party {
     }
 
     pub(super) fn set_machine(&mut self, machine: Contender) {
-        let mut hasher = DefaultHasher::new();
-        machine.hash_into(&mut HashedText(&mut hasher)).expect("hashing does not fail");
-        self.fingerprint = hasher.finish();
+        self.fingerprint = search::fingerprint(|text| machine.hash_into(text));
         self.machine = Rc::new(machine);
     }
 
@@ -169,14 +165,5 @@ impl Hash for Party {
         (self.claim, self.wish, self.converting, self.upgrades).hash(state);
         (self.member, self.expired, self.ended, self.seen, self.served).hash(state);
         (&self.asked, &self.wire, &self.inbox, &self.watches, &self.watches_of_member).hash(state);
-    }
-}
-
-struct HashedText<'a>(&'a mut DefaultHasher);
-
-impl fmt::Write for HashedText<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
     }
 }

@@ -141,7 +141,7 @@ impl World {
 
     /// Nothing goes on by itself: then everybody has got what they wanted, or what they want is
     /// kept by somebody.
-    pub(in super::super) fn check_end(&self) -> Result<(), String> {
+    pub(super) fn check_nobody_waits(&self) -> Result<(), String> {
         let out: u32 =
             self.parties.iter().filter(|party| party.holds()).map(|party| party.wants).sum();
         let maximum = self.maximum_at(self.log).map_or(u32::MAX, u32::from);
