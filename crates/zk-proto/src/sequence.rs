@@ -27,14 +27,25 @@ impl Sequence {
     /// assert_eq!(Sequence(42).to_string(), "0000000042");
     /// ```
     pub fn parse(suffix: &str) -> Option<Self> {
-        let digits = suffix.strip_prefix('-').unwrap_or(suffix);
-        let number: i32 = suffix.parse().ok()?;
+        let (sign, digits) = match suffix.as_bytes() {
+            [b'-', digits @ ..] => (-1, digits),
+            digits => (1, digits),
+        };
         // Ten places, or more where the number needs them and so does not start with a zero.
-        let canonical = digits.bytes().all(|byte| byte.is_ascii_digit())
-            && (suffix.len() == 10
-                || (suffix.len() == 11 && digits.len() == 10 && !digits.starts_with('0')));
-        let negative_zero = number == 0 && suffix.starts_with('-');
-        (canonical && !negative_zero).then_some(Self(number))
+        let is_padded = suffix.len() == 10;
+        let is_full = suffix.len() == 11 && digits.len() == 10 && digits[0] != b'0';
+        if !is_padded && !is_full {
+            return None;
+        }
+        let number = digits.iter().try_fold(0, |number: i64, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit < 10).then_some(number * 10 + i64::from(digit))
+        })?;
+        let is_negative_zero = number == 0 && sign < 0;
+        if is_negative_zero {
+            return None;
+        }
+        i32::try_from(sign * number).ok().map(Self)
     }
 }
 

@@ -15,6 +15,13 @@ use super::name::{Claim, Name, Scheme};
 /// leaves room for requests under way.
 pub(super) const LAST_SAFE: i32 = i32::MAX - (1 << 20);
 
+impl Name<'_> {
+    /// Whether its number tells if it came before others.
+    pub(super) fn tells_order(&self) -> bool {
+        (0..=LAST_SAFE).contains(&self.sequence.0)
+    }
+}
+
 /// What becomes of children of the lock's directory that are no contenders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
@@ -58,8 +65,15 @@ pub(super) enum View {
     },
 }
 
+/// What one list has to say.
+#[derive(Debug)]
+pub(super) struct Sight<'a> {
+    pub(super) view: View,
+    /// A child that is no contender.
+    pub(super) foreign: Option<&'a str>,
+}
+
 /// Somebody in the queue.
-#[derive(Clone, Copy)]
 struct Entrant<'a, P> {
     place: P,
     child: &'a str,
@@ -68,24 +82,36 @@ struct Entrant<'a, P> {
 }
 
 impl Eyes {
-    /// What `children` mean for the contender that owns `own`.
-    pub(super) fn see<'a>(
-        &self,
-        own: &str,
-        children: impl Iterator<Item = &'a str> + Clone,
-    ) -> View {
-        if !children.clone().any(|child| child == own) {
-            return View::Absent;
-        }
-        let mut names = children.clone().filter_map(|child| self.scheme.parse(child));
-        if names.any(|name| !(0..=LAST_SAFE).contains(&name.sequence.0)) {
-            return View::Exhausted;
-        }
-        let entrants = children.filter_map(|child| self.entrant(child));
-        match entrants.clone().find(|entrant| entrant.child == own && entrant.guid.is_some()) {
-            Some(own) => self.blocked(own.place, entrants),
-            None => View::Exhausted,
-        }
+    /// What `children` mean for the contender that owns `own`. A list may be long, so every name
+    /// is read once.
+    pub(super) fn see<'a>(&self, own: &str, children: impl Iterator<Item = &'a str>) -> Sight<'a> {
+        let (mut is_there, mut in_order, mut foreign) = (false, true, None);
+        let others = children.filter_map(|child| {
+            if child == own {
+                is_there = true;
+                return None;
+            }
+            let name = self.scheme.parse(child);
+            match &name {
+                Some(name) => in_order &= name.tells_order(),
+                None => foreign = foreign.or(Some(child)),
+            }
+            self.entrant(child, name)
+        });
+        let own = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
+        let view = match own {
+            Some(own) => self.blocked(by_number(own.child), others),
+            None => {
+                others.for_each(drop);
+                View::Exhausted
+            }
+        };
+        let view = match view {
+            _ if !is_there => View::Absent,
+            _ if !in_order => View::Exhausted,
+            view => view,
+        };
+        Sight { view, foreign }
     }
 
     /// As [`see`](Self::see), where numbers tell nothing: the contenders come with the
@@ -93,7 +119,7 @@ impl Eyes {
     pub(super) fn see_ranked<'a>(
         &self,
         own: Zxid,
-        contenders: impl Iterator<Item = (Zxid, &'a str)> + Clone,
+        contenders: impl Iterator<Item = (Zxid, &'a str)>,
     ) -> View {
         let entrants = contenders.filter_map(|(czxid, child)| {
             let Name { claim, guid, .. } = self.scheme.parse(child)?;
@@ -108,14 +134,6 @@ impl Eyes {
         contenders.any(|contender| self.is_blocked_by(contender.claim))
     }
 
-    /// A child that is no contender.
-    pub(super) fn foreign<'a>(
-        &self,
-        mut children: impl Iterator<Item = &'a str>,
-    ) -> Option<&'a str> {
-        children.find(|child| self.scheme.parse(child).is_none())
-    }
-
     /// The nodes that carry our guid and claim, lowest first.
     pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         let names = children.filter_map(|child| self.scheme.parse(child));
@@ -125,15 +143,14 @@ impl Eyes {
         ours.into_iter().map(|name| name.child).collect()
     }
 
-    /// Numbers in the safe range are compared as text, since they all have ten digits; then a
-    /// foreign name can be compared with them as Curator does it.
-    fn entrant<'a>(&self, child: &'a str) -> Option<Entrant<'a, (&'a str, &'a str)>> {
-        match self.scheme.parse(child) {
+    fn entrant<'a>(
+        &self,
+        child: &'a str,
+        name: Option<Name<'a>>,
+    ) -> Option<Entrant<'a, Place<'a>>> {
+        match name {
             Some(Name { claim, guid, .. }) => {
-                let number =
-                    child.split_at_checked(child.len() - 10).map_or(child, |(_, number)| number);
-                // Of two with one number, which no server gives twice, all must agree on one.
-                Some(Entrant { place: (number, child), child, claim, guid })
+                Some(Entrant { place: by_number(child), child, claim, guid })
             }
             None if self.foreign == Foreign::Count => {
                 Some(Entrant { place: (child, child), child, claim: Claim::Shared, guid: None })
@@ -146,22 +163,27 @@ impl Eyes {
         matches!(self.claim, Claim::Exclusive) || matches!(other, Claim::Exclusive)
     }
 
-    fn blocked<'a, P: Ord + Copy>(
-        &self,
-        own: P,
-        entrants: impl Iterator<Item = Entrant<'a, P>> + Clone,
-    ) -> View {
+    fn blocked<'a, P: Ord>(&self, own: P, entrants: impl Iterator<Item = Entrant<'a, P>>) -> View {
         let blockers = entrants.filter(|other| {
             // What else carries our guid is us: before or after a downgrade, or an upgrade.
             other.place < own && other.guid != Some(self.guid) && self.is_blocked_by(other.claim)
         });
-        match blockers.clone().max_by_key(|other| other.place) {
+        let mut ahead = 0;
+        match blockers.inspect(|_| ahead += 1).max_by(|one, other| one.place.cmp(&other.place)) {
             None => View::First,
-            Some(Entrant { child, .. }) => {
-                View::Behind { predecessor: child.to_string(), ahead: blockers.count() }
-            }
+            Some(Entrant { child, .. }) => View::Behind { predecessor: child.to_string(), ahead },
         }
     }
+}
+
+/// Numbers in the safe range are compared as text, since they all have ten digits; then a foreign
+/// name can be compared with them as Curator does it. Of two with one number, which no server
+/// gives twice, all must agree on one.
+type Place<'a> = (&'a str, &'a str);
+
+fn by_number(child: &str) -> Place<'_> {
+    let number = child.split_at_checked(child.len().wrapping_sub(10));
+    (number.map_or(child, |(_, number)| number), child)
 }
 
 /// A contender, and what it waits for.
@@ -215,7 +237,7 @@ mod tests {
     fn view(own: &str, children: &[&str]) -> View {
         let guid = Scheme::CURATOR_MUTEX.parse(own).and_then(|name| name.guid);
         let guid = guid.unwrap_or(Uuid::from_u128(1)).as_u128();
-        eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, guid).see(own, children.iter().copied())
+        eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, guid).see(own, children.iter().copied()).view
     }
 
     fn behind(predecessor: &str, ahead: usize) -> View {
@@ -247,7 +269,8 @@ mod tests {
         let expected = [None, Some((0, 1)), Some((0, 1)), Some((2, 3)), Some((3, 2)), Some((4, 5))];
         for (n, (role, blocked)) in queue.chars().zip(expected).enumerate() {
             let view = eyes(SCHEME, claim(role), 20 - n as u128)
-                .see(&names[n], names.iter().map(String::as_str));
+                .see(&names[n], names.iter().map(String::as_str))
+                .view;
             let expected = blocked.map_or(View::First, |(by, ahead)| behind(&names[by], ahead));
             assert_eq!(view, expected, "number {n}");
         }
@@ -261,10 +284,10 @@ mod tests {
         let next = node(SCHEME, Claim::Exclusive, 1, 6);
         for there in [vec![&writer, &reader], vec![&writer], vec![&reader]] {
             let children = there.iter().map(|node| node.as_str()).chain([&*next]);
-            let view = eyes(SCHEME, Claim::Exclusive, 1).see(&next, children.clone());
+            let view = eyes(SCHEME, Claim::Exclusive, 1).see(&next, children.clone()).view;
             assert!(matches!(view, View::Behind { ahead, .. } if ahead == there.len()), "{view:?}");
             if there.contains(&&reader) {
-                assert_eq!(eyes(SCHEME, Claim::Shared, 2).see(&reader, children), View::First);
+                assert_eq!(eyes(SCHEME, Claim::Shared, 2).see(&reader, children).view, View::First);
             }
         }
     }
@@ -324,8 +347,10 @@ mod tests {
         let own = name(1, 5);
         let see = |foreign, child: &'static str| {
             let children = [child, &*own];
-            Eyes { foreign, ..eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1) }
-                .see(&own, children.into_iter())
+            let eyes = Eyes { foreign, ..eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1) };
+            let sight = eyes.see(&own, children.into_iter());
+            assert_eq!(sight.foreign, Some(child));
+            sight.view
         };
         assert_eq!(see(Foreign::Count, "0000000004"), behind("0000000004", 1));
         assert_eq!(see(Foreign::Count, "-early"), behind("-early", 1));

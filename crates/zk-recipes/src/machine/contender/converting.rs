@@ -226,7 +226,8 @@ impl Contender {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
             let reader_is_there = children.iter().any(is_reader);
-            Ok((self.eyes_of_writer().see(writer.name(), children.iter()), reader_is_there))
+            let view = self.eyes_of_writer().see(writer.name(), children.iter()).view;
+            Ok((view, reader_is_there))
         });
         let error = match seen {
             // Somebody else may have held the lock in between.

@@ -8,7 +8,7 @@ use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
 use zk_session::session::Reply;
 
 use super::super::phase::{Phase, Rank};
-use super::super::view::View;
+use super::super::view::{Sight, View};
 use super::super::{Contest, Entry, Event, Foreign, OpId, Operation};
 use super::Contender;
 use crate::error::LockError;
@@ -32,10 +32,8 @@ impl Contender {
             (Ok(_), None) => return self.vanished(),
             (Err(error), _) => return self.fail(error.into()),
         };
-        let view = self.eyes().see(&own, children.iter());
-        let others = children.iter().filter(|child| *child != own);
-        if let Some(foreign) = self.eyes().foreign(others.clone()) {
-            let foreign = foreign.to_string();
+        let Sight { view, foreign } = self.eyes().see(&own, children.iter());
+        if let Some(foreign) = foreign.map(ToString::to_string) {
             if self.contest.foreign == Foreign::Refuse {
                 return self.fail(LockError::Foreign { node: foreign });
             }
@@ -46,6 +44,7 @@ impl Contender {
         match view {
             View::Exhausted if self.contest.scheme.is_private() => {
                 let scheme = self.contest.scheme;
+                let others = children.iter().filter(|child| *child != own);
                 let rivals = others.filter(|child| scheme.parse(child).is_some());
                 self.rank(rivals.map(ToString::to_string).chain([own.clone()]).collect());
             }
@@ -149,7 +148,7 @@ impl Contender {
         let own = self.node.as_ref().map_or("", |node| node.name());
         let view = reply
             .decode::<GetChildrenResponse<'_>>()
-            .map(|response| self.eyes().see(own, response.children.iter()));
+            .map(|response| self.eyes().see(own, response.children.iter()).view);
         match view {
             Ok(View::Behind { .. }) => {}
             Ok(View::First) => {

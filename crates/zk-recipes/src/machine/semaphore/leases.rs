@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use uuid::Uuid;
 
-use super::super::view::LAST_SAFE;
 use super::super::{Name, Scheme};
 
 /// How one borrower looks at the leases.
@@ -24,7 +23,7 @@ impl Leases {
     pub(super) fn taken<'a>(&self, children: impl Iterator<Item = &'a str> + Clone) -> usize {
         let all = children.clone().filter_map(|child| Scheme::CURATOR_LEASE.parse(child));
         let last = self.own(children).map(|name| name.sequence.0).max();
-        let in_order = all.clone().all(|name| (0..=LAST_SAFE).contains(&name.sequence.0));
+        let in_order = all.clone().all(|name| name.tells_order());
         let counts = |name: &Name<'_>| !in_order || last.is_none_or(|last| name.sequence.0 <= last);
         all.filter(counts).count()
     }
