@@ -1,66 +1,68 @@
 //! Contenders in this process, whoever's client they use.
 
-use std::cell::RefCell;
+use core::future::Future;
 use std::io;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
-use tokio::task::LocalSet;
+use tokio::task::JoinSet;
 
 use super::figures::Timing;
 use super::work::Work;
 
 /// A client that has locks.
-pub(super) trait Locks: Clone + 'static {
+pub(super) trait Locks: Clone + Send + Sync + 'static {
     /// A lock that is held.
-    type Held;
+    type Held: Send;
 
-    async fn connect(at: &str) -> io::Result<Self>;
-    async fn acquire(&self, path: &str) -> io::Result<Self::Held>;
+    fn connect(at: &str) -> impl Future<Output = io::Result<Self>> + Send;
+    fn acquire(&self, path: &str) -> impl Future<Output = io::Result<Self::Held>> + Send;
     /// Returns when the lock is released.
-    async fn release(&self, held: Self::Held) -> io::Result<()>;
+    fn release(&self, held: Self::Held) -> impl Future<Output = io::Result<()>> + Send;
 }
 
 pub(super) fn measure<C: Locks>(at: &str, path: &str, work: Work) -> io::Result<Timing> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, async {
+    runtime.block_on(async {
         let mut clients = Vec::new();
         for _ in 0..work.sessions {
             clients.push(C::connect(at).await?);
         }
-        let progress = Rc::new(RefCell::new(Progress::new(work)));
-        let contenders: Vec<_> = (0..work.contenders())
-            .map(|number| {
-                let client = clients[number % work.sessions].clone();
-                let lock = number % work.locks;
-                let path = format!("{path}-{lock}");
-                tokio::task::spawn_local(contend(client, path, lock, progress.clone()))
-            })
-            .collect();
-        for contender in contenders {
-            contender.await.map_err(io::Error::other)??;
+        let progress = Arc::new(Mutex::new(Progress::new(work)));
+        let mut contenders = JoinSet::new();
+        for number in 0..work.contenders() {
+            let client = clients[number % work.sessions].clone();
+            let lock = number % work.locks;
+            contenders.spawn(contend(client, format!("{path}-{lock}"), lock, progress.clone()));
         }
-        let timing = progress.borrow_mut().timing.take();
+        while let Some(contender) = contenders.join_next().await {
+            contender.map_err(io::Error::other)??;
+        }
+        let timing = lock(&progress).timing.take();
         timing.ok_or_else(|| io::Error::other("nothing was measured"))
     })
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn contend<C: Locks>(
     client: C,
     path: String,
-    lock: usize,
-    progress: Rc<RefCell<Progress>>,
+    number: usize,
+    progress: Arc<Mutex<Progress>>,
 ) -> io::Result<()> {
-    let hold = Duration::from_millis(progress.borrow().work.hold);
+    let hold = Duration::from_millis(lock(&progress).work.hold);
     let mut goes_on = true;
     while goes_on {
         let held = client.acquire(&path).await?;
-        goes_on = progress.borrow_mut().acquired(lock);
+        goes_on = lock(&progress).acquired(number);
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;
         }
-        progress.borrow_mut().released_at[lock] = Instant::now();
+        lock(&progress).released_at[number] = Instant::now();
         client.release(held).await?;
     }
     Ok(())
