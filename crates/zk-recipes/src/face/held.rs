@@ -189,6 +189,41 @@ impl Held {
     }
 }
 
+/// A type of guard: a held lock, which tells what every held lock tells, and can be released.
+macro_rules! guard {
+    ($(#[$attribute:meta])* $name:ident) => {
+        $(#[$attribute])*
+        #[derive(Debug)]
+        #[must_use = "a guard that is dropped releases its lock"]
+        pub struct $name(Held);
+
+        impl core::ops::Deref for $name {
+            type Target = Held;
+
+            fn deref(&self) -> &Held {
+                &self.0
+            }
+        }
+
+        impl $name {
+            /// Releases the lock and waits until the next in line can have it.
+            ///
+            /// # Errors
+            ///
+            /// [`LockError::Lost`] when it had been lost before.
+            ///
+            /// # Cancellation
+            ///
+            /// The lock is released when this method is called; dropping its future changes nothing.
+            pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+                self.0.release()
+            }
+        }
+    };
+}
+
+pub(crate) use guard;
+
 /// Whether all nodes that `transaction` checks are there.
 pub(crate) async fn validate(transaction: Transaction<'_, Client>) -> Result<(), LockError> {
     match transaction.commit().await {

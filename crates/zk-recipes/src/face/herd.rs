@@ -1,12 +1,11 @@
 //! The exclusive lock as it is taught before the improvement.
 
 use core::future::Future;
-use core::ops::Deref;
 
 use zk_session::Client;
 
 use crate::error::LockError;
-use crate::face::held::Held;
+use crate::face::held::{Held, guard};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
 use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
@@ -77,26 +76,7 @@ impl HerdMutex {
     }
 }
 
-/// A [`HerdMutex`] that is held. Dropped, it is released in the background.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct HerdGuard(Held);
-
-impl Deref for HerdGuard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
-}
-
-impl HerdGuard {
-    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] when it had been lost before.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        self.0.release()
-    }
+guard! {
+    /// A [`HerdMutex`] that is held. Dropped, it is released in the background.
+    HerdGuard
 }

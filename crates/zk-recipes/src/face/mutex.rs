@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 use core::future::Future;
-use core::ops::Deref;
 
 use tokio::time::Instant;
 use zk_session::Client;
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
-use crate::face::held::Held;
+use crate::face::held::{Held, guard};
 use crate::face::options::Options;
 use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme};
@@ -161,30 +160,7 @@ impl Mutex {
     }
 }
 
-/// A [`Mutex`] that is held. Dropped, it is released in the background.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct MutexGuard(Held);
-
-impl Deref for MutexGuard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
-}
-
-impl MutexGuard {
-    /// Releases the lock and waits until the next in line can have it.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] when it had been lost before.
-    ///
-    /// # Cancellation
-    ///
-    /// The lock is released when this method is called; dropping its future changes nothing.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        self.0.release()
-    }
+guard! {
+    /// A [`Mutex`] that is held. Dropped, it is released in the background.
+    MutexGuard
 }

@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 use core::future::Future;
-use core::ops::Deref;
 use core::time::Duration;
 
 use zk_session::Client;
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
-use crate::face::held::Held;
+use crate::face::held::{Held, guard};
 use crate::face::options::Options;
 use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme};
@@ -153,29 +152,12 @@ impl RwLock {
     }
 }
 
-/// An [`RwLock`] that is held for reading. Dropped, it is released in the background.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct ReadGuard(Held);
-
-impl Deref for ReadGuard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
+guard! {
+    /// An [`RwLock`] that is held for reading. Dropped, it is released in the background.
+    ReadGuard
 }
 
 impl ReadGuard {
-    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] when it had been lost before.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        self.0.release()
-    }
-
     /// Makes a writer of the only contender: if nobody else holds the lock or waits for it.
     /// It does not wait, since two readers that did would wait for each other for ever.
     ///
@@ -195,29 +177,12 @@ impl ReadGuard {
     }
 }
 
-/// An [`RwLock`] that is held for writing. Dropped, it is released in the background.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct WriteGuard(Held);
-
-impl Deref for WriteGuard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
+guard! {
+    /// An [`RwLock`] that is held for writing. Dropped, it is released in the background.
+    WriteGuard
 }
 
 impl WriteGuard {
-    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] when it had been lost before.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        self.0.release()
-    }
-
     /// Makes a reader of the writer without letting a writer in between; readers that wait behind
     /// it are let in. One transaction. The fencing token stays: a new one would be greater than
     /// those of writers that wait already.

@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 use core::future::Future;
-use core::ops::Deref;
 use core::time::Duration;
 
 use zk_session::proto::{CreateMode, ErrorCode, path};
@@ -10,7 +9,7 @@ use zk_session::{Client, Error};
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
-use crate::face::held::Held;
+use crate::face::held::{Held, guard};
 use crate::face::options::Options;
 use crate::face::queue::{self, Queue};
 use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
@@ -261,30 +260,11 @@ impl Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`]. Dropped, they are given back in the background.
-///
-/// What it tells of a node is about the first of its leases; all of them are created by one
-/// transaction, and the loss of any is the loss of all. A [transaction](Held::transaction) checks
-/// all of them.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped gives its permits back"]
-pub struct PermitGuard(Held);
-
-impl Deref for PermitGuard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
-}
-
-impl PermitGuard {
-    /// Gives the permits back; see [`MutexGuard::release`](crate::MutexGuard::release).
+guard! {
+    /// Permits of a [`Semaphore`]. Dropped, they are given back in the background.
     ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] when they had been lost before.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        self.0.release()
-    }
+    /// What it tells of a node is about the first of its leases; all of them are created by one
+    /// transaction, and the loss of any is the loss of all. A [transaction](Held::transaction) checks
+    /// all of them.
+    PermitGuard
 }

@@ -2,14 +2,13 @@
 
 use alloc::string::ToString;
 use core::future::Future;
-use core::ops::Deref;
 use core::time::Duration;
 
 use zk_session::Client;
 use zk_session::proto::path;
 
 use crate::error::LockError;
-use crate::face::held::Held;
+use crate::face::held::{Held, guard};
 use crate::face::options::Options;
 use crate::face::queue::{self, Queue};
 use crate::machine::{Claim, Entry, Scheme, SimpleContender};
@@ -106,26 +105,7 @@ impl SimpleLock {
     }
 }
 
-/// A [`SimpleLock`] that is held. Dropped, it is released in the background.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped releases its lock"]
-pub struct SimpleGuard(Held);
-
-impl Deref for SimpleGuard {
-    type Target = Held;
-
-    fn deref(&self) -> &Held {
-        &self.0
-    }
-}
-
-impl SimpleGuard {
-    /// Releases the lock; see [`MutexGuard::release`](crate::MutexGuard::release).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] when it had been lost before.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        self.0.release()
-    }
+guard! {
+    /// A [`SimpleLock`] that is held. Dropped, it is released in the background.
+    SimpleGuard
 }
