@@ -6,12 +6,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
+use tokio_util::sync::ReusableBoxFuture;
 use zk_session::proto::Zxid;
 use zk_session::{Answer, Client, State, Watch};
 
@@ -78,12 +79,13 @@ pub(crate) fn start(
     let handle = Handle { wishes: wish, acquired, status: status_seen, revoked: revoked_seen };
     let mut states = client.states();
     let state = *states.borrow_and_update();
+    let next_state = ReusableBoxFuture::new(next_state(states));
     let mut runner = Runner {
         client: client.clone(),
         machine,
         answers: Vec::new(),
         watches: Vec::new(),
-        states,
+        next_state,
         alarm: None,
         lease: None,
         wishes: Some(wishes),
@@ -128,7 +130,8 @@ struct Runner<M> {
     machine: M,
     answers: Vec<(OpId, Answer)>,
     watches: Vec<(OpId, Watch)>,
-    states: watch::Receiver<State>,
+    /// The newest state, once it has changed; kept over many looks, for it rarely does.
+    next_state: ReusableBoxFuture<'static, (State, watch::Receiver<State>)>,
     alarm: Option<Pin<Box<Sleep>>>,
     /// Until when the session is sure to be kept, while there is no connection.
     lease: Option<Pin<Box<Sleep>>>,
@@ -255,28 +258,30 @@ impl<M: Machine> Runner<M> {
     /// The state comes last and so goes to the front: an event that was missed during a reconnect
     /// is only to be trusted with that in mind.
     async fn look(&mut self) {
-        let mut states = self.states.clone();
-        let mut changed = pin!(self.states.changed());
-        let (answers, watches) = (&mut self.answers, &mut self.watches);
-        let (alarm, lease, wishes) = (&mut self.alarm, &mut self.lease, &mut self.wishes);
-        let conversion = &mut self.conversion;
-        let inbox = &mut self.inbox;
-        let state_changed = poll_fn(|cx| {
-            inbox.extend(poll_alarm(alarm, cx).map(|()| Input::Timer));
-            inbox.extend(poll_alarm(lease, cx).map(|()| Input::LeaseEnded));
-            inbox.extend(poll_wishes(wishes, conversion, cx));
-            poll_watches(watches, inbox, cx);
-            poll_answers(answers, inbox, cx);
-            match changed.as_mut().poll(cx).is_ready() {
-                false if inbox.is_empty() => Poll::Pending,
-                state_changed => Poll::Ready(state_changed),
+        poll_fn(|cx| {
+            let inbox = &mut self.inbox;
+            inbox.extend(poll_alarm(&mut self.alarm, cx).map(|()| Input::Timer));
+            inbox.extend(poll_alarm(&mut self.lease, cx).map(|()| Input::LeaseEnded));
+            inbox.extend(poll_wishes(&mut self.wishes, &mut self.conversion, cx));
+            poll_watches(&mut self.watches, inbox, cx);
+            poll_answers(&mut self.answers, inbox, cx);
+            if let Poll::Ready((state, states)) = self.next_state.poll(cx) {
+                self.next_state.set(next_state(states));
+                inbox.push_front(Input::Session(state));
             }
+            if inbox.is_empty() { Poll::Pending } else { Poll::Ready(()) }
         })
         .await;
-        if state_changed {
-            self.inbox.push_front(Input::Session(*states.borrow_and_update()));
-        }
     }
+}
+
+/// Its end is not told: the last state is that the session has ended.
+async fn next_state(mut states: watch::Receiver<State>) -> (State, watch::Receiver<State>) {
+    if states.changed().await.is_err() {
+        core::future::pending::<()>().await;
+    }
+    let state = *states.borrow_and_update();
+    (state, states)
 }
 
 fn poll_answers(

@@ -157,7 +157,8 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
     for server in servers {
         let (_running, at) = start(*server)?;
         let table = compare_on(&at, arguments)?;
-        println!("\n{server:?}\n{table}\n");
+        let Arguments { rounds, scale, .. } = arguments;
+        println!("\n{server:?}, medians of {rounds} rounds, scale {scale}\n{table}\n");
     }
     Ok(())
 }
