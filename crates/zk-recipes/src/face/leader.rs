@@ -1,28 +1,25 @@
 //! The election of a leader.
 
-use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::future::{Future, poll_fn};
-use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::future::Future;
 
-use tokio::sync::{oneshot, watch};
-use zk_session::proto::Zxid;
+use tokio::sync::{mpsc, watch};
 use zk_session::{Client, End, Transaction};
 
-use crate::error::{LockError, Loss};
+use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
-use crate::face::held::{Held, Holding};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
-use crate::face::runner::{self, Status};
-use crate::machine::{Claim, Entry, Scheme};
+use crate::face::runner::{Observer, Wish};
+use crate::machine::{Candidacy, Claim, Entry, Event, Leadership, Scheme, Term};
 
 /// The election of one leader among those who stand for it, again and again, for as long as
 /// anybody stands.
 ///
 /// Candidates queue as for a [`Mutex`](crate::Mutex); the first leads until it resigns or is cut
-/// off, then the next. One that loses its node while its session lives queues again, at the end.
+/// off, then the next. One that loses its node while its session lives queues again, at the end, after
+/// a tenth of a second.
 /// Names follow Apache Curator's `LeaderLatch`; as there, what a candidate wants to be called goes
 /// into [`Options::data`].
 ///
@@ -92,8 +89,16 @@ impl LeaderElection {
     /// When called outside of a tokio runtime, on which a task is spawned.
     pub fn stand(&self) -> Candidate {
         let (state, states) = watch::channel(Leadership::Follower);
-        let (closing, closed) = oneshot::channel();
-        tokio::spawn(Standing { queue: self.0.clone(), state, closed }.run());
+        let (directory, observer) = (self.0.path.clone(), self.0.options.observer.clone());
+        let note: Observer = Arc::new(move |event: &Event| {
+            if let Some(observer) = &observer {
+                observer(event);
+            }
+            let next = state.borrow().after(event, &directory);
+            state.send_if_modified(|state| core::mem::replace(state, next.clone()) != next);
+        });
+        let candidacy = Candidacy::new(self.0.contest(Claim::Exclusive, Entry::Queue));
+        let closing = self.0.start_observed(candidacy, Some(note)).wishes;
         Candidate { client: self.0.client.clone(), states, closing }
     }
 
@@ -122,33 +127,6 @@ impl LeaderElection {
     }
 }
 
-/// How things stand with a candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Leadership {
-    /// It does not lead: it waits for its turn, or is about to queue again.
-    Follower,
-    /// It leads.
-    Leader(Term),
-    /// It led when it lost its connection. Another may be elected once the session has expired.
-    Suspended(Term),
-    /// It was closed, and nothing is left of it.
-    Resigned,
-    /// It cannot stand any more: the session has ended, or the ensemble refuses it.
-    Failed(LockError),
-}
-
-/// From when somebody was elected until it goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Term {
-    /// Greater than that of any leader before, and of this one in an earlier term: if it is not the
-    /// one seen last, leadership was lost in between. See [`Held::fencing_token`].
-    pub token: Zxid,
-    /// The path of the leader's node.
-    pub node: String,
-}
-
 /// Somebody who stands for election. Dropped, it resigns in the background.
 #[derive(Debug)]
 #[must_use = "a candidate that is dropped resigns"]
@@ -156,7 +134,7 @@ pub struct Candidate {
     client: Client,
     states: watch::Receiver<Leadership>,
     /// Its end is the message.
-    closing: oneshot::Sender<()>,
+    closing: mpsc::UnboundedSender<Wish>,
 }
 
 impl Candidate {
@@ -166,7 +144,7 @@ impl Candidate {
     }
 
     /// How things stand, and every change of it: the newest, if several come before anybody looks.
-    /// It ends when the candidate does.
+    /// It ends when the candidate does. A leader that resigns is told to lead until it has.
     ///
     /// So who looks seldom may see the candidate lead, and lead again, and miss that it did not in
     /// between. Compare [`Term::token`]: another one is another term.
@@ -198,7 +176,7 @@ impl Candidate {
     }
 
     /// Several writes that are applied only if this candidate still leads; see
-    /// [`Held::transaction`]. Nothing if it does not, as far as is known here.
+    /// [`Held::transaction`](crate::Held::transaction). Nothing if it does not, as far as is known here.
     pub fn transaction(&self) -> Option<Transaction<'_, Client>> {
         match &*self.states.borrow() {
             Leadership::Leader(Term { node, .. }) | Leadership::Suspended(Term { node, .. }) => {
@@ -228,92 +206,5 @@ impl Candidate {
                 _ => Ok(()),
             }
         }
-    }
-}
-
-/// The task of a candidate.
-struct Standing {
-    queue: Queue,
-    state: watch::Sender<Leadership>,
-    closed: oneshot::Receiver<()>,
-}
-
-/// Why a candidate does not go on.
-enum Stop {
-    Closed,
-    Failed(LockError),
-}
-
-impl Standing {
-    async fn run(mut self) {
-        let end = loop {
-            match self.stand_once().await {
-                Ok(()) => {}
-                Err(Stop::Closed) => break Leadership::Resigned,
-                Err(Stop::Failed(error)) => break Leadership::Failed(error),
-            }
-        };
-        self.state.send_replace(end);
-    }
-
-    /// From when it enters the queue until its node is gone.
-    async fn stand_once(&mut self) -> Result<(), Stop> {
-        let entrance = self.queue.begin(Claim::Exclusive, Entry::Queue);
-        let contender = entrance.handle.status.clone();
-        let stopped = match self.unless_closed(entrance.held()).await {
-            Some(Ok(held)) => self.lead(held, contender.clone()).await,
-            Some(Err(LockError::NodeVanished)) => Ok(()),
-            Some(Err(error)) => Err(Stop::Failed(error)),
-            None => Err(Stop::Closed),
-        };
-        match stopped {
-            Ok(()) => {
-                let gone = runner::gone(contender);
-                self.unless_closed(gone).await.ok_or(Stop::Closed)
-            }
-            Err(stop) => {
-                runner::gone(contender).await;
-                Err(stop)
-            }
-        }
-    }
-
-    async fn lead(
-        &mut self,
-        held: Held,
-        mut contender: watch::Receiver<Status>,
-    ) -> Result<(), Stop> {
-        let term = Term { token: held.fencing_token(), node: held.node_path() };
-        loop {
-            let state = match held.state() {
-                Holding::Held => Leadership::Leader(term.clone()),
-                Holding::Suspended => Leadership::Suspended(term.clone()),
-                Holding::Lost(loss) => return self.lost(loss),
-            };
-            self.state.send_replace(state);
-            // The end of the runtime comes to the same as being closed.
-            if !matches!(self.unless_closed(contender.changed()).await, Some(Ok(()))) {
-                let released = held.release().await;
-                return Err(released.map_or_else(Stop::Failed, |()| Stop::Closed));
-            }
-        }
-    }
-
-    fn lost(&self, loss: Loss) -> Result<(), Stop> {
-        self.state.send_replace(Leadership::Follower);
-        match loss {
-            Loss::Ended(end) => Err(Stop::Failed(LockError::Ended(end))),
-            _ => Ok(()),
-        }
-    }
-
-    /// What comes of `future`, unless the candidate is closed before.
-    async fn unless_closed<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
-        let mut future = pin!(future);
-        poll_fn(|cx| match Pin::new(&mut self.closed).poll(cx) {
-            Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending => future.as_mut().poll(cx).map(Some),
-        })
-        .await
     }
 }

@@ -15,7 +15,7 @@ use zk_session::{Client, End};
 use crate::error::LockError;
 use crate::face::held::Held;
 use crate::face::options::Options;
-use crate::face::runner::{self, Handle};
+use crate::face::runner::{self, Handle, Observer};
 use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
 
 /// What mutexes and read/write locks have in common.
@@ -93,10 +93,17 @@ impl Queue {
         machine: impl Machine + Send + 'static,
         directory: String,
     ) -> Entrance {
-        let client = self.client.clone();
-        let (observer, cleanups) = (self.options.observer.clone(), self.cleanups.clone());
-        let handle = runner::start(&client, machine, observer, cleanups);
-        Entrance { client, directory, handle }
+        let handle = self.start_observed(machine, self.options.observer.clone());
+        Entrance { client: self.client.clone(), directory, handle }
+    }
+
+    /// Has `machine` run, and `observer` hear what it tells.
+    pub(crate) fn start_observed(
+        &self,
+        machine: impl Machine + Send + 'static,
+        observer: Option<Observer>,
+    ) -> Handle {
+        runner::start(&self.client, machine, observer, self.cleanups.clone())
     }
 
     /// The path of a node below that of the lock.

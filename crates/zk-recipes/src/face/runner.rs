@@ -115,13 +115,17 @@ impl Cleanup {
             self.all.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    fn end(&mut self) {
+        if core::mem::take(&mut self.pending) {
+            self.all.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Cleanup {
     fn drop(&mut self) {
-        if self.pending {
-            self.all.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.end();
     }
 }
 
@@ -202,6 +206,8 @@ impl<M: Machine> Runner<M> {
             observer(&event);
         }
         let status = match event {
+            // A candidate that has lost begins anew.
+            Event::Enqueued { .. } if self.wishes.is_some() => return self.cleanup.end(),
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => return,
             Event::Leased(leases) => {
                 self.leases = leases;

@@ -16,6 +16,7 @@
 
 mod access;
 mod contender;
+mod election;
 mod name;
 mod operation;
 mod parents;
@@ -41,6 +42,7 @@ use zk_session::{End, Error};
 
 pub use self::access::AccessList;
 pub use self::contender::Contender;
+pub use self::election::{Candidacy, Leadership, Term};
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
 pub use self::semaphore::{Borrower, Loan};
@@ -184,6 +186,18 @@ pub enum Input {
     LetGo,
 }
 
+impl Input {
+    /// As this part of a machine has it; nothing if it is about a request of another.
+    fn of_part(self, part: u32) -> Option<Self> {
+        let own = |op: OpId| Some(op.split()).filter(|(of, _)| *of == part).map(|(_, op)| op);
+        Some(match self {
+            Self::Reply { op, result } => Self::Reply { op: own(op)?, result },
+            Self::Watch { op, event_type } => Self::Watch { op: own(op)?, event_type },
+            input => input,
+        })
+    }
+}
+
 /// What a contender wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -202,8 +216,21 @@ pub enum Output {
     Event(Event),
 }
 
+impl Output {
+    /// As wanted by a machine of which this was wanted by one part.
+    fn of_part(self, part: u32) -> Self {
+        match self {
+            Self::Submit { op, operation } => Self::Submit { op: op.of_part(part), operation },
+            Self::Unwatch(op) => Self::Unwatch(op.of_part(part)),
+            // One clock for all: each takes a call that was meant for another for its own.
+            Self::SetTimer(_) | Self::Event(_) => self,
+        }
+    }
+}
+
 /// What a contender tells its caller. After [`Acquired`](Self::Acquired) comes exactly one of
-/// `Released`, `Lost` and `Failed`, and nothing comes after those.
+/// `Released`, `Lost` and `Failed`, and nothing comes after those; except that a [`Candidacy`] that
+/// has lost begins anew, unless its session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -12,8 +12,22 @@ use zk_session::proto::{
 use super::AccessList;
 
 /// Names a request of one machine, and the watch that it asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub(super) u64);
+
+/// A machine that is made of several gives each a number, the upper half of those of its requests.
+impl OpId {
+    const PART: u32 = 32;
+
+    pub(super) const fn of_part(self, part: u32) -> Self {
+        Self((part as u64) << Self::PART | self.0)
+    }
+
+    /// The part whose request it is, and what that part calls it.
+    pub(super) const fn split(self) -> (u32, Self) {
+        ((self.0 >> Self::PART) as u32, Self(self.0 & u32::MAX as u64))
+    }
+}
 
 /// A request that a machine wants to be made. Paths are the server's.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,14 @@
 
 mod acquiring;
 mod downgrading;
+mod election;
 mod exploring;
 mod foreign;
+mod harness;
 mod holding;
 mod labels;
 mod leaving;
+mod model;
 mod ranking;
 mod refuting;
 mod resolving;
@@ -34,6 +37,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Invalid};
 
 use super::*;
+use harness::Harness;
 use labels::{label, name, prefix};
 
 const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
@@ -127,18 +131,13 @@ fn told(event: &Event) -> String {
     }
 }
 
-struct Asked {
-    op: OpId,
-    line: String,
-    answered: bool,
-}
-
-struct Harness {
-    contender: Contender,
-    directory: String,
-    asked: Vec<Asked>,
-    /// What it wanted that no test has looked at.
-    lines: Vec<String>,
+/// A contest of ours for the lock that most tests are about.
+fn contest() -> Contest {
+    let directory = "/locks/printer".to_string();
+    Contest {
+        data: Bytes::from_static(b"who"),
+        ..Contest::new(directory, SCHEME, Uuid::from_u128(OWN), SESSION)
+    }
 }
 
 impl Harness {
@@ -152,21 +151,9 @@ impl Harness {
 
     /// A contender that differs in this from most.
     fn of(differ: impl FnOnce(&mut Contest)) -> Self {
-        let directory = "/locks/printer".to_string();
-        let guid = Uuid::from_u128(OWN);
-        let mut contest = Contest {
-            data: Bytes::from_static(b"who"),
-            ..Contest::new(directory, SCHEME, guid, SESSION)
-        };
+        let mut contest = contest();
         differ(&mut contest);
-        let mut h = Self {
-            directory: contest.directory.clone(),
-            contender: Contender::new(contest),
-            asked: Vec::new(),
-            lines: Vec::new(),
-        };
-        h.take_outputs();
-        h
+        Self::driving(contest, Contender::new)
     }
 
     fn reader_or_writer(claim: Claim) -> Self {
@@ -257,184 +244,5 @@ impl Harness {
         h.disconnect();
         h.expect(&["Suspended"]);
         h
-    }
-
-    // ---- What happens --------------------------------------------------------------------------
-
-    fn feed(&mut self, input: Input) {
-        self.contender.handle(input);
-        self.take_outputs();
-    }
-
-    /// Answers the oldest such request that has no answer.
-    #[track_caller]
-    fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
-        let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
-        let asked = asked.unwrap_or_else(|| panic!("{line} was not asked"));
-        asked.answered = true;
-        let op = asked.op;
-        self.feed(Input::Reply { op, result });
-    }
-
-    #[track_caller]
-    fn created(&mut self, number: i32) {
-        self.created_as("create", &format!("own-{number}"), czxid(number));
-    }
-
-    #[track_caller]
-    fn created_as(&mut self, line: &str, label: &str, czxid: Zxid) {
-        let path = format!("{}/{}", self.directory.trim_end_matches('/'), name(label));
-        let stat = Stat { czxid, ephemeral_owner: SESSION, ..Stat::default() };
-        self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
-    }
-
-    /// Fires the newest such watch.
-    #[track_caller]
-    fn fire(&mut self, line: &str, event_type: EventType) {
-        let asked = self.asked.iter().rfind(|asked| asked.line == line);
-        let op = asked.unwrap_or_else(|| panic!("{line} was not asked")).op;
-        self.feed(Input::Watch { op, event_type });
-    }
-
-    #[track_caller]
-    fn deleted(&mut self, line: &str) {
-        self.fire(line, EventType::NODE_DELETED);
-    }
-
-    /// The connection is lost with all requests in flight, told in the order of the session.
-    fn disconnect(&mut self) {
-        for place in 0..self.asked.len() {
-            if !core::mem::replace(&mut self.asked[place].answered, true) {
-                let op = self.asked[place].op;
-                self.feed(Input::Reply { op, result: lost() });
-            }
-        }
-        self.feed(Input::Session(State::Suspended));
-    }
-
-    fn reconnect(&mut self) {
-        self.feed(Input::Session(CONNECTED));
-    }
-
-    fn expire(&mut self) {
-        self.feed(Input::Session(State::Ended(End::Expired)));
-    }
-
-    // ---- What is wanted ------------------------------------------------------------------------
-
-    fn take_outputs(&mut self) {
-        while let Some(output) = self.contender.poll_output() {
-            let line = match output {
-                Output::Submit { op, operation } => {
-                    let line = self.line(&operation);
-                    self.asked.push(Asked { op, line: line.clone(), answered: false });
-                    line
-                }
-                Output::Unwatch(op) => {
-                    let asked = self.asked.iter().find(|asked| asked.op == op);
-                    format!("un{}", asked.expect("a watch that was asked for").line)
-                }
-                Output::SetTimer(_) => "timer".to_string(),
-                Output::Event(event) => told(&event),
-            };
-            self.lines.push(line);
-        }
-    }
-
-    fn wanted(&mut self) -> Vec<String> {
-        core::mem::take(&mut self.lines)
-    }
-
-    #[track_caller]
-    fn expect(&mut self, lines: &[&str]) {
-        assert_eq!(self.wanted(), lines);
-    }
-
-    /// As `expect`, and that was all: nothing is outstanding.
-    #[track_caller]
-    fn expect_last(&mut self, lines: &[&str]) {
-        self.expect(lines);
-        assert!(self.contender.is_done(), "there is more to come");
-        self.expect_silence();
-    }
-
-    /// Whatever may still come, it changes nothing.
-    #[track_caller]
-    fn expect_silence(&mut self) {
-        for place in 0..self.asked.len() {
-            let op = self.asked[place].op;
-            self.feed(Input::Reply { op, result: children(&["own-7"]) });
-            self.feed(Input::Reply { op, result: lost() });
-            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
-        }
-        for state in [State::Suspended, CONNECTED, State::Ended(End::Expired)] {
-            self.feed(Input::Session(state));
-        }
-        self.feed(Input::Timer);
-        self.feed(Input::LetGo);
-        self.expect(&[]);
-    }
-
-    fn line(&self, operation: &Operation) -> String {
-        operation.with_request(|request| self.request_line(operation, request))
-    }
-
-    fn request_line(&self, operation: &Operation, request: &Request<'_>) -> String {
-        let in_directory = |path: &str| {
-            let parent = zk_session::proto::path::parent(path);
-            assert_eq!(parent, Some(self.directory.as_str()), "{path}");
-            label(path)
-        };
-        match request {
-            Request::Create2(create) => {
-                assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
-                assert_eq!(create.data, Some(&b"who"[..]));
-                in_directory(create.path);
-                labels::creation(create.path)
-            }
-            Request::Multi(multi) => {
-                let operations: Vec<_> = multi.iter().collect();
-                let [MultiOp::Create(create), MultiOp::Delete(delete)] = &operations[..] else {
-                    panic!("{operations:?}")
-                };
-                assert_eq!(create.mode, CreateMode::EPHEMERAL);
-                assert_eq!(create.data, Some(&b"who"[..]));
-                assert_eq!(delete.version, -1);
-                format!("replace {} by {}", in_directory(delete.path), in_directory(create.path))
-            }
-            Request::GetData(get) => {
-                assert!(get.watch && operation.watches());
-                format!("watch data {}", in_directory(get.path))
-            }
-            Request::CreateContainer(create) => {
-                assert_eq!(create.mode, CreateMode::CONTAINER);
-                format!("container {}", create.path)
-            }
-            Request::Create(create) => {
-                assert_eq!(create.mode, CreateMode::PERSISTENT);
-                format!("directory {}", create.path)
-            }
-            Request::Delete(delete) => {
-                assert_eq!(delete.version, -1);
-                format!("delete {}", in_directory(delete.path))
-            }
-            Request::Exists(exists) => {
-                assert!(!exists.watch);
-                format!("stat {}", in_directory(exists.path))
-            }
-            Request::Sync(sync) => {
-                assert_eq!(sync.path, self.directory);
-                "sync".to_string()
-            }
-            Request::GetChildren(list) if list.watch => {
-                assert!(operation.watches());
-                format!("watch {}", in_directory(list.path))
-            }
-            Request::GetChildren(list) => {
-                assert_eq!(list.path, self.directory);
-                "list".to_string()
-            }
-            request => panic!("{request:?}"),
-        }
     }
 }

@@ -6,10 +6,9 @@ use super::{Borrower, Lease, OWN, QUEUE};
 use crate::error::LockError;
 
 impl Borrower {
-    pub(super) fn pass_on(&mut self, OpId(op): OpId, input: impl FnOnce(OpId) -> Input) {
-        // The part in the upper half, its own number in the lower.
-        let part = u32::try_from(op >> 32).unwrap_or(u32::MAX);
-        let input = input(OpId(op & u64::from(u32::MAX)));
+    pub(super) fn pass_on(&mut self, op: OpId, input: impl FnOnce(OpId) -> Input) {
+        let (part, op) = op.split();
+        let input = input(op);
         match part {
             OWN => self.handle_own(input),
             QUEUE => {
@@ -57,16 +56,11 @@ impl Borrower {
     }
 
     fn take(&mut self, part: u32, output: Output) {
-        let numbered = |OpId(op)| OpId(u64::from(part) << 32 | op);
-        let output = match output {
-            Output::Submit { op, operation } => Output::Submit { op: numbered(op), operation },
-            Output::Unwatch(op) => Output::Unwatch(numbered(op)),
-            // One clock for all: each takes a call that was meant for another for its own.
-            Output::SetTimer(after) => Output::SetTimer(after),
-            Output::Event(event) if part == QUEUE => return self.queue_tells(event),
-            Output::Event(event) => return self.lease_tells(part, event),
-        };
-        self.outputs.push_back(output);
+        match output {
+            Output::Event(event) if part == QUEUE => self.queue_tells(event),
+            Output::Event(event) => self.lease_tells(part, event),
+            output => self.outputs.push_back(output.of_part(part)),
+        }
     }
 
     fn queue_tells(&mut self, event: Event) {

@@ -10,7 +10,7 @@ fn a_free_lock_costs_one_round_trip() {
     h.expect(&["Enqueued own-7 token 107"]);
     h.answer("list", children(&["own-7"]));
     h.expect(&["Acquired own-7 token 107", "timer"]);
-    assert!(!h.contender.is_done());
+    assert!(!h.machine.is_done());
 }
 
 #[test]

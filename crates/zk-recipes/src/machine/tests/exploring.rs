@@ -1,5 +1,7 @@
 //! Every world of contenders within bounds.
 
+mod election;
+
 use super::search;
 use super::world::{Bounds, Numbers, Role, Sight, World};
 use super::*;

@@ -48,6 +48,6 @@ pub(super) fn creation(path: &str) -> String {
         "own-0" | "own-M0" => "create".to_string(),
         "own-R0" => "create R".to_string(),
         "own-W0" => "create W".to_string(),
-        other => panic!("{other}"),
+        other => format!("create {}", other.strip_suffix("-0").expect("a mutex")),
     }
 }

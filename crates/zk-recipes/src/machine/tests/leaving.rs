@@ -50,7 +50,7 @@ fn letting_go_leaves_nothing_wherever_it_comes() {
         h.feed(Input::LetGo);
         let said_at_once = h.wanted();
         assert_eq!(count(&said_at_once, "delete own-7"), usize::from(known), "{place}");
-        assert!(!h.contender.is_done(), "{place}");
+        assert!(!h.machine.is_done(), "{place}");
 
         let exists = place != "resolving";
         let mut lines = said_at_once;
@@ -104,7 +104,7 @@ fn releasing_drops_the_watch_before_it_deletes() {
     let mut h = Harness::held();
     h.feed(Input::LetGo);
     h.expect(&["delete own-7"]);
-    assert!(!h.contender.is_done());
+    assert!(!h.machine.is_done());
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
 
@@ -145,7 +145,7 @@ fn a_deletion_refused_for_now_is_repeated_later() {
         h.expect(&["delete own-7"]);
         h.answer("delete own-7", refusal);
         h.expect(&["timer"]);
-        assert!(!h.contender.is_done());
+        assert!(!h.machine.is_done());
         h.feed(Input::Timer);
         h.expect(&["delete own-7"]);
         h.answer("delete own-7", ok());
@@ -180,7 +180,7 @@ fn it_is_over_only_when_every_deletion_is_settled() {
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect(&[]);
-    assert!(!h.contender.is_done());
+    assert!(!h.machine.is_done());
     h.answer("delete own-8", lost());
     h.expect(&["delete own-8"]);
     h.answer("delete own-8", ok());

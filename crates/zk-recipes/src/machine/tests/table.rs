@@ -2,18 +2,23 @@
 
 use super::*;
 
-type Arrive = fn() -> Harness;
-type Happen = fn(&mut Harness);
+type Arrive<M> = fn() -> Harness<M>;
+type Happen<M> = fn(&mut Harness<M>);
+/// How a machine gets somewhere, and what can happen to it only there.
+pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
 
-const EVERYWHERE: [(&str, Happen); 5] = [
-    ("let go", |h| h.feed(Input::LetGo)),
-    ("connection lost", Harness::disconnect),
-    ("connected again", Harness::reconnect),
-    ("session ended", Harness::expire),
-    ("timer", |h| h.feed(Input::Timer)),
-];
+/// What can happen to every machine everywhere.
+fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 5] {
+    [
+        ("let go", |h| h.feed(Input::LetGo)),
+        ("connection lost", Harness::disconnect),
+        ("connected again", Harness::reconnect),
+        ("session ended", Harness::expire),
+        ("timer", |h| h.feed(Input::Timer)),
+    ]
+}
 
-const PLACES: [(Arrive, &[(&str, Happen)]); 15] = [
+const PLACES: [Place; 15] = [
     (
         || Harness::of(|contest| contest.entry = Entry::OnlyIfFree),
         &[
@@ -208,7 +213,7 @@ fn reader() -> Harness {
 
 /// The phase, or what is being converted, by the name that the code has for it.
 fn place(h: &Harness) -> String {
-    let text = format!("{:?}", h.contender);
+    let text = format!("{:?}", h.machine);
     let after = |what: &str| {
         let (_, rest) = text.split_once(what)?;
         Some(rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>())
@@ -227,29 +232,30 @@ fn place(h: &Harness) -> String {
     }
 }
 
-fn table() -> String {
+/// What every input does in all these places, as docs/locks.md is to have it.
+#[track_caller]
+pub(super) fn check_table<M: Machine>(places: &[Place<M>], name: fn(&Harness<M>) -> String) {
     let mut table = String::from("| in | when | then | and is in |\n|---|---|---|---|\n");
-    for (arrive, special) in PLACES {
-        for (name, happen) in special.iter().chain(&EVERYWHERE) {
+    for (arrive, special) in places {
+        for (what, happen) in special.iter().chain(&everywhere()) {
             let mut h = arrive();
             h.wanted();
-            let before = place(&h);
+            let before = name(&h);
             happen(&mut h);
             let lines = h.wanted().join(", ");
-            let after = place(&h);
+            let after = name(&h);
             // What changes nothing is not in the table.
             if !lines.is_empty() || before != after {
-                table += &format!("| {before} | {name} | {lines} | {after} |\n");
+                table += &format!("| {before} | {what} | {lines} | {after} |\n");
             }
         }
     }
-    table
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/locks.md");
+    let text = std::fs::read_to_string(path).expect("docs/locks.md");
+    assert!(text.contains(&table), "docs/locks.md should have:\n{table}");
 }
 
 #[test]
 fn the_table_says_what_every_input_does_in_every_phase() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/locks.md");
-    let text = std::fs::read_to_string(path).expect("docs/locks.md");
-    let table = table();
-    assert!(text.contains(&table), "docs/locks.md should have:\n{table}");
+    check_table(&PLACES, place);
 }

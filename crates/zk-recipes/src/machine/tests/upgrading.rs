@@ -114,7 +114,7 @@ fn a_reader_whose_end_is_told_first_takes_the_writer_along() {
     let mut h = upgrading();
     h.deleted("watch own-R7");
     h.expect(&["Lost(NodeDeleted)"]);
-    assert!(!h.contender.is_done());
+    assert!(!h.machine.is_done());
     h.created_as("create W", "own-W9", czxid(9));
     h.answer("list", children(&["own-W9"]));
     h.expect(&["delete own-W9"]);

@@ -1,0 +1,207 @@
+//! Drives one machine by hand.
+
+use super::*;
+
+pub(super) struct Asked {
+    op: OpId,
+    pub(super) line: String,
+    pub(super) answered: bool,
+}
+
+pub(super) struct Harness<M = Contender> {
+    pub(super) machine: M,
+    directory: String,
+    pub(super) asked: Vec<Asked>,
+    /// What it wanted that no test has looked at.
+    lines: Vec<String>,
+}
+
+impl<M: Machine> Harness<M> {
+    /// What `make` makes of the contest, and what it wants first.
+    pub(super) fn driving(contest: Contest, make: impl FnOnce(Contest) -> M) -> Self {
+        let directory = contest.directory.clone();
+        let machine = make(contest);
+        let mut h = Self { machine, directory, asked: Vec::new(), lines: Vec::new() };
+        h.take_outputs();
+        h
+    }
+
+    // ---- What happens --------------------------------------------------------------------------
+
+    pub(super) fn feed(&mut self, input: Input) {
+        self.machine.handle(input);
+        self.take_outputs();
+    }
+
+    /// Answers the oldest such request that has no answer.
+    #[track_caller]
+    pub(super) fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
+        let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
+        let asked = asked.unwrap_or_else(|| panic!("{line} was not asked"));
+        asked.answered = true;
+        let op = asked.op;
+        self.feed(Input::Reply { op, result });
+    }
+
+    #[track_caller]
+    pub(super) fn created(&mut self, number: i32) {
+        self.created_as("create", &format!("own-{number}"), czxid(number));
+    }
+
+    #[track_caller]
+    pub(super) fn created_as(&mut self, line: &str, label: &str, czxid: Zxid) {
+        let path = format!("{}/{}", self.directory.trim_end_matches('/'), name(label));
+        let stat = Stat { czxid, ephemeral_owner: SESSION, ..Stat::default() };
+        self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
+    }
+
+    /// Fires the newest such watch.
+    #[track_caller]
+    pub(super) fn fire(&mut self, line: &str, event_type: EventType) {
+        let asked = self.asked.iter().rfind(|asked| asked.line == line);
+        let op = asked.unwrap_or_else(|| panic!("{line} was not asked")).op;
+        self.feed(Input::Watch { op, event_type });
+    }
+
+    #[track_caller]
+    pub(super) fn deleted(&mut self, line: &str) {
+        self.fire(line, EventType::NODE_DELETED);
+    }
+
+    /// The connection is lost with all requests in flight, told in the order of the session.
+    pub(super) fn disconnect(&mut self) {
+        for place in 0..self.asked.len() {
+            if !core::mem::replace(&mut self.asked[place].answered, true) {
+                let op = self.asked[place].op;
+                self.feed(Input::Reply { op, result: lost() });
+            }
+        }
+        self.feed(Input::Session(State::Suspended));
+    }
+
+    pub(super) fn reconnect(&mut self) {
+        self.feed(Input::Session(CONNECTED));
+    }
+
+    pub(super) fn expire(&mut self) {
+        self.feed(Input::Session(State::Ended(End::Expired)));
+    }
+
+    // ---- What is wanted ------------------------------------------------------------------------
+
+    pub(super) fn take_outputs(&mut self) {
+        while let Some(output) = self.machine.poll_output() {
+            let line = match output {
+                Output::Submit { op, operation } => {
+                    let line = self.line(&operation);
+                    self.asked.push(Asked { op, line: line.clone(), answered: false });
+                    line
+                }
+                Output::Unwatch(op) => {
+                    let asked = self.asked.iter().find(|asked| asked.op == op);
+                    format!("un{}", asked.expect("a watch that was asked for").line)
+                }
+                Output::SetTimer(_) => "timer".to_string(),
+                Output::Event(event) => told(&event),
+            };
+            self.lines.push(line);
+        }
+    }
+
+    pub(super) fn wanted(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.lines)
+    }
+
+    #[track_caller]
+    pub(super) fn expect(&mut self, lines: &[&str]) {
+        assert_eq!(self.wanted(), lines);
+    }
+
+    /// As `expect`, and that was all: nothing is outstanding.
+    #[track_caller]
+    pub(super) fn expect_last(&mut self, lines: &[&str]) {
+        self.expect(lines);
+        assert!(self.machine.is_done(), "there is more to come");
+        self.expect_silence();
+    }
+
+    /// Whatever may still come, it changes nothing.
+    #[track_caller]
+    pub(super) fn expect_silence(&mut self) {
+        for place in 0..self.asked.len() {
+            let op = self.asked[place].op;
+            self.feed(Input::Reply { op, result: children(&["own-7"]) });
+            self.feed(Input::Reply { op, result: lost() });
+            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+        }
+        for state in [State::Suspended, CONNECTED, State::Ended(End::Expired)] {
+            self.feed(Input::Session(state));
+        }
+        self.feed(Input::Timer);
+        self.feed(Input::LetGo);
+        self.expect(&[]);
+    }
+
+    pub(super) fn line(&self, operation: &Operation) -> String {
+        operation.with_request(|request| self.request_line(operation, request))
+    }
+
+    pub(super) fn request_line(&self, operation: &Operation, request: &Request<'_>) -> String {
+        let in_directory = |path: &str| {
+            let parent = zk_session::proto::path::parent(path);
+            assert_eq!(parent, Some(self.directory.as_str()), "{path}");
+            label(path)
+        };
+        match request {
+            Request::Create2(create) => {
+                assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
+                assert_eq!(create.data, Some(&b"who"[..]));
+                in_directory(create.path);
+                labels::creation(create.path)
+            }
+            Request::Multi(multi) => {
+                let operations: Vec<_> = multi.iter().collect();
+                let [MultiOp::Create(create), MultiOp::Delete(delete)] = &operations[..] else {
+                    panic!("{operations:?}")
+                };
+                assert_eq!(create.mode, CreateMode::EPHEMERAL);
+                assert_eq!(create.data, Some(&b"who"[..]));
+                assert_eq!(delete.version, -1);
+                format!("replace {} by {}", in_directory(delete.path), in_directory(create.path))
+            }
+            Request::GetData(get) => {
+                assert!(get.watch && operation.watches());
+                format!("watch data {}", in_directory(get.path))
+            }
+            Request::CreateContainer(create) => {
+                assert_eq!(create.mode, CreateMode::CONTAINER);
+                format!("container {}", create.path)
+            }
+            Request::Create(create) => {
+                assert_eq!(create.mode, CreateMode::PERSISTENT);
+                format!("directory {}", create.path)
+            }
+            Request::Delete(delete) => {
+                assert_eq!(delete.version, -1);
+                format!("delete {}", in_directory(delete.path))
+            }
+            Request::Exists(exists) => {
+                assert!(!exists.watch);
+                format!("stat {}", in_directory(exists.path))
+            }
+            Request::Sync(sync) => {
+                assert_eq!(sync.path, self.directory);
+                "sync".to_string()
+            }
+            Request::GetChildren(list) if list.watch => {
+                assert!(operation.watches());
+                format!("watch {}", in_directory(list.path))
+            }
+            Request::GetChildren(list) => {
+                assert_eq!(list.path, self.directory);
+                "list".to_string()
+            }
+            request => panic!("{request:?}"),
+        }
+    }
+}
