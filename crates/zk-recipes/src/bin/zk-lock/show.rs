@@ -97,7 +97,7 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
         rows.push(vec![
             state(entry),
             entrant.node.clone(),
-            entrant.waits_for.clone().unwrap_or("-".to_owned()),
+            entrant.waits_for.as_deref().map_or("-", number).to_owned(),
             owner(entry),
             address.unwrap_or(format!("session {:#x}", entrant.session.0)),
             age(entrant.since),
@@ -112,6 +112,14 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+/// The end of a node's name, which is enough to find its line, and leaves room for the others.
+fn number(node: &str) -> &str {
+    match node.split_at_checked(node.len().saturating_sub(10)) {
+        Some((_, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => number,
+        _ => node,
+    }
 }
 
 /// How long ago it was, by our clock, which may differ from the ensemble's.
