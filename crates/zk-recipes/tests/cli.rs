@@ -1,6 +1,6 @@
 //! `zk-lock`, as a user would use it, on the embedded ensemble.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -260,6 +260,30 @@ fn signals_are_passed_on() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_command_does_not_outlive_whoever_holds_its_lock() {
+    let world = World::new();
+    let mut command = world.command(&[
+        "run",
+        PATH,
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo told; exit' TERM; echo on; read x",
+    ]);
+    let mut holder = command.stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut said = BufReader::new(holder.stdout.take().expect("piped")).lines();
+    let mut next = || said.next().expect("it goes on").expect("text");
+    assert_eq!(next(), "on");
+    let input = holder.stdin.take();
+    holder.kill().expect("SIGKILL");
+    holder.wait().expect("it ends");
+    // Whoever was not told ends here.
+    drop(input);
+    assert_eq!(next(), "told");
+}
+
+#[test]
 fn errors_are_one_line() {
     let world = World::new();
     for (arguments, part) in [
@@ -280,8 +304,6 @@ fn errors_are_one_line() {
 
 #[test]
 fn changes_are_followed() {
-    use std::io::{BufRead as _, BufReader};
-
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");

@@ -3,6 +3,7 @@
 mod contents;
 mod run;
 mod show;
+mod tied;
 
 use std::error::Error;
 use std::fmt;
@@ -39,8 +40,8 @@ enum Command {
     /// Run a command while holding a lock, as flock(1) does; its exit code is passed on
     ///
     /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node, as
-    /// seen below the chroot, in ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost. Signals
-    /// that end this program are passed on to it.
+    /// seen below the chroot, in ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost; on Linux,
+    /// also when this program is killed. Signals that end this program are passed on to it.
     ///
     /// Exits as the command does, with 128 and the number of the signal that ended it; with 126
     /// or 127 if it cannot be run or found; with 1 (or -E) if the lock was not acquired in time,
@@ -52,14 +53,18 @@ enum Command {
     Watch(Path),
     /// Remove somebody from a lock, who then loses it or its place
     Break(BreakArguments),
+    /// Within `run`: become the command
+    #[command(hide = true)]
+    Tied(tied::Arguments),
 }
 
 impl Command {
-    fn path(&self) -> &str {
+    fn path(&self) -> Option<&str> {
         match self {
-            Self::Run(arguments) => arguments.path(),
-            Self::Ls(Path { path }) | Self::Watch(Path { path }) => path,
-            Self::Break(arguments) => &arguments.path,
+            Self::Run(arguments) => Some(arguments.path()),
+            Self::Ls(Path { path }) | Self::Watch(Path { path }) => Some(path),
+            Self::Break(arguments) => Some(&arguments.path),
+            Self::Tied(_) => None,
         }
     }
 }
@@ -114,7 +119,7 @@ fn is_broken_pipe(failure: &Failure) -> bool {
 }
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
-    path::validate(arguments.command.path())?;
+    arguments.command.path().map_or(Ok(()), path::validate)?;
     let builder = Client::builder(&arguments.connect).session_timeout(arguments.session_timeout);
     let connect = async { Ok::<_, Failure>(builder.connect().await?) };
     match arguments.command {
@@ -122,6 +127,7 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Ls(Path { path }) => show::ls(&connect.await?, &path).await,
         Command::Watch(Path { path }) => show::watch(&connect.await?, &path).await,
         Command::Break(arguments) => break_lock(&connect.await?, &arguments).await,
+        Command::Tied(arguments) => Ok(tied::run(&arguments)),
     }
 }
 

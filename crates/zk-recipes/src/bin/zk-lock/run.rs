@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::signal::unix::{Signal as Unix, SignalKind, signal};
 use tokio::time::Instant;
 use zk_recipes::machine::Scheme;
@@ -18,13 +18,10 @@ use zk_recipes::{
     WriteGuard,
 };
 
-use crate::{Failure, complain, contents, seconds};
+use crate::{Failure, complain, contents, seconds, tied};
 
 /// Exit code when the lock was not acquired, as flock(1) has it.
 const NOT_ACQUIRED: u8 = 1;
-/// Exit codes for commands that cannot be run, as shells have them.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -182,14 +179,10 @@ async fn run_with(
     signals: &mut Signals,
     command: &[String],
 ) -> Result<ExitCode, Failure> {
-    let mut child = match start(command, guard.held()) {
-        Ok(child) => child,
-        Err(error) => {
-            complain(&format_args!("{}: {error}", command[0]));
-            let missing = error.kind() == std::io::ErrorKind::NotFound;
-            return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE }));
-        }
-    };
+    let mut child = tied::command(command)?
+        .env("ZK_LOCK_TOKEN", guard.held().fencing_token().0.to_string())
+        .env("ZK_LOCK_NODE", guard.held().node_path())
+        .spawn()?;
     let mut lost = pin!(guard.held().lost());
     let mut is_lost = false;
     loop {
@@ -271,14 +264,6 @@ fn description(arguments: &Arguments) -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     format!("{host} pid {}: {}", std::process::id(), arguments.command.join(" "))
-}
-
-fn start(command: &[String], held: &Held) -> std::io::Result<Child> {
-    Command::new(&command[0])
-        .args(&command[1..])
-        .env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string())
-        .env("ZK_LOCK_NODE", held.node_path())
-        .spawn()
 }
 
 /// It may have ended already.
