@@ -76,7 +76,8 @@ pub(super) enum Change {
 pub(super) struct Create {
     /// Which of the creates: it decides on the form of the answer.
     pub(super) opcode: OpCode,
-    pub(super) path: String,
+    /// Shared by all members.
+    pub(super) path: Arc<str>,
     pub(super) data: Option<Bytes>,
     pub(super) acl: Arc<[Grant]>,
     /// What it goes away with.

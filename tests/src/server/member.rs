@@ -33,11 +33,21 @@ pub(super) struct Member {
     pub(super) version: Version,
 }
 
-/// What applying an entry leads to: what to tell watchers, and the answer to who asked for it.
-#[derive(Debug, Default)]
+/// What applying an entry leads to.
+#[derive(Debug)]
 pub(super) struct Consequences {
+    /// What to tell watchers, if there are any.
     pub(super) notifications: Vec<Notification>,
-    pub(super) reply: Bytes,
+    /// The answer to who asked for it.
+    pub(super) reply: Option<Bytes>,
+}
+
+/// The results of a transaction.
+enum Results<'a> {
+    None,
+    Session(&'a Bytes),
+    One(Applied<'a>),
+    Many(Vec<Applied<'a>>),
 }
 
 /// An event, and whom it is for.
@@ -62,38 +72,43 @@ impl Member {
         }
     }
 
-    /// Applies the next entry of the log.
-    pub(super) fn apply(&mut self, entry: &Entry) -> Consequences {
+    /// Applies the next entry of the log; `asked` is the request to answer, if it was made here.
+    pub(super) fn apply(&mut self, entry: &Entry, asked: Option<Xid>) -> Consequences {
         self.applied += 1;
         self.zxid = entry.zxid;
-        let mut events = Vec::new();
-        let mut apply = |change| self.tree.apply(change, entry.zxid, entry.time, &mut events);
-        let (results, is_multi) = match &entry.txn {
-            Txn::NewEpoch | Txn::CreateSession { .. } => (Vec::new(), false),
-            Txn::CloseSession(session) => {
-                self.tree.end_session(*session, entry.zxid, &mut events);
-                (Vec::new(), false)
+        let Self { tree, watches, version, .. } = self;
+        let mut notifications = Vec::new();
+        let mut tell = |event: Event<'_>| {
+            let listeners = watches.fire(&event);
+            if !listeners.is_empty() {
+                let guard = version.guards_events().then(|| event.acl.clone());
+                let zxid = if version.tells_zxid_of_events() { entry.zxid } else { NO_ZXID };
+                let frame = notification(event.kind, event.path, zxid);
+                notifications.push(Notification { listeners, guard, frame });
             }
-            Txn::Write(change) => (vec![apply(change)], false),
-            Txn::Multi(changes) => (changes.iter().map(apply).collect(), true),
-            Txn::Refused(err) => (vec![Applied::Refused(*err)], false),
-            Txn::RefusedMulti(errs) => (errs.iter().copied().map(Applied::Refused).collect(), true),
         };
-        let notifications = events.iter().map(|event| self.notify(event, entry.zxid)).collect();
-        let reply = match (entry.origin, &entry.txn) {
-            (Some(_), Txn::CreateSession { answer }) => answer.clone(),
-            (Some(origin), _) if is_multi => self.reply_to_multi(origin.xid, &results),
-            (Some(origin), _) => self.reply_to_write(origin.xid, &results),
-            (None, _) => Bytes::new(),
+        let mut apply = |change| tree.apply(change, entry.zxid, entry.time, &mut tell);
+        let results = match &entry.txn {
+            Txn::NewEpoch => Results::None,
+            Txn::CreateSession { answer } => Results::Session(answer),
+            Txn::CloseSession(session) => {
+                tree.end_session(*session, entry.zxid, &mut tell);
+                Results::None
+            }
+            Txn::Write(change) => Results::One(apply(change)),
+            Txn::Multi(changes) => Results::Many(changes.iter().map(apply).collect()),
+            Txn::Refused(err) => Results::One(Applied::Refused(*err)),
+            Txn::RefusedMulti(errs) => {
+                Results::Many(errs.iter().copied().map(Applied::Refused).collect())
+            }
         };
+        let reply = asked.map(|xid| match &results {
+            Results::None => self.refusal(xid, ErrorCode::OK),
+            Results::Session(answer) => Bytes::clone(answer),
+            Results::One(applied) => self.reply_to_write(xid, applied),
+            Results::Many(all) => self.reply_to_multi(xid, all),
+        });
         Consequences { notifications, reply }
-    }
-
-    fn notify(&mut self, event: &Event, zxid: Zxid) -> Notification {
-        let guard = self.version.guards_events().then(|| event.acl.clone());
-        let zxid = if self.version.tells_zxid_of_events() { zxid } else { NO_ZXID };
-        let frame = notification(event.kind, &event.path, zxid);
-        Notification { listeners: self.watches.fire(event), guard, frame }
     }
 
     /// A reply with a body.
@@ -106,28 +121,28 @@ impl Member {
         frame(&ReplyHeader { xid, zxid: self.zxid, err })
     }
 
-    fn reply_to_write(&self, xid: Xid, results: &[Applied]) -> Bytes {
-        match results.first() {
-            Some(Applied::Created { opcode: OpCode::CREATE, path, .. }) => {
+    fn reply_to_write(&self, xid: Xid, result: &Applied<'_>) -> Bytes {
+        match result {
+            Applied::Created { opcode: OpCode::CREATE, path, .. } => {
                 self.reply(xid, &CreateResponse { path })
             }
-            Some(Applied::Created { path, stat, .. }) => {
+            Applied::Created { path, stat, .. } => {
                 self.reply(xid, &Create2Response { path, stat: *stat })
             }
-            Some(Applied::DataSet(stat)) => self.reply(xid, &SetDataResponse { stat: *stat }),
-            Some(Applied::AclSet(stat)) => self.reply(xid, &SetAclResponse { stat: *stat }),
-            Some(Applied::Refused(err)) => self.refusal(xid, *err),
-            Some(Applied::Deleted | Applied::Checked) | None => self.refusal(xid, ErrorCode::OK),
+            Applied::DataSet(stat) => self.reply(xid, &SetDataResponse { stat: *stat }),
+            Applied::AclSet(stat) => self.reply(xid, &SetAclResponse { stat: *stat }),
+            Applied::Refused(err) => self.refusal(xid, *err),
+            Applied::Deleted | Applied::Checked => self.refusal(xid, ErrorCode::OK),
         }
     }
 
-    fn reply_to_multi(&self, xid: Xid, results: &[Applied]) -> Bytes {
+    fn reply_to_multi(&self, xid: Xid, results: &[Applied<'_>]) -> Bytes {
         let results: Vec<_> = results.iter().map(multi_result).collect();
         self.reply(xid, &Multi::new(&results))
     }
 }
 
-fn multi_result(applied: &Applied) -> MultiResult<'_> {
+fn multi_result<'a>(applied: &Applied<'a>) -> MultiResult<'a> {
     match applied {
         Applied::Created { opcode: OpCode::CREATE, path, .. } => {
             MultiResult::Create(CreateResponse { path })

@@ -52,10 +52,10 @@ mod version;
 mod watches;
 mod words;
 
-use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
+use rustc_hash::FxHashMap;
 use zk_proto::{Perms, SessionId, Zxid};
 
 pub use acl::Grant;
@@ -84,7 +84,7 @@ pub struct Ensemble {
     sessions: Sessions,
     /// Those that read-only members made.
     local_sessions: Sessions,
-    connections: BTreeMap<ConnId, Connection>,
+    connections: FxHashMap<ConnId, Connection>,
     next_conn: u64,
     outbox: Outbox,
     /// When to look for nodes to delete, if there are any that are deleted some day.
@@ -105,7 +105,7 @@ impl Ensemble {
             zxid: Zxid::ZERO,
             sessions,
             local_sessions,
-            connections: BTreeMap::new(),
+            connections: FxHashMap::default(),
             next_conn: 0,
             outbox: Outbox::default(),
             container_check: None,
@@ -237,7 +237,11 @@ impl Ensemble {
     }
 
     fn apply(&mut self, member: usize, entry: &Entry) {
-        let consequences = self.members[member].apply(entry);
+        let is_here = |origin: &Origin| {
+            self.connections.get(&origin.conn).is_some_and(|connection| connection.member == member)
+        };
+        let asked = entry.origin.filter(is_here);
+        let consequences = self.members[member].apply(entry, asked.map(|origin| origin.xid));
         for Notification { listeners, guard, frame } in consequences.notifications {
             for conn in listeners {
                 if let Some(connection) = self.connections.get(&conn)
@@ -249,11 +253,11 @@ impl Ensemble {
                 }
             }
         }
-        if let Some(Origin { conn, .. }) = entry.origin
+        if let Some(Origin { conn, .. }) = asked
             && let Some(connection) = self.connections.get(&conn)
-            && connection.member == member
+            && let Some(reply) = consequences.reply
         {
-            self.outbox.send(conn, connection.session(), consequences.reply);
+            self.outbox.send(conn, connection.session(), reply);
         }
         if let Txn::CloseSession(session) = entry.txn {
             self.close_where(|connection| {
@@ -277,15 +281,17 @@ impl Ensemble {
     }
 
     fn close_where(&mut self, condition: impl Fn(&Connection) -> bool) {
-        let conns: Vec<_> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| condition(connection))
-            .map(|(conn, _)| *conn)
-            .collect();
-        for conn in conns {
+        for conn in self.conns_where(condition) {
             self.close(conn);
         }
+    }
+
+    /// The connections of which that is true, the oldest first.
+    fn conns_where(&self, condition: impl Fn(&Connection) -> bool) -> Vec<ConnId> {
+        let found = self.connections.iter().filter(|(_, connection)| condition(connection));
+        let mut conns: Vec<_> = found.map(|(conn, _)| *conn).collect();
+        conns.sort_unstable();
+        conns
     }
 
     fn forget(&mut self, conn: ConnId) -> bool {

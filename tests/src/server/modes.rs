@@ -44,6 +44,11 @@ impl Modes {
         self.0.count_ones() as usize
     }
 
+    /// How many of them are recursive: one or none.
+    pub(super) fn recursive(self) -> usize {
+        usize::from(self.contains(Mode::Recursive))
+    }
+
     /// Whether one of them hears such an event on the path itself. A recursive watch never hears
     /// of children: it hears what happens to them.
     pub(super) fn hear(self, kind: EventType) -> bool {

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
+use rustc_hash::FxHashMap;
 use zk_proto::{Encode, OpCode, SessionId, frame};
 
 use super::ConnId;
@@ -54,7 +55,7 @@ impl Counters {
 pub(super) struct Outbox {
     outputs: VecDeque<Output>,
     pub(super) total: Counters,
-    pub(super) by_session: BTreeMap<SessionId, Counters>,
+    pub(super) by_session: FxHashMap<SessionId, Counters>,
 }
 
 impl Outbox {

@@ -121,7 +121,7 @@ impl<'t> Draft<'t> {
         parent.children += 1;
         let create = Create {
             opcode,
-            path: path.clone(),
+            path: path.as_str().into(),
             data: request.data.map(Bytes::copy_from_slice),
             acl: acl.clone(),
             life: creation::life(opcode, mode, request.ttl, self.writer.session),

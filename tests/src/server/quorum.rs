@@ -5,7 +5,6 @@ use core::time::Duration;
 use zk_proto::Zxid;
 
 use super::Ensemble;
-use super::connection::ConnId;
 use super::log::Txn;
 
 impl Ensemble {
@@ -67,13 +66,7 @@ impl Ensemble {
 
     /// Goes on with requests that waited for the member to catch up.
     fn resume(&mut self, now: Duration, member: usize) {
-        let conns: Vec<ConnId> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.member == member)
-            .map(|(conn, _)| *conn)
-            .collect();
-        for conn in conns {
+        for conn in self.conns_where(|connection| connection.member == member) {
             self.process(now, conn);
         }
     }

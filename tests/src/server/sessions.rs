@@ -178,9 +178,9 @@ impl Sessions {
 
     /// Sessions expire at ticks, and so up to one tick late.
     fn deadline(&self, now: Duration, timeout: Duration) -> Duration {
-        let tick = self.tick.as_nanos();
-        let nanos = ((now + timeout).as_nanos() / tick + 1) * tick;
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let tick = nanos(self.tick);
+        Duration::from_nanos((nanos(now + timeout) / tick + 1).saturating_mul(tick))
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 use zk_proto::{Acl, ErrorCode, EventType, OpCode, SessionId, Stat, Zxid, path};
 
 use super::acl::Grant;
@@ -103,18 +104,18 @@ fn length(length: usize) -> i32 {
 }
 
 /// What happened to a node, for those who watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event<'a> {
     pub(super) kind: EventType,
-    pub(super) path: String,
+    pub(super) path: &'a str,
     /// That of the node; who may not read it is not told.
-    pub(super) acl: Arc<[Grant]>,
+    pub(super) acl: &'a Arc<[Grant]>,
 }
 
 /// The result of a change.
 #[derive(Clone, Debug)]
-pub(super) enum Applied {
-    Created { opcode: OpCode, path: String, stat: Stat },
+pub(super) enum Applied<'a> {
+    Created { opcode: OpCode, path: &'a str, stat: Stat },
     Deleted,
     DataSet(Stat),
     AclSet(Stat),
@@ -125,10 +126,11 @@ pub(super) enum Applied {
 /// All nodes.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    nodes: BTreeMap<String, Node>,
-    ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
+    /// Without an order, for paths that begin alike are slow to compare.
+    nodes: FxHashMap<Arc<str>, Node>,
+    ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
     /// Nodes that the server deletes some day: containers and those with a time to live.
-    perishable: BTreeSet<String>,
+    perishable: BTreeSet<Arc<str>>,
     version: Version,
 }
 
@@ -153,7 +155,7 @@ impl Tree {
             nodes.push(("/zookeeper/config", node(&[], Acl::READ, -1)));
         }
         Self {
-            nodes: nodes.into_iter().map(|(path, node)| (path.to_string(), node)).collect(),
+            nodes: nodes.into_iter().map(|(path, node)| (path.into(), node)).collect(),
             ephemerals: BTreeMap::new(),
             perishable: BTreeSet::new(),
             version,
@@ -167,19 +169,25 @@ impl Tree {
 
     /// All nodes with their paths, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
-        self.nodes.iter().map(|(path, node)| (path.as_str(), node))
+        let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, node)).collect();
+        nodes.sort_unstable_by_key(|(path, _)| *path);
+        nodes.into_iter()
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// How many nodes there are below `path`.
     pub fn descendants(&self, path: &str) -> usize {
         match path {
-            "/" => self.nodes.len() - 1,
+            "/" => self.len() - 1,
             // The root, by this name, has itself below it.
-            "" => self.nodes.len(),
+            "" => self.len(),
             _ => {
                 let prefix = format!("{path}/");
-                let below = self.nodes.range(prefix.clone()..);
-                below.take_while(|(path, _)| path.starts_with(&prefix)).count()
+                self.nodes.keys().filter(|path| path.starts_with(&prefix)).count()
             }
         }
     }
@@ -191,7 +199,7 @@ impl Tree {
 
     /// The ephemeral nodes of a session, sorted.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &str> {
-        self.ephemerals.get(&session).into_iter().flatten().map(String::as_str)
+        self.ephemerals.get(&session).into_iter().flatten().map(|path| &**path)
     }
 
     /// Whether there is any node that the server deletes some day.
@@ -200,42 +208,39 @@ impl Tree {
     }
 
     /// The nodes that the server is to delete now.
-    pub(super) fn spent(&self, now: Duration, max_never_used: Option<Duration>) -> Vec<String> {
-        let spent =
-            |path: &&String| self.get(path).is_some_and(|node| node.is_spent(now, max_never_used));
+    pub(super) fn spent(&self, now: Duration, max_never_used: Option<Duration>) -> Vec<Arc<str>> {
+        let spent = |path: &&Arc<str>| {
+            self.get(path).is_some_and(|node| node.is_spent(now, max_never_used))
+        };
         self.perishable.iter().filter(spent).cloned().collect()
     }
 
-    /// Makes a change and appends what watchers are to hear of it, in their order.
-    pub(super) fn apply(
+    /// Makes a change and tells what watchers are to hear of it, in their order.
+    pub(super) fn apply<'c>(
         &mut self,
-        change: &Change,
+        change: &'c Change,
         zxid: Zxid,
         time: i64,
-        events: &mut Vec<Event>,
-    ) -> Applied {
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Applied<'c> {
         match change {
-            Change::Create(create) => self.create(create, zxid, time, events),
+            Change::Create(create) => self.create(create, zxid, time, tell),
             Change::Delete { path } => {
-                self.delete(path, zxid, events);
+                self.delete(path, zxid, tell);
                 Applied::Deleted
             }
-            Change::SetData { path, data } => match self.nodes.get_mut(path) {
+            Change::SetData { path, data } => match self.nodes.get_mut(&**path) {
                 Some(node) => {
                     node.data.clone_from(data);
                     node.stat.version = node.stat.version.wrapping_add(1);
                     node.stat.mzxid = zxid;
                     node.stat.mtime = time;
-                    events.push(Event {
-                        kind: EventType::NODE_DATA_CHANGED,
-                        path: path.clone(),
-                        acl: node.acl.clone(),
-                    });
+                    tell(Event { kind: EventType::NODE_DATA_CHANGED, path, acl: &node.acl });
                     Applied::DataSet(node.stat())
                 }
                 None => Applied::Refused(ErrorCode::NO_NODE),
             },
-            Change::SetAcl { path, acl } => match self.nodes.get_mut(path) {
+            Change::SetAcl { path, acl } => match self.nodes.get_mut(&**path) {
                 Some(node) => {
                     node.acl = acl.clone();
                     node.stat.aversion = node.stat.aversion.wrapping_add(1);
@@ -244,7 +249,7 @@ impl Tree {
                 None => Applied::Refused(ErrorCode::NO_NODE),
             },
             Change::SetCounter { path, counter } => {
-                if let Some(node) = self.nodes.get_mut(path) {
+                if let Some(node) = self.nodes.get_mut(&**path) {
                     node.stat.cversion = *counter;
                 }
                 Applied::Checked
@@ -254,19 +259,24 @@ impl Tree {
     }
 
     /// Deletes the ephemeral nodes of a session.
-    pub(super) fn end_session(&mut self, session: SessionId, zxid: Zxid, events: &mut Vec<Event>) {
+    pub(super) fn end_session(
+        &mut self,
+        session: SessionId,
+        zxid: Zxid,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) {
         for path in self.ephemerals.remove(&session).unwrap_or_default() {
-            self.delete(&path, zxid, events);
+            self.delete(&path, zxid, tell);
         }
     }
 
-    fn create(
+    fn create<'c>(
         &mut self,
-        create: &Create,
+        create: &'c Create,
         zxid: Zxid,
         time: i64,
-        events: &mut Vec<Event>,
-    ) -> Applied {
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Applied<'c> {
         let path = &create.path;
         let mut node = Node {
             data: create.data.clone(),
@@ -293,11 +303,10 @@ impl Tree {
             Life::Persistent => {}
         }
         let stat = node.stat();
-        let acl = node.acl.clone();
         self.nodes.insert(path.clone(), node);
-        events.push(Event { kind: EventType::NODE_CREATED, path: path.clone(), acl });
+        tell(Event { kind: EventType::NODE_CREATED, path, acl: &create.acl });
         let counter_stops = self.version.counter_stops();
-        self.change_parent(path, events, |parent, name| {
+        self.change_parent(path, tell, |parent, name| {
             parent.children.insert(name.to_string());
             // The counter stops at its end, and the stat with it (`DataTree.createNode`).
             if create.parent_cversion > parent.stat.cversion || !counter_stops {
@@ -305,10 +314,10 @@ impl Tree {
                 parent.stat.pzxid = zxid;
             }
         });
-        Applied::Created { opcode: create.opcode, path: path.clone(), stat }
+        Applied::Created { opcode: create.opcode, path, stat }
     }
 
-    fn delete(&mut self, path: &str, zxid: Zxid, events: &mut Vec<Event>) {
+    fn delete(&mut self, path: &str, zxid: Zxid, tell: &mut dyn FnMut(Event<'_>)) {
         let Some(node) = self.nodes.remove(path) else { return };
         if let Some(owned) = self.ephemerals.get_mut(&node.stat.ephemeral_owner) {
             owned.remove(path);
@@ -317,9 +326,8 @@ impl Tree {
             }
         }
         self.perishable.remove(path);
-        let kind = EventType::NODE_DELETED;
-        events.push(Event { kind, path: path.to_string(), acl: node.acl });
-        self.change_parent(path, events, |parent, name| {
+        tell(Event { kind: EventType::NODE_DELETED, path, acl: &node.acl });
+        self.change_parent(path, tell, |parent, name| {
             parent.children.remove(name);
             parent.stat.pzxid = zxid;
         });
@@ -328,7 +336,7 @@ impl Tree {
     fn change_parent(
         &mut self,
         path: &str,
-        events: &mut Vec<Event>,
+        tell: &mut dyn FnMut(Event<'_>),
         change: impl FnOnce(&mut Node, &str),
     ) {
         if let Some(parent) = path::parent(path)
@@ -336,8 +344,8 @@ impl Tree {
             && let Some((_, name)) = path.rsplit_once('/')
         {
             change(node, name);
-            let (path, acl) = (parent.to_string(), node.acl.clone());
-            events.push(Event { kind: EventType::NODE_CHILDREN_CHANGED, path, acl });
+            let kind = EventType::NODE_CHILDREN_CHANGED;
+            tell(Event { kind, path: parent, acl: &node.acl });
         }
     }
 }

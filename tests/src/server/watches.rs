@@ -1,7 +1,9 @@
 //! The watches that the connections of one member have set (`WatchManager.java`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use zk_proto::{AddWatchMode, ErrorCode, EventType, WatcherType, path};
 
 use super::ConnId;
@@ -57,17 +59,17 @@ impl Watches {
     }
 
     /// Whom `event` is told to. Takes out the watches that it uses up.
-    pub(super) fn fire(&mut self, event: &Event) -> Listeners {
-        let Event { kind, path, .. } = event;
-        match *kind {
-            EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => self.data.fire(*kind, path),
+    pub(super) fn fire(&mut self, event: &Event<'_>) -> Listeners {
+        let Event { kind, path, .. } = *event;
+        match kind {
+            EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => self.data.fire(kind, path),
             // Once per connection, even if it watches both the data and the children.
             EventType::NODE_DELETED => {
-                let mut listeners = self.data.fire(*kind, path);
-                listeners.append(&mut self.child.fire(*kind, path));
+                let mut listeners = self.data.fire(kind, path);
+                listeners.append(&mut self.child.fire(kind, path));
                 listeners
             }
-            EventType::NODE_CHILDREN_CHANGED => self.child.fire(*kind, path),
+            EventType::NODE_CHILDREN_CHANGED => self.child.fire(kind, path),
             _ => Listeners::new(),
         }
     }
@@ -148,20 +150,25 @@ impl Scope {
 /// Which connections watch which paths.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    watches: BTreeMap<String, BTreeMap<ConnId, Modes>>,
+    watches: FxHashMap<Arc<str>, BTreeMap<ConnId, Modes>>,
     /// The same the other way round, so that a connection is forgotten without a search.
-    paths: BTreeMap<ConnId, BTreeSet<String>>,
+    paths: FxHashMap<ConnId, FxHashSet<Arc<str>>>,
+    /// How many are recursive: without any, nobody hears of what is below.
+    recursive: usize,
 }
 
 impl Table {
     fn add(&mut self, path: &str, conn: ConnId, mode: Mode, version: Version) {
-        let watches = self.watches.entry(path.to_string()).or_default();
+        let path: Arc<str> = path.into();
+        let watches = self.watches.entry(path.clone()).or_default();
         let modes = watches.entry(conn).or_default();
+        self.recursive -= modes.recursive();
         match version.keeps_modes_apart() {
             true => modes.insert(mode),
             false => *modes = Modes::from(mode),
         }
-        self.paths.entry(conn).or_default().insert(path.to_string());
+        self.recursive += modes.recursive();
+        self.paths.entry(conn).or_default().insert(path);
     }
 
     fn fire(&mut self, kind: EventType, path: &str) -> Listeners {
@@ -173,7 +180,7 @@ impl Table {
                 self.remove(path, *conn, Some(Mode::Standard));
             }
         }
-        if kind != EventType::NODE_CHILDREN_CHANGED {
+        if self.recursive > 0 && kind != EventType::NODE_CHILDREN_CHANGED {
             let mut above = path::parent(path);
             while let Some(path) = above {
                 let watches = self.watches.get(path).into_iter().flatten();
@@ -201,6 +208,7 @@ impl Table {
             None => *modes = Modes::default(),
         }
         let removed = *modes != before;
+        self.recursive -= before.recursive() - modes.recursive();
         if modes.is_empty() {
             watches.remove(&conn);
             if watches.is_empty() {
@@ -223,7 +231,8 @@ impl Table {
     fn forget(&mut self, conn: ConnId) {
         for path in self.paths.remove(&conn).unwrap_or_default() {
             if let Some(watches) = self.watches.get_mut(&path) {
-                watches.remove(&conn);
+                let modes = watches.remove(&conn).unwrap_or_default();
+                self.recursive -= modes.recursive();
                 if watches.is_empty() {
                     self.watches.remove(&path);
                 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::Ensemble;
 use super::connection::ConnId;
+use super::connection::Connection;
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
@@ -64,7 +65,7 @@ impl Ensemble {
         }
         let counters = self.counters();
         // The empty path counts as a node of its own.
-        let nodes = self.members[member].tree.iter().count() + 1;
+        let nodes = self.members[member].tree.len() + 1;
         let _ = write!(
             text,
             "Latency min/avg/max: 0/0.0/0\nReceived: {}\nSent: {}\nConnections: {}\n\
@@ -80,13 +81,9 @@ impl Ensemble {
 
     fn clients(&self, member: usize) -> String {
         let mut text = String::from("Clients:\n");
-        for (conn, connection) in &self.connections {
-            if connection.member == member {
-                let _ = writeln!(
-                    text,
-                    " /{}:{}[0](queued=0,recved=0,sent=0)",
-                    connection.address, conn.0
-                );
+        for conn in self.conns_where(|connection| connection.member == member) {
+            if let Some(Connection { address, .. }) = self.connections.get(&conn) {
+                let _ = writeln!(text, " /{address}:{}[0](queued=0,recved=0,sent=0)", conn.0);
             }
         }
         text + "\n"
@@ -103,7 +100,7 @@ impl Ensemble {
             ("packets_sent", counters.frames.to_string()),
             ("num_alive_connections", self.connections_to(member).to_string()),
             ("outstanding_requests", "0".into()),
-            ("znode_count", (tree.iter().count() + 1).to_string()),
+            ("znode_count", (tree.len() + 1).to_string()),
             ("watch_count", self.members[member].watches.len().to_string()),
             ("ephemerals_count", ephemerals.to_string()),
         ];

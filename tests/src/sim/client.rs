@@ -8,6 +8,7 @@
 //! submitted in their order, and answers, events and states are given to it in theirs.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -54,7 +55,7 @@ pub struct SimClient {
     transmitted: usize,
     last_id: u64,
     /// Requests that were not answered yet.
-    calls: BTreeMap<CallId, Call>,
+    calls: BTreeMap<CallId, Arc<Call>>,
     watches: BTreeMap<RequestId, Token>,
     attempts: BTreeMap<AttemptId, Attempt>,
     /// Answers that were found without the session.
@@ -163,7 +164,7 @@ impl SimClient {
 impl SimClient {
     /// Makes a request.
     pub fn call(&mut self, now: Duration, call: Call) -> CallId {
-        let id = self.next_id();
+        let (id, call) = (self.next_id(), Arc::new(call));
         self.notes.push_back(Note::Called(id, call.clone()));
         self.submit_call(id, call);
         self.settle(now);
@@ -324,7 +325,7 @@ impl SimClient {
         }
     }
 
-    fn submit_call(&mut self, id: CallId, call: Call) {
+    fn submit_call(&mut self, id: CallId, call: Arc<Call>) {
         match self.session.submit(&call.request(), Token::Call(id)) {
             Ok(request) if call.watches() => {
                 self.watches.insert(request, Token::Call(id));

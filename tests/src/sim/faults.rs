@@ -3,7 +3,7 @@
 use super::*;
 
 /// Something that goes wrong, and for how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The connection of a client is cut.
     Cut(usize, Cut),
@@ -185,6 +185,7 @@ impl Sim {
         let slot = &mut self.slots[client];
         slot.paused_until = slot.paused_until.max(self.now + time);
         self.queue.schedule(slot.paused_until, Occurrence::Resume(client));
+        self.plan(client);
     }
 
     /// Kills a client. Another one takes its place after a while.

@@ -131,22 +131,20 @@ impl Habits {
     }
 
     fn choose(&mut self) -> Call {
-        let register = self.rng.choice(REGISTERS).unwrap_or_default().to_owned();
-        let beacon = self.rng.choice(BEACONS).unwrap_or_default().to_owned();
+        let register = self.rng.choice(REGISTERS).unwrap_or_default();
+        let beacon = self.rng.choice(BEACONS).unwrap_or_default();
         self.named += 1;
-        let name = format!("{}-{}", self.incarnation, self.named);
-        match self.rng.u8(..16) {
-            0..3 => Call::Write { path: register, data: name },
-            3..8 => Call::Read { path: register },
-            8 => Call::Create { path: beacon, mode: CreateMode::PERSISTENT },
-            9 => Call::Create { path: beacon, mode: CreateMode::EPHEMERAL },
-            10 => Call::Delete { path: beacon },
-            11..13 => Call::Look { path: beacon },
-            13..15 => Call::Create { path: format!("/made/{name}"), mode: CreateMode::PERSISTENT },
-            _ => Call::Create {
-                path: format!("/made/{name}-"),
-                mode: CreateMode::PERSISTENT_SEQUENTIAL,
-            },
+        let Self { incarnation, named, rng, .. } = self;
+        let create = |path: String, mode| Call::Create { path, mode };
+        match rng.u8(..16) {
+            0..3 => Call::Write { path: register.into(), data: format!("{incarnation}-{named}") },
+            3..8 => Call::Read { path: register.into() },
+            8 => create(beacon.into(), CreateMode::PERSISTENT),
+            9 => create(beacon.into(), CreateMode::EPHEMERAL),
+            10 => Call::Delete { path: beacon.into() },
+            11..13 => Call::Look { path: beacon.into() },
+            13..15 => create(format!("/made/{incarnation}-{named}"), CreateMode::PERSISTENT),
+            _ => create(format!("/made/{incarnation}-{named}-"), CreateMode::PERSISTENT_SEQUENTIAL),
         }
     }
 

@@ -4,7 +4,9 @@
 //! has, and with what they said before.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use zk_proto::{Create2Response, CreateMode, ErrorCode, ExistsResponse, GetDataResponse};
 use zk_proto::{SessionId, SetDataResponse, Zxid};
 use zk_session::session::Reply;
@@ -31,7 +33,7 @@ type Seen = Option<Zxid>;
 
 #[derive(Debug, Default)]
 struct View {
-    calls: BTreeMap<CallId, (Call, Fate)>,
+    calls: BTreeMap<CallId, (Arc<Call>, Fate)>,
     last_zxid: Zxid,
     /// What was to be seen when each watch was set.
     watches: BTreeMap<CallId, (String, Seen)>,
@@ -44,7 +46,7 @@ pub struct Judge {
     views: BTreeMap<u64, View>,
     /// What was written, by node and version.
     written: BTreeMap<(String, i32), String>,
-    counts: BTreeMap<&'static str, u64>,
+    counts: FxHashMap<&'static str, u64>,
     violations: Vec<String>,
 }
 
@@ -55,8 +57,8 @@ impl Judge {
     }
 
     /// How often what has happened.
-    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
-        &self.counts
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.counts.iter().map(|(what, count)| (*what, *count)).collect()
     }
 
     /// Adds one to a count.
@@ -252,7 +254,7 @@ impl Judge {
     fn conclude_writes(&mut self, register: &str, version: i32) {
         let (mut applied, mut unknown) = (0, 0);
         for (call, fate) in self.views.values().flat_map(|view| view.calls.values()) {
-            match (call, fate) {
+            match (&**call, fate) {
                 (Call::Write { path, .. }, _) if path != register => {}
                 (Call::Write { .. }, Fate::Applied) => applied += 1,
                 (Call::Write { .. }, Fate::Unknown | Fate::Waits) => unknown += 1,
@@ -282,7 +284,7 @@ impl Judge {
         let mut wrong = Vec::new();
         for (who, view) in &self.views {
             for (id, (call, fate)) in &view.calls {
-                let times = match call {
+                let times = match &**call {
                     Call::Create { path, .. } if path.starts_with(MADE) => {
                         made.get(path).copied().unwrap_or(0)
                     }

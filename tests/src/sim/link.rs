@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::server::ConnId;
 
 /// Names a connection, or an attempt to make one. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
 /// Where bytes go.
@@ -27,7 +27,7 @@ impl Direction {
 }
 
 /// What remains of one direction when a connection is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tail {
     /// How many of the bytes that are under way still arrive.
     pub bytes: usize,
@@ -43,7 +43,7 @@ impl Tail {
 }
 
 /// How a connection is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
     /// What still reaches the member.
     pub up: Tail,

@@ -25,8 +25,8 @@ struct Attempt {
 #[derive(Debug, Default)]
 pub(super) struct LockJudge {
     attempts: BTreeMap<Who, Attempt>,
-    /// Those that believe to hold a lock.
-    holders: BTreeSet<Who>,
+    /// Those that believe to hold a lock, by its directory.
+    holders: BTreeMap<String, BTreeMap<Who, Demand>>,
     /// The token that was given last to somebody who held a lock alone.
     tokens: BTreeMap<String, Zxid>,
     /// Who was woken by the end of each node.
@@ -34,8 +34,10 @@ pub(super) struct LockJudge {
     /// What the children of each directory were looked at for last.
     looked_at: BTreeMap<String, (Scheme, Zxid)>,
     acquisitions: u64,
-    /// The last transaction that was looked at, unless somebody has told something since.
-    looked_after: Option<Zxid>,
+    /// Whether somebody has told something that was not looked at.
+    has_heard: bool,
+    /// The last transaction that was looked at.
+    looked_after: Zxid,
 }
 
 impl LockJudge {
@@ -51,7 +53,7 @@ impl LockJudge {
         ensemble: &Ensemble,
         found: &mut Vec<String>,
     ) {
-        self.looked_after = None;
+        self.has_heard = true;
         match note {
             Note::Contends(id, directory, demand) => {
                 for (directory, scheme) in directories(directory, *demand) {
@@ -77,7 +79,7 @@ impl LockJudge {
                 }
             }
             Note::LetGo(id) | Note::Done(id) => {
-                self.holders.remove(&(client, *id));
+                self.release((client, *id));
             }
             _ => {}
         }
@@ -101,14 +103,21 @@ impl LockJudge {
                 if core::mem::replace(&mut attempt.holds, true) {
                     found.push(format!("{who:?}: acquired twice"));
                 }
-                self.holders.insert(who);
+                let holders = self.holders.entry(attempt.directory.clone()).or_default();
+                holders.insert(who, attempt.demand);
                 self.acquisitions += 1;
                 self.acquired(who, node, *token, ensemble, found);
             }
             Event::Lost(_) | Event::Released | Event::Failed(_) => {
-                self.holders.remove(&who);
+                self.release(who);
             }
             _ => {}
+        }
+    }
+
+    fn release(&mut self, who: Who) {
+        for holders in self.holders.values_mut() {
+            holders.remove(&who);
         }
     }
 
@@ -146,21 +155,36 @@ impl LockJudge {
     }
 
     pub(super) fn look(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        let zxid = Some(ensemble.zxid());
-        if ensemble.leader().is_none() || core::mem::replace(&mut self.looked_after, zxid) == zxid {
+        if ensemble.leader().is_none() {
             return;
         }
-        let mut owners: BTreeMap<&str, Vec<(Who, Demand)>> = BTreeMap::new();
-        for who in &self.holders {
-            if let Some(attempt) = self.attempts.get(who).filter(|a| is_there(a, ensemble)) {
-                owners.entry(&attempt.directory).or_default().push((*who, attempt.demand));
-            }
+        let has_changed =
+            core::mem::replace(&mut self.looked_after, ensemble.zxid()) != ensemble.zxid();
+        if core::mem::take(&mut self.has_heard) || has_changed {
+            self.look_at_holders(ensemble, found);
         }
-        for (directory, owners) in owners {
-            if !may_hold_together(&owners) {
+        if has_changed {
+            self.look_at_directories(ensemble, found);
+        }
+    }
+
+    fn look_at_holders(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
+        for (directory, holders) in &self.holders {
+            // What the ensemble says need not be asked where all agree.
+            if may_hold_together(holders.values()) {
+                continue;
+            }
+            let is_owner = |(who, _): &(&Who, &Demand)| {
+                self.attempts.get(who).is_some_and(|attempt| is_there(attempt, ensemble))
+            };
+            let owners: BTreeMap<_, _> = holders.iter().filter(is_owner).collect();
+            if !may_hold_together(owners.values().copied()) {
                 found.push(format!("{directory}: held by {owners:?}"));
             }
         }
+    }
+
+    fn look_at_directories(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
         for (directory, (scheme, looked_at)) in &mut self.looked_at {
             let Some(node) = ensemble.node(directory) else { continue };
             if core::mem::replace(looked_at, node.stat().pzxid) != node.stat().pzxid {
@@ -179,7 +203,9 @@ impl LockJudge {
 
     pub(super) fn forget(&mut self, client: u64) {
         self.attempts.retain(|(of, _), _| *of != client);
-        self.holders.retain(|(of, _)| *of != client);
+        for holders in self.holders.values_mut() {
+            holders.retain(|(of, _), _| *of != client);
+        }
     }
 
     pub(super) fn conclude(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
@@ -216,13 +242,13 @@ fn is_writer(child: &str) -> bool {
 }
 
 /// Whether these may hold one lock at one time.
-fn may_hold_together(owners: &[(Who, Demand)]) -> bool {
-    let demands = || owners.iter().map(|(_, demand)| *demand);
-    let permits: u32 =
-        demands().map(|d| if let Demand::Permits { count, .. } = d { count } else { 0 }).sum();
-    demands().all(|demand| match demand {
-        Demand::Mutex | Demand::Write => owners.len() == 1,
+fn may_hold_together<'a>(demands: impl Iterator<Item = &'a Demand> + Clone) -> bool {
+    let permits =
+        |demand: &Demand| if let Demand::Permits { count, .. } = demand { *count } else { 0 };
+    let permits: u32 = demands.clone().map(permits).sum();
+    demands.clone().all(|demand| match demand {
+        Demand::Mutex | Demand::Write => demands.clone().count() == 1,
         Demand::Read => true,
-        Demand::Permits { of, .. } => permits <= of,
+        Demand::Permits { of, .. } => permits <= *of,
     })
 }

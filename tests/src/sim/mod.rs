@@ -27,6 +27,7 @@ mod trace;
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
+use rustc_hash::FxHashMap;
 use zk_session::session::{Action, Config};
 
 pub use call::Call;
@@ -75,10 +76,12 @@ pub struct Sim {
     rng: fastrand::Rng,
     ensemble: Ensemble,
     slots: Vec<Slot>,
+    /// When each client or its habits have something to do.
+    wakes: Vec<Duration>,
     incarnations: u64,
-    links: BTreeMap<LinkId, Link>,
+    links: FxHashMap<LinkId, Link>,
     next_link: u64,
-    conns: BTreeMap<ConnId, LinkId>,
+    conns: FxHashMap<ConnId, LinkId>,
     /// Until when nothing arrives on the way between a client and a member.
     blocked: BTreeMap<(usize, usize, Direction), Duration>,
     judge: Judge,
@@ -92,15 +95,13 @@ struct Slot {
     machine: Option<SimClient>,
     incarnation: u64,
     link: Option<LinkId>,
-    /// When the client or its habits have something to do.
-    due: Option<Duration>,
     /// Until then it does nothing and what it is told waits.
     paused_until: Duration,
     habits: Habits,
 }
 
 /// What has been scheduled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Occurrence {
     Arrival(LinkId, Direction),
     Fault(Fault),
@@ -136,10 +137,11 @@ impl Sim {
             rng: fastrand::Rng::with_seed(options.seed),
             ensemble: Ensemble::new(config),
             slots: Vec::new(),
+            wakes: vec![Duration::MAX; options.clients],
             incarnations: 0,
-            links: BTreeMap::new(),
+            links: FxHashMap::default(),
             next_link: 0,
-            conns: BTreeMap::new(),
+            conns: FxHashMap::default(),
             blocked: BTreeMap::new(),
             judge: Judge::default(),
             trace: Trace::new(options.print),
@@ -225,9 +227,10 @@ impl Sim {
 
     /// Has the next thing happen, unless it is to happen after `until`. Whether it has.
     fn step(&mut self, until: Duration) -> bool {
-        let Some((at, next)) = self.next().filter(|(at, _)| *at <= until) else {
+        let (at, next) = self.next();
+        if at > until {
             return false;
-        };
+        }
         self.now = self.now.max(at);
         self.steps += 1;
         match next {
@@ -247,14 +250,25 @@ impl Sim {
         true
     }
 
-    fn next(&self) -> Option<(Duration, Next)> {
-        let scheduled = self.queue.next_at().map(|at| (at, Next::Scheduled));
-        let ensemble = self.ensemble.poll_timeout().map(|at| (at, Next::Ensemble));
-        let client = |(client, slot): (usize, &Slot)| {
-            Some((slot.due?.max(slot.paused_until), Next::Client(client)))
-        };
-        let clients = self.slots.iter().enumerate().filter_map(client);
-        scheduled.into_iter().chain(ensemble).chain(clients).min()
+    fn next(&self) -> (Duration, Next) {
+        let or_never = |at: Option<Duration>| at.unwrap_or(Duration::MAX);
+        let scheduled = (or_never(self.queue.next_at()), Next::Scheduled);
+        let ensemble = (or_never(self.ensemble.poll_timeout()), Next::Ensemble);
+        let (mut client, mut at) = (0, Duration::MAX);
+        for (other, wake) in self.wakes.iter().enumerate() {
+            if *wake < at {
+                (client, at) = (other, *wake);
+            }
+        }
+        scheduled.min(ensemble).min((at, Next::Client(client)))
+    }
+
+    /// Notes when a client or its habits have something to do next.
+    fn plan(&mut self, client: usize) {
+        let slot = &self.slots[client];
+        let timeout = slot.machine.as_ref().and_then(SimClient::poll_timeout);
+        let due = timeout.into_iter().chain(slot.habits.poll_timeout()).min();
+        self.wakes[client] = due.map_or(Duration::MAX, |due| due.max(slot.paused_until));
     }
 
     fn wake(&mut self, client: usize) {
@@ -305,8 +319,8 @@ impl Sim {
         self.hang_up(client);
         let slot = &mut self.slots[client];
         slot.machine = None;
-        slot.due = None;
         slot.habits = Habits::default();
         self.judge.forget(slot.incarnation);
+        self.plan(client);
     }
 }

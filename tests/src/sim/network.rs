@@ -54,8 +54,9 @@ impl Sim {
     /// Closes the members' ends of connections that no client has, as keep-alive does.
     pub(super) fn reap_half_open(&mut self) {
         let owned: Vec<_> = self.slots.iter().filter_map(|slot| slot.link).collect();
-        let orphans: Vec<_> =
+        let mut orphans: Vec<_> =
             self.conns.iter().filter(|(_, id)| !owned.contains(id)).map(|(c, _)| *c).collect();
+        orphans.sort_unstable();
         for conn in orphans {
             self.conns.remove(&conn);
             self.ensemble.handle_disconnect(conn);
@@ -147,13 +148,13 @@ impl Sim {
     pub(super) fn drain_ensemble(&mut self) {
         while let Some(output) = self.ensemble.poll_output() {
             match output {
-                Output::Send { conn, frame } => {
+                Output::Send { conn, mut frame } => {
                     let Some(id) = self.conns.get(&conn).copied() else { continue };
                     let cut = if self.rng.u8(..8) == 0 { self.rng.usize(..frame.len()) } else { 0 };
                     if cut > 0 {
-                        self.send(id, Direction::Down, Segment::Bytes(frame.slice(..cut)));
+                        self.send(id, Direction::Down, Segment::Bytes(frame.split_to(cut)));
                     }
-                    self.send(id, Direction::Down, Segment::Bytes(frame.slice(cut..)));
+                    self.send(id, Direction::Down, Segment::Bytes(frame));
                 }
                 Output::Close { conn } => {
                     let Some(id) = self.conns.remove(&conn) else { continue };
@@ -188,9 +189,7 @@ impl Sim {
             }
             self.send(id, Direction::Up, Segment::Bytes(bytes));
         }
-        let slot = &mut self.slots[client];
-        let timeout = slot.machine.as_ref().and_then(SimClient::poll_timeout);
-        slot.due = timeout.into_iter().chain(slot.habits.poll_timeout()).min();
+        self.plan(client);
     }
 
     /// Tells the judge and the habits of a client what it tells.

@@ -1,5 +1,7 @@
 //! What clients tell, and what can be wrong with them.
 
+use alloc::sync::Arc;
+
 use zk_proto::EventType;
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::session::Reply;
@@ -53,7 +55,7 @@ pub type AttemptId = u64;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
     /// A request was made.
-    Called(CallId, Call),
+    Called(CallId, Arc<Call>),
     /// It was answered.
     Answered(CallId, Result<Reply, Error>),
     /// The watch that it asked for has fired.

@@ -1,31 +1,32 @@
 //! What is going to happen, in order.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 /// Events by their time; those of one moment come in the order in which they were scheduled.
 #[derive(Debug)]
-pub(super) struct Queue<E> {
-    events: BTreeMap<(Duration, u64), E>,
+pub(super) struct Queue<E: Ord> {
+    events: BinaryHeap<Reverse<(Duration, u64, E)>>,
     scheduled: u64,
 }
 
-impl<E> Queue<E> {
+impl<E: Ord> Queue<E> {
     pub(super) fn new() -> Self {
-        Self { events: BTreeMap::new(), scheduled: 0 }
+        Self { events: BinaryHeap::new(), scheduled: 0 }
     }
 
     pub(super) fn schedule(&mut self, at: Duration, event: E) {
-        self.events.insert((at, self.scheduled), event);
+        self.events.push(Reverse((at, self.scheduled, event)));
         self.scheduled += 1;
     }
 
     pub(super) fn next_at(&self) -> Option<Duration> {
-        self.events.first_key_value().map(|((at, _), _)| *at)
+        self.events.peek().map(|Reverse((at, ..))| *at)
     }
 
     pub(super) fn pop(&mut self) -> Option<E> {
-        self.events.pop_first().map(|(_, event)| event)
+        self.events.pop().map(|Reverse((.., event))| event)
     }
 }
 

@@ -127,7 +127,7 @@ impl Sim {
             hash: self.hash(),
             steps: self.steps,
             acquisitions: self.judge.locks.acquisitions(),
-            counts: self.judge.counts().clone(),
+            counts: self.judge.counts(),
             violations: self.judge.violations().to_vec(),
         }
     }

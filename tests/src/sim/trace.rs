@@ -25,11 +25,8 @@ impl Trace {
         self.mix(now.as_nanos() as u64);
         self.mix(who);
         self.mix(bytes.len() as u64);
-        for part in what.as_bytes().chunks(8).chain(bytes.chunks(8)) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.mix(u64::from_le_bytes(word));
-        }
+        self.mix_all(what.as_bytes());
+        self.mix_all(bytes);
         if self.print && bytes.is_empty() {
             self.say(now, format_args!("{what} {who}"));
         } else if self.print {
@@ -41,6 +38,16 @@ impl Trace {
     pub(super) fn say(&self, now: Duration, what: fmt::Arguments<'_>) {
         if self.print {
             println!("{:>10.6} {what}", now.as_secs_f64());
+        }
+    }
+
+    fn mix_all(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            self.mix(u64::from_le_bytes(word));
         }
     }
 
