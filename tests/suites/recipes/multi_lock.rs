@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_recipes::{
     Holding, LockError, Loss, Mismatch, MultiLock, MultiLockError, Mutex, Options, Part, RwLock,
-    machine::Scheme,
+    Semaphore, machine::Scheme,
 };
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
@@ -121,6 +121,38 @@ async fn when_one_cannot_be_had_none_is_kept() {
         other.delete(bad, None).await.expect("deleted");
         nothing_is_left(&embedded).await;
     }
+}
+
+#[tokio::test]
+async fn permits_are_taken_together_with_locks() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    ours.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    let semaphore = |client| Semaphore::new(client, "/s", 3).expect("a valid path");
+    let permits = |permits| Part::permits(&semaphore(&ours), permits);
+    let both = [permits(1), Part::from(&mutex(&ours, "/t")), permits(1)];
+    let both = MultiLock::new(both).expect("they fit");
+    let guard = both.acquire().await.expect("acquired");
+    assert_eq!(guard.lock("/s").expect("it is one of them").directory(), "/s/leases");
+    assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
+    let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
+    assert_eq!(busy, LockError::Busy);
+    // Both leases and the lock are checked.
+    let write = || guard.transaction().set_data("/data", "1", None).commit();
+    assert_eq!(write().await.expect("applied").len(), 4);
+    let lease = semaphore(&other).leases().await.expect("listed").remove(1);
+    meddle(&embedded, &format!("/s/leases/{}", lease.node)).await;
+    let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
+    assert_eq!(write().await.expect_err("refused"), refused);
+    drop(guard);
+    eventually(&embedded, "nothing", |embedded| ephemerals(embedded).is_empty()).await;
+
+    let too_many = MultiLock::new([Part::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
+    let error = too_many.expect("they fit").acquire().await.expect_err("there are three");
+    assert_eq!(error, blamed("/s", LockError::TooManyPermits { maximum: 3 }));
+    let mixed = MultiLock::new([permits(1), Part::from(&mutex(&ours, "/s"))]);
+    assert_eq!(mixed.expect_err("two kinds"), Mismatch::Schemes { path: "/s".into() });
+    nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]

@@ -127,11 +127,17 @@ impl Held {
     /// The first operation of the transaction, number 0, is that check: if it fails, with
     /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Of several permits there is one for each.
     pub fn transaction(&self) -> Transaction<'_, Client> {
-        let mut transaction = self.client.transaction().check(&self.node_path(), None);
-        for lease in self.place.leases.iter().skip(1) {
-            transaction = transaction.check(&self.path_of(lease), None);
-        }
-        transaction
+        self.check(self.client.transaction())
+    }
+
+    /// Adds the check that the lock is still held.
+    pub(crate) fn check<'a>(
+        &self,
+        transaction: Transaction<'a, Client>,
+    ) -> Transaction<'a, Client> {
+        let transaction = transaction.check(&self.node_path(), None);
+        let others = self.place.leases.iter().skip(1);
+        others.fold(transaction, |checks, lease| checks.check(&self.path_of(lease), None))
     }
 
     /// Asks the ensemble, that is a majority of its members, whether the lock is still held. It

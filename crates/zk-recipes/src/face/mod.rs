@@ -27,7 +27,7 @@ pub use self::held::{Held, Holding};
 #[cfg(feature = "study")]
 pub use self::herd::{HerdGuard, HerdMutex};
 pub use self::leader::{Candidate, LeaderElection};
-pub use self::multi_lock::{Mismatch, MultiGuard, MultiLock, MultiLockError, Part};
+pub use self::multi_lock::{MultiGuard, MultiLock, MultiLockError, Part};
 pub use self::mutex::{Mutex, MutexGuard};
 pub use self::options::Options;
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
@@ -35,4 +35,4 @@ pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
 pub use self::semaphore::{PermitGuard, Semaphore};
 #[cfg(feature = "study")]
 pub use self::simple::{SimpleGuard, SimpleLock};
-pub use crate::machine::{Leadership, Term};
+pub use crate::machine::{Leadership, Mismatch, Term};

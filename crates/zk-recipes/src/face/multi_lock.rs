@@ -1,14 +1,12 @@
 //! Several locks at once.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry as MapEntry;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::{Future, poll_fn};
-use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 
 use tokio::time::Instant;
@@ -19,49 +17,71 @@ use crate::face::held::{self, Held, Holding};
 use crate::face::mutex::Mutex;
 use crate::face::queue::{self, Queue};
 use crate::face::rw_lock::RwLock;
-use crate::machine::{Claim, Entry};
+use crate::face::semaphore::Semaphore;
+use crate::machine::{
+    Claim, Demand, Entry, Happening, Member, Mismatch, Together, Wanted, in_order,
+};
 
-/// One of the locks that a [`MultiLock`] takes: a [`Mutex`], or one side of an [`RwLock`].
+/// One of the locks that a [`MultiLock`] takes: a [`Mutex`], one side of an [`RwLock`], or permits
+/// of a [`Semaphore`].
 #[derive(Clone, Debug)]
 pub struct Part {
     queue: Queue,
-    claim: Claim,
+    /// If they are permits, how many the semaphore is to have.
+    maximum: Option<u32>,
+    demand: Demand,
 }
 
 impl Part {
     /// A read/write lock, for reading.
     pub fn read(lock: &RwLock) -> Self {
-        Self { queue: lock.0.clone(), claim: Claim::Shared }
+        Self::place(&lock.0, Claim::Shared)
     }
 
     /// A read/write lock, for writing.
     pub fn write(lock: &RwLock) -> Self {
-        Self { queue: lock.0.clone(), claim: Claim::Exclusive }
+        Self::place(&lock.0, Claim::Exclusive)
+    }
+
+    /// So many permits of a semaphore.
+    pub fn permits(semaphore: &Semaphore, permits: u32) -> Self {
+        let Semaphore { queue, maximum } = semaphore.clone();
+        Self { queue, maximum, demand: Demand::Permits(permits) }
+    }
+
+    fn place(queue: &Queue, claim: Claim) -> Self {
+        let demand = Demand::Place { scheme: queue.scheme, claim };
+        Self { queue: queue.clone(), maximum: None, demand }
+    }
+
+    fn member(&self) -> Member {
+        let Queue { client, path, .. } = &self.queue;
+        Member {
+            session: client.session_id(),
+            root: client.chroot().apply("/").into_owned(),
+            path: path.clone(),
+            demand: self.demand,
+        }
+    }
+
+    /// Enters the queue at once.
+    fn enter(&self) -> Entering {
+        let (queue, maximum) = (self.queue.clone(), self.maximum);
+        let entrance = match self.demand {
+            Demand::Place { claim, .. } => queue.begin(claim, Entry::Queue),
+            Demand::Permits(permits) => Semaphore { queue, maximum }.begin(permits, Entry::Queue),
+        };
+        Box::pin(entrance.held())
     }
 }
+
+type Entering = Pin<Box<dyn Future<Output = Result<Held, LockError>> + Send + Sync>>;
+type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + Sync>>;
 
 impl From<&Mutex> for Part {
     fn from(mutex: &Mutex) -> Self {
-        Self { queue: mutex.0.clone(), claim: Claim::Exclusive }
+        Self::place(&mutex.0, Claim::Exclusive)
     }
-}
-
-/// Why locks cannot be taken together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mismatch {
-    /// There are none.
-    Empty,
-    /// They belong to more than one session.
-    Sessions,
-    /// Their clients have different [chroots](Client::chroot), so that a path of one means something
-    /// else to another, and there is none for [`MultiGuard::transaction`].
-    Chroots,
-    /// Two at one path name their nodes in different ways, and would not see each other.
-    Schemes {
-        /// The path.
-        path: String,
-    },
 }
 
 /// Why locks were not acquired together, or not released.
@@ -77,7 +97,8 @@ pub struct MultiLockError {
 ///
 /// They are taken one after another in the order of their paths, whatever the order in which they
 /// were given, so that two who want the same locks never wait for each other. A lock that was given
-/// more than once is taken once; for writing, if any of them says so.
+/// more than once is taken once; for writing, if any of them says so. Of a semaphore that was given
+/// more than once as many permits are taken as all of them want.
 ///
 /// ```no_run
 /// use zk_recipes::{MultiLock, Mutex, Part, RwLock, session::Client};
@@ -109,8 +130,8 @@ pub struct MultiLockError {
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     client: Client,
-    /// By path.
-    parts: BTreeMap<String, Part>,
+    /// In the order in which they are taken.
+    parts: Vec<Part>,
 }
 
 impl MultiLock {
@@ -121,29 +142,12 @@ impl MultiLock {
     ///
     /// [`Mismatch`].
     pub fn new(parts: impl IntoIterator<Item = Part>) -> Result<Self, Mismatch> {
-        let mut by_path = BTreeMap::<String, Part>::new();
-        let mut client: Option<Client> = None;
-        for part in parts {
-            let of = &part.queue.client;
-            let first = client.get_or_insert_with(|| of.clone());
-            if first.session_id() != of.session_id() {
-                return Err(Mismatch::Sessions);
-            }
-            if first.chroot() != of.chroot() {
-                return Err(Mismatch::Chroots);
-            }
-            match by_path.entry(part.queue.path.clone()) {
-                MapEntry::Vacant(vacant) => drop(vacant.insert(part)),
-                MapEntry::Occupied(other) if other.get().queue.scheme != part.queue.scheme => {
-                    return Err(Mismatch::Schemes { path: part.queue.path });
-                }
-                MapEntry::Occupied(same) => {
-                    let same = same.into_mut();
-                    same.claim = same.claim.max(part.claim);
-                }
-            }
-        }
-        Ok(Self { client: client.ok_or(Mismatch::Empty)?, parts: by_path })
+        let given: Vec<_> = parts.into_iter().collect();
+        let members: Vec<_> = given.iter().map(Part::member).collect();
+        let part = |(place, demand)| Part { demand, ..Part::clone(&given[place]) };
+        let parts: Vec<_> = in_order(&members)?.into_iter().map(part).collect();
+        let client = parts.first().ok_or(Mismatch::Empty)?.queue.client.clone();
+        Ok(Self { client, parts })
     }
 
     /// Waits for all the locks.
@@ -200,71 +204,136 @@ impl MultiLock {
         &self,
         deadline: Option<Instant>,
     ) -> impl Future<Output = Result<MultiGuard, MultiLockError>> + Send + use<> {
-        let client = self.client.clone();
-        let mut parts = self.parts.clone().into_values();
         // The first place is taken at once, the next when this one is ours.
-        let mut next = parts.next().map(Part::enter);
-        async move {
-            let mut locks = Locks(Vec::new());
-            while let Some((path, entering)) = next {
-                let entering = queue::before(deadline, entering);
-                match unless_lost(&locks, entering).await {
-                    Ok(held) => locks.0.push(held.map_err(|error| MultiLockError { path, error })?),
-                    Err(loss) => return Err(loss),
-                }
-                next = parts.next().map(Part::enter);
-            }
-            Ok(MultiGuard { client, locks })
-        }
+        let locks = Locks::new(self.parts.clone());
+        let client = self.client.clone();
+        async move { locks.acquire(deadline).await.map(|locks| MultiGuard { client, locks }) }
     }
 }
 
-impl Part {
-    fn enter(self) -> (String, impl Future<Output = Result<Held, LockError>> + Send) {
-        let entering = self.queue.enter(self.claim, Entry::Queue);
-        (self.queue.path, entering)
+/// Locks that are held, or being taken: does what the machine wants.
+struct Locks {
+    together: Together,
+    parts: Vec<Part>,
+    held: Vec<Held>,
+    /// The next one.
+    entering: Option<Entering>,
+    /// Those that were let go, the last one first.
+    releasing: Vec<(String, Releasing)>,
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.held).finish()
     }
 }
-
-/// What comes of `future`, unless one of the locks is lost before.
-async fn unless_lost<T>(
-    locks: &Locks,
-    future: impl Future<Output = T>,
-) -> Result<T, MultiLockError> {
-    let (mut losing, mut future) = (pin!(locks.lost()), pin!(future));
-    poll_fn(|cx| {
-        if let Poll::Ready((path, loss)) = losing.as_mut().poll(cx) {
-            return Poll::Ready(Err(MultiLockError { path, error: LockError::Lost(loss) }));
-        }
-        future.as_mut().poll(cx).map(Ok)
-    })
-    .await
-}
-
-/// Locks that are held. The last one goes first.
-#[derive(Debug)]
-struct Locks(Vec<Held>);
 
 impl Drop for Locks {
     fn drop(&mut self) {
-        while self.0.pop().is_some() {}
+        let _ = self.handle(Happening::LetGo);
     }
 }
 
 impl Locks {
-    /// Waits until one is lost; of several, the first.
-    fn lost(&self) -> impl Future<Output = (String, Loss)> + Send + use<> {
-        let lost = |held: &Held| (held.directory().to_string(), held.lost());
-        let losing = self.0.iter().map(lost).map(|(path, loss)| async { (path, loss.await) });
-        let mut losing: Vec<Pin<Box<dyn Future<Output = _> + Send>>> =
-            losing.map(|losing| Box::pin(losing) as _).collect();
-        async move {
-            let any = poll_fn(|cx| {
-                let mut polls = losing.iter_mut().map(|losing| losing.as_mut().poll(cx));
-                polls.find(Poll::is_ready).unwrap_or(Poll::Pending)
-            });
-            any.await
+    fn new(parts: Vec<Part>) -> Self {
+        let together = Together::new(parts.len());
+        let (held, releasing) = (Vec::new(), Vec::new());
+        let mut locks = Self { together, parts, held, entering: None, releasing };
+        locks.perform();
+        locks
+    }
+
+    async fn acquire(mut self, deadline: Option<Instant>) -> Result<Self, MultiLockError> {
+        let mut too_late: Timeout = match deadline {
+            Some(deadline) => Box::pin(tokio::time::sleep_until(deadline)),
+            None => Box::pin(core::future::pending()),
+        };
+        loop {
+            let mut losing = self.losing();
+            let happening = poll_fn(|cx| self.poll_next(&mut losing, &mut too_late, cx)).await;
+            match self.handle(happening) {
+                Some(Ok(())) => return Ok(self),
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
         }
+    }
+
+    fn poll_next(
+        &mut self,
+        losing: &mut Losing,
+        too_late: &mut Timeout,
+        cx: &mut Context<'_>,
+    ) -> Poll<Happening> {
+        if let Poll::Ready((place, loss)) = losing.poll(cx) {
+            return Poll::Ready(Happening::Lost(place, loss));
+        }
+        let entering = self.entering.as_mut().map(|entering| entering.as_mut().poll(cx));
+        if let Some(Poll::Ready(entered)) = entering {
+            return Poll::Ready(match entered {
+                Ok(held) => {
+                    self.held.push(held);
+                    Happening::Acquired
+                }
+                Err(error) => Happening::Failed(error),
+            });
+        }
+        too_late.as_mut().poll(cx).map(|()| Happening::TooLate)
+    }
+
+    /// How the attempt has ended, if it has.
+    fn handle(&mut self, happening: Happening) -> Option<Result<(), MultiLockError>> {
+        self.together.handle(happening);
+        self.perform()
+    }
+
+    fn perform(&mut self) -> Option<Result<(), MultiLockError>> {
+        let mut end = None;
+        while let Some(wanted) = self.together.poll_output() {
+            match wanted {
+                Wanted::Enter(place) => self.entering = Some(self.parts[place].enter()),
+                Wanted::LetGo(place) => self.let_go(place),
+                Wanted::Acquired => end = Some(Ok(())),
+                Wanted::Failed(place, error) => {
+                    end = Some(Err(MultiLockError { path: self.path(place), error }));
+                }
+            }
+        }
+        end
+    }
+
+    fn let_go(&mut self, place: usize) {
+        self.entering = None;
+        if place < self.held.len()
+            && let Some(held) = self.held.pop()
+        {
+            self.releasing.push((self.path(place), Box::pin(held.release())));
+        }
+    }
+
+    fn path(&self, place: usize) -> String {
+        self.parts[place].queue.path.clone()
+    }
+
+    /// Waits until one is lost; of several, the first.
+    fn losing(&self) -> Losing {
+        Losing(self.held.iter().map(|held| Box::pin(held.lost()) as _).collect())
+    }
+}
+
+type Timeout = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The locks that may be lost, by their place.
+struct Losing(Vec<Pin<Box<dyn Future<Output = Loss> + Send>>>);
+
+impl Losing {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(usize, Loss)> {
+        let mut losing = self.0.iter_mut().enumerate();
+        let lost = losing.find_map(|(place, losing)| match losing.as_mut().poll(cx) {
+            Poll::Ready(loss) => Some((place, loss)),
+            Poll::Pending => None,
+        });
+        lost.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -279,12 +348,13 @@ pub struct MultiGuard {
 impl MultiGuard {
     /// The locks, in the order of their paths; each with a fencing token of its own.
     pub fn locks(&self) -> &[Held] {
-        &self.locks.0
+        &self.locks.held
     }
 
     /// The lock at `path`.
     pub fn lock(&self, path: &str) -> Option<&Held> {
-        self.locks().iter().find(|held| held.directory() == path)
+        let mut locks = self.locks.parts.iter().zip(self.locks());
+        locks.find(|(part, _)| part.queue.path == path).map(|(_, held)| held)
     }
 
     /// How things stand: the worst of what the locks say.
@@ -297,19 +367,15 @@ impl MultiGuard {
 
     /// Waits until any of the locks is lost; see [`Held::lost`].
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let losing = self.locks.lost();
-        async { losing.await.1 }
+        let mut losing = self.locks.losing();
+        async move { poll_fn(|cx| losing.poll(cx)).await.1 }
     }
 
     /// Several writes that are applied only if all the lock nodes are still there. The first
     /// operations of the transaction are those checks, one for each of the
-    /// [locks](Self::locks); see [`Held::transaction`].
+    /// [locks](Self::locks), and for each of several permits; see [`Held::transaction`].
     pub fn transaction(&self) -> Transaction<'_, Client> {
-        let mut transaction = self.client.transaction();
-        for held in self.locks() {
-            transaction = transaction.check(&held.node_path(), None);
-        }
-        transaction
+        self.locks().iter().fold(self.client.transaction(), |checks, held| held.check(checks))
     }
 
     /// Asks the ensemble whether all the locks are still held; see [`Held::validate`].
@@ -336,10 +402,8 @@ impl MultiGuard {
     ///
     /// The locks are released when this method is called; dropping its future changes nothing.
     pub fn release(mut self) -> impl Future<Output = Result<(), MultiLockError>> + Send + use<> {
-        let mut releasing = Vec::new();
-        while let Some(held) = self.locks.0.pop() {
-            releasing.push((held.directory().to_string(), held.release()));
-        }
+        let _ = self.locks.handle(Happening::LetGo);
+        let releasing = core::mem::take(&mut self.locks.releasing);
         async move {
             let mut result = Ok(());
             for (path, releasing) in releasing {
@@ -350,21 +414,6 @@ impl MultiGuard {
         }
     }
 }
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("there are no locks to take"),
-            Self::Sessions => f.write_str("the locks belong to more than one session"),
-            Self::Chroots => f.write_str("the locks belong to clients with different chroots"),
-            Self::Schemes { path } => {
-                write!(f, "two locks at '{path}' name their nodes in different ways")
-            }
-        }
-    }
-}
-
-impl core::error::Error for Mismatch {}
 
 impl fmt::Display for MultiLockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
+use crate::face::queue::{self, Entrance, Queue};
 use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 
 /// A number of permits, that whoever needs some can borrow.
@@ -50,8 +50,8 @@ use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    queue: Queue,
-    maximum: Option<u32>,
+    pub(crate) queue: Queue,
+    pub(crate) maximum: Option<u32>,
 }
 
 impl Semaphore {
@@ -173,10 +173,15 @@ impl Semaphore {
         permits: u32,
         entry: Entry,
     ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
+        let borrowing = self.begin(permits, entry);
+        async { borrowing.held().await.map(PermitGuard) }
+    }
+
+    /// Enters the queue at once.
+    pub(crate) fn begin(&self, permits: u32, entry: Entry) -> Entrance {
         let contest = self.queue.contest(Claim::Exclusive, entry);
         let loan = Loan { contest, permits, maximum: self.maximum };
-        let borrowing = self.queue.start(Borrower::new(loan), self.queue.below("leases"));
-        async { borrowing.held().await.map(PermitGuard) }
+        self.queue.start(Borrower::new(loan), self.queue.below("leases"))
     }
 
     /// How many permits there are; nothing if nobody has said so yet.

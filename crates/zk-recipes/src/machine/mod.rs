@@ -17,6 +17,7 @@
 mod access;
 mod contender;
 mod election;
+mod multi_lock;
 mod name;
 mod operation;
 mod parents;
@@ -43,6 +44,7 @@ use zk_session::{End, Error};
 pub use self::access::AccessList;
 pub use self::contender::Contender;
 pub use self::election::{Candidacy, Leadership, Term};
+pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted, in_order};
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
 pub use self::semaphore::{Borrower, Loan};
