@@ -13,6 +13,7 @@ mod ours;
 #[cfg(feature = "peers")]
 mod peers;
 mod raw;
+mod raw_tokio;
 mod report;
 mod server;
 mod work;
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
 }
 
 fn clients() -> Vec<&'static str> {
-    let ours = vec![raw::NAME, ours::NAME];
+    let ours = vec![raw::NAME, raw_tokio::NAME, ours::NAME];
     #[cfg(feature = "peers")]
     let ours = [ours, peers::NAMES.to_vec()].concat();
     ours
@@ -94,6 +95,7 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
     let work = Work::new(arguments.work.ok_or_else(missing)?, arguments.scale);
     let figures = match client {
         raw::NAME => raw::measure(at, work)?,
+        raw_tokio::NAME => raw_tokio::measure(at, work)?,
         ours::NAME => ours::measure(at, work)?,
         #[cfg(feature = "peers")]
         peer => peers::measure(peer, at, work)?,
@@ -109,7 +111,10 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
         Some(at) => Server::running(at)?,
         None => Server::start(arguments.server)?,
     };
-    let mut table = Table::default();
+    let mut table = Table::new(format!(
+        "against {}, medians of {} rounds, scale {}",
+        server.name, arguments.rounds, arguments.scale
+    ));
     for kind in Kind::ALL {
         if arguments.work.map_or(server.is_null && !kind.suits_null_server(), |only| only != kind) {
             continue;
@@ -134,6 +139,7 @@ fn does(client: &str, kind: Kind) -> bool {
     match client {
         ours::NAME => true,
         raw::NAME => !kind.is_ours_alone(),
+        raw_tokio::NAME => kind == Kind::SequentialGet,
         _ => !kind.is_ours_alone() && kind != Kind::WatchesFired,
     }
 }

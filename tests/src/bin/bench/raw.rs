@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use zk_proto::{
-    Acl, ConnectRequest, CreateMode, CreateRequest, DeleteRequest, GetDataRequest, List,
+    Acl, ConnectRequest, CreateMode, CreateRequest, DeleteRequest, Encode, GetDataRequest, List,
     MultiRequest, Request, RequestHeader, SessionId, SetDataRequest, Xid, Zxid, frame,
 };
 
@@ -18,14 +18,13 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
     let mut link = Link::connect(at)?;
     match work.kind {
         Kind::SequentialGet => {
-            let request = link.encode(&get(false, PATH))?;
+            let request = encode(&get(false, PATH))?;
             measured(work.operations, || link.sequential(work, &request))
         }
         Kind::CreateDelete256 => {
             let paths: Vec<_> = (0..work.in_flight / 2).map(child).collect();
             let pairs = paths.iter().flat_map(|path| [create(path), delete(path)]);
-            let cycle =
-                pairs.map(|request| link.encode(&request)).collect::<Result<Vec<_>, _>>()?;
+            let cycle = pairs.map(|request| encode(&request)).collect::<Result<Vec<_>, _>>()?;
             measured(work.operations, || link.pipelined(work, &cycle))
         }
         Kind::WatchesFired => watches_fired(&mut link, work),
@@ -36,14 +35,37 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
                 }
                 _ => get(false, PATH),
             };
-            let cycle = vec![link.encode(&request)?; work.in_flight];
+            let cycle = vec![encode(&request)?; work.in_flight];
             measured(work.operations, || link.pipelined(work, &cycle))
         }
     }
 }
 
-fn get(watch: bool, path: &str) -> Request<'_> {
+pub(crate) fn get(watch: bool, path: &str) -> Request<'_> {
     Request::GetData(GetDataRequest { path, watch })
+}
+
+/// A request as it is sent. All of them bear the same xid.
+pub(crate) fn encode(request: &Request<'_>) -> io::Result<Vec<u8>> {
+    let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
+    framed(&(header, request))
+}
+
+pub(crate) fn handshake() -> io::Result<Vec<u8>> {
+    framed(&ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: Zxid::ZERO,
+        timeout: 30_000,
+        session_id: SessionId::NONE,
+        password: Some(&[0; 16]),
+        read_only: Some(false),
+    })
+}
+
+fn framed(message: &impl Encode) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    frame::encode(message, &mut bytes).map_err(io::Error::other)?;
+    Ok(bytes)
 }
 
 fn create(path: &str) -> Request<'_> {
@@ -61,21 +83,21 @@ fn watches_fired(link: &mut Link, work: Work) -> io::Result<Figures> {
     for paths in paths.chunks(CHANGED_AT_ONCE) {
         let mut frames = Vec::new();
         for path in paths {
-            frames.extend(link.encode(&create(path))?);
-            frames.extend(link.encode(&get(true, path))?);
+            frames.extend(encode(&create(path))?);
+            frames.extend(encode(&get(true, path))?);
         }
         link.exchange(&frames, 2 * paths.len())?;
     }
     let transactions = paths
         .chunks(CHANGED_AT_ONCE)
-        .map(|paths| link.encode(&Request::Multi(MultiRequest::new(&changes(paths)))));
+        .map(|paths| encode(&Request::Multi(MultiRequest::new(&changes(paths)))));
     let transactions = transactions.collect::<io::Result<Vec<_>>>()?;
     let answers = work.operations + transactions.len();
     let figures = measured(work.operations, || {
         link.exchange(&transactions.concat(), answers).map(|()| Vec::new())
     });
     for paths in paths.chunks(CHANGED_AT_ONCE) {
-        let deletes = paths.iter().map(|path| link.encode(&delete(path)));
+        let deletes = paths.iter().map(|path| encode(&delete(path)));
         let deletes = deletes.collect::<io::Result<Vec<_>>>()?.concat();
         link.exchange(&deletes, paths.len())?;
     }
@@ -93,26 +115,8 @@ impl Link {
         stream.set_nodelay(true)?;
         let replies = Replies { stream: stream.try_clone()?, buffer: vec![0; 1 << 18], filled: 0 };
         let mut link = Self { stream, replies };
-        let connect = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout: 30_000,
-            session_id: SessionId::NONE,
-            password: Some(&[0; 16]),
-            read_only: Some(false),
-        };
-        let mut bytes = Vec::new();
-        frame::encode(&connect, &mut bytes).map_err(io::Error::other)?;
-        link.exchange(&bytes, 1)?;
+        link.exchange(&handshake()?, 1)?;
         Ok(link)
-    }
-
-    /// A request as it is sent. All of them bear the same xid.
-    fn encode(&self, request: &Request<'_>) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
-        frame::encode(&(header, request), &mut bytes).map_err(io::Error::other)?;
-        Ok(bytes)
     }
 
     /// Sends all, and waits for so many answers and events.

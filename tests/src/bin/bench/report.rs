@@ -118,12 +118,17 @@ fn peak_memory() -> f64 {
 }
 
 /// All measurements of a run.
-#[derive(Default)]
 pub(crate) struct Table {
+    /// What was measured against, how often, and how much.
+    conditions: String,
     found: BTreeMap<Kind, BTreeMap<String, Vec<Figures>>>,
 }
 
 impl Table {
+    pub(crate) fn new(conditions: String) -> Self {
+        Self { conditions, found: BTreeMap::new() }
+    }
+
     pub(crate) fn add(&mut self, client: &str, kind: Kind, figures: Figures) {
         self.found.entry(kind).or_default().entry(client.to_owned()).or_default().push(figures);
     }
@@ -141,6 +146,7 @@ fn median(figures: &[Figures]) -> Figures {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.conditions)?;
         for (kind, clients) in &self.found {
             write!(f, "{kind:<20}")?;
             Figures::NAMES.iter().try_for_each(|name| write!(f, "{name:>18}"))?;

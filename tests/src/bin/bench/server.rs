@@ -21,6 +21,7 @@ pub(crate) enum Kind {
 
 /// Stopped when dropped.
 pub(crate) struct Server {
+    pub(crate) name: String,
     pub(crate) at: String,
     pub(crate) is_null: bool,
     _null: Option<Killed>,
@@ -34,12 +35,19 @@ impl Server {
         match kind {
             Kind::Null => {
                 let (process, at) = null_server()?;
-                Ok(Self { at, is_null: true, _null: Some(process), _real: None })
+                Ok(Self {
+                    name: "the null server".to_owned(),
+                    at,
+                    is_null: true,
+                    _null: Some(process),
+                    _real: None,
+                })
             }
             Kind::Real => {
                 let ensemble = RealEnsemble::start(1)?;
                 let server = Self::running(&ensemble.connect_string())?;
-                Ok(Self { _real: Some(ensemble), ..server })
+                let name = "a real ZooKeeper".to_owned();
+                Ok(Self { name, _real: Some(ensemble), ..server })
             }
         }
     }
@@ -52,7 +60,8 @@ impl Server {
             Err(error) => return Err(io::Error::other(error)),
         }
         client.close();
-        Ok(Self { at: at.to_owned(), is_null: false, _null: None, _real: None })
+        let name = format!("the server at {at}");
+        Ok(Self { name, at: at.to_owned(), is_null: false, _null: None, _real: None })
     }
 }
 
