@@ -126,8 +126,9 @@ impl Client {
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
     /// [`Session::lease`](crate::session::Session::lease).
     pub fn lease(&self) -> Option<Instant> {
-        let lease = self.shared().lock().session.lease()?;
-        Some(self.shared().std_instant(lease))
+        let inner = self.shared().lock();
+        let lease = inner.session.lease()?;
+        Some(inner.clock.tokio_instant(lease))
     }
 
     /// What was sent and received so far.
@@ -148,7 +149,7 @@ impl Client {
     /// When the string is invalid. A chroot in it is ignored.
     pub fn set_members(&self, at: &str) -> Result<(), ConnectError> {
         let at: ConnectString = at.parse().map_err(ConnectError::Address)?;
-        self.shared().lock().set_members(self.shared().now(), at.members);
+        self.shared().lock().set_members(at.members);
         Ok(())
     }
 
@@ -256,15 +257,16 @@ impl Client {
         let (sender, receiver) = oneshot::channel();
         let token = Answers::new(sender);
         let mut inner = self.shared().lock();
+        let alone = inner.session.pending() == 0;
         let id = match self.request_timeout {
             None => inner.session.submit(request, token)?,
             Some(timeout) => {
-                let deadline = self.shared().now() + timeout;
+                let deadline = inner.clock.now() + timeout;
                 inner.session.submit_until(request, token, deadline)?
             }
         };
         keep(&mut inner, id);
-        inner.wake_driver();
+        inner.send(alone);
         drop(inner);
         Ok((id, Answer::new(receiver, read, self.chroot.clone())))
     }

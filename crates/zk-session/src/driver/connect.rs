@@ -11,6 +11,10 @@ use tokio::net::TcpStream;
 use crate::connect_string::Member;
 
 /// A connection to a member, before anything has been said on it.
+///
+/// It is read in the client's task, and written there or in a method of the client that makes a
+/// request, on whatever thread that is called; always one at a time, and always with the waker of
+/// the client's task. It must not use the client.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}

@@ -2,120 +2,52 @@
 
 mod connect;
 mod probe;
+mod reach;
 mod shared;
 mod trace;
+mod wire;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::Future;
-use core::mem;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io;
 
-use bytes::BytesMut;
-use tokio::io::AsyncWrite as _;
 use tokio::time::Sleep;
-use zk_proto::frame;
 
 pub use self::connect::{Connect, TcpConnect, Transport};
+use self::reach::Reach;
 use self::shared::failure;
 pub(crate) use self::shared::{Answers, Inner, Shared};
+use self::wire::Wire;
 use crate::connect_string::Member;
 use crate::error::Error;
 use crate::face::Notices;
 use crate::session::{Action, Event, State};
-use crate::time::Instant;
-
-/// Room made for each read. Frames that are longer grow the buffer as they arrive.
-const READ: usize = 8 * 1024;
 
 /// The task behind a client. It ends when the session does.
 pub(crate) struct Driver<C: Connect> {
     shared: Arc<Shared>,
-    connect: C,
-    link: Link<C::Transport>,
-    probe: Option<Probe>,
-    inbox: BytesMut,
+    reach: Reach<C>,
     max_reply: usize,
     sleep: Pin<Box<Sleep>>,
-    /// When `sleep` ends, if it was not found to have ended.
-    alarm: Option<Instant>,
     /// What the transport itself said when it failed.
     error: Option<io::Error>,
-    /// What was given up, and is to be dropped without the lock.
-    given_up: Vec<Box<dyn Send>>,
     /// The newest state, if it is still to be published.
     news: Option<State>,
-}
-
-/// A member that is to be asked, is being asked, or was asked whether it can write.
-struct Probe {
-    member: Member,
-    state: Probing,
-}
-
-enum Probing {
-    Wanted,
-    Asking(Pin<Box<dyn Future<Output = bool> + Send>>),
-    Answered(bool),
-}
-
-enum Link<T> {
-    Down,
-    Wanted(Member),
-    Connecting(Pin<Box<dyn Future<Output = io::Result<T>> + Send>>),
-    Made(io::Result<T>),
-    Up { transport: T, unflushed: bool },
 }
 
 impl<C: Connect> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connect: C, max_reply: usize) -> Self {
         Self {
             shared,
-            connect,
-            link: Link::Down,
-            probe: None,
-            inbox: BytesMut::new(),
+            reach: Reach::new(connect),
             max_reply,
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
-            alarm: None,
             error: None,
-            given_up: Vec::new(),
             news: None,
         }
-    }
-
-    /// Makes connections, and drops what was given up. It is done without the lock, for a
-    /// [`Connect`] may use the client.
-    fn reach_members(&mut self, cx: &mut Context<'_>) {
-        self.given_up.clear();
-        if let Link::Wanted(member) = &self.link {
-            self.link = Link::Connecting(self.connect.connect(member));
-        }
-        if let Link::Connecting(connecting) = &mut self.link
-            && let Poll::Ready(made) = connecting.as_mut().poll(cx)
-        {
-            self.link = Link::Made(made);
-        }
-        let Some(Probe { member, state }) = &mut self.probe else {
-            return;
-        };
-        if let Probing::Wanted = state {
-            *state = Probing::Asking(probe::ask(self.connect.connect(member)));
-        }
-        if let Probing::Asking(answer) = state
-            && let Poll::Ready(read_write) = answer.as_mut().poll(cx)
-        {
-            *state = Probing::Answered(read_write);
-        }
-    }
-
-    fn has_members_to_reach(&self) -> bool {
-        matches!(self.link, Link::Wanted(_))
-            || matches!(self.probe, Some(Probe { state: Probing::Wanted, .. }))
-            || !self.given_up.is_empty()
     }
 
     fn run_actions(&mut self, inner: &mut Inner) {
@@ -125,145 +57,93 @@ impl<C: Connect> Driver<C> {
             match action {
                 Action::Connect(wanted) => {
                     self.error = None;
-                    self.replace_link(member(wanted).map_or(Link::Down, Link::Wanted));
+                    let member = member(wanted);
+                    self.replace_link(inner, member);
                 }
-                Action::Disconnect => self.replace_link(Link::Down),
-                Action::Probe(wanted) => {
-                    let probe = |member| Probe { member, state: Probing::Wanted };
-                    self.replace_probe(member(wanted).map(probe));
-                }
+                Action::Disconnect => self.replace_link(inner, None),
+                Action::Probe(wanted) => self.reach.probe(member(wanted)),
             }
         }
     }
 
-    fn replace_link(&mut self, link: Link<C::Transport>) {
-        self.inbox.clear();
-        self.replace_probe(None);
-        let before = mem::replace(&mut self.link, link);
-        if !matches!(before, Link::Down) {
-            self.given_up.push(Box::new(before));
-        }
+    fn replace_link(&mut self, inner: &mut Inner, member: Option<Member>) {
+        self.reach.give_up(inner.wire.take());
+        self.reach.connect_to(member);
+        self.reach.probe(None);
     }
 
-    fn replace_probe(&mut self, probe: Option<Probe>) {
-        if let Some(before) = mem::replace(&mut self.probe, probe) {
-            self.given_up.push(Box::new(before));
-        }
+    fn link_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
+        self.replace_link(inner, None);
+        self.error = error;
+        inner.session.handle_disconnected(inner.clock.now());
     }
 
     fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
-        let Link::Made(made) = &mut self.link else {
-            return false;
-        };
-        match mem::replace(made, Err(io::ErrorKind::NotConnected.into())) {
-            Ok(transport) => {
-                self.link = Link::Up { transport, unflushed: false };
-                inner.session.handle_connected(self.shared.now());
+        match self.reach.take_made() {
+            None => return false,
+            Some(Ok(transport)) => {
+                inner.wire = Some(Wire::new(transport, self.max_reply));
+                inner.session.handle_connected(inner.clock.now());
             }
-            Err(error) => self.link_failed(inner, Some(error)),
+            Some(Err(error)) => self.link_failed(inner, Some(error)),
         }
         true
     }
 
     fn finish_probing(&mut self, inner: &mut Inner) -> bool {
-        let Some(Probe { member, state: Probing::Answered(read_write) }) = &self.probe else {
+        let Some((member, read_write)) = self.reach.take_probed() else {
             return false;
         };
         // The list may have changed since it was asked.
-        if let Some(member) = inner.members.iter().position(|known| known == member) {
-            inner.session.handle_probed(self.shared.now(), member, *read_write);
+        if let Some(member) = inner.members.iter().position(|known| *known == member) {
+            inner.session.handle_probed(inner.clock.now(), member, read_write);
         }
-        self.replace_probe(None);
         true
     }
 
     fn read_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Link::Up { transport, .. } = &mut self.link else {
+        let Some(wire) = &mut inner.wire else {
             return false;
         };
-        self.inbox.reserve(READ);
-        match tokio_util::io::poll_read_buf(Pin::new(transport), cx, &mut self.inbox) {
+        match wire.read(&mut inner.session, inner.clock, cx) {
             Poll::Pending => return false,
-            Poll::Ready(Ok(0)) => self.link_failed(inner, None),
-            Poll::Ready(Err(error)) => self.link_failed(inner, Some(error)),
-            Poll::Ready(Ok(_)) => {
-                let now = self.shared.now();
-                loop {
-                    match frame::split_bytes(&mut self.inbox, self.max_reply) {
-                        Ok(Some(payload)) => inner.session.handle_frame(now, payload),
-                        Ok(None) => break,
-                        Err(error) => {
-                            inner.session.handle_bad_frame(now, error);
-                            break;
-                        }
-                    }
-                }
-            }
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => self.link_failed(inner, error),
         }
         true
+    }
+
+    /// Says whether writing has failed, be it here or when a caller did it.
+    fn write_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
+        let Some(wire) = &mut inner.wire else {
+            return false;
+        };
+        if wire.has_to_write(&inner.session) {
+            wire.write(&mut inner.session, inner.clock, cx);
+        }
+        let failure = wire.take_failure();
+        let failed = failure.is_some();
+        if failed {
+            self.link_failed(inner, failure);
+        }
+        failed
     }
 
     fn fire_timers(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Some(due) = inner.session.poll_timeout() else {
-            return false;
-        };
-        // Deadlines mostly move away, which is noticed when the alarm goes off too early; so the
-        // timer is not touched for every frame.
-        if self.alarm.is_none_or(|alarm| due < alarm) {
-            self.sleep.as_mut().reset(self.shared.std_instant(due));
-            self.alarm = Some(due);
+        if let Some(due) = inner.due_before_alarm() {
+            self.sleep.as_mut().reset(inner.clock.tokio_instant(due));
+            inner.alarm = Some(due);
         }
-        if self.sleep.as_mut().poll(cx).is_pending() {
+        if inner.alarm.is_none() {
             return false;
         }
-        self.alarm = None;
-        inner.session.handle_timeout(self.shared.now());
+        // It may have ended, and yet say that it has not, to a task that has had its turn.
+        if !self.sleep.is_elapsed() && self.sleep.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        inner.alarm = None;
+        inner.session.handle_timeout(inner.clock.now());
         true
-    }
-
-    fn write_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Link::Up { transport, unflushed } = &mut self.link else {
-            return false;
-        };
-        let mut progress = false;
-        let result = loop {
-            let output = inner.session.output();
-            if output.is_empty() {
-                break Ok(());
-            }
-            let now = self.shared.now();
-            match Pin::new(&mut *transport).poll_write(cx, output) {
-                Poll::Pending => break Ok(()),
-                Poll::Ready(Ok(0)) => break Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Err(error)) => break Err(error),
-                Poll::Ready(Ok(count)) => {
-                    inner.session.handle_sent(now, count);
-                    *unflushed = true;
-                    progress = true;
-                }
-            }
-        };
-        let result = match result {
-            Ok(()) if *unflushed => match Pin::new(transport).poll_flush(cx) {
-                Poll::Pending => Ok(()),
-                Poll::Ready(flushed) => {
-                    *unflushed = false;
-                    flushed
-                }
-            },
-            result => result,
-        };
-        if let Err(error) = result {
-            self.link_failed(inner, Some(error));
-            return true;
-        }
-        progress
-    }
-
-    fn link_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
-        self.replace_link(Link::Down);
-        self.error = error;
-        inner.session.handle_disconnected(self.shared.now());
     }
 
     /// Stops at a new state: it must be published before what comes behind it.
@@ -314,19 +194,19 @@ impl<C: Connect> Driver<C> {
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = self.shared.clone();
         loop {
-            self.reach_members(cx);
+            self.reach.poll(cx);
             let mut inner = shared.lock();
             self.exchange(&mut inner, cx);
             if self.news.is_some() {
                 return Poll::Pending;
             }
-            if self.has_members_to_reach() {
+            if self.reach.has_work() {
                 continue;
             }
             if matches!(inner.session.state(), State::Ended(_)) {
                 return Poll::Ready(());
             }
-            inner.driver = Some(cx.waker().clone());
+            inner.driver_sleeps(cx.waker());
             return Poll::Pending;
         }
     }
@@ -335,14 +215,15 @@ impl<C: Connect> Driver<C> {
     fn exchange(&mut self, inner: &mut Inner, cx: &mut Context<'_>) {
         let mut progress = true;
         while progress && self.news.is_none() {
+            // Before the link is used again: the session may have given it up.
+            self.run_actions(inner);
             progress = self.finish_connecting(inner);
             progress |= self.finish_probing(inner);
             progress |= self.read_frames(inner, cx);
-            progress |= self.fire_timers(inner, cx);
-            // Before the link is used again: the session may have given it up.
-            self.run_actions(inner);
             progress |= self.write_frames(inner, cx);
-            progress |= self.deliver_events(inner);
+            // Behind what may have moved the deadlines.
+            progress = progress || self.fire_timers(inner, cx);
+            self.deliver_events(inner);
         }
     }
 
@@ -374,8 +255,12 @@ impl<C: Connect> Drop for Driver<C> {
         let shared = self.shared.clone();
         let mut inner = shared.lock();
         inner.session.close();
-        inner.session.handle_disconnected(shared.now());
+        let now = inner.clock.now();
+        inner.session.handle_disconnected(now);
+        inner.driver_sleeps(Waker::noop());
+        let wire = inner.wire.take();
         drop(inner);
+        drop(wire);
         while self.deliver_events(&mut shared.lock()) {
             self.publish_state();
         }

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{oneshot, watch};
 
 use super::trace;
+use super::wire::Wire;
 use crate::connect_string::Member;
 use crate::error::{Error, Outcome};
 use crate::face::{Notice, Notices};
@@ -40,7 +41,22 @@ impl Answers {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     pub(crate) states: watch::Sender<State>,
+}
+
+/// Tells the time as the session counts it.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock {
     start: tokio::time::Instant,
+}
+
+impl Clock {
+    pub(crate) fn now(self) -> Instant {
+        Instant::after_start(self.start.elapsed())
+    }
+
+    pub(crate) fn tokio_instant(self, instant: Instant) -> tokio::time::Instant {
+        self.start + instant.since_start()
+    }
 }
 
 pub(crate) struct Inner {
@@ -48,8 +64,18 @@ pub(crate) struct Inner {
     pub(crate) members: Arc<[Member]>,
     pub(crate) watches: HashMap<RequestId, oneshot::Sender<WatchedEvent>>,
     persistent_watches: HashMap<RequestId, Mailbox>,
+    pub(crate) clock: Clock,
+    /// The connection, while there is one.
+    pub(super) wire: Option<Wire>,
     pub(super) last_failure: Option<Failure>,
-    pub(super) driver: Option<Waker>,
+    /// Wakes the driver.
+    driver: Waker,
+    /// Whether the driver will look at the session anyhow.
+    is_driver_awake: bool,
+    /// Whether no other request was under way when the latest was submitted.
+    is_alone: bool,
+    /// When the driver wakes by itself.
+    pub(super) alarm: Option<Instant>,
     waiting_for_room: Vec<Waker>,
 }
 
@@ -98,11 +124,15 @@ impl Shared {
                 members: members.into(),
                 watches: HashMap::new(),
                 persistent_watches: HashMap::new(),
+                clock: Clock { start: tokio::time::Instant::now() },
+                wire: None,
                 last_failure: None,
-                driver: None,
+                driver: Waker::noop().clone(),
+                is_driver_awake: true,
+                is_alone: true,
+                alarm: None,
                 waiting_for_room: Vec::new(),
             }),
-            start: tokio::time::Instant::now(),
         }
     }
 
@@ -115,22 +145,48 @@ impl Shared {
     pub(crate) fn last_failure(&self) -> Option<Failure> {
         self.lock().last_failure.clone()
     }
-
-    pub(crate) fn now(&self) -> Instant {
-        Instant::after_start(self.start.elapsed())
-    }
-
-    pub(crate) fn std_instant(&self, instant: Instant) -> tokio::time::Instant {
-        self.start + instant.since_start()
-    }
 }
 
 impl Inner {
     /// Has the driver look at the session again, after a command.
     pub(crate) fn wake_driver(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            driver.wake();
+        if !self.is_driver_awake {
+            self.is_driver_awake = true;
+            self.driver.wake_by_ref();
         }
+    }
+
+    /// The driver is done, until `waker` wakes it.
+    pub(super) fn driver_sleeps(&mut self, waker: &Waker) {
+        self.is_driver_awake = false;
+        self.driver.clone_from(waker);
+    }
+
+    /// Has the request sent that was just submitted; `alone` if no other is under way. The driver
+    /// writes at once all that have come until its turn. One that is alone, as the one before was,
+    /// most likely stays alone: it is written here and now, without a turn of the driver.
+    pub(crate) fn send(&mut self, alone: bool) {
+        let was_alone = core::mem::replace(&mut self.is_alone, alone);
+        if !(alone && was_alone) || self.is_driver_awake || !self.write_all() {
+            self.wake_driver();
+        }
+    }
+
+    /// Writes in the driver's stead, and says whether that leaves nothing for it to do.
+    fn write_all(&mut self) -> bool {
+        let Some(wire) = &mut self.wire else {
+            return false;
+        };
+        wire.write(&mut self.session, self.clock, &mut Context::from_waker(&self.driver));
+        self.session.output().is_empty() && !wire.has_failed() && self.due_before_alarm().is_none()
+    }
+
+    /// When the session is to be told of the time, if the driver would sleep longer. Deadlines
+    /// mostly move away, which is noticed when it wakes too early; so its timer is not touched for
+    /// every frame.
+    pub(super) fn due_before_alarm(&self) -> Option<Instant> {
+        let due = self.session.poll_timeout()?;
+        self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
     }
 
     /// How requests fail from now on, if the session has ended.
@@ -200,12 +256,12 @@ impl Inner {
     }
 
     /// Replaces the list of members. The session is told which of them it knows.
-    pub(crate) fn set_members(&mut self, now: Instant, members: Vec<Member>) {
+    pub(crate) fn set_members(&mut self, members: Vec<Member>) {
         let place = |member| members.iter().position(|new| new == member);
         let kept: Vec<_> = self.members.iter().map(place).collect();
         let count = members.len();
         self.members = members.into();
-        self.session.update_members(now, &kept, count);
+        self.session.update_members(self.clock.now(), &kept, count);
         self.wake_driver();
     }
 }

@@ -16,3 +16,4 @@ mod subtree;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod watches;
+mod writing;

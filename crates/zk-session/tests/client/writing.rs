@@ -1,0 +1,142 @@
+//! Who writes a request, and how many are written at once.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use zk_session::proto::{ErrorCode, OpCode, SyncResponse};
+use zk_session::{Answer, Client, Connect, Member};
+
+use crate::server::{Listener, Pipes, Server, builder, pipes, settle};
+
+/// The lengths of all writes.
+type Writes = Arc<Mutex<Vec<usize>>>;
+
+struct CountedPipes(Pipes, Writes);
+
+struct Counted(DuplexStream, Writes);
+
+impl Connect for CountedPipes {
+    type Transport = Counted;
+
+    fn connect(
+        &mut self,
+        member: &Member,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Counted>> + Send>> {
+        let (connecting, writes) = (self.0.connect(member), self.1.clone());
+        Box::pin(async move { Ok(Counted(connecting.await?, writes)) })
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.0).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(count)) = written {
+            self.1.lock().expect("no panic").push(count);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+struct Counting {
+    client: Client,
+    server: Server,
+    listener: Listener,
+    writes: Writes,
+}
+
+impl Counting {
+    async fn connected() -> Self {
+        let (pipes, mut listener) = pipes(1 << 16);
+        let counted = CountedPipes(pipes, Writes::default());
+        let writes = counted.1.clone();
+        let (client, server) = tokio::join!(builder().connect_with(counted), listener.welcome());
+        let counting = Self { client: client.expect("a member answers"), server, listener, writes };
+        settle().await;
+        counting.take_writes();
+        counting
+    }
+
+    fn take_writes(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.writes.lock().expect("no panic"))
+    }
+
+    async fn answer(&mut self, answers: Vec<Answer<()>>) {
+        for _ in &answers {
+            let sent = self.server.expect(OpCode::SYNC).await;
+            self.server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
+        }
+        for answer in answers {
+            answer.await.expect("an answer");
+        }
+    }
+}
+
+/// What `sync("/")` takes: its length, a header, the length of the path, and the path.
+const SYNC: usize = 4 + 8 + 4 + 1;
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_alone_is_written_where_it_is_made() {
+    let mut counting = Counting::connected().await;
+    for _ in 0..3 {
+        let answer = counting.client.sync("/");
+        assert_eq!(counting.take_writes(), [SYNC], "no other task has had a turn");
+        counting.answer(vec![answer]).await;
+        assert_eq!(counting.take_writes(), [], "once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_together_are_written_together() {
+    let mut counting = Counting::connected().await;
+    let first = (0..10).map(|_| counting.client.sync("/")).collect();
+    settle().await;
+    assert_eq!(counting.take_writes(), [SYNC, 9 * SYNC], "the first was alone");
+    counting.answer(first).await;
+    for _ in 0..3 {
+        let more = (0..10).map(|_| counting.client.sync("/")).collect();
+        settle().await;
+        assert_eq!(counting.take_writes(), [10 * SYNC], "none was expected to be");
+        counting.answer(more).await;
+    }
+    let single = counting.client.sync("/");
+    counting.answer(vec![single]).await;
+    counting.take_writes();
+    let _answer = counting.client.sync("/");
+    assert_eq!(counting.take_writes(), [SYNC], "as the one before it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_finds_the_connection_broken_is_sent_on_the_next() {
+    let Counting { client, server, mut listener, writes } = Counting::connected().await;
+    drop(server);
+    let answer = client.sync("/");
+    assert_eq!(*writes.lock().expect("no panic"), [], "nobody takes it any more");
+    let server = listener.welcome().await;
+    Counting { client, server, listener, writes }.answer(vec![answer]).await;
+}
