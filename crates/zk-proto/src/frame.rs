@@ -103,8 +103,8 @@ pub fn split_bytes(
 ) -> Result<Option<bytes::Bytes>, FrameError> {
     match length(stream, limit)? {
         Some(length) if stream.len() - PREFIX >= length => {
-            let mut frame = stream.split_to(PREFIX + length);
-            Ok(Some(frame.split_off(PREFIX).freeze()))
+            bytes::Buf::advance(stream, PREFIX);
+            Ok(Some(stream.split_to(length).freeze()))
         }
         _ => Ok(None),
     }

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use zk_proto::owned::{self, Keep as _};
 use zk_proto::{
     Create2Response, ErrorCode, ExistsResponse, GetAclResponse, GetAllChildrenNumberResponse,
@@ -45,7 +45,15 @@ pub(super) fn stat_if_exists(
 pub(super) fn data(answer: Result<Reply, Error>, _: &Chroot) -> Result<(Bytes, Stat), Error> {
     let reply = answer?;
     let GetDataResponse { data, stat } = reply.decode()?;
-    Ok((data.map_or(Bytes::new(), |data| reply.body.slice_ref(data)), stat))
+    let Some(data) = data else {
+        return Ok((Bytes::new(), stat));
+    };
+    // Cut out of the body, which nobody else needs, instead of sharing it.
+    let (start, length) = (data.as_ptr().addr() - reply.body.as_ptr().addr(), data.len());
+    let mut data = reply.body;
+    data.advance(start);
+    data.truncate(length);
+    Ok((data, stat))
 }
 
 pub(super) fn data_set(answer: Result<Reply, Error>, _: &Chroot) -> Result<Stat, Error> {

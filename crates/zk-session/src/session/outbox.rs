@@ -164,6 +164,11 @@ impl<T> Outbox<T> {
         xid: Xid,
         may_overtake: bool,
     ) -> Result<InFlight<T>, Option<Xid>> {
+        // Mostly it is the first; the rest is for pings, and for what overtakes.
+        let first = self.in_flight.front().map(|sent| sent.pending.xid);
+        if first == Some(xid) && xid != Xid::PING {
+            return self.in_flight.pop_front().ok_or(None);
+        }
         let is_request = |sent: &InFlight<T>| sent.pending.xid != Xid::PING;
         let oldest = self.in_flight.iter().position(is_request).ok_or(None)?;
         let expected = self.in_flight.get(oldest).map(|sent| sent.pending.xid);

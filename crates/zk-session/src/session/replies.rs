@@ -17,7 +17,7 @@ impl<T> Session<T> {
         }
     }
 
-    fn handle_message(&mut self, now: Instant, payload: Bytes) -> Result<(), Cause> {
+    fn handle_message(&mut self, now: Instant, mut payload: Bytes) -> Result<(), Cause> {
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
         // While closing, only answers to requests keep the connection, lest a member that says
@@ -47,8 +47,8 @@ impl<T> Session<T> {
                 Ok(())
             }
             _ => {
-                let body = payload.slice(reader.position()..);
-                self.handle_reply(header, body)
+                payload.advance(reader.position());
+                self.handle_reply(header, payload)
             }
         }
     }
