@@ -15,6 +15,7 @@
 //! on the server.
 
 mod access;
+mod connection;
 mod contender;
 mod election;
 mod multi_lock;

@@ -23,8 +23,10 @@ impl Remedy {
     pub(super) fn of(error: &Error) -> Self {
         match error {
             Error::ConnectionLost => Self::Now,
-            // Without a connection for long; the session and its nodes may live all the same.
+            // Nobody could be asked in time; the session and its nodes may live all the same.
             Error::NoConnection
+            | Error::DeadlinePassed { .. }
+            | Error::Server(ErrorCode::NOT_READ_ONLY)
             | Error::Invalid(Invalid::QueueFull { .. })
             | Error::Server(ErrorCode::THROTTLED_OP)
             // The end of the connection, or of the session, is about to follow.

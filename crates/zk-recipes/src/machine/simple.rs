@@ -20,6 +20,7 @@ use zk_session::proto::{
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
+use super::connection::Connection;
 use super::parents::{Parents, Verdict};
 use super::phase::Node;
 use super::remedy::{RETRY_AFTER, Remedy};
@@ -45,7 +46,7 @@ pub struct SimpleContender {
     /// The transaction that created our node.
     czxid: Zxid,
     parents: Parents,
-    connected: bool,
+    connection: Connection,
     /// The caller has lost interest while it could not be told yet what there is to clean up.
     letting_go: bool,
     /// Nobody has been told that the lock is ours, nor should be.
@@ -89,7 +90,7 @@ impl Machine for SimpleContender {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
-                None => self.handle_reply(op, result),
+                None => self.handle_reply(op, self.connection.hear(result)),
             },
             Input::Watch { op: OpId(op), event_type } if op & OF_HOLDER != 0 => {
                 self.tell_holder(Input::Watch { op: OpId(op & !OF_HOLDER), event_type });
@@ -97,11 +98,7 @@ impl Machine for SimpleContender {
             Input::Watch { op, event_type } => self.watch_fired(op, event_type),
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => {
-                match state {
-                    State::Suspended => self.connected = false,
-                    State::Connected { .. } => self.connected = true,
-                    _ => {}
-                }
+                self.connection.change(state);
                 self.tell_holder(input);
             }
             Input::Timer => {
@@ -133,7 +130,7 @@ impl SimpleContender {
             deletion: None,
             czxid: Zxid::ZERO,
             parents: Parents::new(),
-            connected: true,
+            connection: Connection::Up,
             letting_go: false,
             is_unwanted: false,
             last_op: 0,
@@ -268,7 +265,7 @@ impl SimpleContender {
 
     fn hold(&mut self, czxid: Zxid) {
         let node = Node { path: self.contest.directory.clone(), czxid };
-        self.holder = Some(Contender::holding(self.contest.clone(), node, self.connected));
+        self.holder = Some(Contender::holding(self.contest.clone(), node, self.connection));
         self.czxid = czxid;
         self.step = Step::Held;
         self.is_unwanted = self.letting_go;

@@ -12,6 +12,7 @@ mod labels;
 mod leaving;
 mod model;
 mod ranking;
+mod reading_only;
 mod refuting;
 mod resolving;
 mod revoking;
@@ -34,7 +35,7 @@ use zk_session::proto::{
     Request, SessionId, Stat, Zxid,
 };
 use zk_session::session::{Reply, State};
-use zk_session::{End, Error, Invalid};
+use zk_session::{End, Error, Invalid, Outcome};
 
 use super::*;
 use harness::Harness;

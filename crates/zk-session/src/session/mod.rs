@@ -175,14 +175,14 @@ impl<T> Session<T> {
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here: the
-    /// moment the newest acknowledged request was sent, plus the session timeout, less 5 %. `None`
-    /// while there is no session, while a read-only member serves it, which has no say in that,
-    /// and from the moment it is being closed.
+    /// moment the newest acknowledged request was sent, plus the session timeout, less 5 %. What a
+    /// read-only member answers does not count, since it has no say in that. `None` while there is
+    /// no session that a majority knows, and from the moment it is being closed.
     ///
     /// It is no proof. A member that has lost touch with its leader acknowledges requests that
     /// the leader, which decides about expiry, never hears of.
     pub fn lease(&self) -> Option<Instant> {
-        let start = self.lease_start.filter(|_| self.end().is_none() && !self.read_only);
+        let start = self.lease_start.filter(|_| self.end().is_none());
         let margin = self.timeout / LEASE_MARGIN;
         start.map(|start| start + (self.timeout - margin))
     }

@@ -303,7 +303,7 @@ impl Contender {
     fn end_conversion(&mut self) {
         self.conversion = None;
         match self.phase {
-            Phase::Held { suspended: true } if self.connected => self.watch_self(),
+            Phase::Held { suspended: true } if self.connection.is_up() => self.watch_self(),
             Phase::Held { .. } => self.watch_self_in_time(),
             _ => self.finish_leaving(),
         }

@@ -59,7 +59,12 @@ impl Contender {
         match node_created(result) {
             Ok(node) => self.enqueued(node, list),
             Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
-            Err(error) if error.outcome() == Outcome::NotApplied => self.fail(error.into()),
+            // Nothing is left behind, and whoever limits the time wants to know when it is over.
+            Err(error @ (Error::NoConnection | Error::DeadlinePassed { .. }))
+                if error.outcome() == Outcome::NotApplied =>
+            {
+                self.fail(error.into());
+            }
             Err(error) => self.retry_or_fail(error),
         }
     }

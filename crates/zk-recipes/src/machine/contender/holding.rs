@@ -28,7 +28,7 @@ impl Contender {
         if self.revoked {
             self.tell(Event::Revoked);
         }
-        if self.connected {
+        if self.connection.is_up() {
             self.watch_self_in_time();
         } else {
             self.suspend();
@@ -135,14 +135,14 @@ impl Contender {
     // ---- The session ---------------------------------------------------------------------------
 
     pub(super) fn handle_session(&mut self, state: State) {
+        self.connection.change(state);
         match state {
-            State::Suspended => {
-                self.connected = false;
+            State::Suspended | State::ReadOnly { .. } => {
                 self.doubt();
                 self.suspend();
             }
             State::Connected { .. } => {
-                (self.connected, self.lease_ended) = (true, false);
+                self.lease_ended = false;
                 self.doubt();
                 if self.is_held() {
                     self.watch_self();
@@ -165,7 +165,7 @@ impl Contender {
     }
 
     pub(super) fn handle_end_of_lease(&mut self) {
-        self.lease_ended = !self.connected;
+        self.lease_ended = !self.connection.is_up();
         let trusted = self.contest.trust == Trust::UntilTold;
         if let Phase::Held { suspended: true } = self.phase
             && !trusted
@@ -177,7 +177,7 @@ impl Contender {
     fn verified(&mut self) {
         // An answer from before the connection was lost says nothing.
         if let Phase::Held { suspended: suspended @ true } = &mut self.phase
-            && self.connected
+            && self.connection.is_up()
         {
             *suspended = false;
             self.tell(Event::Resumed);

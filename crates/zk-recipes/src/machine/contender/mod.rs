@@ -20,6 +20,7 @@ use zk_session::proto::{EventType, path};
 use zk_session::session::Reply;
 use zk_session::{End, Error};
 
+use super::connection::Connection;
 use super::parents::Parents;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::remedy::{RETRY_AFTER, Remedy};
@@ -37,8 +38,7 @@ pub struct Contender {
     conversion: Option<Conversion>,
     /// The caller has lost interest while it could not be told yet what there is to clean up.
     letting_go: bool,
-    /// Whether the session is connected, as far as we were told.
-    connected: bool,
+    connection: Connection,
     /// Whether there has been no connection for so long that the session need not be kept.
     lease_ended: bool,
     self_watch: Option<SelfWatch>,
@@ -64,7 +64,7 @@ impl Machine for Contender {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
-                None => self.handle_reply(op, result),
+                None => self.handle_reply(op, self.connection.hear(result)),
             },
             Input::Watch { op, event_type } => self.handle_watch(op, event_type),
             Input::Session(state) => self.handle_session(state),
@@ -99,8 +99,8 @@ impl Contender {
     }
 
     /// One that stands in no queue: what it wants it has got, with this node.
-    pub(super) fn holding(contest: Contest, node: Node, connected: bool) -> Self {
-        let mut contender = Self { node: Some(node), connected, ..Self::before(contest) };
+    pub(super) fn holding(contest: Contest, node: Node, connection: Connection) -> Self {
+        let mut contender = Self { node: Some(node), connection, ..Self::before(contest) };
         contender.acquired();
         contender
     }
@@ -113,7 +113,7 @@ impl Contender {
             node: None,
             conversion: None,
             letting_go: false,
-            connected: true,
+            connection: Connection::Up,
             lease_ended: false,
             self_watch: None,
             revoked: false,
@@ -135,10 +135,10 @@ impl Contender {
     /// All that decides what it does next, apart from what it is about.
     #[cfg(test)]
     pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
-        let Self { phase, node, conversion, letting_go, connected, lease_ended, .. } = self;
+        let Self { phase, node, conversion, letting_go, connection, lease_ended, .. } = self;
         let Self { self_watch, revoked, warned, deletions, parents, concluded, last_op, .. } = self;
         write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
-        write!(out, "{letting_go}{connected}{lease_ended}{self_watch:?}{revoked}{warned}")?;
+        write!(out, "{letting_go}{connection:?}{lease_ended}{self_watch:?}{revoked}{warned}")?;
         write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)
     }
 
@@ -263,7 +263,9 @@ impl Contender {
                 self.resolve();
             }
             Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => self.decide(),
-            Phase::Held { .. } if self.connected && self.self_watch.is_none() => self.watch_self(),
+            Phase::Held { .. } if self.connection.is_up() && self.self_watch.is_none() => {
+                self.watch_self();
+            }
             _ => {}
         }
     }

@@ -27,6 +27,7 @@ use zk_session::{End, Error};
 
 use self::leases::Leases;
 use self::own::{Own, Step};
+use super::connection::Connection;
 use super::phase::Node;
 use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, Output, Scheme, Trust};
 use crate::error::{LockError, Loss};
@@ -84,7 +85,7 @@ pub struct Borrower {
     next_part: u32,
     /// The caller has lost interest, or was told that it did not work.
     letting_go: bool,
-    connected: bool,
+    connection: Connection,
     suspended: bool,
     revoked: bool,
     concluded: bool,
@@ -108,7 +109,10 @@ impl Machine for Borrower {
         match input {
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
-                None => self.pass_on(op, |op| Input::Reply { op, result }),
+                None => {
+                    let result = self.connection.hear(result);
+                    self.pass_on(op, |op| Input::Reply { op, result });
+                }
             },
             Input::Watch { op, event_type } => {
                 self.pass_on(op, |op| Input::Watch { op, event_type });
@@ -148,7 +152,7 @@ impl Borrower {
             returned: Vec::new(),
             next_part: QUEUE + 1,
             letting_go: false,
-            connected: true,
+            connection: Connection::Up,
             suspended: false,
             revoked: false,
             concluded: false,
@@ -178,11 +182,7 @@ impl Borrower {
     // ---- The session ---------------------------------------------------------------------------
 
     fn session_changed(&mut self, state: State) {
-        match state {
-            State::Suspended => self.connected = false,
-            State::Connected { .. } => self.connected = true,
-            _ => {}
-        }
+        self.connection.change(state);
         self.tell_parts(|| Input::Session(state));
     }
 
@@ -213,7 +213,7 @@ impl Borrower {
                 part: self.next_part,
                 name: name.to_string(),
                 suspended: false,
-                machine: Contender::holding(contest, node, self.connected),
+                machine: Contender::holding(contest, node, self.connection),
             });
             self.next_part += 1;
         }
@@ -285,8 +285,8 @@ impl Borrower {
     /// All that decides what it does next, apart from what it is about.
     #[cfg(test)]
     fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
-        let Self { step, own, letting_go, connected, suspended, revoked, concluded, .. } = self;
-        write!(out, "{step:?}{own:?}{letting_go}{connected}{suspended}{revoked}{concluded}")?;
+        let Self { step, own, letting_go, connection, suspended, revoked, concluded, .. } = self;
+        write!(out, "{step:?}{own:?}{letting_go}{connection:?}{suspended}{revoked}{concluded}")?;
         self.queue.iter().try_for_each(|queue| queue.hash_into(out))?;
         for lease in self.leases.iter().chain(&self.returned) {
             write!(out, "{}{}{}", lease.part, lease.name, lease.suspended)?;

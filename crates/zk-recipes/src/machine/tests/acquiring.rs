@@ -190,12 +190,36 @@ fn a_creation_refused_for_good_leaves_nothing_to_clean() {
         ErrorCode::INVALID_ACL,
         ErrorCode::NO_CHILDREN_FOR_EPHEMERALS,
         ErrorCode::QUOTA_EXCEEDED,
-        ErrorCode::NOT_READ_ONLY,
-        ErrorCode::THROTTLED_OP,
     ] {
         let mut h = Harness::creating();
         h.answer("create", refused(code));
         h.expect_last(&[&*format!("Failed: {code:?}")]);
+    }
+}
+
+#[test]
+fn a_creation_refused_for_now_is_repeated() {
+    for refusal in [refused(ErrorCode::THROTTLED_OP), Err(QUEUE_FULL)] {
+        let mut h = Harness::creating();
+        h.answer("create", refusal);
+        h.answer("list", children(&[]));
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["sync", "list"]);
+        h.answer("sync", ok());
+        h.answer("list", children(&[]));
+        h.expect(&["create", "list"]);
+        h.created(7);
+        h.expect(&["Enqueued own-7 token 107"]);
+    }
+}
+
+#[test]
+fn whoever_limits_the_time_is_told_when_it_is_over() {
+    for error in [Error::NoConnection, Error::DeadlinePassed { outcome: Outcome::NotApplied }] {
+        let mut h = Harness::creating();
+        h.answer("create", Err(error.clone()));
+        h.expect_last(&[&*format!("Failed: {error:?}")]);
     }
 }
 

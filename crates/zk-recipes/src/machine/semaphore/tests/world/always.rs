@@ -34,7 +34,7 @@ impl World {
                 self.sights.insert(match loss {
                     Loss::NodeDeleted => Sight::LostToMeddling,
                     Loss::Ended(_) => Sight::LostToExpiry,
-                    Loss::Disconnected | Loss::LeaseEnded => {
+                    Loss::Disconnected | Loss::LeaseEnded | Loss::Released => {
                         return Err(format!("{borrower} does not trust the ensemble"));
                     }
                 });
