@@ -61,7 +61,7 @@ pub enum LockError {
     Path(PathError),
 }
 
-/// Why a lock is not held any more although it was not released.
+/// Why a lock is not held any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
@@ -70,6 +70,9 @@ pub enum Loss {
     /// Our node was deleted: by somebody else, or by the server because the session has expired,
     /// of which it tells later. The next in line may hold the lock by now.
     NodeDeleted,
+    /// Its guard was released or dropped. Only who [waits for the loss](crate::Held::lost) behind
+    /// the guard's back hears this.
+    Released,
     /// The connection is lost, and the lock was to be trusted
     /// [only while there is one](crate::machine::Trust::WhileConnected).
     Disconnected,
@@ -116,6 +119,7 @@ impl fmt::Display for Loss {
         match self {
             Self::Ended(end) => write!(f, "{end}"),
             Self::NodeDeleted => f.write_str("our node was deleted"),
+            Self::Released => f.write_str("it was released"),
             Self::Disconnected => f.write_str("the connection was lost"),
             Self::LeaseEnded => f.write_str("the ensemble need not keep the session any longer"),
         }

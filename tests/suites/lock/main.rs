@@ -3,6 +3,7 @@
 mod cancel;
 mod contend;
 mod cost;
+mod elsewhere;
 mod hazards;
 mod lose;
 mod options;

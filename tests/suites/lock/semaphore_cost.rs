@@ -61,8 +61,11 @@ async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request()
             after.iter().zip(before).map(|(after, before)| after - before).collect::<Vec<_>>()
         };
         let to_acquire = difference(acquired, before);
-        // A place, two lists, the leases, the maximum; then both watches and the place go.
-        assert_eq!(to_acquire, [1, 2, 1, 1, 2, 1]);
+        // A place, two lists, the leases, the maximum; then both watches and the place go. Where
+        // that took a while, each lease is watched, too.
+        let own_watches = to_acquire[1] - 2;
+        assert!(own_watches == 0 || own_watches == u64::from(permits), "{own_watches}");
+        assert_eq!(to_acquire, [1, 2 + own_watches, 1, 1, 2, 1]);
         let to_release = difference(released, acquired);
         println!(
             "{permits} permits: {} requests to acquire, {} to release",
@@ -110,8 +113,9 @@ async fn hand_over(waiters: usize) {
     }
     let (requests, notifications) = (sent() - before.0, told() - before.1);
     println!("{waiters} hand-overs: {requests} requests, {notifications} notifications");
-    // One is told by a lease, and tells the next by its place in the queue.
-    assert_eq!(notifications, 2 * waiters as u64 - 1);
+    // One is told by a lease, and tells the next by its place in the queue; unless that one had
+    // not looked yet.
+    assert!((waiters as u64..2 * waiters as u64).contains(&notifications), "{notifications}");
     assert!(requests <= 11 * waiters as u64, "{requests}");
 }
 

@@ -86,12 +86,20 @@ impl Held {
 
     /// How things stand now, as far as is known here.
     pub fn state(&self) -> Holding {
-        holding(&self.handle.status.borrow())
+        let status = &self.handle.status;
+        let state = holding(&status.borrow());
+        let nobody_looks_after_it = status.has_changed().is_err();
+        match state {
+            Holding::Held | Holding::Suspended if nobody_looks_after_it => {
+                Holding::Lost(Loss::Ended(End::Closed))
+            }
+            state => state,
+        }
     }
 
     /// Waits until the lock is lost: its session has ended, or somebody has deleted its node, or
     /// it is [not to be trusted](crate::Options::trust) any longer. Never returns while it is
-    /// held, or may be.
+    /// held, or may be. When it is released, it tells [`Loss::Released`].
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let mut status = self.handle.status.clone();
         async move {
@@ -247,6 +255,6 @@ const fn holding(status: &Status) -> Holding {
         Status::Suspended => Holding::Suspended,
         Status::Lost(loss) => Holding::Lost(*loss),
         // Only once the guard is gone.
-        Status::Released | Status::Failed(_) => Holding::Lost(Loss::Ended(End::Closed)),
+        Status::Released | Status::Failed(_) => Holding::Lost(Loss::Released),
     }
 }

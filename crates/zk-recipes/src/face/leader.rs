@@ -83,10 +83,6 @@ impl LeaderElection {
     }
 
     /// Stands for election, until the candidate is closed or dropped, or the session ends.
-    ///
-    /// # Panics
-    ///
-    /// When called outside of a tokio runtime, on which a task is spawned.
     pub fn stand(&self) -> Candidate {
         let (state, states) = watch::channel(Leadership::Follower);
         let (directory, observer) = (self.0.path.clone(), self.0.options.observer.clone());

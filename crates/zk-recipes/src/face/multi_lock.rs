@@ -152,10 +152,6 @@ impl MultiLock {
 
     /// Waits for all the locks.
     ///
-    /// # Panics
-    ///
-    /// As for [`Mutex::acquire`].
-    ///
     /// # Errors
     ///
     /// The first lock that cannot be had, or was lost while another was waited for. Those that

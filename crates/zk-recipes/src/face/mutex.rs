@@ -66,11 +66,6 @@ impl Mutex {
 
     /// Waits for the lock.
     ///
-    /// # Panics
-    ///
-    /// When called outside of a tokio runtime, on which a task is spawned. So do the other ways to
-    /// acquire it.
-    ///
     /// # Errors
     ///
     /// See [`LockError`]. A lost connection is none: the place in the queue is kept as long as

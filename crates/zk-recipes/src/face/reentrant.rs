@@ -143,10 +143,6 @@ impl ReentrantMutex {
     /// is moved to another task does not let that one acquire again, which waits for the guard
     /// instead, for ever if it keeps it. For both there are [unique](Owner::unique) owners.
     ///
-    /// # Panics
-    ///
-    /// As for [`acquire_as`](Self::acquire_as).
-    ///
     /// # Errors
     ///
     /// As for [`acquire_as`](Self::acquire_as).
@@ -162,10 +158,6 @@ impl ReentrantMutex {
     }
 
     /// Waits for the lock, or acquires it again.
-    ///
-    /// # Panics
-    ///
-    /// When the future is polled outside of a tokio runtime, on which a task is spawned.
     ///
     /// # Errors
     ///

@@ -72,6 +72,9 @@ pub(crate) fn start(
     observer: Option<Observer>,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
+    // Where the session lives: whoever asks may be anywhere, and gone before the lock is.
+    let runtime = client.runtime().clone();
+    let _entered = runtime.enter();
     let (wish, wishes) = mpsc::unbounded_channel();
     let (found, acquired) = oneshot::channel();
     let (status, revoked) = (watch::Sender::new(Status::Held), watch::Sender::new(false));
@@ -81,7 +84,8 @@ pub(crate) fn start(
     let state = *states.borrow_and_update();
     let next_state = ReusableBoxFuture::new(next_state(states));
     let mut runner = Runner {
-        client: client.clone(),
+        // A limit for requests is not one for locks, and a deletion must not be given up.
+        client: client.with_request_timeout(None),
         machine,
         answers: Vec::new(),
         watches: Vec::new(),
@@ -99,7 +103,7 @@ pub(crate) fn start(
         cleanup: Cleanup { pending: false, all: cleanups },
     };
     runner.handle(Input::Session(state));
-    tokio::spawn(runner.run());
+    runtime.spawn(runner.run());
     handle
 }
 
@@ -164,7 +168,8 @@ impl<M: Machine> Runner<M> {
     fn handle(&mut self, input: Input) {
         match input {
             Input::LetGo => self.cleanup.begin(),
-            Input::Session(state) => self.lease = self.end_of_lease(state),
+            Input::Session(State::Connected { .. }) => self.lease = None,
+            Input::Session(_) if self.lease.is_none() => self.lease = self.end_of_lease(),
             _ => {}
         }
         self.machine.handle(input);
@@ -177,10 +182,8 @@ impl<M: Machine> Runner<M> {
         }
     }
 
-    fn end_of_lease(&self, state: State) -> Option<Pin<Box<Sleep>>> {
-        let suspended = matches!(state, State::Suspended);
-        let lease = self.client.lease().filter(|_| suspended)?;
-        Some(Box::pin(tokio::time::sleep_until(lease)))
+    fn end_of_lease(&self) -> Option<Pin<Box<Sleep>>> {
+        Some(Box::pin(tokio::time::sleep_until(self.client.lease()?)))
     }
 
     fn perform(&mut self, output: Output) {

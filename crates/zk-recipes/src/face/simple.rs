@@ -65,10 +65,6 @@ impl SimpleLock {
 
     /// Waits for the lock.
     ///
-    /// # Panics
-    ///
-    /// As for [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
     /// # Errors
     ///
     /// See [`LockError`]. A lost connection is none.

@@ -15,6 +15,7 @@ use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
 
+use tokio::runtime;
 use tokio::sync::{oneshot, watch as watch_channel};
 use tokio::time::Instant;
 use zk_proto::{Request, SessionId};
@@ -66,6 +67,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
+    runtime: runtime::Handle,
 }
 
 impl Drop for Handle {
@@ -129,6 +131,12 @@ impl Client {
         let inner = self.shared().lock();
         let lease = inner.session.lease()?;
         Some(inner.clock.tokio_instant(lease))
+    }
+
+    /// The runtime that the session is kept alive on: the one that it was begun on. Whatever must
+    /// last as long as the session is best spawned there.
+    pub fn runtime(&self) -> &runtime::Handle {
+        &self.handle.runtime
     }
 
     /// What was sent and received so far.
@@ -332,7 +340,8 @@ impl ClientBuilder {
         let Settings { at, patience, request_timeout, config } = self.settings()?;
         let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
         let shared = Arc::new(Shared::new(at.members, |now| Session::new(now, config)));
-        let handle = Arc::new(Handle { shared: shared.clone() });
+        let runtime = runtime::Handle::current();
+        let handle = Arc::new(Handle { shared: shared.clone(), runtime });
         let client = Client { handle, chroot: at.chroot, request_timeout };
         tokio::spawn(Driver::new(shared.clone(), connect, max_reply));
 
