@@ -11,6 +11,8 @@ use crate::connect_string::Member;
 const WRITE_PATIENCE: Duration = Duration::from_millis(1);
 /// The shortest time that a socket is asked to wait.
 pub(super) const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+/// The longest time that a socket is asked to wait.
+pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 /// How long a member may take to say whether it can write.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 

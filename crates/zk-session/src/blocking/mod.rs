@@ -24,6 +24,8 @@ mod link;
 mod operations;
 mod shared;
 mod subtree;
+#[cfg(test)]
+mod tests;
 mod watches;
 
 use alloc::string::ToString as _;

@@ -1,6 +1,5 @@
 //! What a session's thread shares with the handles of its client.
 
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,7 +12,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::link::is_timeout;
+use super::link::{self, LEAST_PATIENCE, MOST_PATIENCE, is_timeout};
 use crate::connect_string::Member;
 use crate::error::{Error, Outcome};
 use crate::face::{Notice, Notices};
@@ -41,10 +40,11 @@ pub(super) struct Inner {
     last_failure: Option<(String, String)>,
     /// The connection, as soon as the session may use it.
     pub(super) link: Option<Arc<TcpStream>>,
-    /// What the session's thread is to do.
-    pub(super) actions: VecDeque<Action>,
+    /// Counts the connections that were asked for or given up: what an older attempt makes is not
+    /// wanted.
+    attempt: u64,
     /// What the transport itself said when it failed.
-    pub(super) error: Option<io::Error>,
+    error: Option<io::Error>,
     /// Whether a thread pushes what a socket had no room for.
     is_pushing: bool,
 }
@@ -74,7 +74,7 @@ impl Shared {
                 persistent_watches: HashMap::new(),
                 last_failure: None,
                 link: None,
-                actions: VecDeque::new(),
+                attempt: 0,
                 error: None,
                 is_pushing: false,
             }),
@@ -189,24 +189,79 @@ impl Inner {
 
     /// Does what is to be done after anything was told to the session.
     pub(super) fn settle(&mut self, shared: &Arc<Shared>) {
-        self.take_actions();
+        self.take_actions(shared);
         self.write_frames(shared);
-        self.take_actions();
+        self.take_actions(shared);
         self.deliver_events();
         shared.changed.notify_all();
     }
 
-    /// A link that is given up is cut at once, which has the session's thread look up from it.
-    pub(super) fn take_actions(&mut self) {
+    fn take_actions(&mut self, shared: &Arc<Shared>) {
         while let Some(action) = self.session.poll_action() {
-            if !matches!(action, Action::Probe(_)) {
-                self.cut_link();
+            match action {
+                Action::Disconnect => self.cut_link(),
+                Action::Connect(member) => self.connect(shared, member),
+                Action::Probe(member) => self.probe(shared, member),
             }
-            self.actions.push_back(action);
         }
     }
 
+    /// Connects to a member, in a thread that lives no longer than that.
+    fn connect(&mut self, shared: &Arc<Shared>, member: usize) {
+        self.cut_link();
+        let Some(member) = self.members.get(member).cloned() else {
+            return self.link_failed(shared, Some(io::ErrorKind::NotFound.into()));
+        };
+        let due = self.session.connect_deadline().unwrap_or(Instant::END);
+        let patience = (due - shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+        let (attempt, theirs) = (self.attempt, shared.clone());
+        let connect = move || {
+            let made = link::connect(&member, patience);
+            let mut inner = theirs.lock();
+            if inner.attempt == attempt {
+                inner.connected(&theirs, made);
+                inner.settle(&theirs);
+            }
+        };
+        let started = thread::Builder::new().name("zookeeper-connect".to_string()).spawn(connect);
+        if let Err(error) = started {
+            self.link_failed(shared, Some(error));
+        }
+    }
+
+    fn connected(&mut self, shared: &Shared, made: io::Result<TcpStream>) {
+        match made {
+            Ok(link) => {
+                self.error = None;
+                self.link = Some(Arc::new(link));
+                self.session.handle_connected(shared.now());
+            }
+            Err(error) => self.link_failed(shared, Some(error)),
+        }
+    }
+
+    /// Asks a member whether it can write, in a thread that lives no longer than that.
+    fn probe(&self, shared: &Arc<Shared>, member: usize) {
+        let Some(member) = self.members.get(member).cloned() else {
+            return;
+        };
+        let shared = shared.clone();
+        let ask = move || {
+            let read_write = link::can_write(&member).unwrap_or(false);
+            let mut inner = shared.lock();
+            // The list may have changed since it was asked.
+            if let Some(member) = inner.members.iter().position(|known| *known == member) {
+                inner.session.handle_probed(shared.now(), member, read_write);
+                inner.settle(&shared);
+            }
+        };
+        // A member that cannot be asked is asked again later.
+        let _ = thread::Builder::new().name("zookeeper-probe".to_string()).spawn(ask);
+    }
+
+    /// A link that is given up is cut at once, which has the session's thread look up from it.
     pub(super) fn cut_link(&mut self) {
+        self.attempt += 1;
         if let Some(link) = self.link.take() {
             // It may be cut already, from the other side.
             let _ = link.shutdown(Shutdown::Both);

@@ -119,7 +119,8 @@ impl fmt::Display for Cause {
 /// What whoever drives the session must do with its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect to this member, then call [`handle_connected`](super::Session::handle_connected).
+    /// Connect to this member, then call [`handle_connected`](super::Session::handle_connected). It
+    /// may take until the [`connect_deadline`](super::Session::connect_deadline).
     Connect(usize),
     /// Drop the connection, or the attempt to make one. Nothing needs to be reported back.
     Disconnect,

@@ -300,6 +300,13 @@ impl<T> Session<T> {
         self.timers.next()
     }
 
+    /// Until when the attempt to connect may last that the newest [`Action::Connect`] asked for,
+    /// its handshake included. Then the session gives it up by itself. Other deadlines, those of
+    /// requests among them, may come earlier, and say nothing about the member.
+    pub fn connect_deadline(&self) -> Option<Instant> {
+        self.timers.get(Timer::Connect)
+    }
+
     /// The bytes that the transport is to take next; what it took goes to
     /// [`handle_sent`](Self::handle_sent).
     pub fn output(&self) -> &[u8] {

@@ -66,6 +66,11 @@ impl Timers {
         *self = Self::default();
     }
 
+    /// When this one is due.
+    pub(super) fn get(&self, timer: Timer) -> Option<Instant> {
+        self.0[timer as usize]
+    }
+
     /// When the next one is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.0.iter().flatten().min().copied()

@@ -233,3 +233,20 @@ fn patience_is_without_end_unless_it_is_given_one() {
     h.connect();
     assert_eq!(h.sent_xids(), [1]);
 }
+
+#[test]
+fn an_attempt_to_connect_outlives_the_deadlines_of_requests() {
+    let mut h = Harness::connected();
+    h.session.handle_disconnected(h.now);
+    h.advance(ms(50));
+    assert_eq!(h.actions(), [Action::Connect(0)]);
+    let deadline = h.now + h.session.config.timeout;
+    until(&mut h, &SYNC, 1, 20);
+    assert_eq!(h.session.connect_deadline(), Some(deadline));
+    h.advance(ms(20));
+    assert_eq!(h.answers(), [(1, Some(NOT_APPLIED))]);
+    assert_eq!((h.actions(), h.session.phase), (Vec::new(), Phase::Connecting(0)));
+    assert_eq!(h.session.connect_deadline(), Some(deadline));
+    h.session.handle_connected(h.now);
+    assert_eq!(h.session.connect_deadline(), Some(deadline), "the handshake belongs to it");
+}
