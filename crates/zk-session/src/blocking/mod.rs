@@ -114,16 +114,21 @@ impl Client {
     }
 
     /// Waits until things stand as `condition` asks for, or the session has ended, or so much time
-    /// has passed, and says how they stand then.
+    /// has passed, and says how they stood then, as `condition` saw it. That may use the client.
     pub fn wait_for_state(
         &self,
         condition: impl Fn(State) -> bool,
         timeout: Option<Duration>,
     ) -> State {
-        let is_over = |state| condition(state) || matches!(state, State::Ended(_));
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.shared().wait_until(deadline, |inner| is_over(inner.session.state()));
-        self.state()
+        loop {
+            let state = self.state();
+            let is_over = condition(state) || matches!(state, State::Ended(_));
+            let changed = |inner: &Inner| inner.session.state() != state;
+            if is_over || !self.shared().wait_until(deadline, changed) {
+                return state;
+            }
+        }
     }
 
     /// The session.

@@ -14,7 +14,8 @@ use crate::connect_string::Member;
 ///
 /// It is read in the client's task, and written there or in a method of the client that makes a
 /// request, on whatever thread that is called; always one at a time, and always with the waker of
-/// the client's task. It must not use the client.
+/// the client's task. Whoever uses the client waits meanwhile: it must not use the client itself,
+/// and should not block.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}

@@ -147,3 +147,23 @@ fn garbage_costs_the_connection_only() {
     };
     assert_eq!(during(|| client.sync("/"), serve), Ok(()));
 }
+
+#[test]
+fn a_condition_may_use_the_client_and_what_is_returned_is_what_it_saw() {
+    let (client, server, _listener) = connected();
+    let seen = std::sync::Mutex::new(Vec::new());
+    let condition = |state| {
+        seen.lock().unwrap().push(state);
+        matches!(client.state(), State::Suspended) && state == State::Suspended
+    };
+    let state = during(|| client.wait_for_state(condition, Some(PATIENCE)), || drop(server));
+    assert_eq!(state, State::Suspended);
+    assert_eq!(seen.lock().unwrap().last(), Some(&state));
+}
+
+#[test]
+fn a_state_that_does_not_come_in_time_is_not_waited_for() {
+    let (client, _server, _listener) = connected();
+    let state = client.wait_for_state(|_| false, Some(Duration::from_millis(20)));
+    assert_eq!(state, client.state());
+}
