@@ -54,7 +54,7 @@ impl Client {
     }
 }
 
-impl MultiRead<'_> {
+impl MultiRead<'_, Client> {
     /// Sends the reads, in the order of this call among other requests. There is one result for
     /// each, in their order.
     ///

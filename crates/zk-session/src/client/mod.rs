@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Settings for a connection to an ensemble: `host:port,host:port/chroot`.
-    pub fn builder(at: &str) -> ClientBuilder {
+    pub fn builder(at: &str) -> ClientBuilder<Self> {
         ClientBuilder::new(at)
     }
 
@@ -317,7 +317,7 @@ impl Face for Client {
     }
 }
 
-impl ClientBuilder {
+impl ClientBuilder<Client> {
     /// Connects over TCP. To be called within a tokio runtime, on which a task is spawned.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ impl Client {
     }
 }
 
-impl Transaction<'_> {
+impl Transaction<'_, Client> {
     /// Sends the transaction, in the order of this call among other requests.
     ///
     /// # Errors

@@ -5,13 +5,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-use super::DefaultClient;
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::session::{Config, End, Resume, State};
 
-/// Settings of a client, made by `Client::builder`.
+/// Settings of a client of type `C`, made by `Client::builder`.
 #[derive(Debug)]
-pub struct ClientBuilder<C = DefaultClient> {
+pub struct ClientBuilder<C> {
     at: String,
     connect_timeout: Option<Duration>,
     request_timeout: Option<Duration>,

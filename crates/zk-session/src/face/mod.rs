@@ -25,12 +25,6 @@ use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::WatchedEvent;
 
-#[cfg(not(feature = "tokio"))]
-pub(crate) use crate::blocking::Client as DefaultClient;
-/// What a builder or a transaction is for, unless it is said.
-#[cfg(feature = "tokio")]
-pub(crate) use crate::client::Client as DefaultClient;
-
 /// A way to wait for answers.
 pub(crate) trait Face {
     /// An answer that may not be there yet.

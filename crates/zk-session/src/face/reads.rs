@@ -9,7 +9,7 @@ use zk_proto::{
     MultiReadResult, Request, Stat,
 };
 
-use super::{DefaultClient, Face, server_path};
+use super::{Face, server_path};
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::Reply;
@@ -19,7 +19,7 @@ use crate::session::Reply;
 /// No write comes between them: they show one state of the tree. Needs a server since 3.6.
 #[derive(Debug)]
 #[must_use = "nothing is read until it is sent"]
-pub struct MultiRead<'c, C = DefaultClient> {
+pub struct MultiRead<'c, C> {
     client: &'c C,
     chroot: &'c Chroot,
     reads: Vec<(What, String)>,

@@ -10,7 +10,7 @@ use zk_proto::{
 };
 
 use super::answers::stripped;
-use super::{DefaultClient, Face, any_version, server_path, server_path_to_create};
+use super::{Face, any_version, server_path, server_path_to_create};
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::Reply;
@@ -20,7 +20,7 @@ use crate::session::Reply;
 /// Later operations see the effects of earlier ones. All share one zxid.
 #[derive(Debug)]
 #[must_use = "a transaction does nothing until it is committed"]
-pub struct Transaction<'c, C = DefaultClient> {
+pub struct Transaction<'c, C> {
     pub(crate) client: &'c C,
     chroot: &'c Chroot,
     operations: Vec<Operation<'c>>,

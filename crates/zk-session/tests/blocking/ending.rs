@@ -15,6 +15,9 @@ fn what_crosses_threads_can() {
     sent::<zk_session::blocking::Watch>();
     sent::<zk_session::blocking::PersistentWatch>();
     sent::<zk_session::blocking::Answer>();
+    // Named so with any features.
+    sent::<zk_session::ClientBuilder<Client>>();
+    sent::<(zk_session::Transaction<'_, Client>, zk_session::MultiRead<'_, Client>)>();
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn what_crosses_threads_can() {
     fn sent<T: Send>(_: impl FnOnce(&'static Client) -> T) {}
     fn future<F: Future + Send + 'static>(_: impl FnOnce(&'static Client) -> F) {}
     shared::<Client>();
-    sent::<(Watch, Transaction<'_>)>(|_| unreachable!());
+    sent::<(Watch, Transaction<'_, Client>)>(|_| unreachable!());
     future(|c| c.create("/", b"", CreateMode::PERSISTENT));
     future(|c| c.get_data_and_watch("/"));
     future(|c| c.get_children_and_watch("/"));

@@ -150,12 +150,15 @@ impl Server {
     }
 }
 
-pub fn builder() -> ClientBuilder {
+pub fn builder() -> ClientBuilder<Client> {
     Client::builder("one").seed(1)
 }
 
 /// A client and the server that it is connected to.
-pub async fn connected_with(builder: ClientBuilder, buffer: usize) -> (Client, Server, Listener) {
+pub async fn connected_with(
+    builder: ClientBuilder<Client>,
+    buffer: usize,
+) -> (Client, Server, Listener) {
     let (pipes, mut listener) = pipes(buffer);
     let (client, server) = tokio::join!(builder.connect_with(pipes), listener.welcome());
     (client.expect("a member answers"), server, listener)
