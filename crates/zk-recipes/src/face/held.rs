@@ -99,7 +99,8 @@ impl Held {
 
     /// Waits until the lock is lost: its session has ended, or somebody has deleted its node, or
     /// it is [not to be trusted](crate::Options::trust) any longer. Never returns while it is
-    /// held, or may be. When it is released, it tells [`Loss::Released`].
+    /// held, or may be: with [`Trust::UntilTold`](crate::machine::Trust::UntilTold) that is as long
+    /// as there is no connection. When it is released, it tells [`Loss::Released`].
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let mut status = self.handle.status.clone();
         async move {

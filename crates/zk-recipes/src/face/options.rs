@@ -14,7 +14,7 @@ use crate::machine::{AccessList, Event, Foreign, Scheme, Trust};
 /// ```
 /// use zk_recipes::{Options, machine::Trust};
 ///
-/// let options = Options::new().data("host-7").trust(Trust::UntilLeaseEnds);
+/// let options = Options::new().data("host-7").trust(Trust::WhileConnected);
 /// ```
 #[derive(Clone, Default)]
 #[must_use]
@@ -77,7 +77,8 @@ impl Options {
         Self { foreign, ..self }
     }
 
-    /// How long to believe that the lock is held while the connection is lost.
+    /// How long to believe that the lock is held while the connection is lost; until the lease
+    /// ends, unless this says otherwise.
     pub fn trust(self, trust: Trust) -> Self {
         Self { trust, ..self }
     }

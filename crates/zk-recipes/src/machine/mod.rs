@@ -117,7 +117,7 @@ impl Contest {
             acl: AccessList::OPEN,
             parent_acl: AccessList::OPEN,
             entry: Entry::Queue,
-            trust: Trust::UntilTold,
+            trust: Trust::UntilLeaseEnds,
             foreign: Foreign::Ignore,
             revocable: false,
             #[cfg(feature = "study")]
@@ -149,11 +149,14 @@ pub enum Entry {
 /// sooner than the session, the lock is given up, and told to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Until the session turns out to have ended, or the node to be gone.
+    /// As long as the ensemble is bound to keep the session, as far as can be known without it.
+    /// Curator's locks are lost at about that time, too.
     #[default]
-    UntilTold,
-    /// As long as the ensemble is bound to keep the session.
     UntilLeaseEnds,
+    /// Until the session turns out to have ended, or the node to be gone; which nobody can tell
+    /// before there is a connection again, when somebody else may have had the lock for long. For
+    /// those who check their [fencing token](Event::Acquired) with every write.
+    UntilTold,
     /// Not at all.
     WhileConnected,
 }
