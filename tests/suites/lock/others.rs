@@ -136,7 +136,7 @@ async fn nodes_and_directories_have_the_access_that_was_asked_for() {
     let world = |perms| Acl { perms, ..Acl::OPEN };
     let (node, parent) = (Perms::READ, Perms::READ | Perms::CREATE | Perms::DELETE);
     let options = Options::new().acl(&[world(node)]).parent_acl(&[world(parent)]);
-    let lock = Mutex::with(&client, LOCK, options).expect("a valid path");
+    let lock = Mutex::with(&client, LOCK, options.clone()).expect("a valid path");
     let guard = lock.acquire().await.expect("free");
     let perms = |path: &str| {
         embedded.with(|ensemble| {
@@ -147,6 +147,14 @@ async fn nodes_and_directories_have_the_access_that_was_asked_for() {
     assert_eq!(perms(&guard.node_path()), [node]);
     assert_eq!((perms("/locks"), perms(LOCK)), (vec![parent], vec![parent]));
     guard.release().await.expect("released");
+    let permits = Semaphore::with(&client, "/some/permits", None, options).expect("a valid path");
+    permits.set_permits(3).await.expect("there is none yet");
+    for path in ["/some", "/some/permits", "/some/permits/max"] {
+        assert_eq!(perms(path), [parent], "{path}");
+    }
+    let is_container =
+        |path| embedded.with(|all| all.node(path).is_some_and(|it| it.is_container()));
+    assert!(is_container("/some") && is_container("/some/permits"));
 }
 
 #[tokio::test]

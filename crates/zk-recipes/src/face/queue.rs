@@ -2,6 +2,7 @@
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -9,14 +10,16 @@ use core::time::Duration;
 
 use tokio::time::Instant;
 use uuid::Uuid;
-use zk_session::proto::path;
-use zk_session::{Client, End};
+use zk_session::proto::{ErrorCode, path};
+use zk_session::{Client, End, Error};
 
 use crate::error::LockError;
 use crate::face::held::Held;
 use crate::face::options::Options;
 use crate::face::runner::{self, Handle, Observer};
-use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
+use crate::machine::{
+    Claim, Contender, Contest, Entry, Machine, Operation, Parents, Scheme, Verdict,
+};
 
 /// What mutexes and read/write locks have in common.
 #[derive(Clone)]
@@ -109,6 +112,28 @@ impl Queue {
     /// The path of a node below that of the lock.
     pub(crate) fn below(&self, name: &str) -> String {
         path::child(&self.path, name)
+    }
+
+    /// Makes the directory of the lock, as contenders do when it is missing.
+    pub(crate) async fn make_directory(&self) -> Result<(), Error> {
+        let directory = self.client.chroot().apply(&self.path);
+        let mut parents = Parents::new();
+        loop {
+            let operations = parents.attempt(&directory, &self.options.parent_acl);
+            let mut verdict = Verdict::Failed(Error::Server(ErrorCode::NO_NODE));
+            let submit = |operation: Operation| {
+                operation.with_request(|request| self.client.submit(request))
+            };
+            let mut answers = operations.into_iter().map(submit).collect::<Vec<_>>().into_iter();
+            while let Some(answer) = answers.next() {
+                verdict = parents.answered(answers.len() == 0, answer.await);
+            }
+            match verdict {
+                Verdict::Made => return Ok(()),
+                Verdict::Failed(error) => return Err(error),
+                Verdict::Wait | Verdict::Again => {}
+            }
+        }
     }
 
     pub(crate) fn pending_cleanups(&self) -> usize {

@@ -28,6 +28,9 @@ use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 /// somebody deletes its node, and is free for others then; see [`Held::lost`]. Tokens of those that
 /// hold permits together say nothing about each other.
 ///
+/// The node `max` stays when nobody uses the semaphore any more, and with it the directory: delete
+/// both where semaphores have names that are made up.
+///
 /// # Cost
 ///
 /// Two round trips and eight requests to acquire permits that are free, however many; one round
@@ -212,13 +215,15 @@ impl Semaphore {
         let number = i32::try_from(permits)
             .map_err(|_| LockError::TooManyPermits { maximum: i32::MAX.cast_unsigned() })?;
         let (path, data) = (self.queue.below("max"), number.to_be_bytes());
+        let acl: Vec<_> = self.queue.options.parent_acl.list().iter().collect();
         // It may be created or deleted in between, but not for ever.
         loop {
             match client.set_data(&path, &data, None).await {
                 Err(Error::Server(ErrorCode::NO_NODE)) => {}
                 answer => return Ok(answer.map(drop)?),
             }
-            match client.create_all(&path, &data, CreateMode::PERSISTENT).await {
+            match client.create_with_acl(&path, &data, CreateMode::PERSISTENT, &acl).await {
+                Err(Error::Server(ErrorCode::NO_NODE)) => self.queue.make_directory().await?,
                 Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
                 answer => return Ok(answer.map(drop)?),
             }
