@@ -122,7 +122,7 @@ impl Registration {
 }
 
 /// The watch of one class on one path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
     callers: Vec<Caller>,
     /// Whether the server has it.
@@ -144,6 +144,11 @@ impl Caller {
 }
 
 impl Slot {
+    /// With room for one, who is mostly the only one.
+    fn new() -> Self {
+        Self { callers: Vec::with_capacity(1), armed: false }
+    }
+
     fn take(&mut self, id: RequestId) -> Option<Caller> {
         let place = self.callers.iter().position(|caller| caller.id == id)?;
         Some(self.callers.remove(place))
@@ -228,7 +233,7 @@ impl Watches {
     pub(super) fn begin(&mut self, registration: &Registration) {
         let Registration { id, class, path, .. } = registration;
         self.interest.insert(*id, (*class, path.clone()));
-        let slot = self.table(*class).entry(path.clone()).or_default();
+        let slot = self.table(*class).entry(path.clone()).or_insert_with(Slot::new);
         slot.callers.push(Caller { id: *id, kind: None });
     }
 
