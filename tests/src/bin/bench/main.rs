@@ -7,6 +7,7 @@
 //! `taskset -c 0 bench` has both ends on one core, where a round trip does not depend on how fast
 //! one core wakes another.
 
+mod changer;
 mod locks;
 mod null_server;
 mod ours;
@@ -56,6 +57,9 @@ struct Arguments {
     /// Within this process: be the null server.
     #[arg(long, hide = true)]
     be_null_server: bool,
+    /// Within this process: change so many nodes for those who watch them.
+    #[arg(long, hide = true)]
+    be_changer: Option<usize>,
     /// Within this process: do one piece of work, and print its figures.
     #[arg(long, hide = true)]
     measure: bool,
@@ -67,6 +71,8 @@ fn main() -> ExitCode {
         locks::run(command)
     } else if arguments.be_null_server {
         null_server::run()
+    } else if let (Some(nodes), Some(at)) = (arguments.be_changer, &arguments.connect) {
+        changer::run(at, nodes)
     } else if arguments.measure {
         measure(&arguments)
     } else {
@@ -115,6 +121,7 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
         "against {}, medians of {} rounds, scale {}",
         server.name, arguments.rounds, arguments.scale
     ));
+    let mut failure = Ok(());
     for kind in Kind::ALL {
         if arguments.work.map_or(server.is_null && !kind.suits_null_server(), |only| only != kind) {
             continue;
@@ -124,23 +131,27 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
                 if arguments.client.as_deref().is_some_and(|only| only != client) {
                     continue;
                 }
-                let figures = spawn_measurement(client, kind, &server.at, arguments.scale)?;
-                println!("{}", figures.json(client, kind));
-                table.add(client, kind, figures);
+                match spawn_measurement(client, kind, &server.at, arguments.scale) {
+                    Ok(figures) => {
+                        println!("{}", figures.json(client, kind));
+                        table.add(client, kind, figures);
+                    }
+                    // Others do not fail for that; it has been told why.
+                    Err(error) => failure = failure.and(Err(error)),
+                }
             }
         }
     }
     println!("\n{table}");
-    Ok(())
+    failure
 }
 
 /// Whether a client is asked to do such work.
 fn does(client: &str, kind: Kind) -> bool {
     match client {
         ours::NAME => true,
-        raw::NAME => !kind.is_ours_alone(),
-        raw_tokio::NAME => kind == Kind::SequentialGet,
-        _ => !kind.is_ours_alone() && kind != Kind::WatchesFired,
+        raw_tokio::NAME => raw_tokio::does(kind),
+        _ => !kind.is_ours_alone(),
     }
 }
 

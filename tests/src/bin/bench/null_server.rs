@@ -2,7 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{mem, thread};
 
 use zk_proto::{
     ConnectResponse, Create2Response, Decode, Encode, ErrorCode, EventType, GetDataRequest,
@@ -15,19 +16,58 @@ use crate::work::{DATA, PATH};
 pub(crate) fn run() -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?);
+    let watchers = Arc::<Watchers>::default();
     for stream in listener.incoming() {
-        let stream = stream?;
+        let (stream, watchers) = (stream?, watchers.clone());
         // A client that goes away ends its thread, and nothing else.
-        thread::spawn(move || serve(stream));
+        thread::spawn(move || serve(stream, &watchers));
     }
     Ok(())
+}
+
+/// All who may have set watches.
+type Watchers = Mutex<Vec<Weak<Watcher>>>;
+
+/// A connection, and the events of all nodes that were read with a watch on it.
+struct Watcher {
+    stream: Mutex<TcpStream>,
+    events: Mutex<Vec<u8>>,
+}
+
+impl Watcher {
+    fn new(stream: &TcpStream, watchers: &Watchers) -> io::Result<Arc<Self>> {
+        let stream = Mutex::new(stream.try_clone()?);
+        let watcher = Arc::new(Self { stream, events: Mutex::default() });
+        lock(watchers).push(Arc::downgrade(&watcher));
+        Ok(watcher)
+    }
+
+    fn send(&self, frames: &[u8]) -> io::Result<()> {
+        lock(&self.stream).write_all(frames)
+    }
+}
+
+/// Any transaction has all events told.
+fn tell_all(watchers: &Watchers) {
+    lock(watchers).retain(|watcher| {
+        let Some(watcher) = watcher.upgrade() else {
+            return false;
+        };
+        let events = mem::take(&mut *lock(&watcher.events));
+        watcher.send(&events).is_ok()
+    });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the xid of a reply stands in its frame.
 const XID: core::ops::Range<usize> = frame::PREFIX..frame::PREFIX + 4;
 
-fn serve(mut stream: TcpStream) -> io::Result<()> {
+fn serve(mut stream: TcpStream, watchers: &Watchers) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    let watcher = Watcher::new(&stream, watchers)?;
     let connected = ConnectResponse {
         protocol_version: 0,
         timeout: 30_000,
@@ -42,8 +82,6 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
     let set = reply(Xid(0), &SetDataResponse { stat });
     let created = reply(Xid(0), &Create2Response { path: PATH, stat });
     let bare = reply(Xid(0), &());
-    // The events of all nodes that were read with a watch. Any transaction has them told.
-    let mut events = Vec::new();
 
     let (mut input, mut filled) = (vec![0; 1 << 20], 0);
     let mut output = Vec::new();
@@ -58,7 +96,7 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
         output.clear();
         while let Ok(Some((payload, behind))) = frame::split(rest, frame::DEFAULT_LIMIT) {
             rest = behind;
-            if core::mem::take(&mut first) {
+            if mem::take(&mut first) {
                 output.extend_from_slice(&handshake);
                 continue;
             }
@@ -67,14 +105,14 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
             let prepared = match header.opcode {
                 OpCode::GET_DATA => {
                     if let Ok(GetDataRequest { path, watch: true }) = Decode::decode(&mut reader) {
-                        events.extend(event(path));
+                        lock(&watcher.events).extend(event(path));
                     }
                     &data
                 }
                 OpCode::SET_DATA => &set,
                 OpCode::CREATE | OpCode::CREATE2 => &created,
                 OpCode::MULTI => {
-                    output.append(&mut events);
+                    tell_all(watchers);
                     &bare
                 }
                 _ => &bare,
@@ -86,7 +124,7 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
         let left = rest.len();
         input.copy_within(filled - left..filled, 0);
         filled = left;
-        stream.write_all(&output)?;
+        watcher.send(&output)?;
     }
 }
 

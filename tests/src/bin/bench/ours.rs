@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
-use zk_session::proto::{CreateMode, MultiRequest, Request};
+use zk_session::proto::CreateMode;
 use zk_session::{Client, Error, Watch};
 use zk_testkit::watchers::{Load, Watchers};
 
+use crate::changer::Changer;
 use crate::report::{Figures, measured};
-use crate::work::{CHANGED_AT_ONCE, DATA, Kind, PATH, Work, changes, child};
+use crate::work::{DATA, Kind, PATH, Work, child};
 
 pub(crate) const NAME: &str = "zk-session";
 
@@ -119,55 +119,32 @@ async fn connect(at: &str, count: usize) -> io::Result<Vec<Client>> {
 }
 
 fn watches_fired(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures> {
-    let paths: Arc<[_]> = (0..work.operations).map(child).collect();
-    let (client, watches) = runtime.block_on(watch(at, &paths))?;
-    let figures = measured(work.operations, || {
-        run(runtime, change_all(client.clone(), paths.clone(), watches))
-    });
-    runtime.block_on(clean_up(&client, &paths));
-    figures
+    let mut changer = Changer::start(at, work.operations)?;
+    let client = runtime.block_on(Client::connect(at)).map_err(io::Error::other)?;
+    let watches = runtime.block_on(watch(&client, &changer.paths, work));
+    let watches = watches.map_err(io::Error::other)?;
+    measured(work.operations, || {
+        changer.change()?;
+        let events = async {
+            for watch in watches {
+                watch.await?;
+            }
+            Ok(Vec::new())
+        };
+        run(runtime, events)
+    })
 }
 
-async fn watch(at: &str, paths: &[String]) -> io::Result<(Client, Vec<Watch>)> {
-    let client = Client::connect(at).await.map_err(io::Error::other)?;
+async fn watch(client: &Client, paths: &[String], work: Work) -> Result<Vec<Watch>, Error> {
     let mut watches = Vec::with_capacity(paths.len());
-    for paths in paths.chunks(CHANGED_AT_ONCE) {
-        let creates: Vec<_> =
-            paths.iter().map(|path| client.create(path, b"", CreateMode::PERSISTENT)).collect();
+    for paths in paths.chunks(work.in_flight) {
         let reads: Vec<_> = paths.iter().map(|path| client.get_data_and_watch(path)).collect();
-        for create in creates {
-            create.await.map_err(io::Error::other)?;
-        }
         for read in reads {
-            let (_, _, watch) = read.await.map_err(io::Error::other)?;
+            let (_, _, watch) = read.await?;
             watches.push(watch);
         }
     }
-    Ok((client, watches))
-}
-
-async fn change_all(
-    client: Client,
-    paths: Arc<[String]>,
-    watches: Vec<Watch>,
-) -> Result<Vec<Duration>, Error> {
-    let change = |paths| client.submit(&Request::Multi(MultiRequest::new(&changes(paths))));
-    let answers: Vec<_> = paths.chunks(CHANGED_AT_ONCE).map(change).collect();
-    for watch in watches {
-        watch.await?;
-    }
-    for answer in answers {
-        answer.await?;
-    }
-    Ok(Vec::new())
-}
-
-async fn clean_up(client: &Client, paths: &[String]) {
-    let deletes: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
-    for delete in deletes {
-        // What stays costs the next measurement more than this one.
-        let _ = delete.await;
-    }
+    Ok(watches)
 }
 
 fn watches_back(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures> {

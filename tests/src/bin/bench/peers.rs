@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Runtime;
 
+use crate::changer::Changer;
 use crate::report::{Figures, measured};
 use crate::work::{DATA, Kind, PATH, Work, child};
 
@@ -22,6 +23,19 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
                 .block_on(zookeeper_client::Client::connect(at))
                 .map_err(io::Error::other)?;
             let client = Arc::new(client);
+            if work.kind == Kind::WatchesFired {
+                return watches_fired(&runtime, at, work, move |path| {
+                    let client = client.clone();
+                    async move {
+                        let read = client.get_and_watch_data(&path).await;
+                        let (_, _, watcher) = read.map_err(io::Error::other)?;
+                        Ok(async {
+                            watcher.changed().await;
+                            Ok(())
+                        })
+                    }
+                });
+            }
             run(&runtime, work, move |number| zookeeper_client(client.clone(), work.kind, number))
         }
         TOKIO_ZOOKEEPER => {
@@ -30,6 +44,17 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
                 .block_on(tokio_zookeeper::ZooKeeper::connect(&address))
                 .map_err(|error| io::Error::other(error.to_string()))?;
             let client = Arc::new(client);
+            if work.kind == Kind::WatchesFired {
+                return watches_fired(&runtime, at, work, move |path| {
+                    let client = client.clone();
+                    async move {
+                        let read = client.with_watcher().get_data(&path).await;
+                        let read = read.map_err(|error| io::Error::other(error.to_string()))?;
+                        let (event, _, _) = read.ok_or(io::ErrorKind::NotFound)?;
+                        Ok(async { event.await.map(drop).map_err(io::Error::other) })
+                    }
+                });
+            }
             run(&runtime, work, move |number| tokio_zookeeper(client.clone(), work.kind, number))
         }
         other => Err(io::Error::other(format!("there is no client '{other}'"))),
@@ -85,6 +110,32 @@ fn run<F: Future<Output = io::Result<()>> + Send + 'static>(
     request: impl Fn(usize) -> F + Send + 'static,
 ) -> io::Result<Figures> {
     measured(work.operations, || runtime.block_on(runtime.spawn(requests(work, request)))?)
+}
+
+/// Waits for all watches, each of which is set by what `watch` makes. It holds the client, too.
+fn watches_fired<S, W>(
+    runtime: &Runtime,
+    at: &str,
+    work: Work,
+    watch: impl Fn(String) -> S,
+) -> io::Result<Figures>
+where
+    S: Future<Output = io::Result<W>>,
+    W: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let mut changer = Changer::start(at, work.operations)?;
+    let setting = stream::iter(changer.paths.clone()).map(&watch).buffered(work.in_flight);
+    let watches: Vec<_> = runtime.block_on(setting.try_collect())?;
+    measured(work.operations, || {
+        changer.change()?;
+        let events = async {
+            for watch in watches {
+                watch.await?;
+            }
+            Ok(Vec::new())
+        };
+        runtime.block_on(runtime.spawn(events))?
+    })
 }
 
 async fn requests<F: Future<Output = io::Result<()>>>(

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use zk_proto::{
     Acl, ConnectRequest, CreateMode, CreateRequest, DeleteRequest, Encode, GetDataRequest, List,
-    MultiRequest, Request, RequestHeader, SessionId, SetDataRequest, Xid, Zxid, frame,
+    Request, RequestHeader, SessionId, SetDataRequest, Xid, Zxid, frame,
 };
 
+use crate::changer::Changer;
 use crate::report::{Figures, measured};
-use crate::work::{CHANGED_AT_ONCE, DATA, Kind, PATH, Work, changes, child};
+use crate::work::{DATA, Kind, PATH, Work, child};
 
 pub(crate) const NAME: &str = "raw-socket";
 
@@ -27,7 +28,7 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
             let cycle = pairs.map(|request| encode(&request)).collect::<Result<Vec<_>, _>>()?;
             measured(work.operations, || link.pipelined(work, &cycle))
         }
-        Kind::WatchesFired => watches_fired(&mut link, work),
+        Kind::WatchesFired => watches_fired(&mut link, at, work),
         kind => {
             let request = match kind {
                 Kind::PipelinedSet256 => {
@@ -51,7 +52,7 @@ pub(crate) fn encode(request: &Request<'_>) -> io::Result<Vec<u8>> {
     framed(&(header, request))
 }
 
-pub(crate) fn handshake() -> io::Result<Vec<u8>> {
+fn handshake() -> io::Result<Vec<u8>> {
     framed(&ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: Zxid::ZERO,
@@ -68,49 +69,32 @@ fn framed(message: &impl Encode) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn create(path: &str) -> Request<'_> {
+pub(crate) fn create(path: &str) -> Request<'_> {
     const OPEN: &[Acl<'_>] = &[Acl::OPEN];
     let (data, mode) = (Some(&DATA[..]), CreateMode::PERSISTENT);
     Request::Create(CreateRequest { path, data, acl: List::new(OPEN), mode })
 }
 
-fn delete(path: &str) -> Request<'_> {
+pub(crate) fn delete(path: &str) -> Request<'_> {
     Request::Delete(DeleteRequest { path, version: -1 })
 }
 
-fn watches_fired(link: &mut Link, work: Work) -> io::Result<Figures> {
-    let paths: Vec<_> = (0..work.operations).map(child).collect();
-    for paths in paths.chunks(CHANGED_AT_ONCE) {
-        let mut frames = Vec::new();
-        for path in paths {
-            frames.extend(encode(&create(path))?);
-            frames.extend(encode(&get(true, path))?);
-        }
-        link.exchange(&frames, 2 * paths.len())?;
-    }
-    let transactions = paths
-        .chunks(CHANGED_AT_ONCE)
-        .map(|paths| encode(&Request::Multi(MultiRequest::new(&changes(paths)))));
-    let transactions = transactions.collect::<io::Result<Vec<_>>>()?;
-    let answers = work.operations + transactions.len();
-    let figures = measured(work.operations, || {
-        link.exchange(&transactions.concat(), answers).map(|()| Vec::new())
-    });
-    for paths in paths.chunks(CHANGED_AT_ONCE) {
-        let deletes = paths.iter().map(|path| encode(&delete(path)));
-        let deletes = deletes.collect::<io::Result<Vec<_>>>()?.concat();
-        link.exchange(&deletes, paths.len())?;
-    }
-    figures
+fn watches_fired(link: &mut Link, at: &str, work: Work) -> io::Result<Figures> {
+    let mut changer = Changer::start(at, work.operations)?;
+    link.watch(&changer.paths, work)?;
+    measured(work.operations, || {
+        changer.change()?;
+        link.replies.wait_for(work.operations).map(|_| Vec::new())
+    })
 }
 
-struct Link {
-    stream: TcpStream,
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
     replies: Replies,
 }
 
 impl Link {
-    fn connect(at: &str) -> io::Result<Self> {
+    pub(crate) fn connect(at: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(at)?;
         stream.set_nodelay(true)?;
         let replies = Replies { stream: stream.try_clone()?, buffer: vec![0; 1 << 18], filled: 0 };
@@ -120,9 +104,19 @@ impl Link {
     }
 
     /// Sends all, and waits for so many answers and events.
-    fn exchange(&mut self, frames: &[u8], answers: usize) -> io::Result<()> {
+    pub(crate) fn exchange(&mut self, frames: &[u8], answers: usize) -> io::Result<()> {
         self.stream.write_all(frames)?;
         self.replies.wait_for(answers).map(drop)
+    }
+
+    /// Sets a watch on each node.
+    pub(crate) fn watch(&mut self, paths: &[String], work: Work) -> io::Result<()> {
+        for paths in paths.chunks(work.in_flight) {
+            let frames = paths.iter().map(|path| encode(&get(true, path)));
+            let frames = frames.collect::<io::Result<Vec<_>>>()?;
+            self.exchange(&frames.concat(), frames.len())?;
+        }
+        Ok(())
     }
 
     fn sequential(&mut self, work: Work, request: &[u8]) -> io::Result<Vec<Duration>> {

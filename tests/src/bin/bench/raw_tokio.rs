@@ -6,23 +6,45 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 use zk_proto::frame;
 
+use crate::changer::Changer;
 use crate::raw;
 use crate::report::{Figures, measured};
-use crate::work::{PATH, Work};
+use crate::work::{Kind, PATH, Work};
 
 pub(crate) const NAME: &str = "raw-tokio";
 
-/// Reads, one by one: what tokio adds to work in bulk is small.
+/// Whether a kind of work takes many turns of tokio's. What it adds to others is small.
+pub(crate) fn does(kind: Kind) -> bool {
+    matches!(kind, Kind::SequentialGet | Kind::WatchesFired)
+}
+
 pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut link = runtime.block_on(Link::connect(at))?;
     runtime.spawn(async { tokio::time::sleep(Duration::from_secs(600)).await });
-    let request = raw::encode(&raw::get(false, PATH))?;
-    measured(work.operations, || {
-        runtime.block_on(runtime.spawn(async move { link.sequential(work, &request).await }))?
-    })
+    let mut link = raw::Link::connect(at)?;
+    match work.kind {
+        Kind::WatchesFired => {
+            let mut changer = Changer::start(at, work.operations)?;
+            link.watch(&changer.paths, work)?;
+            let mut link = Link::new(&runtime, link)?;
+            measured(work.operations, || {
+                changer.change()?;
+                let events = async move { link.wait_for(work.operations).await };
+                runtime.block_on(runtime.spawn(events))?.map(|()| Vec::new())
+            })
+        }
+        _ => {
+            let mut link = Link::new(&runtime, link)?;
+            let request = raw::encode(&raw::get(false, PATH))?;
+            measured(work.operations, || {
+                let reads = async move { link.sequential(work, &request).await };
+                runtime.block_on(runtime.spawn(reads))?
+            })
+        }
+    }
 }
 
 struct Link {
@@ -31,22 +53,26 @@ struct Link {
 }
 
 impl Link {
-    async fn connect(at: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(at).await?;
-        stream.set_nodelay(true)?;
-        let mut link = Self { stream, buffer: Vec::with_capacity(1 << 13) };
-        link.exchange(&raw::handshake()?).await?;
-        Ok(link)
+    fn new(runtime: &Runtime, link: raw::Link) -> io::Result<Self> {
+        let _entered = runtime.enter();
+        link.stream.set_nonblocking(true)?;
+        let stream = TcpStream::from_std(link.stream)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(1 << 13) })
     }
 
-    /// Sends a frame, and waits for one.
-    async fn exchange(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.stream.write_all(frame).await?;
-        self.buffer.clear();
-        while let Ok(None) = frame::split(&self.buffer, frame::DEFAULT_LIMIT) {
+    async fn wait_for(&mut self, frames: usize) -> io::Result<()> {
+        let mut found = 0;
+        while found < frames {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            let mut rest = &self.buffer[..];
+            while let Ok(Some((_, behind))) = frame::split(rest, frame::DEFAULT_LIMIT) {
+                rest = behind;
+                found += 1;
+            }
+            let left = rest.len();
+            self.buffer.drain(..self.buffer.len() - left);
         }
         Ok(())
     }
@@ -55,7 +81,8 @@ impl Link {
         let mut latencies = Vec::with_capacity(work.operations);
         for _ in 0..work.operations {
             let start = Instant::now();
-            self.exchange(request).await?;
+            self.stream.write_all(request).await?;
+            self.wait_for(1).await?;
             latencies.push(start.elapsed());
         }
         Ok(latencies)
