@@ -14,15 +14,10 @@ use std::io::{self, Read as _};
 use std::net::TcpStream;
 use std::thread;
 
-use bytes::BytesMut;
-use zk_proto::frame;
-
 use super::link::{LEAST_PATIENCE, MOST_PATIENCE, is_timeout};
-use super::shared::{Inner, Shared};
+use super::shared::Shared;
+use crate::face::Inbox;
 use crate::time::Instant;
-
-/// How much is read at a time.
-const READ: usize = 8 * 1024;
 
 /// Starts the thread of a session. It ends when the session does.
 pub(super) fn start(shared: Arc<Shared>, max_reply: usize) -> io::Result<()> {
@@ -39,7 +34,7 @@ struct Driver {
 /// A connection that is read from.
 struct Wire {
     link: Arc<TcpStream>,
-    inbox: BytesMut,
+    inbox: Inbox,
     /// How long the socket waits for something to arrive.
     patience: Option<Duration>,
 }
@@ -56,7 +51,7 @@ impl Driver {
             }
             let due = inner.session.poll_timeout().unwrap_or(Instant::END);
             let patience = (due - self.shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
-            wire = inner.link.clone().map(|link| Wire::new(link, wire));
+            wire = inner.link.clone().map(|link| Wire::new(link, wire, self.max_reply));
             match &mut wire {
                 Some(wire) => {
                     drop(inner);
@@ -78,29 +73,18 @@ impl Driver {
         }
         match received {
             Ok(0) => inner.link_failed(&self.shared, None),
-            Ok(_) => self.take_frames(&mut inner, &mut wire.inbox),
+            Ok(_) => wire.inbox.hand_on(&mut inner.session, self.shared.now()),
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => inner.link_failed(&self.shared, Some(error)),
-        }
-    }
-
-    fn take_frames(&self, inner: &mut Inner, inbox: &mut BytesMut) {
-        let now = self.shared.now();
-        loop {
-            match frame::split_bytes(inbox, self.max_reply) {
-                Ok(Some(payload)) => inner.session.handle_frame(now, payload),
-                Ok(None) => return,
-                Err(error) => return inner.session.handle_bad_frame(now, error),
-            }
         }
     }
 }
 
 impl Wire {
     /// The wire before, if the connection is the same.
-    fn new(link: Arc<TcpStream>, before: Option<Self>) -> Self {
+    fn new(link: Arc<TcpStream>, before: Option<Self>, max_reply: usize) -> Self {
         let same = before.filter(|wire| wire.is(&link));
-        same.unwrap_or_else(|| Self { link, inbox: BytesMut::new(), patience: None })
+        same.unwrap_or_else(|| Self { link, inbox: Inbox::new(max_reply), patience: None })
     }
 
     fn is(&self, link: &Arc<TcpStream>) -> bool {
@@ -115,10 +99,11 @@ impl Wire {
             self.patience = Some(patience);
             self.link.set_read_timeout(self.patience)?;
         }
-        let before = self.inbox.len();
-        self.inbox.resize(before + READ, 0);
-        let received = (&*self.link).read(&mut self.inbox[before..]);
-        self.inbox.truncate(before + *received.as_ref().unwrap_or(&0));
+        let inbox = self.inbox.buffer();
+        let before = inbox.len();
+        inbox.resize(inbox.capacity().min(before + Inbox::READ), 0);
+        let received = (&*self.link).read(&mut inbox[before..]);
+        inbox.truncate(before + *received.as_ref().unwrap_or(&0));
         received
     }
 }

@@ -5,22 +5,14 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 
-use bytes::BytesMut;
-use zk_proto::frame;
-
 use super::Transport;
 use super::shared::{Answers, Clock};
+use crate::face::Inbox;
 use crate::session::Session;
-
-/// Room made for reads. Frames that are longer grow the buffer as they arrive.
-const READ: usize = 8 * 1024;
-/// Room that is worth a read. Until there is less, small answers share one buffer.
-const LEAST_READ: usize = 1024;
 
 pub(super) struct Wire {
     transport: Box<dyn Transport>,
-    inbox: BytesMut,
-    max_reply: usize,
+    inbox: Inbox,
     unflushed: bool,
     /// Why writing has failed, until the driver finds it.
     failure: Option<io::Error>,
@@ -29,7 +21,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn new(transport: impl Transport, max_reply: usize) -> Self {
         let transport = Box::new(transport);
-        Self { transport, inbox: BytesMut::new(), max_reply, unflushed: false, failure: None }
+        Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }
     }
 
     /// Hands the frames on that one read yields.
@@ -43,27 +35,14 @@ impl Wire {
         clock: Clock,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Option<io::Error>>> {
-        if self.inbox.capacity() - self.inbox.len() < LEAST_READ {
-            self.inbox.reserve(READ);
-        }
         let transport = Pin::new(&mut *self.transport);
-        match tokio_util::io::poll_read_buf(transport, cx, &mut self.inbox) {
+        match tokio_util::io::poll_read_buf(transport, cx, self.inbox.buffer()) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(0)) => return Poll::Ready(Err(None)),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error))),
             Poll::Ready(Ok(_)) => {}
         }
-        let now = clock.now();
-        loop {
-            match frame::split_bytes(&mut self.inbox, self.max_reply) {
-                Ok(Some(payload)) => session.handle_frame(now, payload),
-                Ok(None) => break,
-                Err(error) => {
-                    session.handle_bad_frame(now, error);
-                    break;
-                }
-            }
-        }
+        self.inbox.hand_on(session, clock.now());
         Poll::Ready(Ok(()))
     }
 

@@ -4,6 +4,7 @@
 
 mod answers;
 mod builder;
+mod inbox;
 mod notices;
 pub(crate) mod operations;
 pub(crate) mod reads;
@@ -17,6 +18,7 @@ use zk_proto::{Request, path};
 pub(crate) use self::answers::Read;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};
+pub(crate) use self::inbox::Inbox;
 pub use self::notices::Notice;
 pub(crate) use self::notices::Notices;
 pub use self::reads::{MultiRead, ReadResult};
