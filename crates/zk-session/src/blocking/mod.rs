@@ -42,7 +42,7 @@ pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, Member};
 use crate::error::Error;
-use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun};
+use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, sets_watch};
 use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 
 /// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
@@ -237,9 +237,24 @@ impl Client {
 /// # Any operation
 impl Client {
     /// Sends any request as it is, without waiting: paths are not checked, and are the server's,
-    /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way.
+    /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A watch
+    /// that one asks for is removed at once.
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        Answer::of(self.send(request, |answer, _| answer))
+        let unwatch = |inner: &mut Inner, id| inner.session.unwatch(id);
+        let sent = self.submit_with(request, |answer, _| answer, unwatch);
+        Answer::of(sent.map(|(_, answer)| answer))
+    }
+
+    /// As [`submit`](Self::submit), with the watch that fires once, if the request asks for one. If
+    /// it fails in a way that sets none, the watch is to be dropped.
+    pub fn submit_and_watch(&self, request: &Request<'_>) -> (Answer, Option<Watch>) {
+        if !sets_watch(request) {
+            return (self.submit(request), None);
+        }
+        match self.send_and_watch(request, |answer, _| answer) {
+            Ok((answer, watch)) => (answer, Some(watch)),
+            Err(error) => (Answer::of(Err(error)), None),
+        }
     }
 
     fn shared(&self) -> &Arc<Shared> {

@@ -26,7 +26,7 @@ use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, Member};
 use crate::driver::{Answers, Connect, Driver, Inner, Shared, TcpConnect};
 use crate::error::Error;
-use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun};
+use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, sets_watch};
 use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 
 /// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
@@ -238,14 +238,19 @@ impl Client {
 /// # Any operation
 impl Client {
     /// Sends any request as it is: paths are not checked, and are the server's, whatever the
-    /// [`chroot`](Self::chroot).
+    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once.
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        Answer::of(self.send(request, |answer, _| answer))
+        let unwatch = |inner: &mut Inner, id| inner.session.unwatch(id);
+        let sent = self.submit_with(request, |answer, _| answer, unwatch);
+        Answer::of(sent.map(|(_, answer)| answer))
     }
 
-    /// As [`submit`](Self::submit), for a request that asks for a watch. If the request fails in
-    /// a way that sets none, the watch is to be dropped.
+    /// As [`submit`](Self::submit), with the watch that fires once, if the request asks for one. If
+    /// it fails in a way that sets none, the watch is to be dropped.
     pub fn submit_and_watch(&self, request: &Request<'_>) -> (Answer, Option<Watch>) {
+        if !sets_watch(request) {
+            return (self.submit(request), None);
+        }
         match self.send_and_watch(request, |answer, _| answer) {
             Ok((answer, watch)) => (answer, Some(watch)),
             Err(error) => (Answer::of(Err(error)), None),

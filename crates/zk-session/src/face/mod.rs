@@ -57,6 +57,16 @@ pub(crate) trait Face {
     ) -> Result<(Self::Answer<()>, Self::PersistentWatch), Error>;
 }
 
+/// Whether a request asks for a watch that fires once.
+pub(crate) fn sets_watch(request: &Request<'_>) -> bool {
+    match request {
+        Request::Exists(body) => body.watch,
+        Request::GetData(body) => body.watch,
+        Request::GetChildren(body) | Request::GetChildren2(body) => body.watch,
+        _ => false,
+    }
+}
+
 /// The server's path of a caller's path.
 fn server_path<'p>(chroot: &Chroot, path: &'p str) -> Result<Cow<'p, str>, Error> {
     path::validate(path)?;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use zk_session::blocking::{Client, PersistentWatch, Watch};
 use zk_session::proto::{
-    AddWatchMode, ErrorCode, ErrorResponse, EventType, GetDataResponse, OpCode, Request, SessionId,
-    Stat, WatcherType,
+    AddWatchMode, ErrorCode, ErrorResponse, EventType, GetDataRequest, GetDataResponse, OpCode,
+    Request, SessionId, Stat, WatcherType,
 };
 use zk_session::{End, Error, Notice, Outcome};
 
@@ -88,4 +88,23 @@ fn watches_tell_how_the_session_ended() {
     assert_eq!(once.wait(), Err(expired.clone()));
     assert_eq!(stays.wait_timeout(PATIENCE), Err(expired.clone()));
     assert_eq!(stays.collect::<Vec<_>>(), [Err(expired)]);
+}
+
+#[test]
+fn a_request_as_it_is_has_its_watch_only_if_it_is_held() {
+    let (client, mut server, _listener) = connected();
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: true });
+    let answer = |server: &mut Server| {
+        let sent = server.expect(OpCode::GET_DATA);
+        let body = GetDataResponse { data: None, stat: Stat::default() };
+        server.reply(sent.xid, ErrorCode::OK, &body);
+    };
+    let _answer = client.submit(&request);
+    answer(&mut server);
+    expect_removal(&mut server, WatcherType::DATA);
+    let (_answer, watch) = client.submit_and_watch(&request);
+    answer(&mut server);
+    server.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(watch.unwrap().wait().unwrap().event_type, EventType::NODE_DELETED);
+    assert!(client.submit_and_watch(&Request::WhoAmI(())).1.is_none());
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_session::proto::{
-    ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, Request, SessionId, Stat,
-    WatcherType,
+    AddWatchMode, AddWatchRequest, ErrorCode, EventType, ExistsResponse, GetDataRequest,
+    GetDataResponse, OpCode, Request, SessionId, Stat, WatcherType,
 };
 use zk_session::{Client, End, Error, Outcome, State, Watch};
 
@@ -153,4 +153,32 @@ async fn an_event_behind_a_state_finds_that_state_published() {
     settle().await;
     assert!(watch.await.is_ok());
     assert!(matches!(*look.seen.lock().unwrap(), Some(State::Connected { .. })));
+}
+
+async fn refuse(server: &mut Server, opcode: OpCode) {
+    let sent = server.expect(opcode).await;
+    server.reply(sent.xid, ErrorCode::NO_NODE, &()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_can_hold_is_removed_at_once() {
+    let (client, mut server, _listener) = connected().await;
+    let once = Request::GetData(GetDataRequest { path: "/a", watch: true });
+    let mode = AddWatchMode::PERSISTENT;
+    let stays = Request::AddWatch(AddWatchRequest { path: "/a", mode });
+    for request in [&once, &stays] {
+        drop(client.submit(request));
+        refuse(&mut server, request.opcode()).await;
+        refuse(&mut server, OpCode::REMOVE_WATCHES).await;
+    }
+    let (_answer, watch) = client.submit_and_watch(&stays);
+    assert!(watch.is_none(), "it would never fire");
+    refuse(&mut server, OpCode::ADD_WATCH).await;
+    refuse(&mut server, OpCode::REMOVE_WATCHES).await;
+    let (_answer, watch) = client.submit_and_watch(&once);
+    let sent = server.expect(OpCode::GET_DATA).await;
+    let body = GetDataResponse { data: None, stat: Stat::default() };
+    server.reply(sent.xid, ErrorCode::OK, &body).await;
+    server.notify(EventType::NODE_DATA_CHANGED, "/a").await;
+    assert_eq!(watch.unwrap().await.unwrap().event_type, EventType::NODE_DATA_CHANGED);
 }
