@@ -1,7 +1,7 @@
 //! A lock that its owner may acquire again.
 
 use tokio::time::timeout;
-use zk_recipes::{Holding, LockError, Loss, Mutex, Owner, ReentrantMutex};
+use zk_recipes::{Holding, LockError, Loss, Mutex, Owner, ReentrantGuard, ReentrantMutex};
 use zk_session::Client;
 
 use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
@@ -35,6 +35,33 @@ async fn an_owner_releases_as_often_as_it_has_acquired() {
     let guard = waiting.await.expect("no panic").expect("acquired");
     assert!(guard.fencing_token() > token);
     guard.release().await.expect("released");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn trying_waits_for_nobody() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let (mutex, owner) = (reentrant(&ours), Owner::unique());
+    let busy = |tried: Result<ReentrantGuard, LockError>| {
+        assert_eq!(tried.expect_err("it is taken"), LockError::Busy);
+    };
+    let elsewhere = Mutex::new(&other, LOCK).expect("valid").acquire().await.expect("acquired");
+    busy(mutex.try_acquire_as(owner).await);
+    assert_eq!(ephemerals(&embedded).len(), 1, "no node was created");
+    // What waits already is not overtaken, not even by its owner.
+    let waiting = tokio::spawn(mutex.acquire_as(owner));
+    eventually(&embedded, "it waits", |embedded| ephemerals(embedded).len() == 2).await;
+    busy(mutex.try_acquire_as(owner).await);
+    elsewhere.release().await.expect("released");
+    let outer = waiting.await.expect("no panic").expect("acquired");
+    let inner = mutex.try_acquire_as(owner).await.expect("its owner has it");
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    busy(mutex.try_acquire().await);
+    drop((outer, inner));
+    // What is left of it is in nobody's way.
+    let next = mutex.try_acquire().await.expect("nobody has it");
+    next.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }
 

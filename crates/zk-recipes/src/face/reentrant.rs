@@ -182,11 +182,49 @@ impl ReentrantMutex {
         async move {
             // Only a place that has gone hears nothing.
             let turn = turn.await.map_err(|_| LockError::Ended(End::Closed))?;
-            let held = turn.held.get_or_try_init(|| this.fetch()).await?;
-            match held.state() {
-                Holding::Lost(loss) => Err(LockError::Lost(loss)),
-                Holding::Held | Holding::Suspended => Ok(ReentrantGuard { turn, place }),
+            turn.held.get_or_try_init(|| this.fetch(Entry::Queue)).await?;
+            ReentrantGuard::of(turn, place)
+        }
+    }
+
+    /// As [`try_acquire_as`](Self::try_acquire_as), for the [current](Owner::current) task: the one
+    /// that awaits it first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_acquire_as`](Self::try_acquire_as).
+    pub fn try_acquire(
+        &self,
+    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
+        let this = self.clone();
+        async move { this.try_acquire_as(Owner::current()).await }
+    }
+
+    /// Acquires the lock again, or acquires it if nobody holds it or waits for it, here or
+    /// elsewhere. It waits for nobody but what is left of a lock that this process has let go.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`], also while `owner` waits for the lock already. Otherwise as for
+    /// [`acquire_as`](Self::acquire_as).
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`acquire_as`](Self::acquire_as).
+    pub fn try_acquire_as(
+        &self,
+        owner: Owner,
+    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
+        let entered = self.try_enter(owner);
+        let this = self.clone();
+        async move {
+            let (is_first, place, turn) = entered.ok_or(LockError::Busy)?;
+            if is_first {
+                turn.held.get_or_try_init(|| this.fetch(Entry::OnlyIfFree)).await?;
+            } else if !turn.held.initialized() {
+                return Err(LockError::Busy);
             }
+            ReentrantGuard::of(turn, place)
         }
     }
 
@@ -230,24 +268,39 @@ impl ReentrantMutex {
     }
 
     fn enter(&self, owner: Owner) -> (Place, oneshot::Receiver<Arc<Turn>>) {
+        self.enter_local(&mut lock(&self.local), owner)
+    }
+
+    fn enter_local(
+        &self,
+        local: &mut Local,
+        owner: Owner,
+    ) -> (Place, oneshot::Receiver<Arc<Turn>>) {
         let (waiter, turn) = oneshot::channel();
-        let mut local = lock(&self.local);
         let (ticket, comes_in) = local.turns.enter(owner, waiter);
         if let Some(waiter) = comes_in {
             let current = local.current.get_or_insert_default();
             waiter.send(Arc::clone(current)).expect("the other end is below");
         }
-        drop(local);
         (Place { local: Arc::clone(&self.local), ticket }, turn)
     }
 
+    /// Comes in if it can at once, and tells whether as the first of its turn.
+    fn try_enter(&self, owner: Owner) -> Option<(bool, Place, Arc<Turn>)> {
+        let mut local = lock(&self.local);
+        let is_first = local.turns.admits(owner)?;
+        let (place, mut turn) = self.enter_local(&mut local, owner);
+        drop(local);
+        Some((is_first, place, turn.try_recv().ok()?))
+    }
+
     /// Gets the lock from ZooKeeper, once nothing is left there of whoever of us was there before.
-    async fn fetch(&self) -> Result<Held, LockError> {
+    async fn fetch(&self, entry: Entry) -> Result<Held, LockError> {
         let last = lock(&self.local).last.clone();
         if let Some(last) = last {
             runner::gone(last).await;
         }
-        let entrance = self.queue.begin(Claim::Exclusive, Entry::Queue);
+        let entrance = self.queue.begin(Claim::Exclusive, entry);
         lock(&self.local).last = Some(entrance.handle.status.clone());
         entrance.held().await
     }
@@ -303,6 +356,14 @@ impl Deref for ReentrantGuard {
 }
 
 impl ReentrantGuard {
+    /// That of a turn that has the lock.
+    fn of(turn: Arc<Turn>, place: Place) -> Result<Self, LockError> {
+        match turn.held.get().map(Held::state) {
+            Some(Holding::Lost(loss)) => Err(LockError::Lost(loss)),
+            _ => Ok(Self { turn, place }),
+        }
+    }
+
     /// Lets go. The last guard of the owner releases the lock and waits until the next in line can
     /// have it.
     ///

@@ -40,6 +40,14 @@ impl<O: Copy + PartialEq, W> Turns<O, W> {
         (self.last, comes_in)
     }
 
+    /// Whether `owner` would come in at once; and if so, whether as the first of its turn.
+    pub(crate) fn admits(&self, owner: O) -> Option<bool> {
+        match self.current {
+            None => Some(true),
+            Some((current, _)) => (current == owner).then_some(false),
+        }
+    }
+
     /// Somebody goes, whether it had its turn or not. If that ends a turn, these come in next;
     /// there are none when nobody waits.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<Vec<W>> {
@@ -96,6 +104,16 @@ mod tests {
         assert!(comes_in);
         assert_eq!(turns.leave(innermost), None);
         assert_eq!(turns.leave(inner), Some(vec![2]));
+    }
+
+    #[test]
+    fn who_would_not_come_in_at_once_is_told_so() {
+        let mut turns = Turns::default();
+        assert_eq!(turns.admits('a'), Some(true));
+        let (ticket, _) = enter(&mut turns, 'a', 1);
+        assert_eq!((turns.admits('a'), turns.admits('b')), (Some(false), None));
+        turns.leave(ticket);
+        assert_eq!(turns.admits('b'), Some(true));
     }
 
     #[test]

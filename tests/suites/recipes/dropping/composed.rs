@@ -18,6 +18,10 @@ async fn reentrant_futures() {
         (success(reentrant(ours).acquire()), Others::idle())
     })
     .await;
+    dropped_anywhere("ReentrantMutex::try_acquire", async |ours, _| {
+        (success(reentrant(ours).try_acquire()), Others::idle())
+    })
+    .await;
     dropped_anywhere("ReentrantMutex::acquire, held elsewhere", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
         (success(reentrant(ours).acquire()), Others::hold(guard))
