@@ -11,7 +11,7 @@ use clap::Parser;
 use zk_recipes::machine::{Event, Scheme};
 use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, State};
-use zk_recipes::{Holding, LockError, Mutex, Options};
+use zk_recipes::{Attempt, Holding, LockError, Mutex, Options};
 use zk_testkit::oracle::{LockOracle, Violation, percentile};
 use zk_testkit::serve::Embedded;
 
@@ -127,7 +127,7 @@ async fn contend(
 ) -> Result<(), LockError> {
     let observer = {
         let (name, board) = (name.clone(), board.clone());
-        move |event: &Event| board.observe(&name, event)
+        move |_: Attempt<'_>, event: &Event| board.observe(&name, event)
     };
     let options = Options::new().data(name.clone()).observer(observer);
     let mutex = Mutex::with(&client, &arguments.path, options).expect("the path was validated");

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zk_proto::{Acl, ErrorCode, Id, Perms};
 use zk_recipes::machine::{Claim, Event, Foreign, Scheme, Trust};
-use zk_recipes::{Holding, LockError, Loss, Mutex, Options, RwLock};
+use zk_recipes::{Attempt, Holding, LockError, Loss, Mutex, Options, RwLock};
 use zk_session::{Client, Error, State};
 use zk_testkit::serve::Embedded;
 
@@ -182,13 +182,32 @@ async fn a_predecessor_that_may_not_be_read_is_an_error() {
 }
 
 #[tokio::test]
+async fn an_observer_knows_which_attempt_it_hears_of() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let acquired = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let note = acquired.clone();
+    let observer = move |Attempt { path, number, .. }: Attempt<'_>, event: &Event| {
+        if matches!(event, Event::Acquired { .. }) {
+            note.lock().expect("no panic").push((path.to_owned(), number));
+        }
+    };
+    let lock = mutex(&client, Options::new().observer(observer));
+    let (first, second) = (lock.acquire(), lock.clone().acquire());
+    first.await.expect("free").release().await.expect("released");
+    second.await.expect("free").release().await.expect("released");
+    let path = || LOCK.to_owned();
+    assert_eq!(*acquired.lock().expect("no panic"), [(path(), 1), (path(), 2)]);
+}
+
+#[tokio::test]
 async fn foreign_nodes_are_told_of_or_refused() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let told = Arc::new(AtomicBool::new(false));
     let observer = {
         let told = told.clone();
-        move |event: &Event| {
+        move |_: Attempt<'_>, event: &Event| {
             if matches!(event, Event::Foreign(node) if node == "lease_holder") {
                 told.store(true, Ordering::Relaxed);
             }

@@ -1,6 +1,6 @@
 //! The election of a leader.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::Future;
 
@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
-use crate::face::runner::{Observer, Wish};
+use crate::face::runner::{Note, Wish};
 use crate::machine::{Candidacy, Claim, Entry, Event, Leadership, Scheme, Term};
 
 /// The election of one leader among those who stand for it, again and again, for as long as
@@ -85,16 +85,16 @@ impl LeaderElection {
     /// Stands for election, until the candidate is closed or dropped, or the session ends.
     pub fn stand(&self) -> Candidate {
         let (state, states) = watch::channel(Leadership::Follower);
-        let (directory, observer) = (self.0.path.clone(), self.0.options.observer.clone());
-        let note: Observer = Arc::new(move |event: &Event| {
-            if let Some(observer) = &observer {
-                observer(event);
+        let (directory, told) = (self.0.path.clone(), self.0.note());
+        let note: Note = Box::new(move |event: &Event| {
+            if let Some(tell) = &told {
+                tell(event);
             }
             let next = state.borrow().after(event, &directory);
             state.send_if_modified(|state| core::mem::replace(state, next.clone()) != next);
         });
         let candidacy = Candidacy::new(self.0.contest(Claim::Exclusive, Entry::Queue));
-        let closing = self.0.start_observed(candidacy, Some(note)).wishes;
+        let closing = self.0.start_noted(candidacy, Some(note)).wishes;
         Candidate { client: self.0.client.clone(), states, closing }
     }
 

@@ -29,7 +29,7 @@ pub use self::herd::{HerdGuard, HerdMutex};
 pub use self::leader::{Candidate, LeaderElection};
 pub use self::multi_lock::{MultiGuard, MultiLock, MultiLockError, Part};
 pub use self::mutex::{Mutex, MutexGuard};
-pub use self::options::Options;
+pub use self::options::{Attempt, Options};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
 pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
 pub use self::semaphore::{PermitGuard, Semaphore};

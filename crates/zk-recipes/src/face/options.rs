@@ -6,8 +6,19 @@ use core::fmt;
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
-use crate::face::runner::Observer;
 use crate::machine::{AccessList, Event, Foreign, Scheme, Trust};
+
+/// One attempt to get a lock, of those that an [observer](Options::observer) hears of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt<'a> {
+    /// The path of the lock.
+    pub path: &'a str,
+    /// Counts from 1, for each lock made by this process; a clone of a lock counts on.
+    pub number: usize,
+}
+
+pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
 
 /// How a lock is to be taken. The defaults are what most people want.
 ///
@@ -89,9 +100,9 @@ impl Options {
         Self { revocable: true, ..self }
     }
 
-    /// Has `observer` told everything that happens to contenders. It is called from within a task
-    /// and must not block.
-    pub fn observer(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+    /// Has `observer` told everything that happens in every attempt. It is called from within the
+    /// task that looks after the lock, and must neither block nor panic.
+    pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
 }

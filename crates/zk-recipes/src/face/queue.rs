@@ -1,5 +1,6 @@
 //! A lock as its contenders see it: where it is, and how it is taken.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,8 +16,8 @@ use zk_session::{Client, End, Error};
 
 use crate::error::LockError;
 use crate::face::held::Held;
-use crate::face::options::Options;
-use crate::face::runner::{self, Handle, Observer};
+use crate::face::options::{Attempt, Options};
+use crate::face::runner::{self, Handle, Note};
 use crate::machine::{
     Claim, Contender, Contest, Entry, Machine, Operation, Parents, Scheme, Verdict,
 };
@@ -29,6 +30,7 @@ pub(crate) struct Queue {
     pub(crate) scheme: Scheme,
     pub(crate) options: Options,
     cleanups: Arc<AtomicUsize>,
+    attempts: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Queue {
@@ -54,6 +56,7 @@ impl Queue {
             scheme: options.scheme.unwrap_or(default),
             options,
             cleanups: Arc::default(),
+            attempts: Arc::default(),
         })
     }
 
@@ -96,17 +99,24 @@ impl Queue {
         machine: impl Machine + Send + 'static,
         directory: String,
     ) -> Entrance {
-        let handle = self.start_observed(machine, self.options.observer.clone());
+        let handle = self.start_noted(machine, self.note());
         Entrance { client: self.client.clone(), directory, handle }
     }
 
-    /// Has `machine` run, and `observer` hear what it tells.
-    pub(crate) fn start_observed(
+    /// What is to be told of an attempt that begins now.
+    pub(crate) fn note(&self) -> Option<Note> {
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let (observer, path) = (self.options.observer.clone()?, self.path.clone());
+        Some(Box::new(move |event| observer(Attempt { path: &path, number }, event)))
+    }
+
+    /// Has `machine` run, and `note` hear what it tells.
+    pub(crate) fn start_noted(
         &self,
         machine: impl Machine + Send + 'static,
-        observer: Option<Observer>,
+        note: Option<Note>,
     ) -> Handle {
-        runner::start(&self.client, machine, observer, self.cleanups.clone())
+        runner::start(&self.client, machine, note, self.cleanups.clone())
     }
 
     /// The path of a node below that of the lock.

@@ -19,8 +19,8 @@ use zk_session::{Answer, Client, State, Watch};
 use crate::error::{LockError, Loss};
 use crate::machine::{Claim, Event, Input, Machine, OpId, Output};
 
-/// Is told everything that happens to a contender.
-pub(crate) type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+/// Is told everything that happens in one attempt.
+pub(crate) type Note = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// The node that holds a lock.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(crate) async fn gone(mut contender: watch::Receiver<Status>) {
 pub(crate) fn start(
     client: &Client,
     machine: impl Machine + Send + 'static,
-    observer: Option<Observer>,
+    note: Option<Note>,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
     // Where the session lives: whoever asks may be anywhere, and gone before the lock is.
@@ -99,7 +99,7 @@ pub(crate) fn start(
         leases: Vec::new(),
         status,
         revoked,
-        observer,
+        note,
         cleanup: Cleanup { pending: false, all: cleanups },
     };
     runner.handle(Input::Session(state));
@@ -153,7 +153,7 @@ struct Runner<M> {
     leases: Vec<String>,
     status: watch::Sender<Status>,
     revoked: watch::Sender<bool>,
-    observer: Option<Observer>,
+    note: Option<Note>,
     cleanup: Cleanup,
 }
 
@@ -205,8 +205,8 @@ impl<M: Machine> Runner<M> {
     }
 
     fn tell(&mut self, event: Event) {
-        if let Some(observer) = &self.observer {
-            observer(&event);
+        if let Some(note) = &self.note {
+            note(&event);
         }
         let status = match event {
             // A candidate that has lost begins anew.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zk_proto::CreateMode;
 use zk_recipes::machine::{Event, Foreign, Scheme};
-use zk_recipes::{LockError, Mutex, Options};
+use zk_recipes::{Attempt, LockError, Mutex, Options};
 use zk_testkit::contention::clients;
 use zk_testkit::peers::{Peer, Runnable};
 use zk_testkit::real;
@@ -142,7 +142,7 @@ async fn names_of_another_kind_are_noticed_and_refused() {
     println!("{error}");
 
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let observer = move |event: &Event| {
+    let observer = move |_: Attempt<'_>, event: &Event| {
         if let Event::Foreign(node) = event {
             // Nobody listens any more once one was told.
             let _ = tell.send(node.clone());
