@@ -1,7 +1,7 @@
 //! `zk-lock`, as a user would use it, on the embedded ensemble.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -58,6 +58,13 @@ impl World {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// Waits for the line that it says when it is ready.
+fn ready(child: &mut Child) {
+    let mut line = [0; 6];
+    child.stdout.as_mut().expect("piped").read_exact(&mut line).expect("it says something");
+    assert_eq!(&line, b"ready\n");
 }
 
 fn out(output: &Output) -> String {
@@ -135,15 +142,15 @@ fn a_command_is_told_by_signal_that_the_lock_is_lost() {
     let world = World::new();
     let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn();
-    let child = child.expect("the command runs");
-    world.eventually("a holder", |world| world.contenders().len() == 1);
+    let mut child = child.expect("the command runs");
+    ready(&mut child);
     // The lock watches its own node after a moment.
     world.eventually("a watch", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
     let node = world.contenders().remove(0);
     let client = world.client();
     world.runtime.block_on(client.delete(&node, None)).expect("deleted");
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!((output.status.code(), out(&output)), (Some(3), "ready\ntold\n".to_owned()));
+    assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
     assert!(complaint(&output).contains("lost"));
 }
 
@@ -250,8 +257,7 @@ fn signals_are_passed_on() {
     let world = World::new();
     let script = "trap 'exit 5' HUP; echo ready; while :; do sleep 0.05; done";
     let mut child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn().expect("runs");
-    let mut ready = [0; 6];
-    std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut ready).expect("ready");
+    ready(&mut child);
     let id = child.id().to_string();
     let sent = Command::new("kill").args(["-HUP", &id]).status().expect("kill runs");
     assert!(sent.success());
