@@ -203,6 +203,28 @@ fn somebody_is_removed_when_that_is_confirmed() {
 }
 
 #[test]
+fn locks_below_a_lock_are_none_of_its_business() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let below = ["leases", "locks"].map(|name| format!("{PATH}/{name}/backup"));
+    let guards = below.map(|path| {
+        let mutex = Mutex::new(&client, &path).expect("valid");
+        world.runtime.block_on(mutex.acquire()).expect("free")
+    });
+    assert_eq!(
+        out(&world.run(&["ls", PATH])),
+        format!("{PATH}: nobody holds it or waits for it\n")
+    );
+    let output = world.run(&["run", PATH, "--", "echo", "me"]);
+    assert_eq!((complaint(&output), out(&output)), (String::new(), "me\n".to_owned()));
+    let reader = RwLock::new(&client, PATH).expect("valid");
+    let _reader = world.runtime.block_on(reader.read()).expect("free");
+    let text = out(&world.run(&["ls", PATH]));
+    assert!(text.starts_with(&format!("{PATH}: read/write lock\n")), "{text}");
+    drop(guards);
+}
+
+#[test]
 fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());

@@ -36,6 +36,10 @@ const KINDS: [(&str, Scheme); 5] = [
     ("mutex with names of ZooKeeper's recipe", Scheme::ZOOKEEPER_RECIPE),
 ];
 
+/// Where a semaphore has its contenders, and how they are named.
+const SEMAPHORE: [(&str, Scheme); 2] =
+    [("leases", Scheme::CURATOR_LEASE), ("locks", Scheme::CURATOR_MUTEX)];
+
 /// Everybody at `path`; nothing if there is no such node.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>, Failure> {
     let Some(children) = children(client, path).await? else {
@@ -54,7 +58,7 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
             contents.entries.extend(entries(entrants, path));
         }
     }
-    if children.iter().any(|child| child == "leases" || child == "locks") {
+    if SEMAPHORE.iter().any(|(directory, _)| children.iter().any(|child| child == directory)) {
         read_semaphore(client, path, &mut contents).await?;
     }
     Ok(Some(contents))
@@ -66,13 +70,16 @@ async fn read_semaphore(
     contents: &mut Contents,
 ) -> Result<(), Failure> {
     let semaphore = Semaphore::open(client, path)?;
+    let mut leases = semaphore.leases().await?;
+    let mut waiting = semaphore.waiting().await?;
+    if leases.is_empty() && waiting.is_empty() {
+        return Ok(());
+    }
     let permits = match semaphore.permits().await {
         Ok(Some(permits)) => permits.to_string(),
         Ok(None) | Err(LockError::NoMaximum) => "an unknown number of".to_owned(),
         Err(error) => return Err(error.into()),
     };
-    let mut leases = semaphore.leases().await?;
-    let mut waiting = semaphore.waiting().await?;
     // The first in the queue has its leases already, and waits for others to be given back.
     if let Some(first) = waiting.first_mut() {
         first.waits_for = Some("the leases".to_owned());
@@ -104,10 +111,11 @@ pub(crate) async fn stranger(
         return Ok(Some(other.clone()));
     }
     if own.is_some() {
-        for directory in ["leases", "locks"].map(|name| path::child(path, name)) {
+        for (directory, scheme) in SEMAPHORE {
+            let directory = path::child(path, directory);
             let there = children(client, &directory).await?.unwrap_or_default();
-            if let Some(other) = there.first() {
-                return Ok(Some(other.clone()));
+            if let Some(other) = there.into_iter().find(|child| scheme.parse(child).is_some()) {
+                return Ok(Some(other));
             }
         }
     }
