@@ -8,8 +8,11 @@ use tokio::runtime::Runtime;
 use zk_recipes::session::Client;
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
 
 const PATH: &str = "/locks/cli";
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(20);
 
 struct World {
     runtime: Runtime,
@@ -18,12 +21,16 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("a runtime");
-        let embedded = runtime.block_on(Embedded::start(1)).expect("loopback");
+        let embedded = runtime.block_on(Embedded::with_config(config)).expect("loopback");
         Self { runtime, embedded }
     }
 
@@ -54,7 +61,7 @@ impl World {
     fn eventually(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !condition(self) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it never came to be: {what}");
+            assert!(begun.elapsed() < LIMIT, "it never came to be: {what}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -65,6 +72,20 @@ fn ready(child: &mut Child) {
     let mut line = [0; 6];
     child.stdout.as_mut().expect("piped").read_exact(&mut line).expect("it says something");
     assert_eq!(&line, b"ready\n");
+}
+
+/// Waits for the end of a process that has to end by itself.
+#[track_caller]
+fn ended(mut child: Child) -> Output {
+    let begun = Instant::now();
+    while child.try_wait().expect("it is ours").is_none() {
+        if begun.elapsed() > LIMIT {
+            child.kill().expect("it runs");
+            panic!("it never ends");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().expect("it has ended")
 }
 
 fn out(output: &Output) -> String {
@@ -149,7 +170,7 @@ fn a_command_is_told_by_signal_that_the_lock_is_lost() {
     let node = world.contenders().remove(0);
     let client = world.client();
     world.runtime.block_on(client.delete(&node, None)).expect("deleted");
-    let output = child.wait_with_output().expect("it ends");
+    let output = ended(child);
     assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
     assert!(complaint(&output).contains("lost"));
 }
@@ -200,6 +221,23 @@ fn somebody_is_removed_when_that_is_confirmed() {
     let again = world.run(&[&arguments[..], &["--yes"]].concat());
     assert_eq!(again.status.code(), Some(2));
     assert!(complaint(&again).contains(guard.node()));
+}
+
+#[test]
+fn whoever_is_asked_may_think_for_longer_than_a_session_lasts() {
+    let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let arguments = ["--session-timeout", "1", "break", PATH, "--node", guard.node()];
+    let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut question = [0; 1];
+    child.stdout.as_mut().expect("piped").read_exact(&mut question).expect("it asks");
+    std::thread::sleep(Duration::from_millis(2500));
+    child.stdin.take().expect("piped").write_all(b"y\n").expect("it listens");
+    let output = ended(child);
+    assert_eq!((output.status.code(), complaint(&output)), (Some(0), String::new()));
+    assert!(world.contenders().is_empty());
 }
 
 #[test]

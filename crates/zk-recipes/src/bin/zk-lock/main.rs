@@ -7,7 +7,6 @@ mod tied;
 
 use std::error::Error;
 use std::fmt;
-use std::io::BufRead;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -139,9 +138,7 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
     };
     if !yes {
         show::say(&format!("{}\nRemove it from {path}? [y/N] ", show::describe(entry)))?;
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        if !matches!(answer().await?.trim(), "y" | "Y" | "yes") {
             show::say("Nothing was removed.\n")?;
             return Ok(ExitCode::from(1));
         }
@@ -149,6 +146,12 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
     client.delete(&path::child(&entry.directory, node), None).await?;
     show::say(&format!("Removed {node}.\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line of the standard input. The session goes on meanwhile.
+async fn answer() -> Result<String, Failure> {
+    let line = || std::io::stdin().lines().next().transpose();
+    Ok(tokio::task::spawn_blocking(line).await??.unwrap_or_default())
 }
 
 fn complain(what: &dyn fmt::Display) {
