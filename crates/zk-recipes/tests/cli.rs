@@ -11,8 +11,9 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 
 const PATH: &str = "/locks/cli";
-/// How long anything may take.
+/// How long anything may take. Sessions of [`LONG`] are not given up within it.
 const LIMIT: Duration = Duration::from_secs(20);
+const LONG: [&str; 2] = ["--session-timeout", "40"];
 
 struct World {
     runtime: Runtime,
@@ -74,15 +75,27 @@ fn ready(child: &mut Child) {
     assert_eq!(&line, b"ready\n");
 }
 
+fn send(signal: &str, process: &str) {
+    let sent = Command::new("kill").args([signal, process]).status().expect("kill runs");
+    assert!(sent.success(), "{signal}");
+}
+
 /// Waits for the end of a process that has to end by itself.
 #[track_caller]
-fn ended(mut child: Child) -> Output {
+fn ended(child: Child) -> Output {
+    ended_by(child, |_| {})
+}
+
+/// Waits for the end of a process that is told, time and again.
+#[track_caller]
+fn ended_by(mut child: Child, tell: impl Fn(&Child)) -> Output {
     let begun = Instant::now();
     while child.try_wait().expect("it is ours").is_none() {
         if begun.elapsed() > LIMIT {
             child.kill().expect("it runs");
             panic!("it never ends");
         }
+        tell(&child);
         std::thread::sleep(Duration::from_millis(20));
     }
     child.wait_with_output().expect("it has ended")
@@ -173,6 +186,72 @@ fn a_command_is_told_by_signal_that_the_lock_is_lost() {
     let output = ended(child);
     assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
     assert!(complaint(&output).contains("lost"));
+}
+
+#[test]
+fn a_command_is_told_when_the_lock_cannot_be_trusted_for_want_of_a_connection() {
+    let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
+    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let arguments = ["--session-timeout", "1", "run", PATH, "--", "sh", "-c", script];
+    let mut child = world.command(&arguments).spawn().expect("it runs");
+    ready(&mut child);
+    world.embedded.kill(0);
+    let output = ended(child);
+    assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
+    assert!(complaint(&output).contains("lost"));
+}
+
+/// `run` in a long session, with a command that ends with its standard input, whatever it is sent.
+fn run_until_told(world: &World) -> Child {
+    let script = "trap '' TERM; echo ready; read x; exit 6";
+    let arguments = [&LONG[..], &["run", PATH, "--", "sh", "-c", script]].concat();
+    let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+    ready(&mut child);
+    child
+}
+
+#[test]
+fn when_the_command_has_ended_servers_that_are_gone_are_not_waited_for() {
+    let world = World::new();
+    let mut child = run_until_told(&world);
+    world.embedded.kill(0);
+    drop(child.stdin.take());
+    assert_eq!(ended(child).status.code(), Some(6));
+}
+
+#[test]
+fn when_the_command_has_ended_a_signal_ends_the_wait_for_servers() {
+    let world = World::new();
+    let mut child = run_until_told(&world);
+    // It answers nothing while it is looked at.
+    let output = world.embedded.with(|_| {
+        drop(child.stdin.take());
+        ended_by(child, |child| send("-TERM", &child.id().to_string()))
+    });
+    assert_eq!((output.status.code(), complaint(&output)), (Some(6), String::new()));
+}
+
+#[test]
+fn whoever_gives_up_does_not_wait_for_servers() {
+    for (how, signal, code) in
+        [(&["--timeout", "1"][..], None, 1), (&[][..], Some("-TERM"), 128 + 15)]
+    {
+        let world = World::new();
+        let (_runtime, client) = (world.runtime.enter(), world.client());
+        let mutex = Mutex::new(&client, PATH).expect("valid");
+        let _guard = world.runtime.block_on(mutex.acquire()).expect("free");
+        let arguments = [&LONG[..], &["run", PATH], how, &["--", "true"]].concat();
+        let child = world.command(&arguments).spawn().expect("it runs");
+        world.eventually("a waiter", |world| world.contenders().len() == 2);
+        // It answers nothing while it is looked at.
+        let output = world.embedded.with(|_| {
+            if let Some(signal) = signal {
+                send(signal, &child.id().to_string());
+            }
+            ended(child)
+        });
+        assert_eq!(output.status.code(), Some(code), "{how:?}");
+    }
 }
 
 #[test]

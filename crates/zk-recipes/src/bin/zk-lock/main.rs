@@ -3,6 +3,7 @@
 mod contents;
 mod run;
 mod show;
+mod signals;
 mod tied;
 
 use std::error::Error;
@@ -39,8 +40,12 @@ enum Command {
     /// Run a command while holding a lock, as flock(1) does; its exit code is passed on
     ///
     /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node, as
-    /// seen below the chroot, in ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost; on Linux,
-    /// also when this program is killed. Signals that end this program are passed on to it.
+    /// seen below the chroot, in ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost, or cannot
+    /// be trusted since no server was reached for the session timeout; on Linux, also when this
+    /// program is killed. Signals that would end this program are passed on to it.
+    ///
+    /// When the command has ended, so does the session, and the lock is free. If no server can be
+    /// reached, or a signal ends the wait for an answer, it is free after the session timeout.
     ///
     /// Exits as the command does, with 128 and the number of the signal that ended it; with 126
     /// or 127 if it cannot be run or found; with 1 (or -E) if the lock was not acquired in time,
@@ -99,9 +104,8 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    match execute(Arguments::parse()).await {
+fn main() -> ExitCode {
+    match start(Arguments::parse()) {
         Ok(code) => code,
         // Nobody listens any more, as with `| head`.
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
@@ -115,6 +119,14 @@ async fn main() -> ExitCode {
 fn is_broken_pipe(failure: &Failure) -> bool {
     let error = failure.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(execute(arguments));
+    // Or it would wait for a host's name that is still looked up.
+    runtime.shutdown_background();
+    done
 }
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {

@@ -1,27 +1,27 @@
 //! Running a command under a lock.
 
-use std::future::poll_fn;
+use std::future::ready;
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
-use std::task::Poll;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Child;
-use tokio::signal::unix::{Signal as Unix, SignalKind, signal};
+use rustix::process::Signal;
 use tokio::time::Instant;
-use zk_recipes::machine::Scheme;
+use zk_recipes::machine::{Scheme, Trust};
 use zk_recipes::session::Client;
 use zk_recipes::{
     Held, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RwLock, Semaphore,
     WriteGuard,
 };
 
+use crate::signals::{self, Signals};
 use crate::{Failure, complain, contents, seconds, tied};
 
 /// Exit code when the lock was not acquired, as flock(1) has it.
 const NOT_ACQUIRED: u8 = 1;
+/// How long the end of a session is waited for whatever happens; it takes a round trip.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -76,46 +76,28 @@ impl Guard {
             Self::Permits(guard) => guard,
         }
     }
-
-    async fn release(self) -> Result<(), LockError> {
-        match self {
-            Self::Mutex(guard) => guard.release().await,
-            Self::Read(guard) => guard.release().await,
-            Self::Write(guard) => guard.release().await,
-            Self::Permits(guard) => guard.release().await,
-        }
-    }
-}
-
-/// What ends this program is for the command.
-struct Signals([(Unix, Signal); 4]);
-
-impl Signals {
-    /// From now on they are ours to pass on.
-    fn take() -> std::io::Result<Self> {
-        Ok(Self([
-            (signal(SignalKind::interrupt())?, Signal::INT),
-            (signal(SignalKind::terminate())?, Signal::TERM),
-            (signal(SignalKind::hangup())?, Signal::HUP),
-            (signal(SignalKind::quit())?, Signal::QUIT),
-        ]))
-    }
-
-    async fn next(&mut self) -> Signal {
-        poll_fn(|cx| {
-            let mut ready = self
-                .0
-                .iter_mut()
-                .filter_map(|(stream, signal)| stream.poll_recv(cx).is_ready().then_some(*signal));
-            ready.next().map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
-    }
 }
 
 pub(crate) async fn run(
     connect: impl Future<Output = Result<Client, Failure>>,
     arguments: Arguments,
+) -> Result<ExitCode, Failure> {
+    match acquire_and_run(connect, &arguments).await {
+        Err(failure) if is_not_acquired(&failure) => {
+            complain(&failure);
+            Ok(ExitCode::from(arguments.conflict_exit_code))
+        }
+        done => done,
+    }
+}
+
+fn is_not_acquired(failure: &Failure) -> bool {
+    matches!(failure.downcast_ref(), Some(LockError::Busy | LockError::TimedOut))
+}
+
+async fn acquire_and_run(
+    connect: impl Future<Output = Result<Client, Failure>>,
+    arguments: &Arguments,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::take()?;
     let deadline = arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -123,67 +105,59 @@ pub(crate) async fn run(
         client = before(deadline, connect) => client?,
         signal = signals.next() => return Ok(exit_code_of_signal(signal)),
     };
-    let Some(client) = client else {
-        return Ok(not_acquired(&arguments, &LockError::TimedOut));
-    };
     let acquired = tokio::select! {
-        acquired = before(deadline, acquire(&client, &arguments)) => acquired.transpose(),
-        signal = signals.next() => {
-            client.close().await;
-            return Ok(exit_code_of_signal(signal));
+        acquired = before(deadline, acquire(&client, arguments)) => acquired.map_err(Err),
+        signal = signals.next() => Err(Ok(exit_code_of_signal(signal))),
+    };
+    match acquired {
+        Ok(guard) => {
+            let done = run_with(guard.held(), &mut signals, &arguments.command).await;
+            close(client, signals.next()).await;
+            done
         }
-    };
-    let done = match acquired {
-        None => Ok(not_acquired(&arguments, &LockError::TimedOut)),
-        Some(Err(failure)) => Err(failure),
-        Some(Ok(Err(error))) => Ok(not_acquired(&arguments, &error)),
-        Some(Ok(Ok(guard))) => run_and_release(guard, &mut signals, &arguments.command).await,
-    };
-    // Whatever is left of us goes with the session.
-    client.close().await;
-    done
+        Err(done) => {
+            close(client, ready(())).await;
+            done
+        }
+    }
 }
 
 /// What comes of it in time.
 async fn before<T>(
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, Failure>>,
-) -> Result<Option<T>, Failure> {
+) -> Result<T, Failure> {
     match deadline {
-        None => work.await.map(Some),
-        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok().transpose(),
+        None => work.await,
+        Some(deadline) => {
+            tokio::time::timeout_at(deadline, work).await.map_err(|_| LockError::TimedOut)?
+        }
     }
 }
 
-fn not_acquired(arguments: &Arguments, error: &LockError) -> ExitCode {
-    complain(error);
-    ExitCode::from(arguments.conflict_exit_code)
-}
-
-async fn run_and_release(
-    guard: Guard,
-    signals: &mut Signals,
-    command: &[String],
-) -> Result<ExitCode, Failure> {
-    let done = run_with(&guard, signals, command).await;
-    match guard.release().await {
-        // It was told when it happened.
-        Ok(()) | Err(LockError::Lost(_)) => {}
-        Err(error) => complain(&error),
+/// Ends the session, and with it whatever we hold and wherever we wait. Once the ensemble has had
+/// the time for it, `cut` ends the wait; it then finds out by itself, after the session timeout.
+async fn close(client: Client, cut: impl Future) {
+    let cut = async {
+        tokio::time::sleep(FAREWELL).await;
+        cut.await;
+    };
+    tokio::select! {
+        () = client.close() => {}
+        () = cut => {}
     }
-    done
 }
 
 async fn run_with(
-    guard: &Guard,
+    held: &Held,
     signals: &mut Signals,
     command: &[String],
 ) -> Result<ExitCode, Failure> {
     let mut child = tied::command(command)?
-        .env("ZK_LOCK_TOKEN", guard.held().fencing_token().0.to_string())
-        .env("ZK_LOCK_NODE", guard.held().node_path())
+        .env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string())
+        .env("ZK_LOCK_NODE", held.node_path())
         .spawn()?;
-    let mut lost = pin!(guard.held().lost());
+    let mut lost = pin!(held.lost());
     let mut is_lost = false;
     loop {
         tokio::select! {
@@ -191,20 +165,17 @@ async fn run_with(
             loss = &mut lost, if !is_lost => {
                 is_lost = true;
                 complain(&format_args!("the lock is lost: {loss}"));
-                send(&child, Signal::TERM);
+                signals::send(Signal::TERM, &child);
             }
-            signal = signals.next() => send(&child, signal),
+            signal = signals.next() => signals::send(signal, &child),
         }
     }
 }
 
 /// Contenders for another kind of lock would not see us, nor we them, which is not what anybody
 /// wants. Whoever comes later of two sees the other, so it is enough to look behind our own node;
-/// before it, so that nothing is created in vain. The inner error is that it was not acquired.
-async fn acquire(
-    client: &Client,
-    arguments: &Arguments,
-) -> Result<Result<Guard, LockError>, Failure> {
+/// before it, so that nothing is created in vain.
+async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failure> {
     let own = match (arguments.permits, arguments.shared || arguments.exclusive) {
         (Some(_), _) => None,
         (None, true) => Some(Scheme::CURATOR_READ_WRITE),
@@ -217,23 +188,22 @@ async fn acquire(
     }
     let guard = match acquire_with(client, arguments).await {
         Ok(guard) => guard,
-        Err(error @ (LockError::Busy | LockError::TimedOut)) => return Ok(Err(error)),
         Err(LockError::NoMaximum) => {
             return Err(format!("{}: say it with --of", LockError::NoMaximum).into());
         }
         Err(error) => return Err(error.into()),
     };
     match contents::stranger(client, path, own).await? {
-        None => Ok(Ok(guard)),
-        Some(node) => {
-            guard.release().await?;
-            Err(refuse(&node).into())
-        }
+        None => Ok(guard),
+        Some(node) => Err(refuse(&node).into()),
     }
 }
 
 async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, LockError> {
-    let options = Options::new().data(description(arguments));
+    let options = Options::new()
+        .data(description(arguments))
+        // Nobody else would tell the command that servers cannot be reached.
+        .trust(Trust::UntilLeaseEnds);
     let path = &arguments.path;
     let at_once = arguments.try_only;
     if let Some(permits) = arguments.permits {
@@ -264,14 +234,6 @@ fn description(arguments: &Arguments) -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     format!("{host} pid {}: {}", std::process::id(), arguments.command.join(" "))
-}
-
-/// It may have ended already.
-fn send(child: &Child, signal: Signal) {
-    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
-        complain(&error);
-    }
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {
