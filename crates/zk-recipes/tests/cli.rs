@@ -1,6 +1,7 @@
 //! `zk-lock`, as a user would use it, on the embedded ensemble.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -394,14 +395,48 @@ fn a_timeout_is_for_servers_too() {
 #[test]
 fn signals_are_passed_on() {
     let world = World::new();
-    let script = "trap 'exit 5' HUP; echo ready; while :; do sleep 0.05; done";
-    let mut child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn().expect("runs");
-    ready(&mut child);
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args(["-HUP", &id]).status().expect("kill runs");
-    assert!(sent.success());
-    assert_eq!(child.wait().expect("it ends").code(), Some(5));
-    assert!(world.contenders().is_empty(), "it is released");
+    let script = "trap 'exit 5' HUP; trap 'exit 6' INT; echo ready; while :; do sleep 0.05; done";
+    for (signal, code) in [("-HUP", 5), ("-INT", 6)] {
+        // No terminal has it in the foreground.
+        let mut command = world.command(&["run", PATH, "--", "sh", "-c", script]);
+        let mut child = command.process_group(0).spawn().expect("it runs");
+        ready(&mut child);
+        send(signal, &child.id().to_string());
+        assert_eq!(ended(child).status.code(), Some(code), "{signal}");
+        assert!(world.contenders().is_empty(), "it is released");
+    }
+}
+
+/// Commands get them from the terminal themselves, unless they have left its foreground as this
+/// one has.
+#[test]
+#[cfg(target_os = "linux")]
+fn signals_of_the_keyboard_are_not_passed_on() {
+    let world = World::new();
+    let script = "trap 'echo interrupted' INT; trap 'echo told; exit 5' TERM; echo $PPID; \
+                  while :; do sleep 0.05; done";
+    let (program, at) = (env!("CARGO_BIN_EXE_zk-lock"), world.embedded.connect_string());
+    let line = format!("exec '{program}' --connect {at} run {PATH} -- setsid sh -c \"{script}\"");
+    let line = line.replace("$PPID", "\\$PPID");
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("util-linux is there");
+    let mut screen = BufReader::new(terminal.stdout.take().expect("piped"));
+    let mut holder = String::new();
+    screen.read_line(&mut holder).expect("it says who it is");
+    let mut keyboard = terminal.stdin.take().expect("piped");
+    keyboard.write_all(b"\x03").expect("it listens");
+    let mut echo = [0; 2];
+    screen.read_exact(&mut echo).expect("the terminal echoes");
+    assert_eq!(&echo, b"^C");
+    send("-TERM", holder.trim());
+    let mut rest = String::new();
+    screen.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "told\r\n");
+    assert_eq!(ended(terminal).status.code(), Some(5));
 }
 
 #[test]

@@ -42,7 +42,8 @@ enum Command {
     /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node, as
     /// seen below the chroot, in ZK_LOCK_NODE. It is sent SIGTERM when the lock is lost, or cannot
     /// be trusted since no server was reached for the session timeout; on Linux, also when this
-    /// program is killed. Signals that would end this program are passed on to it.
+    /// program is killed. Signals that would end this program are passed on to it, but for those
+    /// of the keyboard: the terminal sends them to both.
     ///
     /// When the command has ended, so does the session, and the lock is free. If no server can be
     /// reached, or a signal ends the wait for an answer, it is free after the session timeout.

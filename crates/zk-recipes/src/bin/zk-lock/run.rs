@@ -167,7 +167,7 @@ async fn run_with(
                 complain(&format_args!("the lock is lost: {loss}"));
                 signals::send(Signal::TERM, &child);
             }
-            signal = signals.next() => signals::send(signal, &child),
+            signal = signals.next() => signals::pass_on(signal, &child),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Signals that end this program, and what becomes of them.
 
+use std::fs::File;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
 use tokio::process::Child;
 use tokio::signal::unix::{Signal as Unix, SignalKind, signal};
 
@@ -33,6 +35,21 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Sends the command what was sent to us, unless it has it already.
+pub(crate) fn pass_on(signal: Signal, child: &Child) {
+    let is_of_keyboard = matches!(signal, Signal::INT | Signal::QUIT) && is_in_foreground();
+    if !is_of_keyboard {
+        send(signal, child);
+    }
+}
+
+/// Whether a terminal sends us what its keys mean. It sends that to the whole group of processes,
+/// and the command is in ours.
+fn is_in_foreground() -> bool {
+    let group = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(terminal)?));
+    group.is_ok_and(|group| group == getpgrp())
 }
 
 /// It may have ended already.
