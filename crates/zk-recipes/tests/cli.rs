@@ -321,6 +321,30 @@ fn whoever_is_asked_may_think_for_longer_than_a_session_lasts() {
 }
 
 #[test]
+fn others_are_told_the_program_but_not_its_arguments() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let script = "echo ready; read x";
+    let mut child = world
+        .command(&["run", PATH, "--", "/bin/sh", "-c", script, "secret"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    ready(&mut child);
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let contenders = world.runtime.block_on(mutex.contenders()).expect("they are listed");
+    let data = String::from_utf8_lossy(&contenders[0].data);
+    assert!(data.ends_with(&format!(" pid {}: sh", child.id())), "{data}");
+    drop(child.stdin.take());
+    ended(child);
+
+    // More than a server takes.
+    let long = "x".repeat(100_000);
+    let arguments = [&["run", PATH, "--", "true"][..], &[long.as_str(); 12]].concat();
+    assert_eq!(world.run(&arguments).status.code(), Some(0));
+}
+
+#[test]
 fn locks_below_a_lock_are_none_of_its_business() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());

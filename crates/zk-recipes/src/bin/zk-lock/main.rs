@@ -45,6 +45,9 @@ enum Command {
     /// program is killed. Signals that would end this program are passed on to it, but for those
     /// of the keyboard: the terminal sends them to both.
     ///
+    /// Everybody who can connect can read who holds the lock or waits for it: the name of this
+    /// host, the process id, and the name of the program that is run, without its arguments.
+    ///
     /// When the command has ended, so does the session, and the lock is free. If no server can be
     /// reached, or a signal ends the wait for an answer, it is free after the session timeout.
     ///

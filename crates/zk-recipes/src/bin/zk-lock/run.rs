@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
@@ -22,6 +23,8 @@ use crate::{Failure, complain, contents, seconds, tied};
 const NOT_ACQUIRED: u8 = 1;
 /// How long the end of a session is waited for whatever happens; it takes a round trip.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How much of a program's name others see, in characters.
+const PROGRAM_LENGTH: usize = 60;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -201,7 +204,7 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
 
 async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, LockError> {
     let options = Options::new()
-        .data(description(arguments))
+        .data(description(&arguments.command[0]))
         // Nobody else would tell the command that servers cannot be reached.
         .trust(Trust::UntilLeaseEnds);
     let path = &arguments.path;
@@ -229,11 +232,13 @@ async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, L
     }
 }
 
-/// What others see of us.
-fn description(arguments: &Arguments) -> String {
+/// What others see of us: everybody who can connect, so it has no arguments.
+fn description(program: &str) -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
-    format!("{host} pid {}: {}", std::process::id(), arguments.command.join(" "))
+    let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let program: String = program.chars().take(PROGRAM_LENGTH).collect();
+    format!("{host} pid {}: {program}", std::process::id())
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {
