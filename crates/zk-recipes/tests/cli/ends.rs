@@ -1,0 +1,165 @@
+//! How commands and their locks end: by themselves, by signals, by the loss of either.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use zk_recipes::Mutex;
+use zk_testkit::server::Config;
+
+use crate::{LONG, PATH, World, complaint, ended, ended_by, out, ready, send};
+
+#[test]
+fn a_command_is_told_by_signal_that_the_lock_is_lost() {
+    let world = World::new();
+    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn();
+    let mut child = child.expect("the command runs");
+    ready(&mut child);
+    // The lock watches its own node after a moment.
+    world.eventually("a watch", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
+    let node = world.contenders().remove(0);
+    let client = world.client();
+    world.runtime.block_on(client.delete(&node, None)).expect("deleted");
+    let output = ended(child);
+    assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
+    assert!(complaint(&output).contains("lost"));
+}
+
+#[test]
+fn a_command_is_told_when_the_lock_cannot_be_trusted_for_want_of_a_connection() {
+    let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
+    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let arguments = ["--session-timeout", "1", "run", PATH, "--", "sh", "-c", script];
+    let mut child = world.command(&arguments).spawn().expect("it runs");
+    ready(&mut child);
+    world.embedded.kill(0);
+    let output = ended(child);
+    assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
+    assert!(complaint(&output).contains("lost"));
+}
+
+/// `run` in a long session, with a command that ends with its standard input, whatever it is sent.
+fn run_until_told(world: &World) -> Child {
+    let script = "trap '' TERM; echo ready; read x; exit 6";
+    let arguments = [&LONG[..], &["run", PATH, "--", "sh", "-c", script]].concat();
+    let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+    ready(&mut child);
+    child
+}
+
+#[test]
+fn when_the_command_has_ended_servers_that_are_gone_are_not_waited_for() {
+    let world = World::new();
+    let mut child = run_until_told(&world);
+    world.embedded.kill(0);
+    drop(child.stdin.take());
+    assert_eq!(ended(child).status.code(), Some(6));
+}
+
+#[test]
+fn when_the_command_has_ended_a_signal_ends_the_wait_for_servers() {
+    let world = World::new();
+    let mut child = run_until_told(&world);
+    // It answers nothing while it is looked at.
+    let output = world.embedded.with(|_| {
+        drop(child.stdin.take());
+        ended_by(child, |child| send("-TERM", &child.id().to_string()))
+    });
+    assert_eq!((output.status.code(), complaint(&output)), (Some(6), String::new()));
+}
+
+#[test]
+fn whoever_gives_up_does_not_wait_for_servers() {
+    for (how, signal, code) in
+        [(&["--timeout", "1"][..], None, 1), (&[][..], Some("-TERM"), 128 + 15)]
+    {
+        let world = World::new();
+        let (_runtime, client) = (world.runtime.enter(), world.client());
+        let mutex = Mutex::new(&client, PATH).expect("valid");
+        let _guard = world.runtime.block_on(mutex.acquire()).expect("free");
+        let arguments = [&LONG[..], &["run", PATH], how, &["--", "true"]].concat();
+        let child = world.command(&arguments).spawn().expect("it runs");
+        world.eventually("a waiter", |world| world.contenders().len() == 2);
+        // It answers nothing while it is looked at.
+        let output = world.embedded.with(|_| {
+            if let Some(signal) = signal {
+                send(signal, &child.id().to_string());
+            }
+            ended(child)
+        });
+        assert_eq!(output.status.code(), Some(code), "{how:?}");
+    }
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let world = World::new();
+    let script = "trap 'exit 5' HUP; trap 'exit 6' INT; echo ready; while :; do sleep 0.05; done";
+    for (signal, code) in [("-HUP", 5), ("-INT", 6)] {
+        // No terminal has it in the foreground.
+        let mut command = world.command(&["run", PATH, "--", "sh", "-c", script]);
+        let mut child = command.process_group(0).spawn().expect("it runs");
+        ready(&mut child);
+        send(signal, &child.id().to_string());
+        assert_eq!(ended(child).status.code(), Some(code), "{signal}");
+        assert!(world.contenders().is_empty(), "it is released");
+    }
+}
+
+/// Commands get them from the terminal themselves, unless they have left its foreground as this
+/// one has.
+#[test]
+#[cfg(target_os = "linux")]
+fn signals_of_the_keyboard_are_not_passed_on() {
+    let world = World::new();
+    let script = "trap 'echo interrupted' INT; trap 'echo told; exit 5' TERM; echo $PPID; \
+                  while :; do sleep 0.05; done";
+    let (program, at) = (env!("CARGO_BIN_EXE_zk-lock"), world.embedded.connect_string());
+    let line = format!("exec '{program}' --connect {at} run {PATH} -- setsid sh -c \"{script}\"");
+    let line = line.replace("$PPID", "\\$PPID");
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("util-linux is there");
+    let mut screen = BufReader::new(terminal.stdout.take().expect("piped"));
+    let mut holder = String::new();
+    screen.read_line(&mut holder).expect("it says who it is");
+    let mut keyboard = terminal.stdin.take().expect("piped");
+    keyboard.write_all(b"\x03").expect("it listens");
+    let mut echo = [0; 2];
+    screen.read_exact(&mut echo).expect("the terminal echoes");
+    assert_eq!(&echo, b"^C");
+    send("-TERM", holder.trim());
+    let mut rest = String::new();
+    screen.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "told\r\n");
+    assert_eq!(ended(terminal).status.code(), Some(5));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_does_not_outlive_whoever_holds_its_lock() {
+    let world = World::new();
+    let mut command = world.command(&[
+        "run",
+        PATH,
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo told; exit' TERM; echo on; read x",
+    ]);
+    let mut holder = command.stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut said = BufReader::new(holder.stdout.take().expect("piped")).lines();
+    let mut next = || said.next().expect("it goes on").expect("text");
+    assert_eq!(next(), "on");
+    let input = holder.stdin.take();
+    holder.kill().expect("SIGKILL");
+    holder.wait().expect("it ends");
+    // Whoever was not told ends here.
+    drop(input);
+    assert_eq!(next(), "told");
+}

@@ -1,0 +1,136 @@
+//! `zk-lock`, as a user would use it, on the embedded ensemble.
+
+mod ends;
+mod run;
+mod show;
+
+use std::io::Read as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use zk_recipes::session::Client;
+use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
+
+const PATH: &str = "/locks/cli";
+/// How long anything may take. Sessions of [`LONG`] are not given up within it.
+const LIMIT: Duration = Duration::from_secs(20);
+const LONG: [&str; 2] = ["--session-timeout", "40"];
+
+struct World {
+    runtime: Runtime,
+    embedded: Embedded,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let embedded = runtime.block_on(Embedded::with_config(config)).expect("loopback");
+        Self { runtime, embedded }
+    }
+
+    fn client(&self) -> Client {
+        let at = self.embedded.connect_string();
+        self.runtime.block_on(Client::connect(&at)).expect("the ensemble answers")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        command.args(["--connect", &self.embedded.connect_string()]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the command runs")
+    }
+
+    /// The names of all lock nodes.
+    fn contenders(&self) -> Vec<String> {
+        self.embedded.with(|ensemble| {
+            let is_node = |path: &&str| path.starts_with(PATH) && path.contains("/_c_");
+            ensemble.paths().filter(is_node).map(str::to_owned).collect()
+        })
+    }
+
+    fn eventually(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !condition(self) {
+            assert!(begun.elapsed() < LIMIT, "it never came to be: {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Waits for the line that it says when it is ready.
+fn ready(child: &mut Child) {
+    let mut line = [0; 6];
+    child.stdout.as_mut().expect("piped").read_exact(&mut line).expect("it says something");
+    assert_eq!(&line, b"ready\n");
+}
+
+fn send(signal: &str, process: &str) {
+    let sent = Command::new("kill").args([signal, process]).status().expect("kill runs");
+    assert!(sent.success(), "{signal}");
+}
+
+/// Waits for the end of a process that has to end by itself.
+#[track_caller]
+fn ended(child: Child) -> Output {
+    ended_by(child, |_| {})
+}
+
+/// Waits for the end of a process that is told, time and again.
+#[track_caller]
+fn ended_by(mut child: Child, tell: impl Fn(&Child)) -> Output {
+    let begun = Instant::now();
+    while child.try_wait().expect("it is ours").is_none() {
+        if begun.elapsed() > LIMIT {
+            child.kill().expect("it runs");
+            panic!("it never ends");
+        }
+        tell(&child);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().expect("it has ended")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it complains of, which is one line at most.
+#[track_caller]
+fn complaint(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.lines().count() <= 1, "{text}");
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn errors_are_one_line() {
+    let world = World::new();
+    for (arguments, part) in [
+        (&["--session-timeout", "0.5", "--connect", "127.0.0.1:1", "ls", "/a"][..], "127.0.0.1:1"),
+        (&["--connect", "::", "ls", "/a"], "::"),
+        (&["run", "relative", "--", "true"], "path"),
+        (&["ls", "/a/"], "path"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        if !arguments.contains(&"--connect") {
+            command.args(["--connect", &world.embedded.connect_string()]);
+        }
+        let output = command.args(arguments).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(complaint(&output).contains(part), "{}", complaint(&output));
+    }
+}

@@ -1,0 +1,111 @@
+//! `ls`, `watch` and `break`.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+use std::time::Duration;
+
+use zk_recipes::{Mutex, Options, RwLock, Semaphore};
+use zk_testkit::server::Config;
+
+use crate::{PATH, World, complaint, ended, out};
+
+#[test]
+fn everybody_who_holds_and_waits_is_shown() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let lock = RwLock::with(&client, PATH, Options::new().data("host-7\u{7}")).expect("valid");
+    let reader = world.runtime.block_on(lock.read()).expect("free");
+    let _writer = lock.write();
+    world.eventually("two", |world| world.contenders().len() == 2);
+    let output = world.run(&["ls", PATH]);
+    assert_eq!((output.status.code(), complaint(&output)), (Some(0), String::new()));
+    let text = out(&output);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[0], format!("{PATH}: read/write lock"));
+    assert!(lines[1].starts_with("STATE"));
+    assert!(lines[2].starts_with("holds, shared") && lines[2].contains("host-7."), "{text}");
+    assert!(lines[3].starts_with("waits"), "{text}");
+    let (_, number) = reader.node().split_at(reader.node().len() - 10);
+    assert_eq!(lines[3].split_whitespace().nth(2), Some(number), "it watches the reader: {text}");
+
+    let nowhere = world.run(&["ls", "/nowhere"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(complaint(&nowhere).contains("/nowhere"));
+}
+
+#[test]
+fn somebody_is_removed_when_that_is_confirmed() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let arguments = ["break", PATH, "--node", guard.node()];
+    let answered = |answer: &str| {
+        let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin.write_all(answer.as_bytes()).expect("it listens");
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    };
+    assert_eq!(answered("n\n").status.code(), Some(1));
+    assert_eq!(world.contenders().len(), 1);
+    assert_eq!(answered("y\n").status.code(), Some(0));
+    assert!(world.contenders().is_empty());
+    let again = world.run(&[&arguments[..], &["--yes"]].concat());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(complaint(&again).contains(guard.node()));
+}
+
+#[test]
+fn whoever_is_asked_may_think_for_longer_than_a_session_lasts() {
+    let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let arguments = ["--session-timeout", "1", "break", PATH, "--node", guard.node()];
+    let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut question = [0; 1];
+    child.stdout.as_mut().expect("piped").read_exact(&mut question).expect("it asks");
+    std::thread::sleep(Duration::from_millis(2500));
+    child.stdin.take().expect("piped").write_all(b"y\n").expect("it listens");
+    let output = ended(child);
+    assert_eq!((output.status.code(), complaint(&output)), (Some(0), String::new()));
+    assert!(world.contenders().is_empty());
+}
+
+#[test]
+fn who_waits_for_permits_is_not_shown_as_a_holder() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
+    let permits = world.runtime.block_on(semaphore.acquire_many(2)).expect("free");
+    let waiting = semaphore.acquire();
+    world.eventually("three leases", |world| {
+        world.contenders().iter().filter(|node| node.contains("-lease-")).count() == 3
+    });
+    let text = out(&world.run(&["ls", PATH]));
+    assert_eq!(text.lines().filter(|line| line.starts_with("holds")).count(), 2, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("waits")).count(), 2, "{text}");
+    drop((permits, waiting));
+}
+
+#[test]
+fn changes_are_followed() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let first = world.runtime.block_on(mutex.acquire()).expect("free");
+    let mut child = world.command(&["watch", PATH]).spawn().expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), format!("+ holds {} -", first.node()));
+    let second = mutex.acquire();
+    assert!(line().starts_with("+ waits"));
+    world.runtime.block_on(first.release()).expect("held");
+    assert!(line().starts_with("- holds"));
+    assert!(line().starts_with("+ holds"));
+    let _second = world.runtime.block_on(second).expect("its turn");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
