@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::time::Instant;
-use zk_recipes::machine::{Scheme, Trust};
+use zk_recipes::machine::Scheme;
 use zk_recipes::session::Client;
 use zk_recipes::{
     Held, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RwLock, Semaphore,
@@ -203,10 +203,7 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
 }
 
 async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, LockError> {
-    let options = Options::new()
-        .data(description(&arguments.command[0]))
-        // Nobody else would tell the command that servers cannot be reached.
-        .trust(Trust::UntilLeaseEnds);
+    let options = Options::new().data(description(&arguments.command[0]));
     let path = &arguments.path;
     let at_once = arguments.try_only;
     if let Some(permits) = arguments.permits {
