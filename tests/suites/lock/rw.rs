@@ -91,10 +91,10 @@ async fn of_two_that_upgrade_nobody_waits_for_ever() {
     let first = here.read().await.expect("free");
     let second = there.read().await.expect("shared");
     let (up, down) = tokio::join!(first.try_upgrade(), second.try_upgrade());
-    let (first, refusal) = up.expect_err("not alone");
-    assert_eq!(refusal, LockError::NotAlone);
-    let (second, refusal) = down.expect_err("not alone");
-    assert_eq!(refusal, LockError::NotAlone);
+    let (up, down) = (up.expect_err("not alone"), down.expect_err("not alone"));
+    assert_eq!((&up.error, &down.error), (&LockError::NotAlone, &LockError::NotAlone));
+    assert!(up.to_string().ends_with(&up.error.to_string()), "{up}");
+    let (first, second) = (up.into_guard(), down.into_guard());
 
     second.release().await.expect("released");
     let token = first.fencing_token();
@@ -140,8 +140,8 @@ async fn a_writer_that_was_deleted_is_lost_when_it_downgrades() {
     let here = lock(&one);
     let writer = here.write().await.expect("free");
     vandal.delete(&writer.node_path(), None).await.expect("it is there");
-    let (guard, loss) = writer.downgrade().await.expect_err("it is gone");
-    assert_eq!(loss, LockError::Lost(Loss::NodeDeleted));
-    assert_eq!(guard.release().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    let lost = writer.downgrade().await.expect_err("it is gone");
+    assert_eq!(lost.error, LockError::Lost(Loss::NodeDeleted));
+    assert_eq!(lost.into_guard().release().await, Err(LockError::Lost(Loss::NodeDeleted)));
     nothing_is_left(&embedded, &[&here]).await;
 }

@@ -31,7 +31,7 @@ pub use self::multi_lock::{MultiGuard, MultiLock, MultiLockError, Part};
 pub use self::mutex::{Mutex, MutexGuard};
 pub use self::options::{Attempt, Options};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
-pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
+pub use self::rw_lock::{NotConverted, ReadGuard, RwLock, WriteGuard};
 pub use self::semaphore::{PermitGuard, Semaphore};
 #[cfg(feature = "study")]
 pub use self::simple::{SimpleGuard, SimpleLock};

@@ -1,6 +1,7 @@
 //! The read/write lock.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::future::Future;
 use core::time::Duration;
 
@@ -169,10 +170,10 @@ impl ReadGuard {
     /// # Cancellation
     ///
     /// The lock is released in the background.
-    pub async fn try_upgrade(mut self) -> Result<WriteGuard, (Self, LockError)> {
+    pub async fn try_upgrade(mut self) -> Result<WriteGuard, NotConverted<Self>> {
         match self.0.convert(Claim::Exclusive).await {
             Ok(()) => Ok(WriteGuard(self.0)),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(NotConverted { guard: self, error }),
         }
     }
 }
@@ -195,10 +196,39 @@ impl WriteGuard {
     /// # Cancellation
     ///
     /// The lock is released in the background.
-    pub async fn downgrade(mut self) -> Result<ReadGuard, (Self, LockError)> {
+    pub async fn downgrade(mut self) -> Result<ReadGuard, NotConverted<Self>> {
         match self.0.convert(Claim::Shared).await {
             Ok(()) => Ok(ReadGuard(self.0)),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(NotConverted { guard: self, error }),
         }
+    }
+}
+
+/// A lock is still held as it was, or lost. Dropped, it is released in the background.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NotConverted<G> {
+    /// The guard, as it was.
+    pub guard: G,
+    /// Why it was not converted. After [`LockError::Lost`] nothing is held any more.
+    pub error: LockError,
+}
+
+impl<G> NotConverted<G> {
+    /// The guard, as it was.
+    pub fn into_guard(self) -> G {
+        self.guard
+    }
+}
+
+impl<G> fmt::Display for NotConverted<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the lock was not converted: {}", self.error)
+    }
+}
+
+impl<G: fmt::Debug> core::error::Error for NotConverted<G> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.error)
     }
 }
