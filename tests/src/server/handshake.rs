@@ -16,7 +16,7 @@ impl Ensemble {
             return;
         };
         let Ok(request) = ConnectRequest::decode_all(frame) else { return self.close(conn) };
-        if (self.is_read_only() && request.read_only != Some(true))
+        if (self.is_read_only(member) && request.read_only != Some(true))
             || request.last_zxid_seen > self.members[member].zxid
         {
             return self.close(conn);
@@ -35,7 +35,7 @@ impl Ensemble {
         request: &ConnectRequest<'_>,
     ) {
         let timeout = self.grant(request.timeout);
-        if self.is_read_only() {
+        if self.is_read_only(member) {
             // The error of the transaction that would make the session takes the place of the
             // answer.
             if self.config.version.is_read_only_locally() && !self.config.local_sessions {
@@ -44,12 +44,12 @@ impl Ensemble {
             }
             let id = self.local_sessions.create(now, member, timeout, conn);
             self.join(conn, id);
-            let answer = self.welcome(id, timeout, request.read_only);
+            let answer = self.welcome(member, id, timeout, request.read_only);
             return self.outbox.send(conn, id, answer);
         }
         let id = self.sessions.create(now, member, timeout, conn);
         self.join(conn, id);
-        let answer = self.welcome(id, timeout, request.read_only);
+        let answer = self.welcome(member, id, timeout, request.read_only);
         let origin = Origin { conn, xid: Xid(0) };
         self.propose(now, Some(origin), Txn::CreateSession { answer });
     }
@@ -63,7 +63,8 @@ impl Ensemble {
         request: &ConnectRequest<'_>,
     ) {
         let is_of_ensemble = self.sessions.contains(id);
-        if self.is_read_only() && is_of_ensemble && self.config.version.is_read_only_locally() {
+        if self.is_read_only(member) && is_of_ensemble && self.config.version.is_read_only_locally()
+        {
             return self.close(conn);
         }
         let timeout = self.grant(request.timeout);
@@ -87,7 +88,7 @@ impl Ensemble {
         }
         if is_attached {
             self.join(conn, id);
-            let answer = self.welcome(id, timeout, request.read_only);
+            let answer = self.welcome(member, id, timeout, request.read_only);
             self.outbox.send(conn, id, answer);
         } else {
             let expired = ConnectResponse {
@@ -114,14 +115,20 @@ impl Ensemble {
         wanted.max(self.config.min_session_timeout).min(self.config.max_session_timeout)
     }
 
-    fn welcome(&self, id: SessionId, timeout: Duration, read_only: Option<bool>) -> Bytes {
+    fn welcome(
+        &self,
+        member: usize,
+        id: SessionId,
+        timeout: Duration,
+        read_only: Option<bool>,
+    ) -> Bytes {
         outbox::frame(&ConnectResponse {
             protocol_version: 0,
             timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: id,
             password: Some(&self.sessions.password(id).0),
             // Told only to clients that know of it.
-            read_only: read_only.map(|_| self.is_read_only()),
+            read_only: read_only.map(|_| self.is_read_only(member)),
         })
     }
 }

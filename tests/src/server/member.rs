@@ -28,6 +28,8 @@ pub(super) struct Member {
     /// How many entries of the log it has applied.
     pub(super) applied: usize,
     pub(super) is_alive: bool,
+    /// Whether it has lost touch with all others.
+    pub(super) is_cut_off: bool,
     /// Whether it leaves what is new in the log for later.
     pub(super) is_held: bool,
     pub(super) version: Version,
@@ -67,9 +69,15 @@ impl Member {
             zxid: Zxid::ZERO,
             applied: 0,
             is_alive: true,
+            is_cut_off: false,
             is_held: false,
             version,
         }
+    }
+
+    /// Whether it is alive and hears of what happens.
+    pub(super) fn is_in_touch(&self) -> bool {
+        self.is_alive && !self.is_cut_off
     }
 
     /// Applies the next entry of the log; `asked` is the request to answer, if it was made here.

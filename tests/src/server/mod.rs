@@ -6,6 +6,7 @@
 //!
 //! - inputs, `handle_*`: a connection, bytes on it, its end, the passing of time;
 //! - commands: [`kill`](Ensemble::kill), [`restart`](Ensemble::restart),
+//!   [`cut_off`](Ensemble::cut_off), [`reunite`](Ensemble::reunite),
 //!   [`hold`](Ensemble::hold), [`release`](Ensemble::release),
 //!   [`expire_session`](Ensemble::expire_session), [`set_counter`](Ensemble::set_counter);
 //! - outputs, `poll_*`: what to send or close, and when to call
@@ -82,7 +83,7 @@ pub struct Ensemble {
     /// The last transaction proposed.
     zxid: Zxid,
     sessions: Sessions,
-    /// Those that read-only members made.
+    /// Those that read-only members made, each known to that member alone.
     local_sessions: Sessions,
     connections: FxHashMap<ConnId, Connection>,
     next_conn: u64,
@@ -154,8 +155,9 @@ impl Ensemble {
 
     /// Time has passed: expires sessions, and deletes containers and nodes whose time is over.
     pub fn handle_timeout(&mut self, now: Duration) {
+        self.expire_local_sessions(now);
         if self.leader.is_none() {
-            return self.expire_local_sessions(now);
+            return;
         }
         while let Some(id) = self.sessions.overdue(now) {
             self.expire_session(now, id);
@@ -196,10 +198,9 @@ impl Ensemble {
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, unless something comes first.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        if self.leader.is_none() {
-            return self.local_sessions.next_deadline();
-        }
-        self.sessions.next_deadline().into_iter().chain(self.container_check).min()
+        let led = self.leader.and(self.sessions.next_deadline());
+        let led = led.into_iter().chain(self.leader.and(self.container_check));
+        led.chain(self.local_sessions.next_deadline()).min()
     }
 
     // ---- Replication ---------------------------------------------------------------------------
@@ -226,9 +227,9 @@ impl Ensemble {
         self.plan_reaping(now);
     }
 
-    /// Lets a member apply what is new in the log, unless it is down.
+    /// Lets a member apply what is new in the log, unless it is down or cut off.
     fn catch_up(&mut self, member: usize) {
-        while self.members[member].is_alive
+        while self.members[member].is_in_touch()
             && let Some(entry) = self.log.get(self.members[member].applied)
         {
             self.apply(member, &entry);

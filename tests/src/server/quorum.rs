@@ -32,6 +32,29 @@ impl Ensemble {
         }
     }
 
+    /// Has a member lose touch with all others, until it is [reunited](Self::reunite) with them.
+    /// It is alive: its connections break, as does the leadership if it has it, and then it serves
+    /// nobody or, in read-only mode, reads from the past.
+    pub fn cut_off(&mut self, now: Duration, member: usize) {
+        if let Some(lost) = self.members.get_mut(member) {
+            lost.is_cut_off = true;
+            self.close_where(|connection| connection.member == member);
+            self.elect(now);
+        }
+    }
+
+    /// Puts a member in touch with the others again. It forgets the sessions that it has made up,
+    /// and has caught up with the log before it serves anybody.
+    pub fn reunite(&mut self, now: Duration, member: usize) {
+        if let Some(found) = self.members.get_mut(member).filter(|member| member.is_cut_off) {
+            found.is_cut_off = false;
+            self.close_where(|connection| connection.member == member);
+            self.local_sessions.forget_of(member);
+            self.catch_up(member);
+            self.elect(now);
+        }
+    }
+
     /// Makes a follower lag: it applies nothing new until [`release`](Self::release) or
     /// [`step`](Self::step). It still serves reads, from the past, while writes through it wait
     /// for their answer. Has no effect on the leader, for as long as it leads.
@@ -55,7 +78,7 @@ impl Ensemble {
         let entry = self
             .members
             .get(member)
-            .filter(|member| member.is_alive)
+            .filter(|member| member.is_in_touch())
             .and_then(|member| self.log.get(member.applied));
         if let Some(entry) = &entry {
             self.apply(member, entry);
@@ -71,16 +94,16 @@ impl Ensemble {
         }
     }
 
-    /// Sees to it that there is a leader exactly if a majority is alive.
+    /// Sees to it that there is a leader exactly if a majority is alive and in touch.
     pub(super) fn elect(&mut self, now: Duration) {
-        let is_alive = |member: &usize| self.members[*member].is_alive;
-        let alive: Vec<usize> = (0..self.members.len()).filter(is_alive).collect();
+        let is_in_touch = |member: &usize| self.members[*member].is_in_touch();
+        let alive: Vec<usize> = (0..self.members.len()).filter(is_in_touch).collect();
         if self.leader.is_some_and(|leader| alive.contains(&leader))
             && alive.len() * 2 > self.members.len()
         {
             return;
         }
-        self.close_where(|_| true);
+        self.close_where(|connection| alive.contains(&connection.member));
         // Which one does not matter: what is in the log is known to all.
         self.leader = alive.last().copied().filter(|_| alive.len() * 2 > self.members.len());
         if self.leader.is_none() {
@@ -88,9 +111,9 @@ impl Ensemble {
         }
         for member in alive {
             self.catch_up(member);
+            // What a read-only member made up is not known to anybody else.
+            self.local_sessions.forget_of(member);
         }
-        // What a read-only member made up is not known to anybody else.
-        self.local_sessions.clear();
         self.sessions.touch_all(now);
         // A server that is alone knows no epochs.
         if self.members.len() > 1 {

@@ -9,14 +9,19 @@ use super::log::Origin;
 use super::sessions::Sessions;
 
 impl Ensemble {
-    /// Whether members that are alive serve reads only.
-    pub fn is_read_only(&self) -> bool {
-        self.leader.is_none() && self.config.read_only_mode
+    /// Whether a member, if it is alive, serves reads only.
+    pub fn is_read_only(&self, member: usize) -> bool {
+        !self.is_led(member) && self.config.read_only_mode
     }
 
-    /// Whether members that are alive serve anything.
-    pub(super) fn is_serving(&self) -> bool {
-        self.leader.is_some() || self.config.read_only_mode
+    /// Whether a member, if it is alive, serves anything.
+    pub(super) fn is_serving(&self, member: usize) -> bool {
+        self.is_led(member) || self.config.read_only_mode
+    }
+
+    /// Whether there is a leader, and a member is in touch with it.
+    pub(super) fn is_led(&self, member: usize) -> bool {
+        self.leader.is_some() && !self.members[member].is_cut_off
     }
 
     /// The table that a session is in, if it is in any.
@@ -34,7 +39,8 @@ impl Ensemble {
         session: SessionId,
         opcode: OpCode,
     ) -> bool {
-        if !self.is_read_only() {
+        let connection = self.connections.get(&origin.conn);
+        if !connection.is_some_and(|connection| self.is_read_only(connection.member)) {
             return false;
         }
         if opcode == OpCode::CLOSE_SESSION && self.local_sessions.remove(session) {

@@ -33,7 +33,11 @@ impl Ensemble {
             if connection.session.is_none() && self.answer_word(conn) {
                 return;
             }
-            let is_serving = self.is_serving();
+            let Some(member) = self.connections.get(&conn).map(|connection| connection.member)
+            else {
+                return;
+            };
+            let is_serving = self.is_serving(member);
             let Some(connection) = self.connections.get_mut(&conn) else { return };
             match frame::split_bytes(&mut connection.inbox, self.config.frame_limit) {
                 Ok(None) => return,

@@ -49,10 +49,11 @@ impl Sessions {
         Self { created: 1 << 48, ..Self::new(tick, seed) }
     }
 
-    /// Forgets all of them.
-    pub(super) fn clear(&mut self) {
-        self.table.clear();
-        self.deadlines.clear();
+    /// Forgets those that a member has made.
+    pub(super) fn forget_of(&mut self, member: usize) {
+        let is_of = |id: &SessionId| id.0 >> 56 == server(member);
+        self.table.retain(|id, _| !is_of(id));
+        self.deadlines.retain(|(_, id)| !is_of(id));
     }
 
     pub(super) fn contains(&self, id: SessionId) -> bool {
@@ -68,8 +69,7 @@ impl Sessions {
         owner: ConnId,
     ) -> SessionId {
         self.created += 1;
-        let server = (member as i64 + 1) & 0x7f;
-        let id = SessionId(server << 56 | self.created);
+        let id = SessionId(server(member) << 56 | self.created);
         let deadline = self.deadline(now, timeout);
         self.table.insert(id, Session { timeout, deadline, owner: Some(owner) });
         self.deadlines.insert((deadline, id));
@@ -182,6 +182,11 @@ impl Sessions {
         let tick = nanos(self.tick);
         Duration::from_nanos((nanos(now + timeout) / tick + 1).saturating_mul(tick))
     }
+}
+
+/// What stands for a member in the top byte of a session's id.
+fn server(member: usize) -> i64 {
+    (member as i64 + 1) & 0x7f
 }
 
 /// SplitMix64: every bit of the result depends on every bit of `x`.

@@ -6,8 +6,7 @@ use core::fmt::Write;
 use bytes::Bytes;
 
 use super::Ensemble;
-use super::connection::ConnId;
-use super::connection::Connection;
+use super::connection::{ConnId, Connection};
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
@@ -23,13 +22,13 @@ impl Ensemble {
     }
 
     fn word(&self, word: &[u8; 4], member: usize) -> Option<String> {
-        let serving = |answer: fn(&Self, usize) -> String| match self.is_serving() {
+        let serving = |answer: fn(&Self, usize) -> String| match self.is_serving(member) {
             true => answer(self, member),
             false => NOT_SERVING.into(),
         };
         Some(match word {
             b"ruok" => "imok".into(),
-            b"isro" => self.mode_of_access().into(),
+            b"isro" => self.mode_of_access(member).into(),
             b"srvr" => serving(|this, member| this.summary(member, "")),
             b"stat" => serving(|this, member| this.summary(member, &this.clients(member))),
             b"mntr" => serving(Self::metrics),
@@ -38,8 +37,8 @@ impl Ensemble {
         })
     }
 
-    fn mode_of_access(&self) -> &'static str {
-        match (self.leader.is_some(), self.is_read_only()) {
+    fn mode_of_access(&self, member: usize) -> &'static str {
+        match (self.is_led(member), self.is_read_only(member)) {
             (true, _) => "rw",
             (false, true) => "ro",
             (false, false) => "null",
@@ -48,10 +47,10 @@ impl Ensemble {
 
     fn mode(&self, member: usize) -> &'static str {
         match self.leader {
-            None => "read-only",
-            Some(_) if self.members.len() == 1 => "standalone",
-            Some(leader) if leader == member => "leader",
-            Some(_) => "follower",
+            _ if !self.is_led(member) => "read-only",
+            _ if self.members.len() == 1 => "standalone",
+            leader if leader == Some(member) => "leader",
+            _ => "follower",
         }
     }
 
@@ -60,7 +59,7 @@ impl Ensemble {
             "Zookeeper version: {}-zk-testkit, built on 1970-01-01 00:00 UTC\n{clients}",
             self.config.version.number()
         );
-        if self.is_read_only() {
+        if self.is_read_only(member) {
             text += "READ-ONLY mode; serving only read-only clients\n";
         }
         let counters = self.counters();

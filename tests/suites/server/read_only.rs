@@ -45,7 +45,7 @@ fn with_local_sessions() -> World {
 #[test]
 fn it_serves_reads_and_refuses_writes_to_those_who_asked_for_it() {
     let mut world = with_local_sessions();
-    assert!(world.ensemble.is_read_only());
+    assert!(world.ensemble.is_read_only(0));
     let strict = world.open(0);
     world.send_bytes(strict, &RawClient::connect(10_000));
     assert_eq!(world.heard(strict), ["closed"]);
@@ -112,11 +112,40 @@ fn its_sessions_expire_and_mean_nothing_once_there_is_a_majority() {
 
     world.ensemble.restart(world.now, 1);
     world.deliver();
-    assert!(!world.ensemble.is_read_only());
+    assert!(!world.ensemble.is_read_only(0));
     assert_eq!(world.heard(conn), ["closed"]);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
     assert_eq!(world.heard(conn), ["expired", "closed"]);
     assert_eq!(world.ensemble.counters().requests(OpCode::CREATE), 1);
     assert!(!matches!(world.ensemble.poll_output(), Some(Output::Send { .. })));
+}
+
+#[test]
+fn a_member_that_is_cut_off_serves_the_past_while_the_others_go_on() {
+    let config = Config { read_only_mode: true, local_sessions: true, ..Config::members(3) };
+    let mut world = World::with(config);
+    let leader = world.ensemble.leader().expect("a leader");
+    let (writer, _) = world.connect((leader + 1) % 3);
+    let (left, _) = world.connect(leader);
+    world.ensemble.cut_off(world.now, leader);
+    world.deliver();
+    assert_eq!(world.heard(left), ["closed"]);
+    assert_eq!(world.heard(writer), ["closed"], "there is another leader");
+
+    let (writer, _) = world.connect((leader + 1) % 3);
+    assert_eq!(world.ask(writer, &create("/new")), "CREATE /new");
+    assert!(world.ensemble.is_read_only(leader));
+    let reader = world.open(leader);
+    world.send_bytes(reader, &connect(SessionId::NONE, Password::NONE));
+    assert_eq!(world.heard(reader), ["connected"]);
+    assert_eq!(world.ask(reader, &exists("/new", true)), "EXISTS NO_NODE");
+    assert_eq!(world.ask(reader, &create("/b")), "CREATE NOT_READ_ONLY");
+
+    world.ensemble.reunite(world.now, leader);
+    world.deliver();
+    assert_eq!(world.heard(reader), ["closed"]);
+    assert_eq!(world.ask(writer, &exists("/new", false)), "EXISTS OK", "nobody else has noticed");
+    let (reader, _) = world.connect(leader);
+    assert_eq!(world.ask(reader, &exists("/new", false)), "EXISTS OK");
 }
