@@ -154,10 +154,11 @@ impl Slot {
         Some(self.callers.remove(place))
     }
 
-    /// The request of a caller was answered: the server has set a watch, or none.
-    fn finish(&mut self, id: RequestId, kind: Option<Kind>) {
+    /// The request of a caller, who may not want it any more, was answered: the server has set a
+    /// watch, or none.
+    fn finish(&mut self, id: RequestId, kind: Option<Kind>, wanted: bool) {
         self.armed |= kind.is_some();
-        if kind.is_none() {
+        if kind.is_none() || !wanted {
             self.take(id);
         } else if let Some(caller) = self.callers.iter_mut().find(|caller| caller.id == id) {
             caller.kind = kind;
@@ -220,7 +221,8 @@ type Table = BTreeMap<Arc<str>, Slot>;
 pub(super) struct Watches {
     /// One for each class.
     tables: [Table; 4],
-    /// Where each caller's watch is, from its request until it is over or dropped.
+    /// Where each caller's watch is, from its request until it is over or dropped. Who drops it
+    /// before the answer stays in its slot until then, as what the server will have set.
     interest: BTreeMap<RequestId, (Class, Arc<str>)>,
 }
 
@@ -243,14 +245,12 @@ impl Watches {
         registration: &Registration,
         answer: ErrorCode,
     ) -> Option<Removal> {
-        let (class, kind) = (registration.class, registration.kind(answer));
+        let (id, class, kind) = (registration.id, registration.class, registration.kind(answer));
+        let wanted = self.interest.contains_key(&id);
         if kind.is_none() {
-            self.interest.remove(&registration.id);
+            self.interest.remove(&id);
         }
-        self.change(class, &registration.path, |slot| {
-            slot.finish(registration.id, kind);
-            false
-        })
+        self.change(class, &registration.path, |slot| slot.finish(id, kind, wanted))
     }
 
     /// Such a request was lost with its connection, or will never be sent.
@@ -258,31 +258,32 @@ impl Watches {
         self.interest.remove(&registration.id);
         self.change(registration.class, &registration.path, |slot| {
             slot.take(registration.id);
-            false
         })
     }
 
     /// A caller has lost interest.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Removal> {
         let (class, path) = self.interest.remove(&id)?;
-        self.change(class, &path, |slot| slot.take(id).is_some_and(|caller| caller.is_under_way()))
+        self.change(class, &path, |slot| {
+            slot.callers.retain(|caller| caller.id != id || caller.is_under_way());
+        })
     }
 
-    /// Changes a slot, by what says whether a request is still under way that sets the watch.
-    /// Forgets the slot if nobody needs it then, and says whether the server must forget it too. A
-    /// removal sent now comes behind every request that sets the watch, so there is no need to
-    /// wait for their answers.
+    /// Changes a slot. Forgets it if nobody wants it then, and says whether the server must forget
+    /// it too. A removal sent now comes behind every request that sets the watch, so there is no
+    /// need to wait for their answers.
     fn change(
         &mut self,
         class: Class,
         path: &Arc<str>,
-        change: impl FnOnce(&mut Slot) -> bool,
+        change: impl FnOnce(&mut Slot),
     ) -> Option<Removal> {
-        let slot = self.table(class).get_mut(path)?;
-        let to_be_set = change(slot);
-        if !slot.callers.is_empty() {
+        let slot = self.tables[class as usize].get_mut(path)?;
+        change(slot);
+        if slot.callers.iter().any(|caller| self.interest.contains_key(&caller.id)) {
             return None;
         }
+        let to_be_set = slot.callers.iter().any(Caller::is_under_way);
         let armed = slot.armed;
         self.table(class).remove(path);
         let left_to_fire =

@@ -211,6 +211,22 @@ fn a_watch_dropped_before_it_is_set_is_removed_right_behind() {
 }
 
 #[test]
+fn a_watch_dropped_before_it_is_set_is_removed_when_what_it_shared_fires_first() {
+    for (answer, expected) in [(OK, 1), (NO_NODE, 0)] {
+        let mut h = Harness::connected();
+        let first = h.watch(&get_data("/a"), OK);
+        let second = h.submit(&get_data("/a"), 2);
+        h.sent();
+        h.session.unwatch(second);
+        h.notify(EventType::NODE_DATA_CHANGED, "/a");
+        assert_eq!(h.fired()[0].0, [first]);
+        assert_eq!(removals(&mut h), []);
+        h.reply(2, 1, answer);
+        assert_eq!(removals(&mut h).len(), expected);
+    }
+}
+
+#[test]
 fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
     let mut h = Harness::connected();
     h.disconnect();
