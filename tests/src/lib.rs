@@ -22,6 +22,7 @@ pub mod scripted;
 pub mod serve;
 pub mod server;
 pub mod sim;
+pub mod suite;
 pub mod watchers;
 pub mod wire;
 

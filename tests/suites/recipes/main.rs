@@ -12,30 +12,14 @@ mod simple;
 
 use std::time::Duration;
 
-use zk_session::Client;
 use zk_testkit::serve::Embedded;
+use zk_testkit::suite::{SESSION_TIMEOUT, client, eventually, watches};
 
-/// Longer than any of these tests takes, so that no session expires by itself.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Long enough for whatever should not happen to happen.
 const MOMENT: Duration = Duration::from_millis(50);
 
 async fn start() -> Embedded {
     Embedded::start(1).await.expect("loopback")
-}
-
-async fn client(embedded: &Embedded) -> Client {
-    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
-    builder.connect().await.expect("the embedded ensemble answers")
-}
-
-/// Waits until `condition` holds for the ensemble.
-async fn eventually(embedded: &Embedded, what: &str, condition: impl Fn(&Embedded) -> bool) {
-    let patience = tokio::time::Instant::now() + Duration::from_secs(10);
-    while !condition(embedded) {
-        assert!(tokio::time::Instant::now() < patience, "it never came to be: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 /// The nodes that belong to sessions.
@@ -45,10 +29,6 @@ fn ephemerals(embedded: &Embedded) -> Vec<String> {
         let nodes = sessions.into_iter().flat_map(|session| ensemble.ephemerals(session));
         nodes.map(str::to_owned).collect()
     })
-}
-
-fn watches(embedded: &Embedded) -> usize {
-    embedded.with(|ensemble| ensemble.watches())
 }
 
 async fn nothing_is_left(embedded: &Embedded) {
