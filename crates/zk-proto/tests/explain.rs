@@ -157,6 +157,21 @@ fn hexadecimal_is_explained() {
 }
 
 #[test]
+fn hexadecimal_is_read_as_others_write_it() {
+    let expected = run(&["00000008fffffffe0000000b"]);
+    assert_eq!(expected.0, Ok(()));
+    for written in [
+        "00 00 00 08 ff ff ff fe 00 00 00 0b",
+        "00:00:00:08:FF:FF:FF:FE:00:00:00:0B",
+        "0x00000008fffffffe0000000b",
+        "0X00000008\n0xfffffffe\t0x0000000b\n",
+        "0x00, 0x00, 0x00, 0x08, 0xff, 0xff, 0xff, 0xfe, 0x00, 0x00, 0x00, 0x0b,",
+    ] {
+        assert_eq!(run(&[written]), expected, "{written}");
+    }
+}
+
+#[test]
 fn an_operation_that_nobody_knows_is_shown_as_bytes() {
     let (result, out) = run(&["0000000a 00000001 000003e7 6869"]);
     assert_eq!(result, Ok(()));
@@ -200,6 +215,7 @@ fn what_cannot_be_explained_is_one_line() {
     for (arguments, error) in [
         (&["no such file"][..], "\"no such file\" is neither a file nor hexadecimal"),
         (&["123"], "\"123\" is neither a file nor hexadecimal"),
+        (&["00x0"], "\"00x0\" is neither a file nor hexadecimal"),
         (&["72756f6b"], "a frame of 1920298859 bytes exceeds the limit of 1048575 at byte 0"),
         (&["00000000 ffffffff"], "a frame announces the negative length -1 at byte 4"),
         (&[], "the following required arguments were not provided: <INPUT>"),

@@ -20,7 +20,8 @@ use dump::{Direction, End, Stream};
 /// Prints what every byte of a stream of ZooKeeper's protocol means
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// A file, `-` for the standard input, or hexadecimal digits; what a client sent
+    /// A file, `-` for the standard input, or hexadecimal digits, with or without blanks, colons,
+    /// commas and 0x between them; what a client sent
     #[arg(required_unless_present = "pair", conflicts_with = "pair")]
     input: Option<String>,
     /// The input is what a server sent
@@ -113,12 +114,14 @@ fn load(input: &str) -> Result<Vec<u8>, String> {
     Ok(unhex(&bytes).unwrap_or(bytes))
 }
 
+/// Reads digits with what people and tools put between them: blanks, colons, commas and `0x`.
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {
-    let digits: Option<Vec<_>> = text
-        .iter()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .map(|byte| char::from(*byte).to_digit(16))
-        .collect();
+    let parts = text.split(|byte| byte.is_ascii_whitespace() || b":,".contains(byte));
+    let digits = parts.flat_map(|part| {
+        let bare = part.strip_prefix(b"0x").or_else(|| part.strip_prefix(b"0X"));
+        bare.unwrap_or(part)
+    });
+    let digits: Option<Vec<_>> = digits.map(|byte| char::from(*byte).to_digit(16)).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
     Some(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
