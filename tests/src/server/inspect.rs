@@ -1,10 +1,12 @@
 //! Getters: what tests and oracles want to know.
 
+use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use zk_proto::{SessionId, Zxid};
 
 use super::Ensemble;
+use super::connection::{ConnId, Connection};
 use super::outbox::Counters;
 use super::tree::{Node, Tree};
 
@@ -78,6 +80,15 @@ impl Ensemble {
     /// How many watches are set, on all members.
     pub fn watches(&self) -> usize {
         self.members.iter().map(|member| member.watches.len()).sum()
+    }
+
+    /// Every path that is watched, and by which session.
+    pub fn watched(&self) -> BTreeSet<(SessionId, &str)> {
+        let of_one = |(conn, connection): (&ConnId, &Connection)| {
+            let (session, member) = (connection.session(), &self.members[connection.member]);
+            member.watches.paths_of(*conn).map(move |path| (session, path)).collect::<Vec<_>>()
+        };
+        self.connections.iter().flat_map(of_one).collect()
     }
 
     /// What went over the wire altogether.

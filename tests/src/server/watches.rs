@@ -112,6 +112,12 @@ impl Watches {
         self.child.forget(conn);
     }
 
+    /// Every path that a connection watches, in whatever way; some twice.
+    pub(super) fn paths_of(&self, conn: ConnId) -> impl Iterator<Item = &str> {
+        let tables = [&self.data, &self.child].into_iter();
+        tables.filter_map(move |table| table.paths.get(&conn)).flatten().map(|path| &**path)
+    }
+
     /// How many watches there are.
     pub(super) fn len(&self) -> usize {
         self.data.len() + self.child.len()

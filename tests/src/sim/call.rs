@@ -2,8 +2,8 @@
 //! by what it leaves behind.
 
 use zk_proto::{
-    Acl, CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetDataRequest, Request,
-    SetDataRequest,
+    Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
+    GetDataRequest, Request, SetDataRequest,
 };
 
 /// One request.
@@ -38,6 +38,18 @@ pub enum Call {
         /// The node.
         path: String,
     },
+    /// Looks whether there is a node, and no more.
+    Peek {
+        /// The node.
+        path: String,
+    },
+    /// Watches a node until that is not wanted any more.
+    Watch {
+        /// The node.
+        path: String,
+        /// Whether everything below is watched, too.
+        below: bool,
+    },
 }
 
 impl Call {
@@ -48,13 +60,20 @@ impl Call {
             | Self::Delete { path }
             | Self::Write { path, .. }
             | Self::Read { path }
-            | Self::Look { path } => path,
+            | Self::Look { path }
+            | Self::Peek { path }
+            | Self::Watch { path, .. } => path,
         }
     }
 
-    /// Whether it asks for a watch.
-    pub fn watches(&self) -> bool {
+    /// Whether it asks for a watch that fires once.
+    pub fn watches_once(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Look { .. })
+    }
+
+    /// Whether it asks for any watch.
+    pub fn watches(&self) -> bool {
+        self.watches_once() || matches!(self, Self::Watch { .. })
     }
 
     /// The request on the wire.
@@ -74,6 +93,14 @@ impl Call {
             }
             Self::Read { .. } => Request::GetData(GetDataRequest { path, watch: true }),
             Self::Look { .. } => Request::Exists(ExistsRequest { path, watch: true }),
+            Self::Peek { .. } => Request::Exists(ExistsRequest { path, watch: false }),
+            Self::Watch { below, .. } => {
+                let mode = match below {
+                    true => AddWatchMode::PERSISTENT_RECURSIVE,
+                    false => AddWatchMode::PERSISTENT,
+                };
+                Request::AddWatch(AddWatchRequest { path, mode })
+            }
         }
     }
 }

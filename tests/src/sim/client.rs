@@ -7,6 +7,8 @@
 //! Inside it does what everybody does who joins the two machines: requests of a [`Machine`] are
 //! submitted in their order, and answers, events and states are given to it in theirs.
 
+mod telling;
+
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -22,7 +24,9 @@ use zk_recipes::machine::{
 };
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
-use zk_session::{Error, State};
+use zk_session::{Error, Outcome, State};
+
+use telling::unwatch;
 
 use super::{AttemptId, Call, CallId, Demand, Note, Quirk};
 
@@ -48,6 +52,7 @@ struct Attempt {
 #[derive(Debug)]
 pub struct SimClient {
     session: Session<Token>,
+    accepts_read_only: bool,
     quirk: Option<Quirk>,
     /// Bytes of a frame that has not arrived as a whole.
     inbox: BytesMut,
@@ -85,6 +90,11 @@ impl SimClient {
         matches!(self.state(), State::Ended(_))
     }
 
+    /// Whether a member will do that can only read.
+    pub fn accepts_read_only(&self) -> bool {
+        self.accepts_read_only
+    }
+
     /// How many requests wait for an answer.
     pub fn waiting(&self) -> usize {
         self.calls.len()
@@ -99,9 +109,12 @@ impl SimClient {
 /// # Inputs
 impl SimClient {
     /// A client that begins now.
-    pub fn new(now: Duration, config: Config, quirk: Option<Quirk>) -> Self {
+    pub fn new(now: Duration, mut config: Config, quirk: Option<Quirk>) -> Self {
+        let accepts_read_only = config.read_only;
+        config.read_only |= quirk == Some(Quirk::AcceptsReadOnlyUnasked);
         Self {
             session: Session::new(instant(now), config),
+            accepts_read_only,
             quirk,
             inbox: BytesMut::new(),
             transmitted: 0,
@@ -126,6 +139,14 @@ impl SimClient {
     pub fn handle_disconnected(&mut self, now: Duration) {
         self.session.handle_disconnected(instant(now));
         self.settle(now);
+    }
+
+    /// A member was asked whether it can write.
+    pub fn handle_probed(&mut self, now: Duration, member: usize, read_write: bool) {
+        if self.quirk != Some(Quirk::StaysReadOnly) {
+            self.session.handle_probed(instant(now), member, read_write);
+            self.settle(now);
+        }
     }
 
     /// Any piece of the stream has arrived.
@@ -164,11 +185,24 @@ impl SimClient {
 impl SimClient {
     /// Makes a request.
     pub fn call(&mut self, now: Duration, call: Call) -> CallId {
+        self.call_until(now, call, None)
+    }
+
+    /// Makes a request that is to be answered by then, one way or another.
+    pub fn call_until(&mut self, now: Duration, call: Call, until: Option<Duration>) -> CallId {
         let (id, call) = (self.next_id(), Arc::new(call));
-        self.notes.push_back(Note::Called(id, call.clone()));
-        self.submit_call(id, call);
+        self.notes.push_back(Note::Called(id, call.clone(), until));
+        let until = until.filter(|_| self.quirk != Some(Quirk::ForgetsDeadlines));
+        self.submit_call(id, call, until);
         self.settle(now);
         id
+    }
+
+    /// The watch that a request has asked for is not wanted any more.
+    pub fn unwatch(&mut self, now: Duration, call: CallId) {
+        self.notes.push_back(Note::Unwatched(call));
+        unwatch(&mut self.session, &mut self.watches, Token::Call(call));
+        self.settle(now);
     }
 
     /// Enters the queue of a lock. The session must be connected.
@@ -247,166 +281,6 @@ impl SimClient {
         let alarms = self.attempts.values().filter_map(|attempt| attempt.alarm);
         alarms.chain(self.session.poll_timeout()).min().map(Instant::since_start)
     }
-}
-
-impl SimClient {
-    fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    /// Gives everything that the session tells to whom it concerns, until it has no more to tell.
-    fn settle(&mut self, now: Duration) {
-        loop {
-            if let Some((token, result)) = self.answers.pop_front() {
-                self.answered(now, token, result);
-            } else if let Some(event) = self.session.poll_event() {
-                self.handle_event(now, event);
-            } else {
-                return;
-            }
-        }
-    }
-
-    fn handle_event(&mut self, now: Duration, event: Event<Token>) {
-        match event {
-            Event::State(state) => {
-                self.notes.push_back(Note::State(state));
-                if state == State::Suspended && self.quirk == Some(Quirk::TakesLossForEvent) {
-                    self.take_loss_for_event(now);
-                }
-                for id in self.attempts.keys().copied().collect::<Vec<_>>() {
-                    self.tell_attempt(now, id, Input::Session(state));
-                }
-            }
-            Event::Reply { token, result } => self.answered(now, token, result),
-            Event::Watch { .. } if self.quirk == Some(Quirk::DropsEvents) => {}
-            Event::Watch { requests, event, .. } => {
-                for request in requests {
-                    match self.watches.remove(&request) {
-                        Some(Token::Call(id)) => {
-                            self.notes.push_back(Note::Fired(id, event.event_type));
-                        }
-                        Some(Token::Lock(id, op)) => {
-                            self.notes.push_back(Note::Woken(id, event.path.to_string()));
-                            let event_type = event.event_type;
-                            self.tell_attempt(now, id, Input::Watch { op, event_type });
-                        }
-                        None => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn answered(&mut self, now: Duration, token: Token, result: Result<Reply, Error>) {
-        match token {
-            Token::Call(id) => {
-                let call = self.calls.remove(&id);
-                match (call, &result) {
-                    (Some(call), Err(Error::ConnectionLost))
-                        if self.quirk == Some(Quirk::RepeatsWhatWasLost) =>
-                    {
-                        self.submit_call(id, call);
-                    }
-                    _ => self.notes.push_back(Note::Answered(id, result)),
-                }
-            }
-            Token::Lock(id, op) => {
-                let result = match (self.quirk, self.attempts.get(&id)) {
-                    (Some(Quirk::SeesOnlyItself), Some(attempt)) => {
-                        result.map(|reply| without_others(reply, &attempt.guid.to_string()))
-                    }
-                    _ => result,
-                };
-                self.tell_attempt(now, id, Input::Reply { op, result });
-            }
-        }
-    }
-
-    fn submit_call(&mut self, id: CallId, call: Arc<Call>) {
-        match self.session.submit(&call.request(), Token::Call(id)) {
-            Ok(request) if call.watches() => {
-                self.watches.insert(request, Token::Call(id));
-            }
-            Ok(_) => {}
-            Err(error) => self.answers.push_back((Token::Call(id), Err(error))),
-        }
-        self.calls.insert(id, call);
-    }
-
-    fn tell_attempt(&mut self, now: Duration, id: AttemptId, input: Input) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.machine.handle(input);
-        while let Some(output) = attempt.machine.poll_output() {
-            match output {
-                Output::Submit { op, operation } => {
-                    let token = Token::Lock(id, op);
-                    let is_sync = operation.with_request(|r| matches!(r, Request::Sync(_)));
-                    if is_sync && self.quirk == Some(Quirk::LooksWithoutSync) {
-                        let body = Bytes::new();
-                        let reply = Reply { opcode: OpCode::SYNC, zxid: Zxid::ZERO, body };
-                        self.answers.push_back((token, Ok(reply)));
-                        continue;
-                    }
-                    let watch_directory =
-                        operation.watches() && self.quirk == Some(Quirk::WatchesTheDirectory);
-                    let directory = path::parent(operation.path()).unwrap_or("/");
-                    let listing = GetChildrenRequest { path: directory, watch: true };
-                    match operation.with_request(|request| match watch_directory {
-                        true => self.session.submit(&Request::GetChildren(listing), token),
-                        false => self.session.submit(request, token),
-                    }) {
-                        Ok(request) if operation.watches() => {
-                            self.watches.insert(request, token);
-                        }
-                        Ok(_) => {}
-                        Err(error) => self.answers.push_back((token, Err(error))),
-                    }
-                }
-                Output::Unwatch(op) => {
-                    let token = Token::Lock(id, op);
-                    let watch = self.watches.iter().find(|(_, owner)| **owner == token);
-                    if let Some(request) = watch.map(|(request, _)| *request) {
-                        self.watches.remove(&request);
-                        self.session.unwatch(request);
-                    }
-                }
-                Output::SetTimer(after) => attempt.alarm = Some(instant(now) + after),
-                Output::Event(event) => self.notes.push_back(Note::Lock(id, event)),
-            }
-        }
-        if attempt.machine.is_done() {
-            self.attempts.remove(&id);
-            self.notes.push_back(Note::Done(id));
-        }
-    }
-
-    fn take_loss_for_event(&mut self, now: Duration) {
-        // The last watch of a lock is on the node before its own.
-        let mut last = BTreeMap::new();
-        for owner in self.watches.values() {
-            if let Token::Lock(id, op) = *owner {
-                last.insert(id, op);
-            }
-        }
-        for (id, op) in last {
-            self.tell_attempt(now, id, Input::Watch { op, event_type: EventType::NODE_DELETED });
-        }
-    }
-}
-
-/// A list in which everybody else is missing.
-fn without_others(reply: Reply, guid: &str) -> Reply {
-    if reply.opcode != OpCode::GET_CHILDREN {
-        return reply;
-    }
-    let Ok(response) = reply.decode::<GetChildrenResponse<'_>>() else { return reply };
-    let own: Vec<_> = response.children.iter().filter(|child| child.contains(guid)).collect();
-    let mut body = BytesMut::new();
-    GetChildrenResponse { children: own[..].into() }.encode(&mut body);
-    Reply { body: body.freeze(), ..reply }
 }
 
 fn instant(now: Duration) -> Instant {

@@ -20,6 +20,8 @@ pub enum Fault {
     Expire(usize),
     /// A member dies and starts again after a while.
     Kill(usize, Duration),
+    /// A member loses touch with the others, and finds them again after a while.
+    Part(usize, Duration),
     /// A member lags behind: it applies nothing for a while, or little by little.
     Hold(usize, Duration),
     /// A member that lags applies one more transaction.
@@ -37,6 +39,7 @@ impl Fault {
             Self::Crash(..) => "crash",
             Self::Expire(..) => "expire",
             Self::Kill(..) => "kill",
+            Self::Part(..) => "part",
             Self::Hold(..) => "hold",
             Self::Step(..) => "step",
         }
@@ -57,6 +60,7 @@ impl Default for Weights {
             ("crash", 2),
             ("expire", 1),
             ("kill", 2),
+            ("part", 4),
             ("hold", 5),
             ("step", 3),
         ])
@@ -107,6 +111,8 @@ impl Weights {
             "crash" => Fault::Crash(client, time),
             "expire" => Fault::Expire(client),
             "kill" => Fault::Kill(member, time),
+            // Long enough for somebody to come who has no session yet.
+            "part" => Fault::Part(member, rest.mul_f64(rng.f64())),
             "hold" => Fault::Hold(member, time),
             "step" => Fault::Step(member),
             _ => Fault::Cut(client, draw_cut(rng)),
@@ -144,6 +150,10 @@ impl Sim {
             Fault::Kill(member, time) => {
                 self.kill(member);
                 self.queue.schedule(self.now + time, Occurrence::Restart(member));
+            }
+            Fault::Part(member, time) => {
+                self.cut_off(member);
+                self.queue.schedule(self.now + time, Occurrence::Reunite(member));
             }
             Fault::Hold(member, time) => {
                 self.hold(member);
@@ -218,6 +228,19 @@ impl Sim {
         self.drain_ensemble();
     }
 
+    /// Has a member lose touch with the others. It may serve reads to those who accept that.
+    pub fn cut_off(&mut self, member: usize) {
+        self.ensemble.cut_off(self.now, member);
+        self.drain_ensemble();
+    }
+
+    /// Has a member that was cut off find the others again.
+    pub fn reunite(&mut self, member: usize) {
+        self.trace.bytes(self.now, "return of member", member as u64, &[]);
+        self.ensemble.reunite(self.now, member);
+        self.drain_ensemble();
+    }
+
     /// Makes a member lag behind, unless it leads.
     pub fn hold(&mut self, member: usize) {
         self.ensemble.hold(member);
@@ -244,6 +267,7 @@ impl Sim {
         self.blocked.clear();
         for member in 0..self.options.members {
             self.restart(member);
+            self.reunite(member);
             self.release(member);
         }
         self.reap_half_open();

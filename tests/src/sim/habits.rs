@@ -8,12 +8,16 @@ use zk_proto::CreateMode;
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::State;
 
-use super::{AttemptId, Call, Demand, Note, SimClient};
+use super::{AttemptId, Call, CallId, Demand, Note, SimClient};
 
 /// Nodes that are written and read by all.
 const REGISTERS: [&str; 3] = ["/registers/0", "/registers/1", "/registers/2"];
 /// Nodes that come and go.
 const BEACONS: [&str; 2] = ["/beacons/0", "/beacons/1"];
+/// Nodes that are written, come and go, and are watched all the while.
+const SIGNALS: [&str; 2] = ["/signals/0", "/signals/1"];
+/// What they lie under.
+const ABOVE_SIGNALS: &str = "/signals";
 /// Locks.
 const LOCKS: [&str; 3] = ["/locks/mutex", "/locks/shared", "/locks/permits"];
 /// How many permits there are.
@@ -27,6 +31,10 @@ pub struct Habits {
     incarnation: u64,
     named: u64,
     next_call: Option<Duration>,
+    /// The watch that stays, and when that will have been long enough.
+    watching: Option<(CallId, Duration)>,
+    /// When to look at what is watched, since something may have changed.
+    stale: Option<Duration>,
     /// When the next attempt begins, for each lock that is not contended for.
     idle: BTreeMap<&'static str, Duration>,
     /// Attempts under way, and when they are to be let go.
@@ -41,6 +49,8 @@ impl Default for Habits {
             incarnation: 0,
             named: 0,
             next_call: None,
+            watching: None,
+            stale: None,
             idle: BTreeMap::new(),
             attempts: BTreeMap::new(),
         }
@@ -58,12 +68,15 @@ impl Habits {
     /// When there is something to do.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let let_go = self.attempts.values().map(|(_, at)| *at);
-        let_go.chain(self.idle.values().copied()).chain(self.next_call).min()
+        let unwatch = self.watching.map(|(_, until)| until);
+        let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
+        let_go.chain(self.idle.values().copied()).chain(others).min()
     }
 
-    /// No more of it, but what was begun is finished.
+    /// No more of it, but what was begun is finished. The watch stays.
     pub fn wind_down(&mut self) {
         self.next_call = None;
+        self.watching = None;
         self.idle.clear();
     }
 
@@ -72,9 +85,22 @@ impl Habits {
         if self.next_call.is_some_and(|at| at <= now) {
             for _ in 0..self.rng.usize(1..4) {
                 let call = self.choose();
-                client.call(now, call);
+                self.call(now, client, call);
+            }
+            if self.watching.is_none() {
+                let call = self.choose_watch();
+                let id = self.call(now, client, call);
+                self.watching = Some((id, now + self.up_to(10_000)));
             }
             self.next_call = Some(now + self.up_to(800));
+        }
+        if let Some((id, _)) = self.watching.take_if(|(_, until)| *until <= now) {
+            client.unwatch(now, id);
+        }
+        if self.stale.take_if(|at| *at <= now).is_some() {
+            for path in SIGNALS {
+                client.call(now, Call::Peek { path: path.into() });
+            }
         }
         let due: Vec<_> = self.idle.iter().filter(|(_, at)| **at <= now).map(|(l, _)| *l).collect();
         for lock in due {
@@ -118,6 +144,11 @@ impl Habits {
                     *at = (*at).min(now + hold);
                 }
             }
+            Note::Fired(id, _) | Note::Gap(id) if self.is_watching(*id) => {
+                let pause = self.up_to(100);
+                self.stale = self.stale.or(Some(now + pause));
+            }
+            Note::Answered(id, Err(_)) if self.is_watching(*id) => self.watching = None,
             Note::Done(id) => {
                 let pause = self.up_to(5_000);
                 if let Some((lock, _)) = self.attempts.remove(id)
@@ -130,13 +161,36 @@ impl Habits {
         }
     }
 
+    fn is_watching(&self, id: CallId) -> bool {
+        self.watching.is_some_and(|(watching, _)| watching == id)
+    }
+
+    /// Makes a request, and now and then waits for its answer only so long.
+    fn call(&mut self, now: Duration, client: &mut SimClient, call: Call) -> CallId {
+        let patience = match self.rng.u8(..8) {
+            // As long as an answer takes.
+            0 => Some(self.up_to(6)),
+            1 => Some(self.up_to(3_000)),
+            _ => None,
+        };
+        client.call_until(now, call, patience.map(|patience| now + patience))
+    }
+
+    fn choose_watch(&mut self) -> Call {
+        match self.rng.usize(..SIGNALS.len() + 1) {
+            0 => Call::Watch { path: ABOVE_SIGNALS.into(), below: true },
+            place => Call::Watch { path: SIGNALS[place - 1].into(), below: false },
+        }
+    }
+
     fn choose(&mut self) -> Call {
         let register = self.rng.choice(REGISTERS).unwrap_or_default();
         let beacon = self.rng.choice(BEACONS).unwrap_or_default();
+        let signal = self.rng.choice(SIGNALS).unwrap_or_default();
         self.named += 1;
         let Self { incarnation, named, rng, .. } = self;
         let create = |path: String, mode| Call::Create { path, mode };
-        match rng.u8(..16) {
+        match rng.u8(..20) {
             0..3 => Call::Write { path: register.into(), data: format!("{incarnation}-{named}") },
             3..8 => Call::Read { path: register.into() },
             8 => create(beacon.into(), CreateMode::PERSISTENT),
@@ -144,7 +198,13 @@ impl Habits {
             10 => Call::Delete { path: beacon.into() },
             11..13 => Call::Look { path: beacon.into() },
             13..15 => create(format!("/made/{incarnation}-{named}"), CreateMode::PERSISTENT),
-            _ => create(format!("/made/{incarnation}-{named}-"), CreateMode::PERSISTENT_SEQUENTIAL),
+            15 => {
+                create(format!("/made/{incarnation}-{named}-"), CreateMode::PERSISTENT_SEQUENTIAL)
+            }
+            16 => Call::Write { path: signal.into(), data: format!("{incarnation}-{named}") },
+            17 => create(signal.into(), CreateMode::PERSISTENT),
+            18 => Call::Delete { path: signal.into() },
+            _ => Call::Peek { path: signal.into() },
         }
     }
 
@@ -154,7 +214,7 @@ impl Habits {
 
     /// What must be there before the rest can be.
     pub fn groundwork() -> impl Iterator<Item = Call> {
-        let parents = ["/registers", "/beacons", "/made"].into_iter();
+        let parents = ["/registers", "/beacons", "/made", ABOVE_SIGNALS].into_iter();
         let create =
             |path: &str| Call::Create { path: path.to_owned(), mode: CreateMode::PERSISTENT };
         parents.chain(REGISTERS).map(create)

@@ -5,6 +5,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use rustc_hash::FxHashMap;
 use zk_proto::{Create2Response, CreateMode, ErrorCode, ExistsResponse, GetDataResponse};
@@ -13,11 +14,14 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome, State};
 
 use super::locks::LockJudge;
+use super::watching::{Seen, Watching};
 use super::{Call, CallId, Note, SimClient};
 use crate::server::Ensemble;
 
 /// What the nodes lie under that are looked for one by one.
 const MADE: &str = "/made/";
+/// What the nodes lie under that are always there.
+const REGISTERS: &str = "/registers/";
 
 /// What is known of the fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +32,13 @@ enum Fate {
     Unknown,
 }
 
-/// A version of a node: the transaction that wrote it, if there is a node.
-type Seen = Option<Zxid>;
-
 #[derive(Debug, Default)]
 struct View {
     calls: BTreeMap<CallId, (Arc<Call>, Fate)>,
+    /// By when requests that wait are to be answered.
+    deadlines: BTreeMap<CallId, Duration>,
     last_zxid: Zxid,
-    /// What was to be seen when each watch was set.
-    watches: BTreeMap<CallId, (String, Seen)>,
+    watching: Watching,
 }
 
 /// See the module `sim`.
@@ -77,26 +79,34 @@ impl Judge {
     pub fn hear(&mut self, who: u64, session: SessionId, note: &Note, ensemble: &Ensemble) {
         let mut found = Vec::new();
         match note {
-            Note::Called(id, call) => {
+            Note::Called(id, call, until) => {
                 let view = self.views.entry(who).or_default();
                 view.calls.insert(*id, (call.clone(), Fate::Waits));
+                view.deadlines.extend(until.map(|until| (*id, until)));
             }
             Note::Answered(id, result) => self.answered(who, *id, result),
-            Note::Fired(id, _) => {
+            Note::Fired(id, event) => {
                 let view = self.views.entry(who).or_default();
-                if view.watches.remove(id).is_none() {
+                if !view.watching.fired(*id, &event.path) {
                     self.violated(format!("{who}: the watch of {id} fired without being set"));
                 }
                 self.count("watches fired");
             }
-            Note::State(state) => {
-                if let State::Ended(_) = state {
-                    self.count("sessions ended");
-                    self.views.entry(who).or_default().watches.clear();
-                } else if let State::Connected { .. } = state {
-                    self.count("connections");
+            Note::Gap(id) => {
+                let view = self.views.entry(who).or_default();
+                if !view.watching.has_gap(*id) {
+                    self.violated(format!("{who}: the watch of {id} has a gap without being set"));
                 }
+                self.count("gaps");
             }
+            Note::Unwatched(id) => self.views.entry(who).or_default().watching.dropped(*id),
+            Note::State(State::Ended(_)) => {
+                self.count("sessions ended");
+                self.views.entry(who).or_default().watching.clear();
+            }
+            Note::State(State::Connected { .. }) => self.count("connections"),
+            Note::State(State::ReadOnly { .. }) => self.count("read-only"),
+            Note::State(_) => {}
             _ => {
                 self.locks.hear((who, session), note, ensemble, &mut found);
             }
@@ -104,13 +114,21 @@ impl Judge {
         found.into_iter().for_each(|what| self.violated(what));
     }
 
-    /// A client has done a step.
-    pub fn look_at_client(&mut self, who: u64, client: &SimClient) {
+    /// A client has done a step; what was due before `now` was to be told by now.
+    pub fn look_at_client(&mut self, now: Duration, who: u64, client: &SimClient) {
         let view = self.views.entry(who).or_default();
-        let (before, now) = (view.last_zxid, client.last_zxid());
-        view.last_zxid = now;
-        if now < before {
-            self.violated(format!("{who}: the last transaction goes back, {before} to {now}"));
+        let (before, last) = (view.last_zxid, client.last_zxid());
+        view.last_zxid = last;
+        let late = view.deadlines.iter().find(|(_, until)| **until < now).map(|(id, _)| *id);
+        if let Some(id) = late {
+            view.deadlines.remove(&id);
+            self.violated(format!("{who}: {id} was not answered by its deadline"));
+        }
+        if last < before {
+            self.violated(format!("{who}: the last transaction goes back, {before} to {last}"));
+        }
+        if matches!(client.state(), State::ReadOnly { .. }) && !client.accepts_read_only() {
+            self.violated(format!("{who}: served by a read-only member without having asked"));
         }
         if client.has_ended() && (client.waiting() > 0 || client.attempts() > 0) {
             self.violated(format!("{who}: the session has ended, and not all were told"));
@@ -128,7 +146,8 @@ impl Judge {
     pub fn forget(&mut self, who: u64) {
         self.locks.forget(who);
         if let Some(view) = self.views.get_mut(&who) {
-            view.watches.clear();
+            view.watching.clear();
+            view.deadlines.clear();
             for (_, fate) in view.calls.values_mut().filter(|(_, fate)| *fate == Fate::Waits) {
                 *fate = Fate::Unknown;
             }
@@ -143,6 +162,7 @@ impl Judge {
             Err(_) => Fate::Unknown,
         };
         let Some(view) = self.views.get_mut(&who) else { return };
+        view.deadlines.remove(&id);
         let Some((call, before)) = view.calls.get_mut(&id) else { return };
         let call = call.clone();
         if core::mem::replace(before, fate) != Fate::Waits {
@@ -153,6 +173,9 @@ impl Judge {
             Fate::Applied => self.count("answered: applied"),
             Fate::NotApplied => self.count("answered: not applied"),
             _ => self.count("answered: unknown"),
+        }
+        if let Err(Error::DeadlinePassed { .. }) = result {
+            self.count("deadlines passed");
         }
         self.check_order(who, id, &call, result);
         if let Ok(reply) = result {
@@ -173,13 +196,12 @@ impl Judge {
         if let Ok(reply) = result {
             view.last_zxid = reply.zxid;
         }
+        if let (Call::Watch { path, below }, Ok(_)) = (call, result) {
+            view.watching.stays(id, path, *below);
+        }
         let Some(seen) = seen(call, result) else { return };
-        let missed = view.watches.values().find(|(path, set)| path == call.path() && *set != seen);
-        if let Some((path, set)) = missed {
-            let what = format!("{who}: {path} is of {seen:?}, watched since {set:?}, no event");
-            self.violated(what);
-        } else if call.watches() {
-            view.watches.insert(id, (call.path().to_owned(), seen));
+        if let Err(missed) = view.watching.saw(id, call, seen) {
+            self.violated(format!("{who}: {missed}"));
         }
     }
 
@@ -199,7 +221,10 @@ impl Judge {
             },
             _ => return,
         };
-        self.note_data(call.path(), version, data);
+        // Versions of a node that comes and goes begin anew.
+        if call.path().starts_with(REGISTERS) {
+            self.note_data(call.path(), version, data);
+        }
     }
 
     fn note_data(&mut self, path: &str, version: i32, data: String) {
@@ -224,30 +249,28 @@ impl Judge {
                 ));
             }
         }
-        self.conclude_watches(ensemble);
+        self.conclude_watches(ensemble, clients);
         self.conclude_calls(ensemble);
         let mut found = Vec::new();
         self.locks.conclude(ensemble, &mut found);
         found.into_iter().for_each(|what| self.violated(what));
     }
 
-    fn conclude_watches(&mut self, ensemble: &Ensemble) {
-        let mut missed = Vec::new();
-        let mut set = BTreeSet::new();
-        for (who, view) in &self.views {
-            for (path, seen) in view.watches.values() {
-                set.insert((who, path));
-                let there = ensemble.node(path).map(|node| node.stat().mzxid);
-                if there != *seen {
-                    missed.push(format!("{who}: {path} is of {there:?}, but watched at {seen:?}"));
-                }
-            }
+    /// Exactly what is waited for is watched, and all of it was told.
+    fn conclude_watches(&mut self, ensemble: &Ensemble, clients: &[(u64, &SimClient)]) {
+        let (mut wanted, mut wrong) = (BTreeSet::new(), Vec::new());
+        for (who, client) in clients {
+            let Some(View { watching, .. }) = self.views.get(who) else { continue };
+            wanted.extend(watching.paths().map(|path| (client.id(), path)));
+            let mut missed = Vec::new();
+            watching.conclude(ensemble, &mut missed);
+            wrong.extend(missed.into_iter().map(|what| format!("{who}: {what}")));
         }
-        let (wanted, there) = (set.len(), ensemble.watches());
-        missed.into_iter().for_each(|what| self.violated(what));
-        if wanted != there {
-            self.violated(format!("{there} watches are set where {wanted} are waited for"));
-        }
+        let watched = ensemble.watched();
+        let unwanted = watched.difference(&wanted).map(|it| format!("{it:?}: watched in vain"));
+        let lost = wanted.difference(&watched).map(|it| format!("{it:?}: not watched any more"));
+        wrong.extend(unwanted.chain(lost));
+        wrong.into_iter().for_each(|what| self.violated(what));
     }
 
     /// A node was written as often as clients were told, and at most as often as they cannot tell.
@@ -275,7 +298,7 @@ impl Judge {
             let data = String::from_utf8_lossy(node.data().unwrap_or_default()).into_owned();
             if path.starts_with(MADE) {
                 *made.entry(data).or_default() += 1;
-            } else if path.starts_with("/registers/") {
+            } else if path.starts_with(REGISTERS) {
                 self.note_data(path, node.stat().version, data);
                 self.conclude_writes(path, node.stat().version);
             }
@@ -313,19 +336,21 @@ impl Judge {
 fn seen(call: &Call, result: &Result<Reply, Error>) -> Option<Seen> {
     let reply = match result {
         Ok(reply) => reply,
-        Err(Error::Server(ErrorCode::NO_NODE)) if matches!(call, Call::Look { .. }) => {
+        Err(Error::Server(ErrorCode::NO_NODE))
+            if matches!(call, Call::Look { .. } | Call::Peek { .. }) =>
+        {
             return Some(None);
         }
         Err(_) => return None,
     };
     let stat = match call {
         Call::Read { .. } => reply.decode::<GetDataResponse<'_>>().ok()?.stat,
-        Call::Look { .. } => reply.decode::<ExistsResponse>().ok()?.stat,
+        Call::Look { .. } | Call::Peek { .. } => reply.decode::<ExistsResponse>().ok()?.stat,
         Call::Write { .. } => reply.decode::<SetDataResponse>().ok()?.stat,
         Call::Create { mode: CreateMode::PERSISTENT | CreateMode::EPHEMERAL, .. } => {
             reply.decode::<Create2Response<'_>>().ok()?.stat
         }
-        Call::Create { .. } | Call::Delete { .. } => return None,
+        Call::Create { .. } | Call::Delete { .. } | Call::Watch { .. } => return None,
     };
     Some(Some(stat.mzxid))
 }

@@ -23,6 +23,7 @@ mod note;
 mod queue;
 mod run;
 mod trace;
+mod watching;
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -55,6 +56,8 @@ pub struct Options {
     pub members: usize,
     /// Whether clients do things of their own accord.
     pub habits: bool,
+    /// Whether clients accept read-only members. Of those that have habits half of them do.
+    pub read_only: bool,
     /// A fault that all clients have.
     pub quirk: Option<Quirk>,
     /// Whether to print what happens.
@@ -63,7 +66,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, clients: 1, members: 3, habits: false, quirk: None, print: false }
+        Self {
+            seed: 0,
+            clients: 1,
+            members: 3,
+            habits: false,
+            read_only: false,
+            quirk: None,
+            print: false,
+        }
     }
 }
 
@@ -82,6 +93,8 @@ pub struct Sim {
     links: FxHashMap<LinkId, Link>,
     next_link: u64,
     conns: FxHashMap<ConnId, LinkId>,
+    /// Connections on which a member is asked whether it can write.
+    probes: FxHashMap<ConnId, Probe>,
     /// Until when nothing arrives on the way between a client and a member.
     blocked: BTreeMap<(usize, usize, Direction), Duration>,
     judge: Judge,
@@ -105,14 +118,28 @@ struct Slot {
 enum Occurrence {
     Arrival(LinkId, Direction),
     Fault(Fault),
+    /// A member is asked whether it can write.
+    Probe(Probe),
+    /// It has answered that.
+    Probed(Probe, bool),
     /// A member that was killed starts again.
     Restart(usize),
+    /// A member that was cut off finds the others again.
+    Reunite(usize),
     /// A member that was held catches up.
     Release(usize),
     /// A client begins anew in this slot.
     Begin(usize),
     /// A client that was paused goes on.
     Resume(usize),
+}
+
+/// The question of a client whether a member can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Probe {
+    client: usize,
+    incarnation: u64,
+    member: usize,
 }
 
 /// What comes next, in the order in which things of one moment come.
@@ -129,6 +156,8 @@ impl Sim {
         let config = server::Config {
             seed: options.seed,
             container_check: Duration::from_secs(7),
+            read_only_mode: true,
+            local_sessions: true,
             ..server::Config::members(options.members)
         };
         let mut sim = Self {
@@ -142,6 +171,7 @@ impl Sim {
             links: FxHashMap::default(),
             next_link: 0,
             conns: FxHashMap::default(),
+            probes: FxHashMap::default(),
             blocked: BTreeMap::new(),
             judge: Judge::default(),
             trace: Trace::new(options.print),
@@ -291,7 +321,10 @@ impl Sim {
         match occurrence {
             Occurrence::Arrival(link, direction) => self.arrive(link, direction),
             Occurrence::Fault(fault) => self.inject(fault),
+            Occurrence::Probe(probe) => self.arrive_probe(probe),
+            Occurrence::Probed(probe, read_write) => self.arrive_probed(probe, read_write),
             Occurrence::Restart(member) => self.restart(member),
+            Occurrence::Reunite(member) => self.reunite(member),
             Occurrence::Release(member) => self.release(member),
             Occurrence::Begin(client) if self.slots[client].machine.is_none() => self.begin(client),
             Occurrence::Begin(_) => {}
@@ -305,6 +338,7 @@ impl Sim {
         let mut config = Config::new(self.options.members);
         config.timeout = Duration::from_secs(self.rng.u64(4..=8));
         config.seed = self.rng.u64(..);
+        config.read_only = self.options.read_only || self.options.habits && self.rng.bool();
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;
         if self.options.habits {

@@ -29,10 +29,15 @@ impl Sim {
         }
     }
 
-    fn send(&mut self, id: LinkId, direction: Direction, segment: Segment) {
+    /// When something arrives that is sent now.
+    fn arrival(&mut self) -> Duration {
         let jitter = self.rng.u64(..2_000);
         let factor = if self.rng.u32(..SLOW) == 0 { 20 } else { 1 };
-        let at = self.now + LATENCY + Duration::from_micros(jitter) * factor;
+        self.now + LATENCY + Duration::from_micros(jitter) * factor
+    }
+
+    fn send(&mut self, id: LinkId, direction: Direction, segment: Segment) {
+        let at = self.arrival();
         if let Some(link) = self.links.get_mut(&id)
             && let Some(at) = link.pipe(direction).push(at, segment)
         {
@@ -48,6 +53,42 @@ impl Sim {
             if let Some(at) = link.pipe(direction).cut(self.now, tail) {
                 self.queue.schedule(at, Occurrence::Arrival(id, direction));
             }
+        }
+    }
+
+    /// A client asks a member whether it can write.
+    fn probe(&mut self, client: usize, member: usize) {
+        let incarnation = self.slots[client].incarnation;
+        let at = self.arrival();
+        self.queue.schedule(at, Occurrence::Probe(Probe { client, incarnation, member }));
+    }
+
+    pub(super) fn arrive_probe(&mut self, probe: Probe) {
+        self.trace.bytes(self.now, "question from client", probe.client as u64, &[]);
+        // What does not arrive now is not waited for.
+        let is_blocked = Direction::ALL.into_iter().any(|direction| {
+            let until = self.blocked.get(&(probe.client, probe.member, direction));
+            until.is_some_and(|until| *until > self.now)
+        });
+        if !is_blocked && let Some(conn) = self.ensemble.handle_connect(probe.member) {
+            self.probes.insert(conn, probe);
+            self.ensemble.handle_bytes(self.now, conn, b"isro");
+            self.drain_ensemble();
+        }
+    }
+
+    pub(super) fn arrive_probed(&mut self, probe: Probe, read_write: bool) {
+        let slot = &mut self.slots[probe.client];
+        if slot.paused_until > self.now {
+            let at = slot.paused_until;
+            return self.queue.schedule(at, Occurrence::Probed(probe, read_write));
+        }
+        if let Some(machine) = &mut slot.machine
+            && slot.incarnation == probe.incarnation
+        {
+            self.trace.bytes(self.now, "answer for client", probe.client as u64, &[]);
+            machine.handle_probed(self.now, probe.member, read_write);
+            self.drain_client(probe.client);
         }
     }
 
@@ -148,6 +189,12 @@ impl Sim {
     pub(super) fn drain_ensemble(&mut self) {
         while let Some(output) = self.ensemble.poll_output() {
             match output {
+                Output::Send { conn, frame } if self.probes.contains_key(&conn) => {
+                    if let Some(probe) = self.probes.remove(&conn) {
+                        let at = self.arrival();
+                        self.queue.schedule(at, Occurrence::Probed(probe, *frame == *b"rw"));
+                    }
+                }
                 Output::Send { conn, mut frame } => {
                     let Some(id) = self.conns.get(&conn).copied() else { continue };
                     let cut = if self.rng.u8(..8) == 0 { self.rng.usize(..frame.len()) } else { 0 };
@@ -172,9 +219,13 @@ impl Sim {
         while let Some(machine) = &mut self.slots[client].machine
             && let Some(action) = machine.poll_action()
         {
-            self.hang_up(client);
-            if let Action::Connect(member) = action {
-                self.dial(client, member);
+            match action {
+                Action::Probe(member) => self.probe(client, member),
+                Action::Disconnect => self.hang_up(client),
+                Action::Connect(member) => {
+                    self.hang_up(client);
+                    self.dial(client, member);
+                }
             }
         }
         self.listen(client);
@@ -201,6 +252,8 @@ impl Sim {
             slot.habits.hear(self.now, &note);
             self.judge.hear(slot.incarnation, machine.id(), &note, &self.ensemble);
         }
-        self.judge.look_at_client(slot.incarnation, machine);
+        // Who was paused until now does only now what was due.
+        let due = if slot.paused_until < self.now { self.now } else { Duration::ZERO };
+        self.judge.look_at_client(due, slot.incarnation, machine);
     }
 }

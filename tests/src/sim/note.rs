@@ -1,10 +1,10 @@
 //! What clients tell, and what can be wrong with them.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
-use zk_proto::EventType;
 use zk_recipes::machine::Event as LockEvent;
-use zk_session::session::Reply;
+use zk_session::session::{Reply, WatchedEvent};
 use zk_session::{Error, State};
 
 use super::Call;
@@ -26,6 +26,16 @@ pub enum Quirk {
     WatchesTheDirectory,
     /// Locks overlook everybody else in the directory.
     SeesOnlyItself,
+    /// It is told to nobody that persistent watches may have missed something.
+    ConcealsGaps,
+    /// Requests with a deadline wait for ever.
+    ForgetsDeadlines,
+    /// A request whose deadline has passed counts as not applied, even if it was sent.
+    TakesDeadlineForRefusal,
+    /// Read-only members are accepted although that was not wanted.
+    AcceptsReadOnlyUnasked,
+    /// A member that can write is not turned to while a read-only one serves.
+    StaysReadOnly,
 }
 
 /// What an attempt is to get.
@@ -54,12 +64,16 @@ pub type AttemptId = u64;
 /// What a client tells: everything that matters to a judge, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
-    /// A request was made.
-    Called(CallId, Arc<Call>),
+    /// A request was made, perhaps with a time by which it is to be answered.
+    Called(CallId, Arc<Call>, Option<Duration>),
     /// It was answered.
     Answered(CallId, Result<Reply, Error>),
     /// The watch that it asked for has fired.
-    Fired(CallId, EventType),
+    Fired(CallId, WatchedEvent),
+    /// The watch that it asked for, which stays, may have missed something.
+    Gap(CallId),
+    /// That watch is not wanted any more.
+    Unwatched(CallId),
     /// The state of the session has changed.
     State(State),
     /// An attempt to get the lock in this directory has begun.

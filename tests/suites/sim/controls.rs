@@ -40,3 +40,28 @@ fn a_herd_is_found() {
 fn a_dropped_event_is_found() {
     assert_found(Quirk::DropsEvents, "no event");
 }
+
+#[test]
+fn a_dropped_event_of_a_watch_that_stays_is_found() {
+    assert_found(Quirk::DropsEvents, "neither an event nor a gap");
+}
+
+#[test]
+fn a_gap_that_is_not_told_is_found() {
+    assert_found(Quirk::ConcealsGaps, "neither an event nor a gap");
+}
+
+#[test]
+fn a_deadline_that_is_not_kept_is_found() {
+    assert_found(Quirk::ForgetsDeadlines, "was not answered by its deadline");
+}
+
+#[test]
+fn a_deadline_taken_for_a_refusal_is_found() {
+    assert_found(Quirk::TakesDeadlineForRefusal, "is NotApplied, but 1 times there");
+}
+
+#[test]
+fn a_client_that_reads_from_the_past_unasked_is_found() {
+    assert_found(Quirk::AcceptsReadOnlyUnasked, "by a read-only member without having asked");
+}

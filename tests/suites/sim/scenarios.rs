@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Call, Cut, Demand, Direction, Options, Quirk, Sim, Tail};
+use zk_testkit::sim::{Call, Cut, Demand, Direction, Options, Quirk, Sim, SimClient, Tail};
 
 const LOCK: &str = "/lock";
 
@@ -128,6 +128,38 @@ fn the_lock_of_a_client_that_is_stopped_goes_to_the_next() {
     assert_eq!([left(&sim, 0), left(&sim, 1)], [Some(0), Some(1)]);
     sim.crash(1, second());
     assert_quiet(sim);
+}
+
+/// Two of three members are dead, then there is a majority without the one that a client may have
+/// found meanwhile. How the client stood before that, and how behind it.
+fn minority_and_majority(read_only: bool, quirk: Option<Quirk>) -> [Option<State>; 2] {
+    let mut sim = Sim::new(Options { read_only, quirk, ..Options::default() });
+    // Before anybody has answered the client.
+    let [cut_off, others @ ..] = [0, 1, 2];
+    sim.cut_off(cut_off);
+    others.iter().for_each(|member| sim.kill(*member));
+    sim.advance(second() * 3);
+    let before = sim.client(0).map(SimClient::state);
+    others.iter().for_each(|member| sim.restart(*member));
+    sim.advance(second() * 15);
+    let behind = sim.client(0).map(SimClient::state);
+    assert_eq!(sim.report().violations, Vec::<String>::new());
+    [before, behind]
+}
+
+#[test]
+fn who_accepts_it_reads_from_a_minority_until_there_is_a_majority_elsewhere() {
+    let is_connected_elsewhere =
+        |state| matches!(state, Some(State::Connected { member: 1 | 2, .. }));
+    let [before, behind] = minority_and_majority(true, None);
+    assert!(matches!(before, Some(State::ReadOnly { member: 0, .. })), "{before:?}");
+    assert!(is_connected_elsewhere(behind), "{behind:?}");
+    // Who does not accept it waits, and who never asks stays.
+    let [before, behind] = minority_and_majority(false, None);
+    assert_eq!(before, Some(State::Connecting));
+    assert!(is_connected_elsewhere(behind), "{behind:?}");
+    let [before, behind] = minority_and_majority(true, Some(Quirk::StaysReadOnly));
+    assert_eq!(before, behind);
 }
 
 #[test]

@@ -8,17 +8,21 @@ use cpu_time::ProcessTime;
 use zk_testkit::sim::{Report, Scale, run};
 
 /// What must have happened in so many runs, for them to mean anything.
-const REACHED: [&str; 14] = [
+const REACHED: [&str; 18] = [
     "answered: applied",
     "answered: not applied",
     "answered: unknown",
     "crash",
     "cut",
+    "deadlines passed",
     "expire",
+    "gaps",
     "hold",
     "isolate",
     "kill",
+    "part",
     "pause",
+    "read-only",
     "sessions ended",
     "stall",
     "step",
