@@ -107,7 +107,6 @@ fn trees_are_created_and_deleted() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let below = client.with_chroot("/app").expect("a path");
-    client.ensure_path("/app").expect("it can be created");
     let (path, _) =
         below.create_all("/a/b/c-", b"", CreateMode::EPHEMERAL_SEQUENTIAL).expect("new");
     assert_eq!(path, "/a/b/c-0000000000");

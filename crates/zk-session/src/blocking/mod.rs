@@ -182,7 +182,8 @@ impl Client {
         &self.chroot
     }
 
-    /// A clone that takes `path`, as this client sees it, for the root. The node need not exist.
+    /// A clone that takes `path`, as this client sees it, for the root. The node need not exist;
+    /// `ensure_path("/")` of the clone creates it.
     ///
     /// # Errors
     ///
@@ -316,6 +317,14 @@ impl Face for Client {
             inner.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
+    }
+
+    async fn wait<T>(answer: Answer<T>) -> Result<T, Error> {
+        answer.wait()
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        self.ready()
     }
 }
 

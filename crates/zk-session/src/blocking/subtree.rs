@@ -1,18 +1,20 @@
 //! More than one node at a time. None of this is atomic.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::string::String;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
-use zk_proto::{Acl, CreateMode, ErrorCode, Stat, path};
+use zk_proto::{Acl, CreateMode, Stat};
 
-use super::{Answer, Client};
+use super::Client;
 use crate::error::Error;
-use crate::face::{operations, subtree};
+use crate::face::subtree::{self, Like};
 
 /// # Several nodes, one after the other
 impl Client {
-    /// Creates a node, and before it whichever of its ancestors is missing, as persistent nodes
-    /// without data that are open to everybody.
+    /// Creates a node, and before it whichever of its ancestors is missing, the
+    /// [`chroot`](Self::chroot) included, as persistent nodes without data that are open to
+    /// everybody. Waits for room where requests are refused for want of it.
     ///
     /// # Errors
     ///
@@ -23,97 +25,77 @@ impl Client {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<(String, Stat), Error> {
-        loop {
-            match self.create(path, data, mode) {
-                Err(Error::Server(ErrorCode::NO_NODE)) => {}
-                created => return created,
-            }
-            let Some(parent) = subtree::parent(path) else {
-                return Err(Error::Server(ErrorCode::NO_NODE));
-            };
-            // Whoever deletes it meanwhile has it created again.
-            self.ensure_path(parent)?;
-        }
+        let node = Like { mode, ..Like::PERSISTENT };
+        at_once(subtree::create_all(self, path, data, node, Like::PERSISTENT))
     }
 
-    /// Sees to it that a node exists, and all of its ancestors: those that are missing are created
-    /// as persistent nodes without data that are open to everybody. All requests are sent at once.
+    /// As [`create_all`](Self::create_all), with an access control list for all nodes that are
+    /// created, and the mode of its ancestors among them:
+    /// [`PERSISTENT`](CreateMode::PERSISTENT), or [`CONTAINER`](CreateMode::CONTAINER), which the
+    /// server deletes some time after the last child.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_with_acl`](Self::create_with_acl). Ancestors that were created stay.
+    pub fn create_all_with(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: CreateMode,
+        acl: &[Acl<'_>],
+        ancestors: CreateMode,
+    ) -> Result<(String, Stat), Error> {
+        let (node, ancestors) = (Like { mode, acl }, Like { mode: ancestors, acl });
+        at_once(subtree::create_all(self, path, data, node, ancestors))
+    }
+
+    /// Sees to it that a node exists, and all of its ancestors, the [`chroot`](Self::chroot)
+    /// included: those that are missing are created as persistent nodes without data that are open
+    /// to everybody. All requests are sent at once, as far as there is room.
     ///
     /// # Errors
     ///
     /// As [`create`](Self::create), except that there is nothing wrong with nodes that exist.
     pub fn ensure_path(&self, path: &str) -> Result<(), Error> {
-        path::validate(path)?;
-        let creations: Vec<_> = subtree::from_the_root(path)
-            .map(|path| {
-                let (mode, acl) = (CreateMode::PERSISTENT, &[Acl::OPEN]);
-                Answer::of(operations::create(self, path, b"", mode, acl))
-            })
-            .collect();
-        let mut result = Ok(());
-        for created in creations {
-            // The deepest one decides: what is above it may not be ours to create.
-            result = created.wait().map(drop);
-        }
-        match result {
-            Err(Error::Server(ErrorCode::NODE_EXISTS)) => Ok(()),
-            // Nor may the deepest be, and yet be there.
-            Err(Error::Server(ErrorCode::NO_AUTH)) if self.exists(path)?.is_some() => Ok(()),
-            result => result,
-        }
+        at_once(subtree::ensure_path(self, path, Like::PERSISTENT))
+    }
+
+    /// As [`ensure_path`](Self::ensure_path), with the mode and the access control list of the
+    /// nodes that are missing; see [`create_all_with`](Self::create_all_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`create_with_acl`](Self::create_with_acl), except that there is nothing wrong with nodes
+    /// that exist.
+    pub fn ensure_path_with(
+        &self,
+        path: &str,
+        mode: CreateMode,
+        acl: &[Acl<'_>],
+    ) -> Result<(), Error> {
+        at_once(subtree::ensure_path(self, path, Like { mode, acl }))
     }
 
     /// Deletes a node and all below it, from the bottom up, until none of it is left, while others
     /// may create and delete there, too. There is nothing wrong with a node that does not exist.
-    /// Of the root, everything is deleted but itself and `/zookeeper`.
+    /// Of the root, everything is deleted but itself and `/zookeeper`. Waits for room where
+    /// requests are refused for want of it.
     ///
     /// # Errors
     ///
     /// As [`delete`](Self::delete). What was deleted stays deleted.
     pub fn delete_all(&self, path: &str) -> Result<(), Error> {
-        path::validate(path)?;
-        let keep_root = self.chroot.apply(path) == "/";
-        // Each node is listed once before it is deleted, and again if somebody was faster.
-        let mut open = Vec::from([path.to_string()]);
-        while let Some(node) = open.last().cloned() {
-            let is_root = keep_root && open.len() == 1;
-            let children = match self.get_children(&node) {
-                Ok((children, _)) => children,
-                Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
-                Err(error) => return Err(error),
-            };
-            let children: Vec<_> = children
-                .iter()
-                .filter(|name| !is_root || *name != "zookeeper")
-                .map(|name| path::child(&node, name))
-                .collect();
-            // Leaves go at once; those with something below them are looked into.
-            let before = open.len();
-            for some in children.chunks(subtree::AT_ONCE) {
-                let deletions: Vec<_> = some
-                    .iter()
-                    .map(|path| Answer::of(operations::delete(self, path, None)))
-                    .collect();
-                for (path, deleted) in some.iter().zip(deletions) {
-                    match deleted.wait() {
-                        Ok(()) | Err(Error::Server(ErrorCode::NO_NODE)) => {}
-                        Err(Error::Server(ErrorCode::NOT_EMPTY)) => open.push(path.clone()),
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-            if open.len() > before {
-                continue;
-            }
-            if is_root {
-                return Ok(());
-            }
-            match self.delete(&node, None) {
-                Ok(()) | Err(Error::Server(ErrorCode::NO_NODE)) => drop(open.pop()),
-                Err(Error::Server(ErrorCode::NOT_EMPTY)) => {}
-                Err(error) => return Err(error),
-            }
+        at_once(subtree::delete_all(self, path))
+    }
+}
+
+/// The outcome of what waits by itself instead of being polled again.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        {
+            return outcome;
         }
-        Ok(())
     }
 }

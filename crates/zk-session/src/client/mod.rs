@@ -166,7 +166,8 @@ impl Client {
         &self.chroot
     }
 
-    /// A clone that takes `path`, as this client sees it, for the root. The node need not exist.
+    /// A clone that takes `path`, as this client sees it, for the root. The node need not exist;
+    /// `ensure_path("/")` of the clone creates it.
     ///
     /// # Errors
     ///
@@ -319,6 +320,14 @@ impl Face for Client {
             inner.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
+    }
+
+    fn wait<T>(answer: Answer<T>) -> impl Future<Output = Result<T, Error>> {
+        answer
+    }
+
+    fn ready(&self) -> impl Future<Output = Result<(), Error>> {
+        self.ready()
     }
 }
 

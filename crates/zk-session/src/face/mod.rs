@@ -55,6 +55,12 @@ pub(crate) trait Face {
         request: &Request<'_>,
         read: Read<()>,
     ) -> Result<(Self::Answer<()>, Self::PersistentWatch), Error>;
+
+    /// Waits for an answer.
+    fn wait<T>(answer: Self::Answer<T>) -> impl Future<Output = Result<T, Error>>;
+
+    /// Waits until requests are taken.
+    fn ready(&self) -> impl Future<Output = Result<(), Error>>;
 }
 
 /// Whether a request asks for a watch that fires once.

@@ -29,13 +29,22 @@ pub(crate) fn create<F: Face>(
     acl: &[Acl<'_>],
 ) -> Answered<F, (String, Stat)> {
     let path = server_path_to_create(face.chroot(), path, mode.is_sequential())?;
-    let body = CreateRequest { path: &path, data: Some(data), acl: acl.into(), mode };
-    let request = match mode {
+    face.send(&creation(&path, data, mode, acl), answers::created)
+}
+
+/// Creates a node by its server's path.
+pub(super) fn creation<'r>(
+    path: &'r str,
+    data: &'r [u8],
+    mode: CreateMode,
+    acl: &'r [Acl<'r>],
+) -> Request<'r> {
+    let body = CreateRequest { path, data: Some(data), acl: acl.into(), mode };
+    match mode {
         // Containers have an operation of their own; servers take the mode of any other.
         CreateMode::CONTAINER => Request::CreateContainer(body),
         _ => Request::Create2(body),
-    };
-    face.send(&request, answers::created)
+    }
 }
 
 pub(crate) fn create_kind<F: Face>(

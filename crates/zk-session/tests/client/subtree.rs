@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{Acl, CreateMode, ErrorCode, OpCode, Request};
 use zk_session::{Client, Error};
 use zk_testkit::serve::Embedded;
+
+use crate::server::connected;
 
 async fn client() -> (Client, Embedded) {
     let embedded = Embedded::start(1).await.unwrap();
@@ -35,10 +37,60 @@ async fn parents_are_created_where_they_are_missing() {
     let below = client.create_all("/a/b/c/d/e", b"", CreateMode::PERSISTENT).await;
     assert_eq!(below, Err(Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)));
     assert!(matches!(client.ensure_path("a").await, Err(Error::Invalid(_))));
-    // The root of a client that is not there cannot be created through it.
-    let outside = client.with_chroot("/nowhere").unwrap();
-    let no_root = outside.create_all("/a", b"", CreateMode::PERSISTENT).await;
-    assert_eq!(no_root, Err(Error::Server(ErrorCode::NO_NODE)));
+}
+
+#[tokio::test]
+async fn what_a_client_takes_for_the_root_is_created_through_it() {
+    let (client, embedded) = client().await;
+    let below = client.with_chroot("/x/y").unwrap();
+    below.ensure_path("/").await.unwrap();
+    assert_eq!(paths(&embedded), ["/x", "/x/y"]);
+    let below = client.with_chroot("/z").unwrap();
+    let (path, _) = below.create_all("/a", b"", CreateMode::PERSISTENT).await.unwrap();
+    assert_eq!(path, "/a");
+    let below = client.with_chroot("/s").unwrap();
+    let (path, _) = below.create_all("/", b"", CreateMode::PERSISTENT_SEQUENTIAL).await.unwrap();
+    assert_eq!(paths(&embedded), ["/s", &format!("/s{path}"), "/x", "/x/y", "/z", "/z/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_nodes_are_what_was_asked_for() {
+    let (client, mut server, _listener) = connected().await;
+    let (container, acl) = (CreateMode::CONTAINER, [Acl::READ]);
+    let serve = async {
+        // The node, which lacks its parent, and then its ancestors.
+        let opcodes = [OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_CONTAINER];
+        for (opcode, path) in opcodes.into_iter().zip(["/a/b/c", "/a", "/a/b"]) {
+            let sent = server.expect(opcode).await;
+            let (Request::Create2(body) | Request::CreateContainer(body)) = sent.request() else {
+                unreachable!()
+            };
+            assert_eq!((body.path, body.acl.iter().collect()), (path, vec![Acl::READ]));
+            server.reply(sent.xid, ErrorCode::NO_NODE, &()).await;
+        }
+    };
+    let creation = client.create_all_with("/a/b/c", b"", CreateMode::EPHEMERAL, &acl, container);
+    let (created, ()) = tokio::join!(creation, serve);
+    assert_eq!(created, Err(Error::Server(ErrorCode::NO_NODE)), "of the deepest of its ancestors");
+    let serve = async {
+        let sent = server.expect(OpCode::CREATE_CONTAINER).await;
+        server.reply(sent.xid, ErrorCode::NODE_EXISTS, &()).await;
+    };
+    let (ensured, ()) = tokio::join!(client.ensure_path_with("/a", container, &acl), serve);
+    assert_eq!(ensured, Ok(()));
+}
+
+#[tokio::test]
+async fn room_for_requests_is_waited_for() {
+    let embedded = Embedded::start(1).await.unwrap();
+    let builder = Client::builder(&embedded.connect_string()).max_pending(2);
+    let client = builder.connect().await.unwrap();
+    client.ensure_path("/a/b/c/d/e/f").await.unwrap();
+    for node in 0..10 {
+        client.create_all(&format!("/a/{node}/x"), b"", CreateMode::PERSISTENT).await.unwrap();
+    }
+    client.delete_all("/").await.unwrap();
+    assert_eq!(paths(&embedded), [""; 0]);
 }
 
 #[tokio::test]
