@@ -66,7 +66,8 @@ pub enum Invalid {
     },
     /// Too many requests wait for an answer, or too many of their bytes to be sent.
     QueueFull {
-        /// The most requests that may wait.
+        /// What is exhausted: [`max_pending`](crate::session::Config::max_pending), in requests, or
+        /// else [`max_unsent`](crate::session::Config::max_unsent), in bytes.
         limit: usize,
     },
 }
@@ -142,7 +143,7 @@ impl fmt::Display for Invalid {
                 write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
             }
             Self::QueueFull { limit } => {
-                write!(f, "no more requests can wait; {limit} is the most")
+                write!(f, "no more requests can wait: the limit of {limit} is reached")
             }
         }
     }

@@ -74,7 +74,9 @@ impl<T> Session<T> {
         }
         if !self.has_room() {
             self.refused = true;
-            return Err(Invalid::QueueFull { limit: self.config.max_pending }.into());
+            let Config { max_pending, max_unsent, .. } = self.config;
+            let limit = if self.pending() < max_pending { max_unsent } else { max_pending };
+            return Err(Invalid::QueueFull { limit }.into());
         }
         Ok(())
     }

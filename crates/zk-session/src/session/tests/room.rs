@@ -76,3 +76,15 @@ fn there_is_no_room_in_a_session_that_has_ended() {
     assert_eq!(rooms(&mut h), 0);
     assert!(!h.session.has_room());
 }
+
+#[test]
+fn a_refusal_names_the_limit_that_is_reached() {
+    let mut h = Harness::with(Config { max_unsent: 1, max_pending: 2, ..Config::new(1) });
+    h.connect();
+    h.sync(1);
+    let refused = |limit| Err(Error::Invalid(Invalid::QueueFull { limit }));
+    assert_eq!(h.session.submit(&SYNC, 9), refused(1));
+    h.sent();
+    h.sync(2);
+    assert_eq!(h.session.submit(&SYNC, 9), refused(2));
+}
