@@ -44,12 +44,12 @@ impl Driver {
         let mut wire = None;
         loop {
             let mut inner = self.shared.lock();
-            inner.session.handle_timeout(self.shared.now());
+            inner.hub.session.handle_timeout(self.shared.now());
             inner.settle(&self.shared);
-            if inner.ended().is_some() {
+            if inner.hub.ended().is_some() {
                 return;
             }
-            let due = inner.session.poll_timeout().unwrap_or(Instant::END);
+            let due = inner.hub.session.poll_timeout().unwrap_or(Instant::END);
             let patience = (due - self.shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
             wire = inner.link.clone().map(|link| Wire::new(link, wire, self.max_reply));
             match &mut wire {
@@ -73,7 +73,7 @@ impl Driver {
         }
         match received {
             Ok(0) => inner.link_failed(&self.shared, None),
-            Ok(_) => wire.inbox.hand_on(&mut inner.session, self.shared.now()),
+            Ok(_) => wire.inbox.hand_on(&mut inner.hub.session, self.shared.now()),
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => inner.link_failed(&self.shared, Some(error)),
         }
@@ -112,9 +112,9 @@ impl Drop for Driver {
     /// The session is over; or this thread is, by a panic, and whoever waits must be told.
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.session.close();
+        inner.hub.session.close();
         inner.cut_link();
-        inner.session.handle_disconnected(self.shared.now());
+        inner.hub.session.handle_disconnected(self.shared.now());
         inner.settle(&self.shared);
     }
 }

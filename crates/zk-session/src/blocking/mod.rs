@@ -110,7 +110,7 @@ impl Client {
 
     /// How things stand now.
     pub fn state(&self) -> State {
-        self.shared().lock().session.state()
+        self.shared().lock().hub.session.state()
     }
 
     /// Waits until things stand as `condition` asks for, or the session has ended, or so much time
@@ -124,7 +124,7 @@ impl Client {
         loop {
             let state = self.state();
             let is_over = condition(state) || matches!(state, State::Ended(_));
-            let changed = |inner: &Inner| inner.session.state() != state;
+            let changed = |inner: &Inner| inner.hub.session.state() != state;
             if is_over || !self.shared().wait_until(deadline, changed) {
                 return state;
             }
@@ -133,36 +133,36 @@ impl Client {
 
     /// The session.
     pub fn session_id(&self) -> SessionId {
-        self.shared().lock().session.id()
+        self.shared().lock().hub.session.id()
     }
 
     /// What it takes to take up this session in another process, or in this one later, by
     /// [`ClientBuilder::resume`]; `None` if it has ended. It must be left alone here from then on,
     /// and not be closed: two clients of one session cost each other the connection, for ever.
     pub fn session(&self) -> Option<Resume> {
-        self.shared().lock().session.resume()
+        self.shared().lock().hub.session.resume()
     }
 
     /// The session timeout that the server granted.
     pub fn session_timeout(&self) -> Duration {
-        self.shared().lock().session.timeout()
+        self.shared().lock().hub.session.timeout()
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
     /// [`Session::lease`].
     pub fn lease(&self) -> Option<Instant> {
-        let lease = self.shared().lock().session.lease()?;
+        let lease = self.shared().lock().hub.session.lease()?;
         self.shared().std_instant(lease)
     }
 
     /// What was sent and received so far.
     pub fn statistics(&self) -> Statistics {
-        self.shared().lock().session.statistics()
+        self.shared().lock().hub.session.statistics()
     }
 
     /// The members, in the order of the connection string; [`State::Connected`] counts them so.
     pub fn members(&self) -> Arc<[Member]> {
-        self.shared().lock().members.clone()
+        self.shared().lock().hub.members.clone()
     }
 
     /// Replaces the list of members, by a connection string. The session stays where it is or
@@ -207,9 +207,9 @@ impl Client {
     ///
     /// [`Error::Ended`] when the session has ended, as then nothing is ever taken again.
     pub fn ready(&self) -> Result<(), Error> {
-        let ready = |inner: &Inner| inner.session.has_room() || inner.ended().is_some();
+        let ready = |inner: &Inner| inner.hub.session.has_room() || inner.hub.ended().is_some();
         self.shared().wait_until(None, ready);
-        match self.shared().lock().ended() {
+        match self.shared().lock().hub.ended() {
             Some(ended) => Err(ended),
             None => Ok(()),
         }
@@ -241,7 +241,7 @@ impl Client {
     /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A watch
     /// that one asks for is removed at once.
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        let unwatch = |inner: &mut Inner, id| inner.session.unwatch(id);
+        let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
         let sent = self.submit_with(request, |answer, _| answer, unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
@@ -273,8 +273,8 @@ impl Client {
         let mut inner = shared.lock();
         let deadline = self.request_timeout.map(|timeout| shared.now() + timeout);
         let id = match deadline {
-            None => inner.session.submit(request, sender)?,
-            Some(deadline) => inner.session.submit_until(request, sender, deadline)?,
+            None => inner.hub.session.submit(request, sender)?,
+            Some(deadline) => inner.hub.session.submit_until(request, sender, deadline)?,
         };
         keep(&mut inner, id);
         inner.settle(shared);
@@ -303,7 +303,7 @@ impl Face for Client {
     ) -> Result<(Answer<T>, Watch), Error> {
         let (fire, event) = mpsc::channel();
         let (id, answer) = self.submit_with(request, read, |inner, id| {
-            inner.watches.insert(id, fire);
+            inner.hub.watch_once(id, fire);
         })?;
         Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
     }
@@ -314,7 +314,7 @@ impl Face for Client {
         read: Read<()>,
     ) -> Result<(Answer<()>, PersistentWatch), Error> {
         let (id, answer) = self.submit_with(request, read, |inner, id| {
-            inner.keep_watching(id, PersistentWatch::BUFFER);
+            inner.hub.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
     }
@@ -345,7 +345,7 @@ impl ClientBuilder<Client> {
             .map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(patience);
-        let begun = |inner: &Inner| has_begun(inner.session.state(), resumed);
+        let begun = |inner: &Inner| has_begun(inner.hub.session.state(), resumed);
         if !shared.wait_until(deadline, begun) {
             return Err(ConnectError::Unreachable { patience, last: shared.last_failure() });
         }

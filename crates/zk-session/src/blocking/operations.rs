@@ -225,7 +225,7 @@ impl Client {
         let (sender, receiver) = mpsc::channel();
         let shared = self.shared();
         let mut inner = shared.lock();
-        inner.session.add_auth(scheme, auth, sender)?;
+        inner.hub.session.add_auth(scheme, auth, sender)?;
         inner.settle(shared);
         drop(inner);
         let answer = match self.request_timeout {

@@ -1,11 +1,10 @@
 //! What a session's thread shares with the handles of its client.
 
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
-use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::Sender;
@@ -14,15 +13,36 @@ use std::thread;
 
 use super::link::{self, LEAST_PATIENCE, MOST_PATIENCE, is_timeout};
 use crate::connect_string::Member;
-use crate::error::{Error, Outcome};
-use crate::face::{Notice, Notices};
-use crate::session::{Action, Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
+use crate::error::Error;
+use crate::face::{Channels, Failure, Hub, Notice};
+use crate::session::{Action, Reply, RequestId, Session, WatchedEvent};
 use crate::time::Instant;
 
 /// How long to wait before the rest of what a socket had no room for is tried again.
 const PUSH_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(super) type Answers = Sender<Result<Reply, Error>>;
+
+/// Reaches those who wait as threads.
+pub(super) struct Threads;
+
+impl Channels for Threads {
+    type Caller = Answers;
+    type Watcher = Sender<WatchedEvent>;
+    type Reader = Arc<Condvar>;
+
+    fn answer(caller: Answers, answer: Result<Reply, Error>) {
+        drop(caller.send(answer));
+    }
+
+    fn fire(watcher: Sender<WatchedEvent>, event: WatchedEvent) {
+        drop(watcher.send(event));
+    }
+
+    fn wake(reader: &mut Arc<Condvar>) {
+        reader.notify_all();
+    }
+}
 
 /// What a session's thread shares with the handles of its client.
 pub(super) struct Shared {
@@ -33,26 +53,14 @@ pub(super) struct Shared {
 }
 
 pub(super) struct Inner {
-    pub(super) session: Session<Answers>,
-    pub(super) members: Arc<[Member]>,
-    pub(super) watches: HashMap<RequestId, Sender<WatchedEvent>>,
-    persistent_watches: HashMap<RequestId, Mailbox>,
-    last_failure: Option<(String, String)>,
+    pub(super) hub: Hub<Threads>,
     /// The connection, as soon as the session may use it.
     pub(super) link: Option<Arc<TcpStream>>,
     /// Counts the connections that were asked for or given up: what an older attempt makes is not
     /// wanted.
     attempt: u64,
-    /// What the transport itself said when it failed.
-    error: Option<io::Error>,
     /// Whether a thread pushes what a socket had no room for.
     is_pushing: bool,
-}
-
-/// What a persistent watch has to tell, and who waits for it.
-struct Mailbox {
-    notices: Notices,
-    told: Arc<Condvar>,
 }
 
 impl fmt::Debug for Shared {
@@ -68,14 +76,9 @@ impl Shared {
     ) -> Self {
         Self {
             inner: Mutex::new(Inner {
-                session: make(Instant::START),
-                members: members.into(),
-                watches: HashMap::new(),
-                persistent_watches: HashMap::new(),
-                last_failure: None,
+                hub: Hub::new(make(Instant::START), members),
                 link: None,
                 attempt: 0,
-                error: None,
                 is_pushing: false,
             }),
             changed: Condvar::new(),
@@ -97,25 +100,21 @@ impl Shared {
     }
 
     /// The last member that failed, and why it did.
-    pub(super) fn last_failure(&self) -> Option<(String, String)> {
-        self.lock().last_failure.clone()
+    pub(super) fn last_failure(&self) -> Option<Failure> {
+        self.lock().hub.last_failure.clone()
     }
 
     /// Tells the session something, and does what follows from it.
     pub(super) fn command(self: &Arc<Self>, command: impl FnOnce(&mut Session<Answers>, Instant)) {
         let mut inner = self.lock();
-        command(&mut inner.session, self.now());
+        command(&mut inner.hub.session, self.now());
         inner.settle(self);
     }
 
-    /// Replaces the list of members. The session is told which of them it knows.
+    /// Replaces the list of members.
     pub(super) fn set_members(self: &Arc<Self>, members: Vec<Member>) {
         let mut inner = self.lock();
-        let place = |member| members.iter().position(|new| new == member);
-        let kept: Vec<_> = inner.members.iter().map(place).collect();
-        let count = members.len();
-        inner.members = members.into();
-        inner.session.update_members(self.now(), &kept, count);
+        inner.hub.set_members(self.now(), members);
         inner.settle(self);
     }
 
@@ -143,11 +142,11 @@ impl Shared {
     ) -> Option<Result<Notice, Error>> {
         let mut inner = self.lock();
         loop {
-            let mailbox = inner.persistent_watches.get_mut(&request)?;
+            let mailbox = inner.hub.mailbox(request)?;
             if let Some(notice) = mailbox.notices.next() {
                 return Some(notice);
             }
-            let told = mailbox.told.clone();
+            let told = mailbox.reader.clone();
             inner = wait(inner, &told, deadline)?;
         }
     }
@@ -168,36 +167,17 @@ fn wait<'g>(
 }
 
 impl Inner {
-    /// How requests fail from now on, if the session has ended.
-    pub(super) fn ended(&self) -> Option<Error> {
-        match self.session.state() {
-            State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
-            _ => None,
-        }
-    }
-
-    pub(super) fn keep_watching(&mut self, request: RequestId, buffer: usize) {
-        let mailbox = Mailbox { notices: Notices::new(buffer), told: Arc::default() };
-        self.persistent_watches.insert(request, mailbox);
-    }
-
-    pub(super) fn stop_watching(&mut self, request: RequestId) {
-        if self.persistent_watches.remove(&request).is_some() {
-            self.session.unwatch(request);
-        }
-    }
-
     /// Does what is to be done after anything was told to the session.
     pub(super) fn settle(&mut self, shared: &Arc<Shared>) {
         self.take_actions(shared);
         self.write_frames(shared);
         self.take_actions(shared);
-        self.deliver_events();
+        while self.hub.tell_next().is_some() {}
         shared.changed.notify_all();
     }
 
     fn take_actions(&mut self, shared: &Arc<Shared>) {
-        while let Some(action) = self.session.poll_action() {
+        while let Some(action) = self.hub.session.poll_action() {
             match action {
                 Action::Disconnect => self.cut_link(),
                 Action::Connect(member) => self.connect(shared, member),
@@ -209,10 +189,10 @@ impl Inner {
     /// Connects to a member, in a thread that lives no longer than that.
     fn connect(&mut self, shared: &Arc<Shared>, member: usize) {
         self.cut_link();
-        let Some(member) = self.members.get(member).cloned() else {
+        let Some(member) = self.hub.members.get(member).cloned() else {
             return self.link_failed(shared, Some(io::ErrorKind::NotFound.into()));
         };
-        let due = self.session.connect_deadline().unwrap_or(Instant::END);
+        let due = self.hub.session.connect_deadline().unwrap_or(Instant::END);
         let patience = (due - shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
         let (attempt, theirs) = (self.attempt, shared.clone());
         let connect = move || {
@@ -232,9 +212,9 @@ impl Inner {
     fn connected(&mut self, shared: &Shared, made: io::Result<TcpStream>) {
         match made {
             Ok(link) => {
-                self.error = None;
+                self.hub.error = None;
                 self.link = Some(Arc::new(link));
-                self.session.handle_connected(shared.now());
+                self.hub.session.handle_connected(shared.now());
             }
             Err(error) => self.link_failed(shared, Some(error)),
         }
@@ -242,7 +222,7 @@ impl Inner {
 
     /// Asks a member whether it can write, in a thread that lives no longer than that.
     fn probe(&self, shared: &Arc<Shared>, member: usize) {
-        let Some(member) = self.members.get(member).cloned() else {
+        let Some(member) = self.hub.members.get(member).cloned() else {
             return;
         };
         let shared = shared.clone();
@@ -250,8 +230,8 @@ impl Inner {
             let read_write = link::can_write(&member).unwrap_or(false);
             let mut inner = shared.lock();
             // The list may have changed since it was asked.
-            if let Some(member) = inner.members.iter().position(|known| *known == member) {
-                inner.session.handle_probed(shared.now(), member, read_write);
+            if let Some(member) = inner.hub.members.iter().position(|known| *known == member) {
+                inner.hub.session.handle_probed(shared.now(), member, read_write);
                 inner.settle(&shared);
             }
         };
@@ -270,13 +250,13 @@ impl Inner {
 
     fn write_frames(&mut self, shared: &Arc<Shared>) {
         while let Some(link) = &self.link {
-            let (now, output) = (shared.now(), self.session.output());
+            let (now, output) = (shared.now(), self.hub.session.output());
             if output.is_empty() {
                 return;
             }
             match (&**link).write(output) {
                 Ok(0) => self.link_failed(shared, Some(io::ErrorKind::WriteZero.into())),
-                Ok(count) => self.session.handle_sent(now, count),
+                Ok(count) => self.hub.session.handle_sent(now, count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => return self.push_later(shared),
                 Err(error) => self.link_failed(shared, Some(error)),
@@ -294,7 +274,7 @@ impl Inner {
                 thread::sleep(PUSH_INTERVAL);
                 let mut inner = theirs.lock();
                 inner.settle(&theirs);
-                if inner.link.is_none() || inner.session.output().is_empty() {
+                if inner.link.is_none() || inner.hub.session.output().is_empty() {
                     inner.is_pushing = false;
                     return;
                 }
@@ -307,55 +287,7 @@ impl Inner {
 
     pub(super) fn link_failed(&mut self, shared: &Shared, error: Option<io::Error>) {
         self.cut_link();
-        self.error = error;
-        self.session.handle_disconnected(shared.now());
-    }
-
-    fn deliver_events(&mut self) {
-        while let Some(event) = self.session.poll_event() {
-            match event {
-                Event::State(_) => {
-                    if let Some(ended) = self.ended() {
-                        self.watches.clear();
-                        let all: Vec<_> = self.persistent_watches.keys().copied().collect();
-                        self.tell(&all, |notices| notices.end(ended.clone()));
-                    }
-                }
-                Event::Disconnected { member, cause } => {
-                    let reason = match (self.error.take(), cause) {
-                        (Some(error), Cause::Transport) => error.to_string(),
-                        _ => cause.to_string(),
-                    };
-                    if let Some(member) = self.members.get(member) {
-                        self.last_failure = Some((member.to_string(), reason));
-                    }
-                }
-                // A caller who has gone away does not want the answer.
-                Event::Reply { token, result } => drop(token.send(result)),
-                Event::Watch { requests, persistent, event } => {
-                    self.tell(&persistent, |notices| notices.push_event(event.clone()));
-                    for request in requests {
-                        if let Some(watch) = self.watches.remove(&request) {
-                            drop(watch.send(event.clone()));
-                        }
-                    }
-                }
-                Event::Gap { requests } => self.tell(&requests, Notices::push_gap),
-                Event::WatchLost { requests, code } => {
-                    self.tell(&requests, |notices| notices.end(Error::Server(code)));
-                }
-                // Whoever waits for room looks by himself; no exchange is asked for.
-                Event::Room | Event::Authenticate { .. } => {}
-            }
-        }
-    }
-
-    fn tell(&mut self, watches: &[RequestId], tell: impl Fn(&mut Notices)) {
-        for request in watches {
-            if let Some(Mailbox { notices, told }) = self.persistent_watches.get_mut(request) {
-                tell(notices);
-                told.notify_all();
-            }
-        }
+        self.hub.error = error;
+        self.hub.session.handle_disconnected(shared.now());
     }
 }

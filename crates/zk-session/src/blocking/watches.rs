@@ -63,7 +63,7 @@ impl Watch {
     fn fired(&self, event: Option<WatchedEvent>) -> Result<WatchedEvent, Error> {
         match event {
             Some(event) => Ok(seen_from(&self.chroot, event)),
-            None => Err(self.shared.lock().ended().unwrap_or(CLOSED)),
+            None => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
         }
     }
 }
@@ -71,8 +71,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        if inner.watches.remove(&self.request).is_some() {
-            inner.session.unwatch(self.request);
+        if inner.hub.stop_watching(self.request) {
             inner.settle(&self.shared);
         }
     }
@@ -147,7 +146,7 @@ impl Iterator for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.stop_watching(self.request);
+        inner.hub.stop_watching(self.request);
         inner.settle(&self.shared);
     }
 }

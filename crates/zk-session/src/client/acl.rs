@@ -51,7 +51,7 @@ impl Client {
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Answer<()> {
         let (sender, receiver) = oneshot::channel();
         let mut inner = self.shared().lock();
-        let added = inner.session.add_auth(scheme, auth, Answers::new(sender));
+        let added = inner.hub.session.add_auth(scheme, auth, Answers::new(sender));
         inner.wake_driver();
         drop(inner);
         let answer = |answer: Result<_, Error>, _: &_| answer.map(drop);

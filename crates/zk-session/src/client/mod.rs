@@ -78,7 +78,7 @@ impl Drop for Handle {
 
 fn close(shared: &Shared) {
     let mut inner = shared.lock();
-    inner.session.close();
+    inner.hub.session.close();
     inner.wake_driver();
 }
 
@@ -100,7 +100,7 @@ impl Client {
 
     /// How things stand now.
     pub fn state(&self) -> State {
-        self.shared().lock().session.state()
+        self.shared().lock().hub.session.state()
     }
 
     /// How things stand, as it changes. Short-lived states can be skipped; the last is not.
@@ -110,26 +110,26 @@ impl Client {
 
     /// The session.
     pub fn session_id(&self) -> SessionId {
-        self.shared().lock().session.id()
+        self.shared().lock().hub.session.id()
     }
 
     /// What it takes to take up this session in another process, or in this one later, by
     /// [`ClientBuilder::resume`]; `None` if it has ended. It must be left alone here from then on,
     /// and not be closed: two clients of one session cost each other the connection, for ever.
     pub fn session(&self) -> Option<Resume> {
-        self.shared().lock().session.resume()
+        self.shared().lock().hub.session.resume()
     }
 
     /// The session timeout that the server granted.
     pub fn session_timeout(&self) -> Duration {
-        self.shared().lock().session.timeout()
+        self.shared().lock().hub.session.timeout()
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
     /// [`Session::lease`](crate::session::Session::lease).
     pub fn lease(&self) -> Option<Instant> {
         let inner = self.shared().lock();
-        let lease = inner.session.lease()?;
+        let lease = inner.hub.session.lease()?;
         Some(inner.clock.tokio_instant(lease))
     }
 
@@ -141,12 +141,12 @@ impl Client {
 
     /// What was sent and received so far.
     pub fn statistics(&self) -> Statistics {
-        self.shared().lock().session.statistics()
+        self.shared().lock().hub.session.statistics()
     }
 
     /// The members, in the order of the connection string; [`State::Connected`] counts them so.
     pub fn members(&self) -> Arc<[Member]> {
-        self.shared().lock().members.clone()
+        self.shared().lock().hub.members.clone()
     }
 
     /// Replaces the list of members, by a connection string. The session stays where it is or
@@ -157,7 +157,10 @@ impl Client {
     /// When the string is invalid. A chroot in it is ignored.
     pub fn set_members(&self, at: &str) -> Result<(), ConnectError> {
         let at: ConnectString = at.parse().map_err(ConnectError::Address)?;
-        self.shared().lock().set_members(at.members);
+        let mut inner = self.shared().lock();
+        let now = inner.clock.now();
+        inner.hub.set_members(now, at.members);
+        inner.wake_driver();
         Ok(())
     }
 
@@ -197,10 +200,10 @@ impl Client {
     pub async fn ready(&self) -> Result<(), Error> {
         poll_fn(|cx| {
             let mut inner = self.shared().lock();
-            if inner.session.has_room() {
+            if inner.hub.session.has_room() {
                 return Poll::Ready(Ok(()));
             }
-            if let Some(ended) = inner.ended() {
+            if let Some(ended) = inner.hub.ended() {
                 return Poll::Ready(Err(ended));
             }
             inner.wait_for_room(cx.waker());
@@ -241,7 +244,7 @@ impl Client {
     /// Sends any request as it is: paths are not checked, and are the server's, whatever the
     /// [`chroot`](Self::chroot). A watch that it asks for is removed at once.
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        let unwatch = |inner: &mut Inner, id| inner.session.unwatch(id);
+        let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
         let sent = self.submit_with(request, |answer, _| answer, unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
@@ -271,12 +274,12 @@ impl Client {
         let (sender, receiver) = oneshot::channel();
         let token = Answers::new(sender);
         let mut inner = self.shared().lock();
-        let alone = inner.session.pending() == 0;
+        let alone = inner.hub.session.pending() == 0;
         let id = match self.request_timeout {
-            None => inner.session.submit(request, token)?,
+            None => inner.hub.session.submit(request, token)?,
             Some(timeout) => {
                 let deadline = inner.clock.now() + timeout;
-                inner.session.submit_until(request, token, deadline)?
+                inner.hub.session.submit_until(request, token, deadline)?
             }
         };
         keep(&mut inner, id);
@@ -306,7 +309,7 @@ impl Face for Client {
     ) -> Result<(Answer<T>, Watch), Error> {
         let (fire, event) = oneshot::channel();
         let (id, answer) = self.submit_with(request, read, |inner, id| {
-            inner.watches.insert(id, fire);
+            inner.hub.watch_once(id, fire);
         })?;
         Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
     }
@@ -317,7 +320,7 @@ impl Face for Client {
         read: Read<()>,
     ) -> Result<(Answer<()>, PersistentWatch), Error> {
         let (id, answer) = self.submit_with(request, read, |inner, id| {
-            inner.keep_watching(id, PersistentWatch::BUFFER);
+            inner.hub.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
     }

@@ -57,7 +57,7 @@ impl Future for Watch {
         self.is_over = true;
         Poll::Ready(match event {
             Ok(event) => Ok(seen_from(&self.chroot, event)),
-            Err(_) => Err(self.shared.lock().ended().unwrap_or(CLOSED)),
+            Err(_) => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
         })
     }
 }
@@ -70,8 +70,7 @@ impl Drop for Watch {
             return;
         }
         let mut inner = self.shared.lock();
-        if inner.watches.remove(&self.request).is_some() {
-            inner.session.unwatch(self.request);
+        if inner.hub.stop_watching(self.request) {
             inner.wake_driver();
         }
     }
@@ -144,7 +143,7 @@ impl Stream for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.stop_watching(self.request);
+        inner.hub.stop_watching(self.request);
         inner.wake_driver();
     }
 }

@@ -18,13 +18,10 @@ use tokio::time::Sleep;
 
 pub use self::connect::{Connect, TcpConnect, Transport};
 use self::reach::Reach;
-use self::shared::failure;
 pub(crate) use self::shared::{Answers, Inner, Shared};
 use self::wire::Wire;
 use crate::connect_string::Member;
-use crate::error::Error;
-use crate::face::Notices;
-use crate::session::{Action, Event, State};
+use crate::session::{Action, State};
 
 /// The task behind a client. It ends when the session does.
 pub(crate) struct Driver<C: Connect> {
@@ -32,8 +29,6 @@ pub(crate) struct Driver<C: Connect> {
     reach: Reach<C>,
     max_reply: usize,
     sleep: Pin<Box<Sleep>>,
-    /// What the transport itself said when it failed.
-    error: Option<io::Error>,
     /// The newest state, if it is still to be published.
     news: Option<State>,
 }
@@ -45,19 +40,18 @@ impl<C: Connect> Driver<C> {
             reach: Reach::new(connect),
             max_reply,
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
-            error: None,
             news: None,
         }
     }
 
     fn run_actions(&mut self, inner: &mut Inner) {
-        while let Some(action) = inner.session.poll_action() {
+        while let Some(action) = inner.hub.session.poll_action() {
             // The session knows members by their places in this list.
-            let member = |member: usize| inner.members.get(member).cloned();
+            let member = |member: usize| inner.hub.members.get(member).cloned();
             match action {
                 Action::Connect(wanted) => {
-                    self.error = None;
                     let member = member(wanted);
+                    inner.hub.error = None;
                     self.replace_link(inner, member);
                 }
                 Action::Disconnect => self.replace_link(inner, None),
@@ -74,8 +68,8 @@ impl<C: Connect> Driver<C> {
 
     fn link_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
         self.replace_link(inner, None);
-        self.error = error;
-        inner.session.handle_disconnected(inner.clock.now());
+        inner.hub.error = error;
+        inner.hub.session.handle_disconnected(inner.clock.now());
     }
 
     fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
@@ -83,7 +77,7 @@ impl<C: Connect> Driver<C> {
             None => return false,
             Some(Ok(transport)) => {
                 inner.wire = Some(Wire::new(transport, self.max_reply));
-                inner.session.handle_connected(inner.clock.now());
+                inner.hub.session.handle_connected(inner.clock.now());
             }
             Some(Err(error)) => self.link_failed(inner, Some(error)),
         }
@@ -95,8 +89,8 @@ impl<C: Connect> Driver<C> {
             return false;
         };
         // The list may have changed since it was asked.
-        if let Some(member) = inner.members.iter().position(|known| *known == member) {
-            inner.session.handle_probed(inner.clock.now(), member, read_write);
+        if let Some(member) = inner.hub.members.iter().position(|known| *known == member) {
+            inner.hub.session.handle_probed(inner.clock.now(), member, read_write);
         }
         true
     }
@@ -105,7 +99,7 @@ impl<C: Connect> Driver<C> {
         let Some(wire) = &mut inner.wire else {
             return false;
         };
-        match wire.read(&mut inner.session, inner.clock, cx) {
+        match wire.read(&mut inner.hub.session, inner.clock, cx) {
             Poll::Pending => return false,
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => self.link_failed(inner, error),
@@ -118,8 +112,8 @@ impl<C: Connect> Driver<C> {
         let Some(wire) = &mut inner.wire else {
             return false;
         };
-        if wire.has_to_write(&inner.session) {
-            wire.write(&mut inner.session, inner.clock, cx);
+        if wire.has_to_write(&inner.hub.session) {
+            wire.write(&mut inner.hub.session, inner.clock, cx);
         }
         let failure = wire.take_failure();
         let failed = failure.is_some();
@@ -142,7 +136,7 @@ impl<C: Connect> Driver<C> {
             return false;
         }
         inner.alarm = None;
-        inner.session.handle_timeout(inner.clock.now());
+        inner.hub.session.handle_timeout(inner.clock.now());
         true
     }
 
@@ -150,41 +144,13 @@ impl<C: Connect> Driver<C> {
     fn deliver_events(&mut self, inner: &mut Inner) -> bool {
         let mut progress = false;
         while self.news.is_none()
-            && let Some(event) = inner.session.poll_event()
+            && let Some(news) = inner.hub.tell_next()
         {
             progress = true;
-            match event {
-                Event::State(state) => {
-                    if let Some(ended) = inner.ended() {
-                        inner.end_watches(&ended);
-                    }
-                    trace::state(state);
-                    self.news = Some(state);
-                }
-                Event::Disconnected { member, cause } => {
-                    let error = self.error.take();
-                    if let Some(member) = inner.members.get(member) {
-                        let failure = failure(member, cause, error);
-                        trace::failure(&failure);
-                        inner.last_failure = Some(failure);
-                    }
-                }
-                Event::Reply { token, result } => token.give(result),
-                Event::Watch { requests, persistent, event } => {
-                    inner.tell(&persistent, |notices| notices.push_event(event.clone()));
-                    for request in requests {
-                        if let Some(watch) = inner.watches.remove(&request) {
-                            drop(watch.send(event.clone()));
-                        }
-                    }
-                }
-                Event::Gap { requests } => inner.tell(&requests, Notices::push_gap),
-                Event::WatchLost { requests, code } => {
-                    inner.tell(&requests, |notices| notices.end(Error::Server(code)));
-                }
-                // Those who wait for room have not tried before; no exchange is asked for.
-                Event::Room | Event::Authenticate { .. } => {}
+            if let Some(state) = news {
+                trace::state(state);
             }
+            self.news = news;
         }
         inner.tell_of_room();
         progress
@@ -203,7 +169,7 @@ impl<C: Connect> Driver<C> {
             if self.reach.has_work() {
                 continue;
             }
-            if matches!(inner.session.state(), State::Ended(_)) {
+            if matches!(inner.hub.session.state(), State::Ended(_)) {
                 return Poll::Ready(());
             }
             inner.driver_sleeps(cx.waker());
@@ -254,9 +220,9 @@ impl<C: Connect> Drop for Driver<C> {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut inner = shared.lock();
-        inner.session.close();
+        inner.hub.session.close();
         let now = inner.clock.now();
-        inner.session.handle_disconnected(now);
+        inner.hub.session.handle_disconnected(now);
         inner.driver_sleeps(Waker::noop());
         let wire = inner.wire.take();
         drop(inner);

@@ -1,12 +1,8 @@
 //! What the driver shares with the handles of its client.
 
-use alloc::string::{String, ToString as _};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
-use std::collections::HashMap;
-use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
@@ -14,9 +10,9 @@ use tokio::sync::{oneshot, watch};
 use super::trace;
 use super::wire::Wire;
 use crate::connect_string::Member;
-use crate::error::{Error, Outcome};
-use crate::face::{Notice, Notices};
-use crate::session::{Cause, Reply, RequestId, Session, State, WatchedEvent};
+use crate::error::Error;
+use crate::face::{Channels, Failure, Hub, Notice};
+use crate::session::{Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
 /// Whom to give an answer to.
@@ -30,10 +26,36 @@ impl Answers {
         Self { caller, asked: trace::Asked::now() }
     }
 
-    /// A caller who has gone away does not want the answer.
-    pub(super) fn give(self, answer: Result<Reply, Error>) {
+    fn give(self, answer: Result<Reply, Error>) {
         self.asked.answered(&answer);
         drop(self.caller.send(answer));
+    }
+}
+
+/// Reaches those who wait as futures.
+pub(crate) struct Tasks;
+
+impl Channels for Tasks {
+    type Caller = Answers;
+    type Watcher = oneshot::Sender<WatchedEvent>;
+    type Reader = Option<Waker>;
+
+    fn answer(caller: Answers, answer: Result<Reply, Error>) {
+        caller.give(answer);
+    }
+
+    fn fire(watcher: Self::Watcher, event: WatchedEvent) {
+        drop(watcher.send(event));
+    }
+
+    fn wake(reader: &mut Option<Waker>) {
+        if let Some(reader) = reader.take() {
+            reader.wake();
+        }
+    }
+
+    fn failed(failure: &Failure) {
+        trace::failure(failure);
     }
 }
 
@@ -60,14 +82,10 @@ impl Clock {
 }
 
 pub(crate) struct Inner {
-    pub(crate) session: Session<Answers>,
-    pub(crate) members: Arc<[Member]>,
-    pub(crate) watches: HashMap<RequestId, oneshot::Sender<WatchedEvent>>,
-    persistent_watches: HashMap<RequestId, Mailbox>,
+    pub(crate) hub: Hub<Tasks>,
     pub(crate) clock: Clock,
     /// The connection, while there is one.
     pub(super) wire: Option<Wire>,
-    pub(super) last_failure: Option<Failure>,
     /// Wakes the driver.
     driver: Waker,
     /// Whether the driver will look at the session anyhow.
@@ -77,32 +95,6 @@ pub(crate) struct Inner {
     /// When the driver wakes by itself.
     pub(super) alarm: Option<Instant>,
     waiting_for_room: Vec<Waker>,
-}
-
-/// What a persistent watch has to tell, and who waits for it.
-struct Mailbox {
-    notices: Notices,
-    reader: Option<Waker>,
-}
-
-impl Mailbox {
-    fn tell(&mut self, tell: impl FnOnce(&mut Notices)) {
-        tell(&mut self.notices);
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
-    }
-}
-
-/// Why a member could not be used: the member, and the reason.
-pub(super) type Failure = (String, String);
-
-pub(super) fn failure(member: &Member, cause: Cause, error: Option<io::Error>) -> Failure {
-    let reason = match (error, cause) {
-        (Some(error), Cause::Transport) => error.to_string(),
-        _ => cause.to_string(),
-    };
-    (member.to_string(), reason)
 }
 
 impl fmt::Debug for Shared {
@@ -120,13 +112,9 @@ impl Shared {
         Self {
             states: watch::Sender::new(session.state()),
             inner: Mutex::new(Inner {
-                session,
-                members: members.into(),
-                watches: HashMap::new(),
-                persistent_watches: HashMap::new(),
+                hub: Hub::new(session, members),
                 clock: Clock { start: tokio::time::Instant::now() },
                 wire: None,
-                last_failure: None,
                 driver: Waker::noop().clone(),
                 is_driver_awake: true,
                 is_alone: true,
@@ -143,7 +131,7 @@ impl Shared {
 
     /// The last member that failed, and why it did.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
-        self.lock().last_failure.clone()
+        self.lock().hub.last_failure.clone()
     }
 }
 
@@ -177,24 +165,18 @@ impl Inner {
         let Some(wire) = &mut self.wire else {
             return false;
         };
-        wire.write(&mut self.session, self.clock, &mut Context::from_waker(&self.driver));
-        self.session.output().is_empty() && !wire.has_failed() && self.due_before_alarm().is_none()
+        wire.write(&mut self.hub.session, self.clock, &mut Context::from_waker(&self.driver));
+        self.hub.session.output().is_empty()
+            && !wire.has_failed()
+            && self.due_before_alarm().is_none()
     }
 
     /// When the session is to be told of the time, if the driver would sleep longer. Deadlines
     /// mostly move away, which is noticed when it wakes too early; so its timer is not touched for
     /// every frame.
     pub(super) fn due_before_alarm(&self) -> Option<Instant> {
-        let due = self.session.poll_timeout()?;
+        let due = self.hub.session.poll_timeout()?;
         self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
-    }
-
-    /// How requests fail from now on, if the session has ended.
-    pub(crate) fn ended(&self) -> Option<Error> {
-        match self.session.state() {
-            State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
-            _ => None,
-        }
     }
 
     pub(crate) fn wait_for_room(&mut self, waker: &Waker) {
@@ -205,20 +187,10 @@ impl Inner {
 
     /// Wakes all who wait for room, if there is some, or never will be.
     pub(super) fn tell_of_room(&mut self) {
-        if !self.waiting_for_room.is_empty() && (self.session.has_room() || self.ended().is_some())
+        if !self.waiting_for_room.is_empty()
+            && (self.hub.session.has_room() || self.hub.ended().is_some())
         {
             self.waiting_for_room.drain(..).for_each(Waker::wake);
-        }
-    }
-
-    pub(crate) fn keep_watching(&mut self, request: RequestId, buffer: usize) {
-        let mailbox = Mailbox { notices: Notices::new(buffer), reader: None };
-        self.persistent_watches.insert(request, mailbox);
-    }
-
-    pub(crate) fn stop_watching(&mut self, request: RequestId) {
-        if self.persistent_watches.remove(&request).is_some() {
-            self.session.unwatch(request);
         }
     }
 
@@ -227,7 +199,7 @@ impl Inner {
         request: RequestId,
         cx: &Context<'_>,
     ) -> Poll<Result<Notice, Error>> {
-        let Some(mailbox) = self.persistent_watches.get_mut(&request) else {
+        let Some(mailbox) = self.hub.mailbox(request) else {
             return Poll::Pending;
         };
         match mailbox.notices.next() {
@@ -237,31 +209,5 @@ impl Inner {
                 Poll::Pending
             }
         }
-    }
-
-    pub(super) fn tell(&mut self, watches: &[RequestId], tell: impl Fn(&mut Notices)) {
-        for request in watches {
-            if let Some(mailbox) = self.persistent_watches.get_mut(request) {
-                mailbox.tell(&tell);
-            }
-        }
-    }
-
-    /// Every watch is over.
-    pub(super) fn end_watches(&mut self, error: &Error) {
-        self.watches.clear();
-        for mailbox in self.persistent_watches.values_mut() {
-            mailbox.tell(|notices| notices.end(error.clone()));
-        }
-    }
-
-    /// Replaces the list of members. The session is told which of them it knows.
-    pub(crate) fn set_members(&mut self, members: Vec<Member>) {
-        let place = |member| members.iter().position(|new| new == member);
-        let kept: Vec<_> = self.members.iter().map(place).collect();
-        let count = members.len();
-        self.members = members.into();
-        self.session.update_members(self.clock.now(), &kept, count);
-        self.wake_driver();
     }
 }

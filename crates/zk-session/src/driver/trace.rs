@@ -1,7 +1,7 @@
 //! What is told to `tracing`, with the feature of that name; without it, nothing that costs.
 
-use super::shared::Failure;
 use crate::error::Error;
+use crate::face::Failure;
 use crate::session::{Reply, State};
 
 /// How long a request may take before it is told.

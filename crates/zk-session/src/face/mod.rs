@@ -4,6 +4,7 @@
 
 mod answers;
 mod builder;
+mod hub;
 mod inbox;
 mod notices;
 pub(crate) mod operations;
@@ -18,6 +19,7 @@ use zk_proto::{Request, path};
 pub(crate) use self::answers::Read;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};
+pub(crate) use self::hub::{Channels, Failure, Hub};
 pub(crate) use self::inbox::Inbox;
 pub use self::notices::Notice;
 pub(crate) use self::notices::Notices;
