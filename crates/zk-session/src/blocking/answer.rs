@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use super::shared::Shared;
@@ -51,30 +52,49 @@ impl<T> Answer<T> {
     ///
     /// When the request has failed.
     pub fn wait(self) -> Result<T, Error> {
-        let waiting = self.state?;
-        (waiting.read)(waiting.answer(), &waiting.chroot)
+        self.wait_until(Instant::END)?.ok_or(GONE)
+    }
+
+    /// As [`wait`](Self::wait), but no longer than this, or without waiting at all if it is zero;
+    /// `None` if it has not arrived.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait), and when it has arrived and was told before.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<T>, Error> {
+        let now = self.state.as_ref().map_or(Instant::START, |waiting| waiting.shared.now());
+        self.wait_until(now + timeout)
+    }
+
+    fn wait_until(&self, end: Instant) -> Result<Option<T>, Error> {
+        let waiting = self.state.as_ref().map_err(Error::clone)?;
+        let answer = waiting.answer(end);
+        answer.map(|answer| (waiting.read)(answer, &waiting.chroot)).transpose()
     }
 }
 
 impl<T> Waiting<T> {
-    /// The session's thread sleeps until something arrives, so whoever has a deadline sees to it
-    /// that it is kept.
-    fn answer(&self) -> Result<Reply, Error> {
-        if let Some(deadline) = self.deadline {
-            loop {
-                let now = self.shared.now();
-                if now >= deadline {
+    /// The answer, if it comes until then. The session's thread sleeps until something arrives, so
+    /// whoever has a deadline sees to it that it is kept.
+    fn answer(&self, end: Instant) -> Option<Result<Reply, Error>> {
+        loop {
+            let now = self.shared.now();
+            let mut next = end;
+            match self.deadline {
+                // It has failed by then.
+                Some(deadline) if deadline <= now => {
                     self.shared.command(|session, now| session.handle_timeout(now));
-                    break;
                 }
-                match self.receiver.recv_timeout(deadline - now) {
-                    Ok(answer) => return answer,
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return Err(GONE),
-                }
+                Some(deadline) => next = end.min(deadline),
+                None => {}
+            }
+            match self.receiver.recv_timeout(next - now) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Disconnected) => return Some(Err(GONE)),
+                Err(RecvTimeoutError::Timeout) if self.shared.now() >= end => return None,
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        self.receiver.recv().unwrap_or(Err(GONE))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The client for threads: a thin face on [`Session`], on nothing but the standard library.
 //!
 //! It has the operations of the async client, by the same names. One thread per session reads from
-//! its connection; requests are written by the threads that make them.
+//! its connection; requests are written by the threads that make them. While a member is being
+//! reached, its name looked up first, a second thread waits for that.
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;

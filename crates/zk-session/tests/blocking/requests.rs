@@ -167,3 +167,20 @@ fn a_state_that_does_not_come_in_time_is_not_waited_for() {
     let state = client.wait_for_state(|_| false, Some(Duration::from_millis(20)));
     assert_eq!(state, client.state());
 }
+
+#[test]
+fn an_answer_can_be_waited_for_a_while() {
+    let (client, mut server, _listener) = connected();
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    let short = Duration::from_millis(20);
+    let answer = client.submit(&request);
+    assert_eq!(answer.wait_timeout(Duration::ZERO), Ok(None));
+    assert_eq!(answer.wait_timeout(short), Ok(None));
+    let sent = server.expect(OpCode::GET_DATA);
+    server.reply(sent.xid, ErrorCode::NO_NODE, &());
+    assert_eq!(answer.wait_timeout(PATIENCE), Err(Error::Server(ErrorCode::NO_NODE)));
+
+    let answer = client.with_request_timeout(Some(short)).submit(&request);
+    let passed = Error::DeadlinePassed { outcome: Outcome::Unknown };
+    assert_eq!(answer.wait_timeout(PATIENCE), Err(passed));
+}
