@@ -140,8 +140,10 @@ async fn permits_are_taken_together_with_locks() {
     // Both leases and the lock are checked.
     let write = || guard.transaction().set_data("/data", "1", None).commit();
     assert_eq!(write().await.expect("applied").len(), 4);
-    let lease = semaphore(&other).leases().await.expect("listed").remove(1);
-    meddle(&embedded, &format!("/s/leases/{}", lease.node)).await;
+    let first = guard.lock("/s").expect("it is one of them").node();
+    let mut leases = semaphore(&other).leases().await.expect("listed").into_iter();
+    let second = leases.find(|lease| lease.node != first).expect("there are two");
+    meddle(&embedded, &format!("/s/leases/{}", second.node)).await;
     let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
     assert_eq!(write().await.expect_err("refused"), refused);
     drop(guard);

@@ -131,7 +131,7 @@ impl Barrier {
 }
 
 /// Waits until something happens to a node. False if there is no such node.
-pub(crate) async fn wait_for_end(client: &Client, path: &str) -> Result<bool, LockError> {
+async fn wait_for_end(client: &Client, path: &str) -> Result<bool, LockError> {
     match client.get_data_and_watch(path).await {
         Ok((_, _, watch)) => drop(watch.await?),
         Err(Error::Server(ErrorCode::NO_NODE)) => return Ok(false),

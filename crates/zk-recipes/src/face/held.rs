@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 use core::future::Future;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use zk_session::proto::{ErrorCode, Zxid, path};
 use zk_session::{Client, End, Error, Transaction};
@@ -164,19 +164,17 @@ impl Held {
     }
 
     pub(crate) fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let Handle { wishes, mut status, .. } = self.handle;
+        let Handle { wishes, status, .. } = self.handle;
         drop(wishes);
-        async move {
-            let over = |status: &Status| !matches!(status, Status::Held | Status::Suspended);
-            let status = status.wait_for(over).await;
-            match status.as_deref() {
-                Ok(Status::Failed(error)) => Err(error.clone()),
-                Ok(Status::Lost(loss)) => Err(LockError::Lost(*loss)),
-                Ok(_) => Ok(()),
-                // The runtime was shut down.
-                Err(_) => Err(LockError::Ended(End::Closed)),
-            }
-        }
+        over(status)
+    }
+
+    /// Lets go as soon as others allow. Dropping the future releases it at once.
+    pub(crate) async fn leave(self) -> Result<(), LockError> {
+        let Handle { wishes, status, .. } = self.handle;
+        // Whoever does not hear it has gone.
+        let _ = wishes.send(Wish::Leave);
+        over(status).await
     }
 
     /// Holds the lock with another claim. On failure it is held as before, or lost.
@@ -238,6 +236,19 @@ macro_rules! guard {
 }
 
 pub(crate) use guard;
+
+/// Waits until nothing is held any more.
+async fn over(mut status: watch::Receiver<Status>) -> Result<(), LockError> {
+    let over = |status: &Status| !matches!(status, Status::Held | Status::Suspended);
+    let status = status.wait_for(over).await;
+    match status.as_deref() {
+        Ok(Status::Failed(error)) => Err(error.clone()),
+        Ok(Status::Lost(loss)) => Err(LockError::Lost(*loss)),
+        Ok(_) => Ok(()),
+        // The runtime was shut down.
+        Err(_) => Err(LockError::Ended(End::Closed)),
+    }
+}
 
 /// Whether all nodes that `transaction` checks are there.
 pub(crate) async fn validate(transaction: Transaction<'_, Client>) -> Result<(), LockError> {

@@ -46,6 +46,7 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) enum Wish {
     Convert { claim: Claim, answer: oneshot::Sender<Result<Place, LockError>> },
+    Leave,
 }
 
 /// The owner's end of a contender. When it is dropped, the contender lets go.
@@ -340,6 +341,7 @@ fn poll_wishes(
             *conversion = Some(answer);
             Some(Input::Convert(claim))
         }
+        Poll::Ready(Some(Wish::Leave)) => Some(Input::Leave),
         Poll::Ready(None) => {
             *wishes = None;
             Some(Input::LetGo)

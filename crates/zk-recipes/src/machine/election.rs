@@ -61,7 +61,7 @@ impl Machine for Candidacy {
             },
             Input::LeaseEnded => self.contender.handle(input),
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
-            Input::LetGo => self.resign(),
+            Input::Leave | Input::LetGo => self.resign(),
         }
         self.settle();
     }

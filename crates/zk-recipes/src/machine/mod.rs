@@ -17,6 +17,7 @@
 mod access;
 mod connection;
 mod contender;
+mod double_barrier;
 mod election;
 mod multi_lock;
 mod name;
@@ -44,6 +45,7 @@ use zk_session::{End, Error};
 
 pub use self::access::AccessList;
 pub use self::contender::Contender;
+pub use self::double_barrier::Participant;
 pub use self::election::{Candidacy, Leadership, Term};
 pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted, in_order};
 pub use self::name::{Claim, Name, Scheme};
@@ -190,6 +192,9 @@ pub enum Input {
     /// The holder wants the lock with another claim; nothing else in between.
     /// [`Event::Converted`] or [`Event::NotConverted`] answers.
     Convert(Claim),
+    /// The caller wants to let go as soon as it may. Who waits for others then is a
+    /// [`Participant`]; for all others it is as `LetGo`.
+    Leave,
     /// The caller wants the lock no more: gives up waiting, or releases it.
     LetGo,
 }

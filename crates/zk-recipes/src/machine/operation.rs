@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
-    Multi, MultiOp, Request, SyncRequest,
+    Multi, MultiOp, Request, SetDataRequest, SyncRequest,
 };
 
 use super::AccessList;
@@ -65,12 +65,17 @@ enum Kind {
         data: Bytes,
         acl: AccessList,
     },
+    CreateMark {
+        acl: AccessList,
+    },
+    Touch,
     Delete,
     List,
     Sync,
     Stat,
     Watch,
     WatchData,
+    WatchPresence,
 }
 
 impl Operation {
@@ -114,6 +119,16 @@ impl Operation {
         Self::new(path, Kind::Replace { by, data, acl })
     }
 
+    /// Creates a node that tells something by being there.
+    pub(super) const fn create_mark(path: String, acl: AccessList) -> Self {
+        Self::new(path, Kind::CreateMark { acl })
+    }
+
+    /// Changes a node that tells something by having been changed.
+    pub(super) const fn touch(path: String) -> Self {
+        Self::new(path, Kind::Touch)
+    }
+
     pub(super) const fn delete(path: String) -> Self {
         Self::new(path, Kind::Delete)
     }
@@ -140,6 +155,11 @@ impl Operation {
         Self::new(path, Kind::WatchData)
     }
 
+    /// Waits for a node to come, or to be changed.
+    pub(super) const fn watch_presence(path: String) -> Self {
+        Self::new(path, Kind::WatchPresence)
+    }
+
     /// The node that it is about.
     pub fn path(&self) -> &str {
         &self.path
@@ -147,7 +167,7 @@ impl Operation {
 
     /// Whether the request asks for a watch.
     pub fn watches(&self) -> bool {
-        matches!(self.kind, Kind::Watch | Kind::WatchData)
+        matches!(self.kind, Kind::Watch | Kind::WatchData | Kind::WatchPresence)
     }
 
     #[cfg(feature = "study")]
@@ -176,6 +196,9 @@ impl Operation {
             Kind::CreateMaximum { maximum, acl } => {
                 Request::Create(create(maximum, CreateMode::PERSISTENT, acl.list()))
             }
+            Kind::CreateMark { acl } => {
+                Request::Create(create(&[], CreateMode::PERSISTENT, acl.list()))
+            }
             Kind::CreateParent { container: true, acl } => {
                 Request::CreateContainer(create(&[], CreateMode::CONTAINER, acl.list()))
             }
@@ -189,6 +212,7 @@ impl Operation {
                 let both = [MultiOp::Create(new), MultiOp::Delete(old)];
                 return send(&Request::Multi(Multi::new(&both)));
             }
+            Kind::Touch => Request::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
             Kind::Delete => Request::Delete(DeleteRequest { path, version: -1 }),
             Kind::List => Request::GetChildren(GetChildrenRequest { path, watch: false }),
             Kind::Sync => Request::Sync(SyncRequest { path }),
@@ -198,6 +222,7 @@ impl Operation {
             // no watch behind when the node is gone already.
             Kind::Watch => Request::GetChildren(GetChildrenRequest { path, watch: true }),
             Kind::WatchData => Request::GetData(GetDataRequest { path, watch: true }),
+            Kind::WatchPresence => Request::Exists(ExistsRequest { path, watch: true }),
         };
         send(&request)
     }

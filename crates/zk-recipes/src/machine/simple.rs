@@ -106,7 +106,7 @@ impl Machine for SimpleContender {
                 self.repeat();
             }
             Input::LeaseEnded | Input::Convert(_) => self.tell_holder(input),
-            Input::LetGo => self.let_go(),
+            Input::Leave | Input::LetGo => self.let_go(),
         }
         self.settle();
     }

@@ -2,6 +2,7 @@
 //! `list` or `watch a-5`, events as `Suspended`, names of nodes as `own-7` or `a-5`.
 
 mod acquiring;
+mod double_barrier;
 mod downgrading;
 mod election;
 mod exploring;

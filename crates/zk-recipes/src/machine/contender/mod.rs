@@ -71,7 +71,7 @@ impl Machine for Contender {
             Input::LeaseEnded => self.handle_end_of_lease(),
             Input::Timer => self.handle_timer(),
             Input::Convert(claim) => self.convert(claim),
-            Input::LetGo => self.let_go(),
+            Input::Leave | Input::LetGo => self.let_go(),
         }
     }
 

@@ -125,7 +125,7 @@ impl Machine for Borrower {
                 self.ask_for_what_is_missing();
             }
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
-            Input::LetGo => self.leave(),
+            Input::Leave | Input::LetGo => self.leave(),
         }
         self.settle();
     }

@@ -1,5 +1,6 @@
 //! Every world of contenders within bounds.
 
+mod double_barrier;
 mod election;
 
 use super::search;

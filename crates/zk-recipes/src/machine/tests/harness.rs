@@ -177,6 +177,14 @@ impl<M: Machine> Harness<M> {
                 assert_eq!(create.mode, CreateMode::CONTAINER);
                 format!("container {}", create.path)
             }
+            Request::Exists(exists) if exists.watch => {
+                assert!(operation.watches());
+                format!("watch presence {}", in_directory(exists.path))
+            }
+            Request::SetData(set) => {
+                assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
+                format!("touch {}", in_directory(set.path))
+            }
             Request::Create(create) => {
                 assert_eq!(create.mode, CreateMode::PERSISTENT);
                 format!("directory {}", create.path)

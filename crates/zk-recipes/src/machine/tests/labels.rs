@@ -1,5 +1,6 @@
 //! Short names for lock nodes: `own-7` and `a-5` in a mutex, `own-W7` and `a-R5` where there are
-//! readers and writers, `own-M7` where only we contend. Anything else is itself.
+//! readers and writers, `own-M7` where only we contend, `own-B7` at a
+//! double barrier. Anything else is itself.
 
 use super::*;
 
@@ -14,6 +15,7 @@ pub(super) fn name(label: &str) -> String {
             ("R", number) => (READ_WRITE, Claim::Shared, number),
             ("W", number) => (READ_WRITE, Claim::Exclusive, number),
             ("M", number) => (PRIVATE, Claim::Exclusive, number),
+            ("B", number) => (Participant::SCHEME, Claim::Shared, number),
             _ => (SCHEME, Claim::Exclusive, rest),
         };
         let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).ok()? };
@@ -29,6 +31,7 @@ pub(super) fn label(path: &str) -> String {
         let Name { guid, claim, sequence, .. } = scheme.parse(name)?;
         let kind = match (scheme, claim) {
             (PRIVATE, _) => "M",
+            (Participant::SCHEME, _) => "B",
             (READ_WRITE, Claim::Shared) => "R",
             (READ_WRITE, Claim::Exclusive) => "W",
             _ => "",
@@ -39,7 +42,10 @@ pub(super) fn label(path: &str) -> String {
         };
         Some(format!("{guid}-{kind}{}", sequence.0))
     };
-    [SCHEME, READ_WRITE, PRIVATE].into_iter().find_map(read).unwrap_or_else(|| name.to_string())
+    [SCHEME, READ_WRITE, PRIVATE, Participant::SCHEME]
+        .into_iter()
+        .find_map(read)
+        .unwrap_or_else(|| name.to_string())
 }
 
 /// The creation of a node of ours, to which the server adds a number.
@@ -48,6 +54,10 @@ pub(super) fn creation(path: &str) -> String {
         "own-0" | "own-M0" => "create".to_string(),
         "own-R0" => "create R".to_string(),
         "own-W0" => "create W".to_string(),
-        other => format!("create {}", other.strip_suffix("-0").expect("a mutex")),
+        "own-B0" => "create B".to_string(),
+        other => {
+            let prefix = other.strip_suffix('0').expect("no number yet");
+            format!("create {}", prefix.trim_end_matches('-'))
+        }
     }
 }

@@ -27,6 +27,11 @@ pub(super) trait Play: Clone + Hash {
     /// The directory, which is there.
     const DIRECTORY: &'static str;
 
+    /// A node that is left over from before, if any.
+    fn left_over(&self) -> Option<&'static str> {
+        None
+    }
+
     fn machine(&self, contest: Contest) -> Self::Machine;
 
     /// What the caller of this party does at last, if nothing keeps it from that; and what it may
@@ -42,13 +47,15 @@ pub(super) trait Play: Clone + Hash {
     /// Whether it was told how it has ended.
     fn is_over(&self, party: usize) -> bool;
 
-    fn check(&self, tree: &Tree) -> Result<(), String>;
+    /// Looks at what there is now.
+    fn check(&mut self, tree: &Tree) -> Result<(), String>;
 
     fn take_sights(&mut self) -> BTreeSet<&'static str>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
+    Leave,
     LetGo,
 }
 
@@ -61,6 +68,8 @@ pub(super) struct Budget {
     pub(super) meddling: usize,
     /// Callers that do what they may also do.
     pub(super) whims: usize,
+    /// Whether time passes only when nothing else is to be done, even while things may go wrong.
+    pub(super) slow_clocks: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +122,7 @@ pub(super) struct Model<P: Play> {
     faults: usize,
     meddling: usize,
     whims: usize,
+    slow_clocks: bool,
     tree: Tree,
     parties: Vec<Party<P::Machine>>,
 }
@@ -170,8 +180,7 @@ impl<P: Play> search::World for Model<P> {
         if self.meddling > 0 {
             faults.extend((0..self.tree.owned().count()).map(Action::Meddle));
         }
-        // Where nothing can go wrong any more, time passes when nothing else is to be done.
-        if steps.is_empty() || self.faults + self.meddling > 0 {
+        if steps.is_empty() || !self.slow_clocks && self.faults + self.meddling > 0 {
             let timers = (0..self.parties.len()).filter(|party| self.parties[*party].timer);
             steps.extend(timers.map(Action::Timer));
         }
@@ -189,8 +198,11 @@ impl<P: Play> search::World for Model<P> {
             Action::Act(party, act) => {
                 model.whims -= usize::from(self.play.acts(party).0 != Some(act));
                 model.play.acted(party, act);
-                let Act::LetGo = act;
-                model.perform(party, Some(Input::LetGo))?;
+                let input = match act {
+                    Act::Leave => Input::Leave,
+                    Act::LetGo => Input::LetGo,
+                };
+                model.perform(party, Some(input))?;
             }
             Action::Cut { party, applied } => {
                 model.faults -= 1;
@@ -227,7 +239,7 @@ impl<P: Play> search::World for Model<P> {
 
 impl<P: Play> Model<P> {
     pub(super) fn new(play: P, scheme: Scheme, parties: usize, budget: Budget) -> Self {
-        let Budget { faults, meddling, whims } = budget;
+        let Budget { faults, meddling, whims, slow_clocks } = budget;
         let party = |index| {
             let directory = P::DIRECTORY.to_string();
             Party {
@@ -247,8 +259,8 @@ impl<P: Play> Model<P> {
             }
         };
         let all: Vec<_> = (0..parties).map(party).collect();
-        let tree = Tree::with(P::DIRECTORY);
-        let mut model = Self { play, faults, meddling, whims, tree, parties: all };
+        let tree = Tree::with([P::DIRECTORY].into_iter().chain(play.left_over()));
+        let mut model = Self { play, faults, meddling, whims, slow_clocks, tree, parties: all };
         for index in 0..parties {
             model.perform(index, None).expect("nothing has happened");
         }
@@ -287,7 +299,7 @@ impl<P: Play> Model<P> {
     fn finish(&mut self, index: usize) -> Result<(), String> {
         let party = &mut self.parties[index];
         let creating = |(_, asked): &(OpId, Operation)| {
-            asked.with_request(|it| matches!(it, Request::Create2(_) | Request::Create(_)))
+            asked.with_request(|request| matches!(request, Request::Create2(_)))
         };
         if !self.play.is_over(index) {
             return Err(format!("{index} is done and has not told how"));

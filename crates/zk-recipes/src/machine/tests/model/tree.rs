@@ -44,23 +44,24 @@ impl SessionWatch {
 pub(in super::super) struct Node {
     pub(in super::super) owner: Option<usize>,
     pub(in super::super) created: i64,
-    modified: i64,
+    pub(in super::super) modified: i64,
     children_modified: i64,
-    counter: i32,
+    /// How many sequential nodes were created below it.
+    pub(in super::super) counter: i32,
 }
 
 #[derive(Clone, Hash)]
 pub(in super::super) struct Tree {
     nodes: BTreeMap<String, Node>,
-    pub(super) zxid: i64,
+    pub(in super::super) zxid: i64,
     /// What is to be told to those who watch.
     pub(super) events: Vec<(String, EventType)>,
 }
 
 impl Tree {
-    pub(super) fn with(directory: &str) -> Self {
+    pub(super) fn with<'a>(nodes: impl Iterator<Item = &'a str>) -> Self {
         let mut tree = Self { nodes: BTreeMap::new(), zxid: 0, events: Vec::new() };
-        tree.insert(directory.to_string(), None);
+        nodes.for_each(|path| tree.insert(path.to_string(), None));
         tree.events.clear();
         tree
     }

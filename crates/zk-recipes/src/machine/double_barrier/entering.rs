@@ -1,0 +1,77 @@
+//! Waiting until all have come.
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
+use zk_session::session::Reply;
+
+use super::super::{Event, Operation};
+use super::{Participant, READY, Step};
+
+impl Participant {
+    pub(super) fn count(&mut self) {
+        let look = self.submit(Operation::watch_presence(self.ready()));
+        // The old one second, so that the server, which knows only one, need not be told.
+        self.unwatch_others();
+        let list = self.list();
+        self.step = Step::Counting { look, list, is_stale: false };
+    }
+
+    pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
+        let told = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(response) => Some(response.stat.mzxid),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let ours = self.place.as_ref().map(|place| place.token);
+        if told > ours {
+            self.unwatch_others();
+            return self.enter();
+        }
+        // What is from before we came is left over from others, and says nothing about us.
+        if let Step::Counting { is_stale, .. } = &mut self.step {
+            *is_stale = told.is_some();
+        }
+    }
+
+    pub(super) fn counted(&mut self, result: Result<Reply, Error>) {
+        let members = match result {
+            Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
+                Ok(response) => response.children.iter().filter(|child| *child != READY).count(),
+                Err(error) => return self.fail(error.into()),
+            },
+            Err(Error::Server(ErrorCode::NO_NODE)) => 0,
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let Step::Counting { look, is_stale, .. } = self.step else { return };
+        if members < self.members {
+            self.step = Step::Waiting { look };
+            return;
+        }
+        let tell = match is_stale {
+            true => Operation::touch(self.ready()),
+            false => Operation::create_mark(self.ready(), self.contest.parent_acl.clone()),
+        };
+        let tell = self.submit(tell);
+        self.unwatch_others();
+        self.step = Step::Telling { tell };
+    }
+
+    pub(super) fn told(&mut self, result: Result<Reply, Error>) {
+        match result {
+            Ok(_) => self.enter(),
+            // Others do the same. What is there now?
+            Err(Error::Server(ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE)) => self.count(),
+            Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    fn enter(&mut self) {
+        let Some(place) = &self.place else { return };
+        let acquired = Event::Acquired { node: place.name.clone(), token: place.token };
+        self.step = Step::Inside;
+        self.tell(acquired);
+        if self.suspended {
+            self.tell(Event::Suspended);
+        }
+    }
+}

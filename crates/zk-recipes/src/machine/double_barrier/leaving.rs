@@ -1,0 +1,193 @@
+//! Waiting until all others are out.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, GetChildrenResponse, path};
+use zk_session::session::Reply;
+
+use super::super::remedy::Remedy;
+use super::super::{Event, Input, Machine, OpId, Operation};
+use super::{Participant, READY, Step};
+
+/// One who leaves.
+#[derive(Clone, Debug)]
+pub(super) struct Leave {
+    /// The members that are still waited for; nothing before they were listed. Who comes later is
+    /// not waited for: it has been out in between.
+    others: Option<BTreeSet<String>>,
+    /// Whether our own node is still there.
+    is_in: bool,
+    task: Task,
+}
+
+#[derive(Clone, Debug)]
+enum Task {
+    /// Who is there?
+    Listing { list: OpId },
+    /// Somebody is, and watched.
+    Watching { watch: OpId },
+    /// Our own node goes.
+    GettingOut,
+    /// All are out, and the last traces go.
+    Tidying { delete: OpId },
+}
+
+impl Leave {
+    /// Whether it counts as a member for others, and means to.
+    pub(super) const fn is_in(&self) -> bool {
+        self.is_in && !matches!(self.task, Task::GettingOut)
+    }
+
+    pub(super) const fn watch(&self) -> Option<OpId> {
+        match self.task {
+            Task::Watching { watch } => Some(watch),
+            _ => None,
+        }
+    }
+}
+
+/// What one who leaves does next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next<'a> {
+    /// All others are out.
+    Finish,
+    /// Be out, and look again.
+    GetOut,
+    /// Wait for the end of this member.
+    WaitFor(&'a str),
+}
+
+/// The first by name stays in until all others are out: they wait for it, it for the last of them.
+fn next<'a>(own: &str, is_in: bool, others: &'a BTreeSet<String>) -> Next<'a> {
+    match (others.first(), others.last()) {
+        (Some(first), _) if is_in && first.as_str() < own => Next::GetOut,
+        (Some(_), Some(last)) if is_in => Next::WaitFor(last),
+        (Some(first), _) => Next::WaitFor(first),
+        (None, _) => Next::Finish,
+    }
+}
+
+impl Participant {
+    pub(super) fn leave(&mut self) {
+        let list = self.list();
+        self.step =
+            Step::Leaving(Leave { others: None, is_in: true, task: Task::Listing { list } });
+    }
+
+    pub(super) fn handle_leave(&mut self, op: OpId, result: Result<Reply, Error>) {
+        let Step::Leaving(leave) = &self.step else { return };
+        match leave.task {
+            Task::Listing { list } if list == op => self.listed(result),
+            Task::Watching { watch } if watch == op => match result {
+                Ok(_) => {}
+                // It went between the list and the watch.
+                Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(),
+                Err(error) => self.retry_or_fail(error),
+            },
+            Task::Tidying { delete } if delete == op => self.tidied(result),
+            _ => {}
+        }
+    }
+
+    pub(super) fn other_is_gone(&mut self, op: OpId) {
+        if let Step::Leaving(leave) = &self.step
+            && leave.watch() == Some(op)
+        {
+            self.look_around();
+        }
+    }
+
+    pub(super) fn look_around(&mut self) {
+        self.unwatch_others();
+        let list = self.list();
+        self.work_on(Task::Listing { list });
+    }
+
+    fn listed(&mut self, result: Result<Reply, Error>) {
+        let there: BTreeSet<_> = match result {
+            Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
+                Ok(response) => response.children.iter().map(ToString::to_string).collect(),
+                Err(error) => return self.fail(error.into()),
+            },
+            Err(Error::Server(ErrorCode::NO_NODE)) => BTreeSet::new(),
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let own = self.place.as_ref().map(|place| place.name.as_str());
+        let Step::Leaving(leave) = &mut self.step else { return };
+        match &mut leave.others {
+            Some(others) => others.retain(|other| there.contains(other)),
+            others @ None => {
+                let is_other = |name: &String| name != READY && Some(name.as_str()) != own;
+                *others = Some(there.into_iter().filter(is_other).collect());
+            }
+        }
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        let (Step::Leaving(leave), Some(place)) = (&self.step, &self.place) else { return };
+        let nobody = BTreeSet::new();
+        match next(&place.name, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
+            Next::WaitFor(other) => {
+                let other = path::child(&self.directory, other);
+                let watch = self.submit(Operation::watch(other));
+                self.work_on(Task::Watching { watch });
+            }
+            Next::Finish if !leave.is_in => {
+                let delete = self.submit(Operation::delete(self.ready()));
+                self.work_on(Task::Tidying { delete });
+            }
+            Next::Finish | Next::GetOut => {
+                self.work_on(Task::GettingOut);
+                self.node.handle(Input::LetGo);
+            }
+        }
+    }
+
+    pub(super) fn node_is_gone(&mut self) {
+        let Step::Leaving(leave) = &mut self.step else { return };
+        leave.is_in = false;
+        match &leave.others {
+            Some(others) if !others.is_empty() => self.look_around(),
+            _ => self.go_on(),
+        }
+    }
+
+    fn tidied(&mut self, result: Result<Reply, Error>) {
+        match result {
+            Err(error)
+                if Remedy::of(&error) == Remedy::None
+                    && error != Error::Server(ErrorCode::NO_NODE) =>
+            {
+                self.conclude(Event::Failed(error.into()));
+            }
+            // What is left over does no harm.
+            _ => self.conclude(Event::Released),
+        }
+        self.step = Step::Done;
+    }
+
+    fn work_on(&mut self, task: Task) {
+        if let Step::Leaving(leave) = &mut self.step {
+            leave.task = task;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_stays_until_it_is_alone() {
+        let others = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let all: BTreeSet<_> = others(&["b", "d"]);
+        assert_eq!(next("a", true, &all), Next::WaitFor("d"));
+        assert_eq!(next("c", true, &all), Next::GetOut);
+        assert_eq!(next("c", false, &all), Next::WaitFor("b"));
+        assert_eq!(next("a", true, &others(&[])), Next::Finish);
+        assert_eq!(next("c", false, &others(&[])), Next::Finish);
+    }
+}

@@ -1,0 +1,302 @@
+//! A member of a double barrier: it comes, waits for all others, and goes when all want to go.
+//!
+//! Members are contenders for a lock that all of them can share, so all hold it at once; a node
+//! beside theirs tells that all are there.
+
+mod entering;
+mod leaving;
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+
+use zk_session::proto::{Zxid, path};
+use zk_session::session::{Reply, State};
+use zk_session::{End, Error};
+
+use self::leaving::Leave;
+use super::remedy::{RETRY_AFTER, Remedy};
+use super::{
+    Claim, Contender, Contest, Entry, Event, Foreign, Input, Machine, OpId, Operation, Output,
+    Scheme,
+};
+use crate::error::{LockError, Loss};
+
+/// The node that tells that all have come.
+const READY: &str = "ready";
+
+/// Requests of our own; those of the contender that looks after our node have the next number.
+const OWN: u32 = 0;
+const NODE: u32 = 1;
+
+/// One who enters a double barrier, and leaves it. Drive it as a [`Contender`].
+///
+/// [`Event::Acquired`] tells that all have come. Then [`Input::Leave`] has it wait until all are
+/// out; [`Event::Released`] tells that. [`Input::LetGo`] has it out without waiting.
+///
+/// Of its [`Contest`], scheme, claim, entry and what to do about foreign nodes do not matter:
+/// members of any name count.
+#[derive(Clone, Debug)]
+pub struct Participant {
+    directory: String,
+    contest: Contest,
+    members: usize,
+    step: Step,
+    node: Contender,
+    /// Our node, once it is there.
+    place: Option<Place>,
+    suspended: bool,
+    /// Whether the present step was refused for now, and is to be taken again.
+    stalled: bool,
+    concluded: bool,
+    last_op: OpId,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    name: String,
+    token: Zxid,
+}
+
+/// Where a participant is, and which answers it waits for.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Its node is being created.
+    Coming,
+    /// Are all there? Whether that is told, and who is there, in this order: whoever comes after
+    /// the list sees to it that the watch fires.
+    Counting {
+        look: OpId,
+        list: OpId,
+        /// Whether it was told to others, before we came.
+        is_stale: bool,
+    },
+    /// Not all are there. It will be told.
+    Waiting {
+        look: OpId,
+    },
+    /// All are there, and are told.
+    Telling {
+        tell: OpId,
+    },
+    Inside,
+    Leaving(Leave),
+    /// What is left of our node goes, nothing else matters.
+    Quitting,
+    Done,
+}
+
+impl Machine for Participant {
+    fn handle(&mut self, input: Input) {
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
+                Some(end) => self.session_ended(end),
+                None => match op.split() {
+                    (OWN, op) => self.handle_reply(op, result),
+                    (_, op) => self.node.handle(Input::Reply { op, result }),
+                },
+            },
+            Input::Watch { op, event_type } => match op.split() {
+                (OWN, op) => self.watch_fired(op),
+                (_, op) => self.node.handle(Input::Watch { op, event_type }),
+            },
+            Input::Session(State::Ended(end)) => self.session_ended(end),
+            Input::Session(_) | Input::LeaseEnded => self.node.handle(input),
+            Input::Timer => {
+                self.node.handle(input);
+                if core::mem::take(&mut self.stalled) {
+                    self.repeat();
+                }
+            }
+            Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
+            Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
+            Input::Leave | Input::LetGo => self.quit(),
+        }
+        self.settle();
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+}
+
+impl Participant {
+    pub(super) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
+
+    /// One of so many members, which begins to enter now, with a session that is connected.
+    pub fn new(contest: Contest, members: usize) -> Self {
+        let contest = Contest {
+            scheme: Self::SCHEME,
+            claim: Claim::Shared,
+            entry: Entry::Queue,
+            foreign: Foreign::Ignore,
+            ..contest
+        };
+        let mut participant = Self {
+            directory: contest.directory.clone(),
+            members,
+            step: Step::Coming,
+            node: Contender::new(contest.clone()),
+            contest,
+            place: None,
+            suspended: false,
+            stalled: false,
+            concluded: false,
+            last_op: OpId(0),
+            outputs: VecDeque::new(),
+        };
+        participant.settle();
+        participant
+    }
+
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+        match &self.step {
+            Step::Counting { look, .. } if *look == op => self.looked(result),
+            Step::Counting { list, .. } if *list == op => self.counted(result),
+            Step::Telling { tell } if *tell == op => self.told(result),
+            Step::Leaving(_) => self.handle_leave(op, result),
+            _ => {}
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId) {
+        match self.step {
+            Step::Counting { look, .. } | Step::Waiting { look } if look == op => self.count(),
+            Step::Leaving(_) => self.other_is_gone(op),
+            _ => {}
+        }
+    }
+
+    /// Takes what our node's contender wants and tells.
+    fn settle(&mut self) {
+        while let Some(output) = self.node.poll_output() {
+            match output {
+                Output::Event(event) => self.node_tells(event),
+                output => self.outputs.push_back(output.of_part(NODE)),
+            }
+        }
+        if matches!(self.step, Step::Quitting) && self.node.is_done() {
+            self.conclude(Event::Released);
+            self.step = Step::Done;
+        }
+    }
+
+    fn node_tells(&mut self, event: Event) {
+        let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
+        match event {
+            Event::Acquired { node: name, token } => {
+                self.place = Some(Place { name, token });
+                self.count();
+            }
+            Event::Suspended | Event::Resumed => {
+                self.suspended = event == Event::Suspended;
+                if is_through {
+                    self.tell(event);
+                }
+            }
+            Event::Lost(loss) => self.lose(loss),
+            Event::Failed(error) => self.fail(error),
+            Event::Released => self.node_is_gone(),
+            Event::Foreign(_) => {}
+            event => self.tell(event),
+        }
+    }
+
+    // ---- The end -------------------------------------------------------------------------------
+
+    fn session_ended(&mut self, end: End) {
+        let loss = Loss::Ended(end);
+        self.conclude(match &self.step {
+            Step::Inside => Event::Lost(loss),
+            Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
+            // Our node goes with the session, which is all that was wanted.
+            Step::Quitting => Event::Released,
+            _ => Event::Failed(LockError::Ended(end)),
+        });
+        self.step = Step::Done;
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        self.conclude(match self.step {
+            Step::Inside | Step::Leaving(_) => Event::Lost(loss),
+            _ => Event::Failed(LockError::Lost(loss)),
+        });
+        self.quit();
+    }
+
+    fn fail(&mut self, error: LockError) {
+        self.conclude(Event::Failed(error));
+        self.quit();
+    }
+
+    /// Is out, whatever others do.
+    fn quit(&mut self) {
+        self.unwatch_others();
+        self.node.handle(Input::LetGo);
+        self.step = Step::Quitting;
+    }
+
+    fn unwatch_others(&mut self) {
+        let watch = match &self.step {
+            Step::Counting { look, .. } | Step::Waiting { look } => Some(*look),
+            Step::Leaving(leave) => leave.watch(),
+            _ => None,
+        };
+        self.outputs.extend(watch.map(Output::Unwatch));
+    }
+
+    // ---- Failures ------------------------------------------------------------------------------
+
+    fn retry_or_fail(&mut self, error: Error) {
+        match Remedy::of(&error) {
+            Remedy::Now => self.repeat(),
+            Remedy::Later => {
+                self.stalled = true;
+                self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
+            }
+            Remedy::None => self.fail(error.into()),
+        }
+    }
+
+    /// Takes the present step again, or one before it. That is never wrong.
+    fn repeat(&mut self) {
+        match self.step {
+            Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. } => self.count(),
+            Step::Leaving(_) => self.look_around(),
+            Step::Coming | Step::Inside | Step::Quitting | Step::Done => {}
+        }
+    }
+
+    // ---- Outputs -------------------------------------------------------------------------------
+
+    fn submit(&mut self, operation: Operation) -> OpId {
+        self.last_op.0 += 1;
+        self.outputs.push_back(Output::Submit { op: self.last_op, operation });
+        self.last_op
+    }
+
+    fn list(&mut self) -> OpId {
+        self.submit(Operation::list(self.directory.clone()))
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    /// Tells how it ended, once.
+    fn conclude(&mut self, event: Event) {
+        if !core::mem::replace(&mut self.concluded, true) {
+            self.tell(event);
+        }
+    }
+
+    fn ready(&self) -> String {
+        path::child(&self.directory, READY)
+    }
+}

@@ -1,0 +1,297 @@
+//! A member of a double barrier for two, fed by hand.
+
+use super::table::{Place, check_table};
+use super::*;
+
+type Member = Harness<Participant>;
+
+const LOOK: &str = "watch presence ready";
+const TELL: &str = "directory /locks/printer/ready";
+
+impl Member {
+    fn coming() -> Self {
+        Self::driving(contest(), |contest| Participant::new(contest, 2))
+    }
+
+    fn counting() -> Self {
+        let mut h = Self::coming();
+        h.created_as("create B", "own-B7", czxid(7));
+        h.answer("list", children(&["own-B7"]));
+        h
+    }
+
+    fn waiting() -> Self {
+        let mut h = Self::counting();
+        h.nobody_has_told();
+        h.answer("list", children(&["own-B7"]));
+        h
+    }
+
+    fn telling() -> Self {
+        let mut h = Self::counting();
+        h.nobody_has_told();
+        h.answer("list", children(&["own-B7", "a-B5"]));
+        h
+    }
+
+    fn inside() -> Self {
+        let mut h = Self::telling();
+        h.answer(TELL, ok());
+        h.feed(Input::Timer);
+        h.answer("watch own-B7", ok());
+        h
+    }
+
+    fn listing() -> Self {
+        let mut h = Self::inside();
+        h.feed(Input::Leave);
+        h
+    }
+
+    /// First by name.
+    fn staying() -> Self {
+        let mut h = Self::listing();
+        h.answer("list", children(&["ready", "own-B7", "c-B8", "b-B9"]));
+        h
+    }
+
+    /// Not first, since others are before it.
+    fn getting_out() -> Self {
+        let mut h = Self::driving(contest_of(0xf), |contest| Participant::new(contest, 2));
+        h.created_as("create f-B", "f-B7", czxid(7));
+        h.answer("list", children(&["f-B7"]));
+        h.told(czxid(8));
+        h.answer("list", children(&[]));
+        h.feed(Input::Leave);
+        h.answer("list", children(&["f-B7", "a-B5", "b-B9"]));
+        h
+    }
+
+    fn outside() -> Self {
+        let mut h = Self::getting_out();
+        h.answer("delete f-B7", ok());
+        h.answer("list", children(&["a-B5", "d-B10"]));
+        h
+    }
+
+    fn tidying() -> Self {
+        let mut h = Self::staying();
+        h.deleted("watch c-B8");
+        h.answer("list", children(&["own-B7"]));
+        h.answer("delete own-B7", ok());
+        h
+    }
+
+    fn nobody_has_told(&mut self) {
+        self.answer(LOOK, refused(ErrorCode::NO_NODE));
+    }
+
+    fn told(&mut self, mzxid: Zxid) {
+        let stat = Stat { mzxid, ..Stat::default() };
+        self.answer(LOOK, reply(OpCode::EXISTS, &ExistsResponse { stat }));
+    }
+}
+
+fn contest_of(guid: u128) -> Contest {
+    Contest { guid: Uuid::from_u128(guid), ..contest() }
+}
+
+#[test]
+fn who_sees_all_tells_the_others() {
+    let mut h = Member::counting();
+    h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
+    h.nobody_has_told();
+    h.answer("list", children(&["own-B7", "a-B5"]));
+    h.expect(&[TELL, &format!("un{LOOK}")]);
+    h.answer(TELL, ok());
+    h.expect(&["Acquired own-B7 token 107"]);
+}
+
+#[test]
+fn who_sees_too_few_waits_until_it_is_told() {
+    let mut h = Member::waiting();
+    h.wanted();
+    h.fire(LOOK, EventType::NODE_CREATED);
+    h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
+    h.told(czxid(8));
+    h.expect(&[&format!("un{LOOK}"), "Acquired own-B7 token 107"]);
+}
+
+#[test]
+fn what_was_told_before_it_came_says_nothing() {
+    let mut h = Member::counting();
+    h.told(czxid(6));
+    h.wanted();
+    h.answer("list", children(&["ready", "own-B7"]));
+    h.expect(&[]);
+    // Another one comes, and tells it anew.
+    h.fire(LOOK, EventType::NODE_DATA_CHANGED);
+    h.told(czxid(6));
+    h.wanted();
+    h.answer("list", children(&["ready", "own-B7", "a-B9"]));
+    h.expect(&["touch ready", &format!("un{LOOK}")]);
+}
+
+#[test]
+fn of_two_who_tell_at_once_both_get_in() {
+    for code in [ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE] {
+        let mut h = Member::telling();
+        h.wanted();
+        h.answer(TELL, refused(code));
+        h.expect(&[LOOK, "list"]);
+    }
+}
+
+#[test]
+fn what_happens_while_it_counts_is_not_missed() {
+    let mut h = Member::counting();
+    h.nobody_has_told();
+    h.wanted();
+    h.fire(LOOK, EventType::NODE_CREATED);
+    // The list is of before that.
+    h.answer("list", children(&["own-B7"]));
+    h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
+}
+
+#[test]
+fn a_server_that_stumbles_is_asked_again() {
+    for place in [Member::counting as fn() -> Member, Member::telling, Member::listing] {
+        let mut h = place();
+        h.wanted();
+        let asked = h.asked.iter().find(|asked| !asked.answered).expect("a request");
+        let line = asked.line.clone();
+        h.answer(&line, refused(ErrorCode::THROTTLED_OP));
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        assert!(h.wanted().iter().any(|line| line == "list"), "{line}");
+    }
+}
+
+#[test]
+fn a_suspension_is_told_to_who_is_inside() {
+    let mut h = Member::telling();
+    h.wanted();
+    h.disconnect();
+    h.reconnect();
+    h.told(czxid(8));
+    let lines = h.wanted();
+    let acquired = lines.iter().position(|line| line.starts_with("Acquired")).expect("it is in");
+    assert_eq!(lines[acquired + 1..], ["Suspended"]);
+    h.answer("watch own-B7", ok());
+    h.expect(&["Resumed"]);
+}
+
+#[test]
+fn letting_go_ends_it_wherever_it_comes() {
+    for place in PLACES.map(|(arrive, _)| arrive) {
+        let mut h = place();
+        h.feed(Input::LetGo);
+        for _ in 0..10 {
+            let Some(asked) = h.asked.iter().find(|asked| !asked.answered) else { break };
+            match asked.line.clone().as_str() {
+                "create B" => h.created_as("create B", "own-B7", czxid(7)),
+                line => h.answer(line, ok()),
+            }
+        }
+        assert_eq!(h.wanted().last().map(String::as_str), Some("Released"));
+        h.expect_last(&[]);
+    }
+}
+
+const PLACES: [Place<Participant>; 10] = [
+    (Member::coming, &[]),
+    (
+        Member::counting,
+        &[
+            ("told since we came", |h| h.told(czxid(8))),
+            ("not told; list: all", |h| {
+                h.nobody_has_told();
+                h.answer("list", children(&["own-B7", "a-B5"]));
+            }),
+            ("not told; list: too few", |h| {
+                h.nobody_has_told();
+                h.answer("list", children(&["own-B7"]));
+            }),
+            ("told before we came; list: all", |h| {
+                h.told(czxid(6));
+                h.answer("list", children(&["own-B7", "a-B5"]));
+            }),
+        ],
+    ),
+    (
+        Member::waiting,
+        &[
+            ("told", |h| h.fire(LOOK, EventType::NODE_CREATED)),
+            ("our own node is gone", |h| {
+                h.feed(Input::Timer);
+                h.answer("watch own-B7", refused(ErrorCode::NO_NODE));
+            }),
+        ],
+    ),
+    (
+        Member::telling,
+        &[
+            ("done", |h| h.answer(TELL, ok())),
+            ("another has", |h| h.answer(TELL, refused(ErrorCode::NODE_EXISTS))),
+        ],
+    ),
+    (
+        Member::inside,
+        &[
+            ("leave", |h| h.feed(Input::Leave)),
+            ("our own node is gone", |h| h.deleted("watch own-B7")),
+        ],
+    ),
+    (
+        Member::listing,
+        &[
+            ("list: we are first", |h| h.answer("list", children(&["own-B7", "c-B8", "b-B9"]))),
+            ("list: we are alone", |h| h.answer("list", children(&["own-B7"]))),
+            ("our own node is gone", |h| h.deleted("watch own-B7")),
+        ],
+    ),
+    (
+        Member::staying,
+        &[
+            ("the other is gone", |h| h.deleted("watch c-B8")),
+            ("our own node is gone", |h| h.deleted("watch own-B7")),
+        ],
+    ),
+    (Member::getting_out, &[("deleted, or gone", |h| h.answer("delete f-B7", ok()))]),
+    (
+        Member::outside,
+        &[
+            ("the other is gone", |h| h.deleted("watch a-B5")),
+            ("all others are gone", |h| {
+                h.deleted("watch a-B5");
+                h.wanted();
+                h.answer("list", children(&["d-B10"]));
+            }),
+        ],
+    ),
+    (
+        Member::tidying,
+        &[
+            ("deleted, or gone", |h| h.answer("delete ready", refused(ErrorCode::NO_NODE))),
+            ("refused", |h| h.answer("delete ready", refused(ErrorCode::NO_AUTH))),
+        ],
+    ),
+];
+
+#[test]
+fn the_table_says_what_becomes_of_a_member() {
+    check_table(&PLACES, |h| {
+        let text = format!("{:?}", h.machine);
+        let after = |what: &str| {
+            let (_, rest) = text.split_once(what).expect(what);
+            rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>()
+        };
+        match after(" step: ").as_str() {
+            "Leaving" if text.contains("is_in: false") => {
+                format!("Leaving, out: {}", after(" task: "))
+            }
+            "Leaving" => format!("Leaving: {}", after(" task: ")),
+            step => step.to_string(),
+        }
+    });
+}
