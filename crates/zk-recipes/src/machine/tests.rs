@@ -11,6 +11,7 @@ mod harness;
 mod holding;
 mod labels;
 mod leaving;
+pub(super) mod line;
 mod model;
 mod ranking;
 mod reading_only;

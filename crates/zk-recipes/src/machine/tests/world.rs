@@ -18,16 +18,14 @@ use alloc::collections::BTreeSet;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 
+use super::line::{Index, Told};
 use super::search;
 use super::*;
 use ensemble::{Ensemble, NodeId};
 pub(super) use flaw::Flaw;
-use party::{Party, Told};
+use party::Party;
 
 const DIRECTORY: &str = "/lock";
-
-/// A transaction's place in the log, and the state of the tree that it leads to.
-type Index = u8;
 
 /// What a contender is about.
 #[derive(Clone, Copy)]
@@ -175,8 +173,8 @@ impl search::World for World {
         // request is served. So it may as well happen now, unless a cut can take away what is to
         // be heard, or news can overtake it.
         let safe = |party: &Party| {
-            (self.faults == 0 && party.member.is_some() && party.has_news())
-                || (!self.bounds.overtaking && !party.inbox.is_empty())
+            (self.faults == 0 && party.member.is_some() && party.line.has_news())
+                || (!self.bounds.overtaking && !party.line.inbox.is_empty())
         };
         if let Some(contender) = self.parties.iter().position(safe) {
             self.local_actions(contender, &mut steps, &mut faults);
@@ -188,17 +186,17 @@ impl search::World for World {
             if party.machine.is_done() {
                 continue;
             }
-            if party.member.is_some() && party.served < party.asked.len() {
+            if party.member.is_some() && party.line.unserved() > 0 {
                 steps.push(Action::Serve(contender));
             }
             self.local_actions(contender, &mut steps, &mut faults);
-            if party.member.is_none() && !party.ended {
-                let members = self.ensemble.members_that_know(party.seen);
+            if party.member.is_none() && !party.line.ended {
+                let members = self.ensemble.members_that_know(party.line.seen);
                 steps.extend(members.map(|member| Action::Resume { contender, member }));
             }
             if self.faults > 0 {
                 faults.extend(self.cuts(contender));
-                if party.member.is_none() && !party.expired {
+                if party.member.is_none() && !party.line.expired {
                     faults.push(Action::Expire(contender));
                 }
                 if self.bounds.forgeries {
@@ -242,7 +240,7 @@ impl search::World for World {
             Action::Resume { contender, member } => world.resume(contender, member),
             Action::Expire(contender) => {
                 world.faults -= 1;
-                world.parties[contender].expired = true;
+                world.parties[contender].line.expired = true;
                 world.ensemble.expire(contender);
             }
             Action::Meddle(node) => {
@@ -277,7 +275,7 @@ impl search::World for World {
 impl World {
     fn local_actions(&self, contender: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
         let party = &self.parties[contender];
-        if party.has_news() {
+        if party.line.has_news() {
             steps.push(Action::Hear(contender));
         }
         if party.timer {
@@ -307,8 +305,8 @@ impl World {
             return cuts;
         }
         // Received and heard at once is the same as received before, unless news overtake.
-        let most_received = if self.bounds.overtaking { party.wire.len() } else { 0 };
-        let unserved = party.asked.len() - party.served;
+        let most_received = if self.bounds.overtaking { party.line.wire.len() } else { 0 };
+        let unserved = party.line.unserved();
         for received in 0..=most_received {
             for sent in 0..=unserved {
                 for applied in 0..=sent {
@@ -330,7 +328,7 @@ impl World {
         let now = self.ensemble.apply_next(member);
         for id in self.ensemble.deleted_at(now) {
             for party in self.parties.iter_mut().filter(|party| party.member == Some(member)) {
-                party.tell_deleted(id, now);
+                party.line.fire(id, now);
             }
         }
     }

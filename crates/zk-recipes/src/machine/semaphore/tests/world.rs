@@ -11,7 +11,7 @@ mod party;
 mod server;
 mod session;
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -22,16 +22,15 @@ use std::hash::DefaultHasher;
 use uuid::Uuid;
 use zk_session::proto::{ErrorCode, Request, SessionId};
 
+use super::super::super::tests::line::{Index, Message, Told};
 use super::super::super::tests::search;
 use super::super::super::{
     Borrower, Contest, Entry, Event, Input, Loan, Machine, OpId, Output, Scheme,
 };
-use party::{Message, News, Party, SessionWatch, Told};
+use party::{News, Party};
 
 const DIRECTORY: &str = "/sem";
 
-/// A transaction's place in the log, and the state of the tree that it leads to.
-type Index = u8;
 /// A node of the queue or a lease, by its place in `World::nodes`.
 type NodeId = usize;
 
@@ -243,23 +242,23 @@ impl search::World for World {
             if party.machine.is_done() {
                 continue;
             }
-            if party.connected && party.served < party.asked.len() {
+            if party.connected && party.line.unserved() > 0 {
                 steps.push(Action::Serve(borrower));
                 if self.refusals > 0 {
-                    let wish = party.asked[party.served].1;
+                    let wish = party.line.next();
                     let refuse = |refusal: &Refusal| Action::Refuse(borrower, *refusal);
                     faults.extend(wish.refusals().iter().map(refuse));
                 }
             }
             self.local_actions(borrower, &mut steps, &mut faults);
-            if !party.connected && !party.ended {
+            if !party.connected && !party.line.ended {
                 steps.push(Action::Resume(borrower));
             }
             if self.faults > 0 && party.connected {
-                let unserved = party.asked.len() - party.served;
+                let unserved = party.line.unserved();
                 faults.extend((0..=unserved).map(|applied| Action::Cut { borrower, applied }));
             }
-            if self.faults > 0 && !party.connected && !party.expired {
+            if self.faults > 0 && !party.connected && !party.line.expired {
                 faults.push(Action::Expire(borrower));
             }
         }
@@ -357,14 +356,15 @@ impl World {
     /// before the write; unless something can go wrong in between.
     fn serve_all(&mut self, borrower: usize) -> Result<(), String> {
         let party = &self.parties[borrower];
-        let mut asked = party.asked.len() - party.served;
+        let mut asked = party.line.unserved();
         let together = self.is_calm() || self.parties.len() > 1;
         loop {
             self.serve(borrower);
             self.hear_all()?;
             asked -= 1;
             let party = &self.parties[borrower];
-            let next = party.asked.front().filter(|_| asked > 0 && together && party.connected);
+            let next =
+                party.line.asked.front().filter(|_| asked > 0 && together && party.connected);
             if next.is_none_or(|(_, wish)| wish.is_write()) {
                 return Ok(());
             }
@@ -372,7 +372,7 @@ impl World {
     }
 
     fn hear_all(&mut self) -> Result<(), String> {
-        while let Some(borrower) = self.parties.iter().position(Party::has_news) {
+        while let Some(borrower) = self.parties.iter().position(|party| party.line.has_news()) {
             self.hear(borrower)?;
         }
         Ok(())

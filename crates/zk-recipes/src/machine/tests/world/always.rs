@@ -12,10 +12,7 @@ impl World {
         news: Option<News>,
     ) -> Result<(), String> {
         // What was just heard tells of the tree as it was then.
-        let now = match news {
-            Some(News::Reply(.., now) | News::Deleted(_, now)) => now,
-            _ => 0,
-        };
+        let now = news.map_or(0, |news| news.now());
         let Party { told, let_go, converting, .. } = self.parties[contender];
         let next = match (told, event) {
             (Told::Nothing, Event::Enqueued { .. }) => {
@@ -28,7 +25,7 @@ impl World {
             (Told::Nothing, Event::Acquired { token, .. }) if !let_go => {
                 self.check_grant(contender, *token, now)?;
                 self.sights.insert(Sight::Acquired(contender));
-                if matches!(news, Some(News::Deleted(..))) {
+                if matches!(news, Some(News::Fired(..))) {
                     self.sights.insert(Sight::AcquiredWithoutAnotherRequest);
                 }
                 Told::Held
@@ -199,8 +196,9 @@ impl World {
             if !self.ensemble.there().any(|(_, node)| is_ours(node)) {
                 continue;
             }
-            let others = party.watches.iter().filter(|it| !is_ours(self.ensemble.node(it.node)));
-            let others: Vec<_> = others.map(|watch| (watch.node, party.claim)).collect();
+            let others =
+                party.line.watches.iter().filter(|it| !is_ours(self.ensemble.node(it.target)));
+            let others: Vec<_> = others.map(|watch| (watch.target, party.claim)).collect();
             if others.len() > 1 {
                 return Err(format!("{contender} waits for two"));
             }

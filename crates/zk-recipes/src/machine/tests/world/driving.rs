@@ -1,7 +1,7 @@
 //! Drives the machines: does what they want.
 
 use super::ensemble::{Answer, Label, Wish};
-use super::party::{News, SessionWatch};
+use super::party::News;
 use super::*;
 
 impl World {
@@ -20,13 +20,7 @@ impl World {
             let party = &mut self.parties[contender];
             match output {
                 Output::SetTimer(_) => party.timer = true,
-                Output::Unwatch(OpId(op)) => {
-                    party.watches.retain(|watch| watch.op != op);
-                    let watches = &party.watches;
-                    party
-                        .watches_of_member
-                        .retain(|node| watches.iter().any(|watch| watch.node == *node));
-                }
+                Output::Unwatch(OpId(op)) => party.line.unwatch(op),
                 Output::Submit { op: OpId(op), operation } => {
                     let wish = operation.with_request(|request| self.wish(request));
                     self.submit(contender, op, wish);
@@ -43,8 +37,8 @@ impl World {
         let flaw = self.bounds.flaw;
         let holder = self.ensemble.there().next().map(|(node, _)| node);
         let party = &mut self.parties[contender];
-        if party.ended {
-            return party.inbox.push_back(News::Reply(op, wish, Answer::Ended, 0));
+        if party.line.ended {
+            return party.line.inbox.push_back(News::Reply(op, wish, Answer::Ended, 0));
         }
         if let Wish::Create(claim) = wish {
             party.upgrades |= claim != party.claim;
@@ -53,7 +47,7 @@ impl World {
                 self.sights.insert(Sight::CreatedAgain);
             }
         }
-        let is_search = party.asked.back().is_some_and(|(_, before)| *before == Wish::Sync);
+        let is_search = party.line.asked.back().is_some_and(|(_, before)| *before == Wish::Sync);
         if wish == Wish::List && is_search && flaw == Some(Flaw::NamesWithoutGuid) {
             wish = Wish::ListInVain;
         }
@@ -64,20 +58,20 @@ impl World {
                 _ => {}
             }
             if !(is_own && flaw == Some(Flaw::NoWatchOnOwnNode)) {
-                party.watches.push(SessionWatch { op, node: *node, armed: false });
+                party.line.watch(op, *node);
             }
         }
-        party.asked.push_back((op, wish));
+        party.line.asked.push_back((op, wish));
     }
 
     /// Nothing that is still outstanding may matter.
     fn finish(&mut self, contender: usize) -> Result<(), String> {
         let party = &mut self.parties[contender];
-        let creating = party.asked.iter().any(|(_, wish)| matches!(wish, Wish::Create(_)));
+        let creating = party.line.asked.iter().any(|(_, wish)| matches!(wish, Wish::Create(_)));
         if party.told != Told::Over {
             return Err(format!("{contender} is done and has not told how"));
         }
-        if !party.watches.is_empty() {
+        if !party.line.watches.is_empty() {
             return Err(format!("{contender} is done and leaves a watch"));
         }
         if creating || self.ensemble.there().any(|(_, node)| node.owner == Some(contender)) {
@@ -89,7 +83,7 @@ impl World {
 
     pub(super) fn serve(&mut self, contender: usize) {
         let party = &self.parties[contender];
-        let (wish, member) = (party.asked[party.served].1, party.member.expect("a connection"));
+        let (wish, member) = (party.line.next(), party.member.expect("a connection"));
         let is_write = matches!(wish, Wish::Create(_) | Wish::Delete(_) | Wish::Replace(_));
         let mut answer =
             if is_write { self.ensemble.execute(contender, wish) } else { Answer::Done };
@@ -110,14 +104,14 @@ impl World {
                 answer = Answer::Refused(ErrorCode::NO_NODE);
             }
             Wish::Watch(node) if exists(node) => {
-                self.parties[contender].watches_of_member.insert(node);
+                self.parties[contender].line.watched.insert(node);
             }
             Wish::Watch(_) if self.bounds.flaw != Some(Flaw::ExistsForWatch) => {
                 answer = Answer::Refused(ErrorCode::NO_NODE);
             }
             _ => {}
         }
-        self.parties[contender].reply(answer, now);
+        self.parties[contender].line.reply(answer, now);
     }
 
     // ---- Names ---------------------------------------------------------------------------------

@@ -1,50 +1,13 @@
 //! A contender, and the session that it has for itself.
 
-use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use core::hash::{Hash, Hasher};
 
+use super::super::line::{self, Line};
 use super::ensemble::{Answer, NodeId, Wish};
 use super::*;
 
-/// What a member sends.
-#[derive(Clone, Copy, Hash)]
-pub(super) enum Message {
-    Reply(Answer, Index),
-    Deleted(NodeId, Index),
-}
-
-/// What a session tells.
-#[derive(Clone, Copy, Hash)]
-pub(super) enum News {
-    Reply(u64, Wish, Answer, Index),
-    Deleted(u64, Index),
-    Suspended,
-    Connected,
-    Expired,
-}
-
-impl News {
-    pub(super) fn is_state(&self) -> bool {
-        matches!(self, Self::Suspended | Self::Connected | Self::Expired)
-    }
-}
-
-#[derive(Clone, Hash)]
-pub(super) struct SessionWatch {
-    pub(super) op: u64,
-    pub(super) node: NodeId,
-    pub(super) armed: bool,
-}
-
-/// What a contender has told.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Told {
-    Nothing,
-    Held,
-    Suspended,
-    Over,
-}
+pub(super) type News = line::News<Wish, Answer>;
 
 /// How a contender got the lock.
 #[derive(Clone, Copy, Hash)]
@@ -75,19 +38,7 @@ pub(super) struct Party {
     pub(super) creations: usize,
     pub(super) grant: Option<Grant>,
     pub(super) member: Option<usize>,
-    /// As the ensemble knows it.
-    pub(super) expired: bool,
-    /// As the session knows it.
-    pub(super) ended: bool,
-    pub(super) seen: Index,
-    /// Requests without an answer, the oldest first.
-    pub(super) asked: VecDeque<(u64, Wish)>,
-    /// To how many of these an answer is on its way.
-    pub(super) served: usize,
-    pub(super) wire: VecDeque<Message>,
-    pub(super) inbox: VecDeque<News>,
-    pub(super) watches: Vec<SessionWatch>,
-    pub(super) watches_of_member: BTreeSet<NodeId>,
+    pub(super) line: Line<Wish, Answer, NodeId>,
 }
 
 impl Party {
@@ -112,25 +63,13 @@ impl Party {
             creations: 0,
             grant: None,
             member: Some(0),
-            expired: false,
-            ended: false,
-            seen: 0,
-            asked: VecDeque::new(),
-            served: 0,
-            wire: VecDeque::new(),
-            inbox: VecDeque::new(),
-            watches: Vec::new(),
-            watches_of_member: BTreeSet::new(),
+            line: Line::new(),
         }
     }
 
     pub(super) fn set_machine(&mut self, machine: Contender) {
         self.fingerprint = search::fingerprint(|text| machine.hash_into(text));
         self.machine = Rc::new(machine);
-    }
-
-    pub(super) fn has_news(&self) -> bool {
-        !self.inbox.is_empty() || !self.wire.is_empty()
     }
 
     /// Whether it relies on having the lock. Whoever gives exclusiveness up, or does not have it
@@ -141,20 +80,10 @@ impl Party {
         self.grant.filter(|_| held).map(|grant| (claim, grant.number))
     }
 
-    pub(super) fn tell_deleted(&mut self, node: NodeId, now: Index) {
-        if self.watches_of_member.remove(&node) {
-            self.wire.push_back(Message::Deleted(node, now));
-        }
-    }
-
     /// Nobody listens any more.
     pub(super) fn forget(&mut self) {
         self.timer = false;
-        self.served = 0;
-        self.asked.clear();
-        self.wire.clear();
-        self.inbox.clear();
-        self.watches_of_member.clear();
+        self.line.forget();
     }
 }
 
@@ -163,7 +92,6 @@ impl Hash for Party {
         let Self { fingerprint, told, let_go, timer, creations, grant, .. } = self;
         (fingerprint, told, let_go, timer, creations, grant).hash(state);
         (self.claim, self.wish, self.converting, self.upgrades).hash(state);
-        (self.member, self.expired, self.ended, self.seen, self.served).hash(state);
-        (&self.asked, &self.wire, &self.inbox, &self.watches, &self.watches_of_member).hash(state);
+        (self.member, &self.line).hash(state);
     }
 }

@@ -3,34 +3,13 @@
 use zk_session::Outcome;
 
 use super::ensemble::{Answer, Wish};
-use super::party::{Message, News, SessionWatch};
+use super::party::News;
 use super::*;
 
 impl Party {
-    pub(super) fn reply(&mut self, answer: Answer, now: Index) {
-        self.served += 1;
-        self.wire.push_back(Message::Reply(answer, now));
-    }
-
-    /// The session reads the next message and notes what it has to tell.
     fn receive(&mut self) {
-        match self.wire.pop_front().expect("a message") {
-            Message::Reply(answer, now) => {
-                let (op, wish) = self.asked.pop_front().expect("a request");
-                self.served -= 1;
-                self.seen = self.seen.max(now);
-                match answer {
-                    Answer::Refused(_) => self.watches.retain(|watch| watch.op != op),
-                    _ => self.watches.iter_mut().for_each(|watch| watch.armed |= watch.op == op),
-                }
-                self.inbox.push_back(News::Reply(op, wish, answer, now));
-            }
-            Message::Deleted(node, now) => {
-                let fired = |watch: &mut SessionWatch| watch.armed && watch.node == node;
-                let fired = self.watches.extract_if(.., fired);
-                self.inbox.extend(fired.map(|watch| News::Deleted(watch.op, now)));
-            }
-        }
+        let is_refusal = |answer: &Answer| matches!(answer, Answer::Refused(_));
+        self.line.receive(is_refusal, |event, watched| event == watched);
     }
 }
 
@@ -40,43 +19,33 @@ impl World {
         for _ in 0..received {
             party.receive();
         }
-        let served = party.served;
-        for (_, wish) in party.asked.iter().skip(served).take(applied) {
+        let served = party.line.served;
+        for (_, wish) in party.line.asked.iter().skip(served).take(applied) {
             self.ensemble.execute(contender, *wish);
         }
-        for (op, wish) in party.asked.drain(..served + sent) {
-            party.watches.retain(|watch| watch.op != op);
-            let trusted = wish == Wish::Sync && self.bounds.flaw == Some(Flaw::LostSyncTrusted);
-            let answer = if trusted { Answer::Done } else { Answer::Lost };
-            party.inbox.push_back(News::Reply(op, wish, answer, 0));
-        }
-        party.inbox.push_back(News::Suspended);
+        let trusts_lost_sync = self.bounds.flaw == Some(Flaw::LostSyncTrusted);
+        party.line.cut(served + sent, |wish| match wish {
+            Wish::Sync if trusts_lost_sync => Answer::Done,
+            _ => Answer::Lost,
+        });
         party.member = None;
-        party.served = 0;
-        party.wire.clear();
-        party.watches_of_member.clear();
     }
 
     pub(super) fn resume(&mut self, contender: usize, member: usize) {
         let party = &mut self.parties[contender];
-        if party.expired {
-            party.ended = true;
-            party.watches.clear();
-            let lost = party.asked.drain(..);
-            party.inbox.extend(lost.map(|(op, wish)| News::Reply(op, wish, Answer::Ended, 0)));
-            return party.inbox.push_back(News::Expired);
+        if party.line.expired {
+            return party.line.end(Answer::Ended);
         }
         party.member = Some(member);
-        party.inbox.push_back(News::Connected);
+        party.line.inbox.push_back(News::Connected);
         let now = self.ensemble.now(member);
-        let armed = party.watches.iter().filter(|watch| watch.armed).map(|watch| watch.node);
-        let mut armed: Vec<_> = armed.collect();
+        let mut armed: Vec<_> = party.line.armed().collect();
         armed.sort_unstable_by_key(|node| (guid(self.ensemble.node(*node).label.guid), *node));
         armed.dedup();
         for node in armed {
-            party.watches_of_member.insert(node);
+            party.line.watched.insert(node);
             if !self.ensemble.node(node).exists_at(now) {
-                party.tell_deleted(node, now);
+                party.line.fire(node, now);
             }
         }
     }
@@ -84,18 +53,18 @@ impl World {
     /// The machine hears the next of what its session has to tell.
     pub(super) fn hear(&mut self, contender: usize) -> Result<(), String> {
         let party = &mut self.parties[contender];
-        if party.inbox.is_empty() {
+        if party.line.inbox.is_empty() {
             party.receive();
         }
-        let newest_state = party.inbox.iter().copied().rfind(News::is_state);
+        let newest_state = party.line.inbox.iter().copied().rfind(|news| news.is_state());
         let news = match newest_state {
             // Of several changes only the last one is seen.
             Some(state) if self.bounds.overtaking => {
-                party.inbox.retain(|news| !news.is_state());
+                party.line.inbox.retain(|news| !news.is_state());
                 Some(state)
             }
             // The watch had been dropped.
-            _ => party.inbox.pop_front(),
+            _ => party.line.inbox.pop_front(),
         };
         let unnoticed = self.bounds.flaw == Some(Flaw::ReconnectUnnoticed)
             && party.told == Told::Nothing
@@ -114,7 +83,7 @@ impl World {
             News::Suspended => Input::Session(State::Suspended),
             News::Connected => Input::Session(CONNECTED),
             News::Expired => Input::Session(State::Ended(End::Expired)),
-            News::Deleted(op, _) => {
+            News::Fired(op, _) => {
                 Input::Watch { op: OpId(op), event_type: EventType::NODE_DELETED }
             }
             News::Reply(op, wish, answer, now) => {

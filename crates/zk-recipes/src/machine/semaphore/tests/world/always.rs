@@ -12,10 +12,7 @@ impl World {
     ) -> Result<(), String> {
         let party = &self.parties[borrower];
         // What was just heard tells of the tree as it was then.
-        let now = match news {
-            Some(News::Reply(.., now) | News::Fired(_, now)) => now,
-            _ => 0,
-        };
+        let now = news.map_or(0, |news| news.now());
         let next = match (party.told, event) {
             (Told::Nothing, Event::Enqueued { .. } | Event::Waiting { .. } | Event::Leased(_)) => {
                 Told::Nothing
@@ -108,7 +105,7 @@ impl World {
         }
         // One waits for leases: no herd. Somebody who tries looks as well, and who lost its place
         // has not heard it yet.
-        let waits = |party: &&Party| party.watches_of_server.contains(&Target::Leases);
+        let waits = |party: &&Party| party.line.watched.contains(&Target::Leases);
         let calm = self.bounds.faults == 0 && !self.bounds.trier;
         if calm && self.parties.iter().filter(waits).count() > 1 {
             return Err("two wait for leases".to_string());
@@ -124,18 +121,14 @@ impl World {
         if party.told != Told::Over {
             return Err(format!("{borrower} is done and has not told how"));
         }
-        if !party.ended && !party.watches.is_empty() {
+        if !party.line.ended && !party.line.watches.is_empty() {
             return Err(format!("{borrower} is done and leaves a watch"));
         }
-        if party.asked.iter().any(creates) || self.nodes.iter().any(left) {
+        if party.line.asked.iter().any(creates) || self.nodes.iter().any(left) {
             return Err(format!("{borrower} is done and leaves a node"));
         }
         party.timer = false;
-        party.served = 0;
-        party.asked.clear();
-        party.wire.clear();
-        party.inbox.clear();
-        party.watches_of_server.clear();
+        party.line.forget();
         Ok(())
     }
 

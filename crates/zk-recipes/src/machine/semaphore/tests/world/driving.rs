@@ -20,12 +20,7 @@ impl World {
             let party = &mut self.parties[borrower];
             match output {
                 Output::SetTimer(_) => party.timer = true,
-                Output::Unwatch(OpId(op)) => {
-                    party.watches.retain(|watch| watch.op != op);
-                    let watches = &party.watches;
-                    let wanted = |target: &Target| watches.iter().any(|w| w.target == *target);
-                    party.watches_of_server.retain(wanted);
-                }
+                Output::Unwatch(OpId(op)) => party.line.unwatch(op),
                 Output::Submit { op: OpId(op), operation } => {
                     let wish = operation.with_request(|request| self.wish(request));
                     self.submit(borrower, op, wish);
@@ -49,10 +44,10 @@ impl World {
     fn submit(&mut self, borrower: usize, op: u64, wish: Wish) {
         let log = self.log;
         let party = &mut self.parties[borrower];
-        if party.ended {
-            return party.inbox.push_back(News::Reply(op, wish, Answer::Ended, 0));
+        if party.line.ended {
+            return party.line.inbox.push_back(News::Reply(op, wish, Answer::Ended, 0));
         }
-        party.asked.push_back((op, wish));
+        party.line.asked.push_back((op, wish));
         match wish {
             Wish::Lease(_) => {
                 party.asked_for_leases = log;
@@ -61,7 +56,7 @@ impl World {
                     self.sights.insert(Sight::CreatedAgain);
                 }
             }
-            Wish::Watch(target) => party.watches.push(SessionWatch { op, target, armed: false }),
+            Wish::Watch(target) => party.line.watch(op, target),
             _ => {}
         }
     }

@@ -1,39 +1,9 @@
 //! A borrower, and the session that it has for itself.
 
+use super::super::super::super::tests::line::{self, Line};
 use super::*;
 
-/// What the server sends.
-#[derive(Clone, Copy, Hash)]
-pub(super) enum Message {
-    Reply(Answer, Index),
-    Fired(Target, Index),
-}
-
-/// What a session tells.
-#[derive(Clone, Copy, Hash)]
-pub(super) enum News {
-    Reply(u64, Wish, Answer, Index),
-    Fired(u64, Index),
-    Suspended,
-    Connected,
-    Expired,
-}
-
-#[derive(Clone, Hash)]
-pub(super) struct SessionWatch {
-    pub(super) op: u64,
-    pub(super) target: Target,
-    pub(super) armed: bool,
-}
-
-/// What a borrower has told.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Told {
-    Nothing,
-    Held,
-    Suspended,
-    Over,
-}
+pub(super) type News = line::News<Wish, Answer>;
 
 /// A borrower, and the session that it has for itself.
 #[derive(Clone)]
@@ -53,19 +23,7 @@ pub(super) struct Party {
     /// When it asked for leases.
     pub(super) asked_for_leases: Index,
     pub(super) connected: bool,
-    /// As the ensemble knows it.
-    pub(super) expired: bool,
-    /// As the session knows it.
-    pub(super) ended: bool,
-    pub(super) seen: Index,
-    /// Requests without an answer, the oldest first.
-    pub(super) asked: VecDeque<(u64, Wish)>,
-    /// To how many of these an answer is on its way.
-    pub(super) served: usize,
-    pub(super) wire: VecDeque<Message>,
-    pub(super) inbox: VecDeque<News>,
-    pub(super) watches: Vec<SessionWatch>,
-    pub(super) watches_of_server: BTreeSet<Target>,
+    pub(super) line: Line<Wish, Answer, Target>,
 }
 
 impl Party {
@@ -92,20 +50,8 @@ impl Party {
             token: 0,
             asked_for_leases: 0,
             connected: true,
-            expired: false,
-            ended: false,
-            seen: 0,
-            asked: VecDeque::new(),
-            served: 0,
-            wire: VecDeque::new(),
-            inbox: VecDeque::new(),
-            watches: Vec::new(),
-            watches_of_server: BTreeSet::new(),
+            line: Line::new(),
         }
-    }
-
-    pub(super) fn has_news(&self) -> bool {
-        !self.inbox.is_empty() || !self.wire.is_empty()
     }
 
     pub(super) fn holds(&self) -> bool {
@@ -117,8 +63,6 @@ impl Hash for Party {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { fingerprint, told, let_go, timer, creations, token, partner, .. } = self;
         (fingerprint, told, let_go, timer, creations, token, partner).hash(state);
-        (self.connected, self.expired, self.ended, self.seen, self.served).hash(state);
-        (&self.asked, &self.wire, &self.inbox, &self.watches, &self.watches_of_server).hash(state);
-        self.asked_for_leases.hash(state);
+        (self.connected, &self.line, self.asked_for_leases).hash(state);
     }
 }

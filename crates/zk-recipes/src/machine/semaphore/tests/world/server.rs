@@ -26,13 +26,13 @@ impl Wish {
 impl World {
     pub(super) fn serve(&mut self, borrower: usize) {
         let party = &self.parties[borrower];
-        let answer = self.execute(borrower, party.asked[party.served].1);
+        let answer = self.execute(borrower, party.line.next());
         self.send(borrower, answer);
     }
 
     pub(super) fn refuse(&mut self, borrower: usize, refusal: Refusal) {
         let party = &self.parties[borrower];
-        let wish = party.asked[party.served].1;
+        let wish = party.line.next();
         let answer = match refusal {
             Refusal::ForNow => Answer::No(ErrorCode::THROTTLED_OP),
             Refusal::ForGood => Answer::No(ErrorCode::NO_AUTH),
@@ -45,10 +45,7 @@ impl World {
     }
 
     fn send(&mut self, borrower: usize, answer: Answer) {
-        let reply = Message::Reply(answer, self.log);
-        let party = &mut self.parties[borrower];
-        party.served += 1;
-        party.wire.push_back(reply);
+        self.parties[borrower].line.reply(answer, self.log);
     }
 
     pub(super) fn execute(&mut self, borrower: usize, wish: Wish) -> Answer {
@@ -107,7 +104,7 @@ impl World {
             }
             (_, target) => target,
         };
-        self.parties[borrower].watches_of_server.insert(target);
+        self.parties[borrower].line.watched.insert(target);
     }
 
     fn create(&mut self, owner: usize, kind: Kind, count: u32) -> Answer {
@@ -142,7 +139,7 @@ impl World {
     }
 
     pub(super) fn expire(&mut self, borrower: usize) {
-        self.parties[borrower].expired = true;
+        self.parties[borrower].line.expired = true;
         self.log += 1;
         for node in 0..self.nodes.len() {
             if self.nodes[node].owner == borrower && self.nodes[node].deleted.is_none() {
@@ -162,9 +159,7 @@ impl World {
             self.leases_changed = self.log;
         }
         for party in &mut self.parties {
-            if party.watches_of_server.remove(&target) {
-                party.wire.push_back(Message::Fired(target, self.log));
-            }
+            party.line.fire(target, self.log);
         }
     }
 

@@ -11,65 +11,37 @@ use super::super::super::super::tests::{lost, ok, refused, reply};
 use super::*;
 
 impl World {
-    /// The session reads the next message and notes what it has to tell.
     fn receive(&mut self, borrower: usize) {
-        let party = &mut self.parties[borrower];
-        match party.wire.pop_front().expect("a message") {
-            Message::Reply(answer, now) => {
-                let (op, wish) = party.asked.pop_front().expect("a request");
-                party.served -= 1;
-                party.seen = party.seen.max(now);
-                match answer {
-                    Answer::No(_) => party.watches.retain(|watch| watch.op != op),
-                    _ => party.watches.iter_mut().for_each(|watch| watch.armed |= watch.op == op),
-                }
-                party.inbox.push_back(News::Reply(op, wish, answer, now));
-            }
-            Message::Fired(target, now) => {
-                party.seen = party.seen.max(now);
-                let one_lease = self.bounds.flaw == Some(Flaw::OneLeaseWatched);
-                let fired = |watch: &mut SessionWatch| {
-                    watch.armed
-                        && (watch.target == target || one_lease && watch.target == Target::Leases)
-                };
-                let fired = party.watches.extract_if(.., fired);
-                party.inbox.extend(fired.map(|watch| News::Fired(watch.op, now)));
-            }
+        let line = &mut self.parties[borrower].line;
+        if let Some(Message::Fired(_, now)) = line.wire.front() {
+            line.seen = line.seen.max(*now);
         }
+        let one_lease = self.bounds.flaw == Some(Flaw::OneLeaseWatched);
+        let is_refusal = |answer: &Answer| matches!(answer, Answer::No(_));
+        line.receive(is_refusal, |event, watched| {
+            event == watched || one_lease && watched == Target::Leases
+        });
     }
 
     pub(super) fn cut(&mut self, borrower: usize, applied: usize) {
-        let served = self.parties[borrower].served;
+        let served = self.parties[borrower].line.served;
         for place in served..served + applied {
-            self.execute(borrower, self.parties[borrower].asked[place].1);
+            self.execute(borrower, self.parties[borrower].line.asked[place].1);
         }
         let party = &mut self.parties[borrower];
-        for (op, wish) in party.asked.drain(..) {
-            party.watches.retain(|watch| watch.op != op);
-            party.inbox.push_back(News::Reply(op, wish, Answer::Lost, 0));
-        }
-        party.inbox.push_back(News::Suspended);
+        party.line.cut(party.line.asked.len(), |_| Answer::Lost);
         party.connected = false;
-        party.served = 0;
-        party.wire.clear();
-        party.watches_of_server.clear();
     }
 
     pub(super) fn resume(&mut self, borrower: usize) {
         let party = &mut self.parties[borrower];
-        if party.expired {
-            party.ended = true;
-            party.watches.clear();
-            let lost = party.asked.drain(..);
-            party.inbox.extend(lost.map(|(op, wish)| News::Reply(op, wish, Answer::Ended, 0)));
-            return party.inbox.push_back(News::Expired);
+        if party.line.expired {
+            return party.line.end(Answer::Ended);
         }
         party.connected = true;
-        party.inbox.push_back(News::Connected);
-        let armed = party.watches.iter().filter(|watch| watch.armed).map(|watch| watch.target);
-        let armed: BTreeSet<_> = armed.collect();
+        party.line.inbox.push_back(News::Connected);
+        let (seen, armed): (_, BTreeSet<_>) = (party.line.seen, party.line.armed().collect());
         for target in armed {
-            let seen = self.parties[borrower].seen;
             let changed = match target {
                 Target::Node(node) => !self.nodes[node].exists_at(self.log),
                 Target::Leases => self.leases_changed > seen,
@@ -78,21 +50,20 @@ impl World {
                         && self.maximum.last().is_some_and(|(since, _)| *since > seen)
                 }
             };
-            let party = &mut self.parties[borrower];
+            let line = &mut self.parties[borrower].line;
+            line.watched.insert(target);
             if changed {
-                party.wire.push_back(Message::Fired(target, self.log));
-            } else {
-                party.watches_of_server.insert(target);
+                line.fire(target, self.log);
             }
         }
     }
 
     /// The machine hears the next of what its session has to tell.
     pub(super) fn hear(&mut self, borrower: usize) -> Result<(), String> {
-        if self.parties[borrower].inbox.is_empty() {
+        if self.parties[borrower].line.inbox.is_empty() {
             self.receive(borrower);
         }
-        match self.parties[borrower].inbox.pop_front() {
+        match self.parties[borrower].line.inbox.pop_front() {
             Some(news) => {
                 if let News::Reply(_, Wish::Stat(node), Answer::Done, _) = news
                     && self.nodes[node].kind == Kind::Lease
