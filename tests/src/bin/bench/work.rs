@@ -1,6 +1,6 @@
 //! What is measured.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::str::FromStr;
 
 /// The node that is read and written, and below which others are.
@@ -10,8 +10,10 @@ pub(crate) const DATA: [u8; 100] = [b'x'; 100];
 
 /// A path of 76 bytes.
 pub(crate) fn child(number: usize) -> String {
-    // Of no more capacity than it needs, unlike what is written piece by piece.
-    [PATH, "/", &format!("{number:069}")].concat()
+    // In one allocation that is not too large, which would count as the client's.
+    let mut path = String::with_capacity(76);
+    write!(path, "{PATH}/{number:069}").expect("a string takes whatever is written");
+    path
 }
 
 /// A kind of work.
