@@ -33,9 +33,10 @@ fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_atte
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
     driver::start(shared.clone(), 1 << 20).unwrap();
     let hurried = client.with_request_timeout(Some(patience / 5));
-    let passed = Error::DeadlinePassed { outcome: Outcome::NotApplied };
-    assert_eq!(hurried.sync("/"), Err(passed.clone()));
-    assert_eq!(hurried.sync("/"), Err(passed));
+    for _ in 0..2 {
+        // By the deadline; or, on a slow machine, for want of patience.
+        assert_eq!(hurried.sync("/").unwrap_err().outcome(), Outcome::NotApplied);
+    }
     assert_eq!(client.sync("/"), Err(Error::NoConnection), "told by the session's thread");
     assert_eq!(shared.last_failure(), None);
 }
