@@ -18,6 +18,7 @@ pub mod oracle;
 pub mod peers;
 pub mod raw;
 pub mod real;
+pub mod scenes;
 pub mod scripted;
 pub mod serve;
 pub mod server;

@@ -17,6 +17,10 @@ use zk_testkit::suite::{SESSION_TIMEOUT, client, eventually, watches};
 
 const LOCK: &str = "/locks/test";
 
+async fn start() -> Embedded {
+    Embedded::start(1).await.expect("loopback")
+}
+
 /// The lock nodes that the ensemble has.
 fn lock_nodes(embedded: &Embedded) -> Vec<String> {
     let below = format!("{LOCK}/");

@@ -10,10 +10,11 @@ use tokio::time::timeout;
 use zk_proto::{Acl, ErrorCode, Id, Perms};
 use zk_recipes::machine::{Claim, Event, Foreign, Scheme, Trust};
 use zk_recipes::{Attempt, Holding, LockError, Loss, Mutex, Options, RwLock};
-use zk_session::{Client, Error, State};
+use zk_session::{Client, State};
+use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes, watches};
+use super::{LOCK, client, eventually, lock_nodes, start, watches};
 
 const SCHEMES: [Scheme; 8] = [
     Scheme::CURATOR_MUTEX,
@@ -98,18 +99,7 @@ async fn contenders_are_told_in_the_order_of_service() {
 
 #[tokio::test]
 async fn a_holder_hears_that_somebody_asks_for_the_lock() {
-    let embedded = Embedded::start(1).await.expect("loopback");
-    let (one, other) = (client(&embedded).await, client(&embedded).await);
-    let holder = mutex(&one, Options::new().revocable());
-    let guard = holder.acquire().await.expect("free");
-    assert!(timeout(Duration::from_millis(20), guard.revoked()).await.is_err(), "nobody asks");
-    mutex(&other, Options::new()).revoke(guard.node()).await.expect("asked");
-    timeout(Duration::from_secs(5), guard.revoked()).await.expect("heard");
-    assert_eq!(guard.state(), Holding::Held, "nothing forces it");
-    let node = guard.node().to_owned();
-    guard.release().await.expect("released");
-    let gone = mutex(&other, Options::new()).revoke(&node).await;
-    assert_eq!(gone, Err(LockError::Request(Error::Server(ErrorCode::NO_NODE))));
+    scenes::a_holder_hears_that_somebody_asks_for_the_lock(&start().await).await;
 }
 
 #[tokio::test]

@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_recipes::machine::Claim;
 use zk_recipes::{LockError, Loss, RwLock};
 use zk_session::Client;
+use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes, watches};
+use super::{LOCK, client, eventually, lock_nodes, start, watches};
 
 /// Longer than anything here takes that does not wait for somebody.
 const A_WHILE: Duration = Duration::from_millis(50);
@@ -57,56 +57,12 @@ async fn readers_hold_it_together_and_a_writer_alone() {
 
 #[tokio::test]
 async fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
-    let embedded = Embedded::start(3).await.expect("loopback");
-    let (one, other) = (client(&embedded).await, client(&embedded).await);
-    let (here, there) = (lock(&one), lock(&other));
-    let writer = here.write().await.expect("free");
-    let (token, mut read, mut written) =
-        (writer.fencing_token(), Box::pin(there.read()), Box::pin(there.write()));
-    assert!(waits(&mut read).await && waits(&mut written).await, "a writer holds it");
-
-    let downgraded = writer.downgrade().await.expect("one transaction");
-    assert_eq!(downgraded.fencing_token(), token);
-    downgraded.validate().await.expect("it is held");
-    let second = read.await.expect("let in");
-    assert!(waits(&mut written).await, "readers hold it");
-    let list = here.contenders().await.expect("listed");
-    let claims: Vec<_> = list.iter().map(|one| (one.claim, one.is_holder())).collect();
-    let reader = (Claim::Shared, true);
-    assert_eq!(claims, [reader, reader, (Claim::Exclusive, false)]);
-
-    downgraded.release().await.expect("released");
-    second.release().await.expect("released");
-    let last = written.await.expect("its turn");
-    assert!(last.fencing_token() > token);
-    last.release().await.expect("released");
-    nothing_is_left(&embedded, &[&here, &there]).await;
+    scenes::a_downgrade_lets_readers_in_and_keeps_writers_out(&start().await).await;
 }
 
 #[tokio::test]
 async fn of_two_that_upgrade_nobody_waits_for_ever() {
-    let embedded = Embedded::start(1).await.expect("loopback");
-    let (one, other) = (client(&embedded).await, client(&embedded).await);
-    let (here, there) = (lock(&one), lock(&other));
-    let first = here.read().await.expect("free");
-    let second = there.read().await.expect("shared");
-    let (up, down) = tokio::join!(first.try_upgrade(), second.try_upgrade());
-    let (up, down) = (up.expect_err("not alone"), down.expect_err("not alone"));
-    assert_eq!((&up.error, &down.error), (&LockError::NotAlone, &LockError::NotAlone));
-    assert!(up.to_string().ends_with(&up.error.to_string()), "{up}");
-    let (first, second) = (up.into_guard(), down.into_guard());
-
-    second.release().await.expect("released");
-    let token = first.fencing_token();
-    let writer = first.try_upgrade().await.expect("alone");
-    assert!(writer.fencing_token() > token);
-    writer.validate().await.expect("it is held");
-    let mut late = Box::pin(there.read());
-    assert!(waits(&mut late).await, "a writer holds it");
-    let reader = writer.downgrade().await.expect("one transaction");
-    late.await.expect("let in").release().await.expect("released");
-    reader.release().await.expect("released");
-    nothing_is_left(&embedded, &[&here, &there]).await;
+    scenes::of_two_that_upgrade_nobody_waits_for_ever(&start().await).await;
 }
 
 #[tokio::test]

@@ -6,9 +6,10 @@ use tokio::time::timeout;
 use zk_recipes::{Holding, LockError, Loss, Options, Semaphore};
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
+use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
 
-use super::{client, eventually, lock_nodes, watches};
+use super::{client, eventually, lock_nodes, start, watches};
 
 const PATH: &str = super::LOCK;
 /// Longer than anything here takes that does not wait for ever.
@@ -32,23 +33,7 @@ async fn nothing_is_left(embedded: &Embedded) {
 
 #[tokio::test]
 async fn no_more_permits_are_out_than_there_are() {
-    let embedded = Embedded::start(1).await.expect("loopback");
-    let (one, other) = (client(&embedded).await, client(&embedded).await);
-    let (here, there) = (semaphore(&one, 3), semaphore(&other, 3));
-    let first = here.acquire().await.expect("free");
-    let second = there.acquire_many(2).await.expect("free");
-    let mut third = Box::pin(here.acquire());
-    assert!(timeout(A_WHILE, &mut third).await.is_err(), "all are out");
-    assert_eq!(here.leases().await.expect("listed").len(), 4, "three, and that of who is next");
-    assert_eq!(here.waiting().await.expect("listed").len(), 1);
-    second.release().await.expect("held");
-    let third = third.await.expect("free again");
-    assert!(third.fencing_token() > first.fencing_token());
-    assert_eq!(leases(&embedded), 2);
-    third.release().await.expect("held");
-    drop(first);
-    nothing_is_left(&embedded).await;
-    assert_eq!(here.pending_cleanups(), 0);
+    scenes::no_more_permits_are_out_than_there_are(&start().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

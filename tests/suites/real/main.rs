@@ -10,6 +10,7 @@ mod lock;
 mod odd;
 mod operations;
 mod random;
+mod recipes;
 mod reconnect;
 mod render;
 mod script;

@@ -4,7 +4,7 @@ use tokio::time::timeout;
 use zk_recipes::{Barrier, LockError};
 use zk_session::{Client, End};
 
-use super::{MOMENT, client, eventually, nothing_is_left, start, watches};
+use super::{MOMENT, client, eventually, nothing_is_left, scenes, start, watches};
 
 fn barrier(client: &Client) -> Barrier {
     Barrier::new(client, "/barriers/test").expect("a valid path")
@@ -12,32 +12,7 @@ fn barrier(client: &Client) -> Barrier {
 
 #[tokio::test]
 async fn nobody_passes_until_it_is_opened() {
-    let embedded = start().await;
-    let (keeper, one, two) =
-        (client(&embedded).await, client(&embedded).await, client(&embedded).await);
-    barrier(&one).wait().await.expect("there is none");
-    for _ in 0..2 {
-        barrier(&keeper).close().await.expect("closed, and closed again");
-    }
-    assert_eq!(barrier(&one).is_closed().await, Ok(true));
-    assert_eq!(barrier(&one).wait_timeout(MOMENT).await, Err(LockError::TimedOut));
-    let waiting = [&one, &two].map(|client| {
-        let barrier = barrier(client);
-        tokio::spawn(async move { barrier.wait().await })
-    });
-    eventually(&embedded, "both wait", |embedded| watches(embedded) == 2).await;
-    // Other data is no reason to pass.
-    keeper.set_data("/barriers/test", b"still closed", None).await.expect("set");
-    tokio::time::sleep(MOMENT).await;
-    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
-    for _ in 0..2 {
-        barrier(&keeper).open().await.expect("opened, and opened again");
-    }
-    for waiting in waiting {
-        waiting.await.expect("no panic").expect("passed");
-    }
-    assert_eq!(barrier(&one).is_closed().await, Ok(false));
-    nothing_is_left(&embedded).await;
+    scenes::nobody_passes_until_it_is_opened(&start().await).await;
 }
 
 #[tokio::test]

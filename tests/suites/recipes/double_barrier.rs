@@ -1,15 +1,13 @@
 //! A barrier where all wait for all.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
 use tokio::time::timeout;
 use zk_recipes::{DoubleBarrier, LockError, Loss};
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 
-use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+use super::{
+    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+};
 
 const PATH: &str = "/barriers/double";
 
@@ -19,30 +17,7 @@ fn barrier(client: &Client, members: usize) -> DoubleBarrier {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_wait_for_all_again_and_again() {
-    const MEMBERS: usize = 6;
-    const ROUNDS: usize = 10;
-    let embedded = start().await;
-    let (came, wants_out) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let mut members = Vec::new();
-    for _ in 0..MEMBERS {
-        let (client, came, wants_out) = (client(&embedded).await, came.clone(), wants_out.clone());
-        members.push(tokio::spawn(async move {
-            let barrier = barrier(&client, MEMBERS);
-            for round in 1..=ROUNDS {
-                came.fetch_add(1, Ordering::SeqCst);
-                let inside = barrier.enter().await.expect("entered");
-                assert!(came.load(Ordering::SeqCst) >= round * MEMBERS, "all have come");
-                wants_out.fetch_add(1, Ordering::SeqCst);
-                inside.leave().await.expect("left");
-                assert!(wants_out.load(Ordering::SeqCst) >= round * MEMBERS, "all want out");
-            }
-        }));
-    }
-    for member in members {
-        let done = timeout(Duration::from_secs(60), member).await;
-        done.expect("nobody waits for ever").expect("no panic");
-    }
-    nothing_is_left(&embedded).await;
+    scenes::all_wait_for_all_again_and_again(&start().await).await;
 }
 
 #[tokio::test]

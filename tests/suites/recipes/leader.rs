@@ -2,11 +2,10 @@
 
 use zk_recipes::machine::Trust;
 use zk_recipes::{Candidate, LeaderElection, Leadership, LockError, Options};
-use zk_session::proto::{CreateMode, ErrorCode};
-use zk_session::{Client, End, Error};
+use zk_session::{Client, End};
 use zk_testkit::serve::Embedded;
 
-use super::{client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+use super::{client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches};
 
 const ELECTION: &str = "/election";
 
@@ -33,26 +32,7 @@ async fn in_line(embedded: &Embedded, count: usize) {
 
 #[tokio::test]
 async fn candidates_lead_one_after_another() {
-    let embedded = start().await;
-    let (one, two) = (client(&embedded).await, client(&embedded).await);
-    let (first, second) = (election(&one, "one"), election(&two, "two"));
-    assert_eq!(first.leader().await, Ok(None));
-    let leader = first.stand();
-    let term = leader.elected().await.expect("nobody else stands");
-    assert_eq!(leader.leadership(), Leadership::Leader(term.clone()));
-    let follower = second.stand();
-    in_line(&embedded, 2).await;
-    assert_eq!(follower.leadership(), Leadership::Follower);
-    assert!(follower.transaction().is_none());
-    assert_eq!(names(&second).await, ["one", "two"]);
-    let told = second.leader().await.expect("listed").expect("somebody leads");
-    assert_eq!((told.token, &*told.data), (term.token, &b"one"[..]));
-    assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
-    leader.close().await.expect("closed");
-    assert!(follower.elected().await.expect("it is next").token > term.token);
-    assert_eq!(names(&first).await, ["two"]);
-    drop(follower);
-    nothing_is_left(&embedded).await;
+    scenes::candidates_lead_one_after_another(&start().await).await;
 }
 
 #[tokio::test]
@@ -80,29 +60,7 @@ async fn candidates_in_the_middle_come_and_go_and_all_others_lead_in_turn() {
 
 #[tokio::test]
 async fn a_leader_that_loses_its_node_queues_again() {
-    let embedded = start().await;
-    let (one, two) = (client(&embedded).await, client(&embedded).await);
-    one.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
-    let first = election(&one, "one").stand();
-    let term = first.elected().await.expect("elected");
-    let second = election(&two, "two").stand();
-    eventually(&embedded, "all is watched", |embedded| watches(embedded) == 3).await;
-    let applied = first.transaction().expect("it leads").set_data("/data", "1", None).commit();
-    assert_eq!(applied.await.expect("applied").len(), 2);
-    // What it began before it heard of the loss is refused.
-    let late = first.transaction().expect("it leads").set_data("/data", "2", None);
-    meddle(&embedded, &term.node).await;
-    let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
-    assert_eq!(late.commit().await.expect_err("refused"), refused);
-    becomes(&first, |state| *state == Leadership::Follower).await;
-    let next = second.elected().await.expect("elected");
-    assert!(next.token > term.token);
-    in_line(&embedded, 2).await;
-    assert_eq!(names(&election(&one, "")).await, ["two", "one"]);
-    second.close().await.expect("closed");
-    assert!(first.elected().await.expect("elected again").token > next.token);
-    first.close().await.expect("closed");
-    nothing_is_left(&embedded).await;
+    scenes::a_leader_that_loses_its_node_queues_again(&start().await).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,9 @@ use zk_recipes::{
 use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 
-use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+use super::{
+    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+};
 
 fn mutex(client: &Client, path: &str) -> Mutex {
     Mutex::new(client, path).expect("a valid path")
@@ -27,21 +29,7 @@ fn blamed(path: &str, error: LockError) -> MultiLockError {
 
 #[tokio::test]
 async fn all_are_held_and_all_are_released() {
-    let embedded = start().await;
-    let (ours, other) = (client(&embedded).await, client(&embedded).await);
-    let guard = multi(&ours, &["/c", "/a", "/b"]).acquire().await.expect("acquired");
-    let paths: Vec<_> = guard.locks().iter().map(|held| held.directory().to_owned()).collect();
-    assert_eq!(paths, ["/a", "/b", "/c"]);
-    let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
-    assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");
-    assert_eq!(guard.lock("/b").expect("it is one of them").fencing_token(), tokens[1]);
-    assert_eq!((guard.state(), guard.validate().await), (Holding::Held, Ok(())));
-    for path in ["/a", "/b", "/c"] {
-        let busy = mutex(&other, path).try_acquire().await.expect_err("it is taken");
-        assert_eq!(busy, LockError::Busy);
-    }
-    guard.release().await.expect("released");
-    nothing_is_left(&embedded).await;
+    scenes::all_are_held_and_all_are_released(&start().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,30 +113,15 @@ async fn when_one_cannot_be_had_none_is_kept() {
 
 #[tokio::test]
 async fn permits_are_taken_together_with_locks() {
-    let embedded = start().await;
-    let (ours, other) = (client(&embedded).await, client(&embedded).await);
-    ours.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
-    let semaphore = |client| Semaphore::new(client, "/s", 3).expect("a valid path");
-    let permits = |permits| Part::permits(&semaphore(&ours), permits);
-    let both = [permits(1), Part::from(&mutex(&ours, "/t")), permits(1)];
-    let both = MultiLock::new(both).expect("they fit");
-    let guard = both.acquire().await.expect("acquired");
-    assert_eq!(guard.lock("/s").expect("it is one of them").directory(), "/s/leases");
-    assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
-    let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
-    assert_eq!(busy, LockError::Busy);
-    // Both leases and the lock are checked.
-    let write = || guard.transaction().set_data("/data", "1", None).commit();
-    assert_eq!(write().await.expect("applied").len(), 4);
-    let first = guard.lock("/s").expect("it is one of them").node();
-    let mut leases = semaphore(&other).leases().await.expect("listed").into_iter();
-    let second = leases.find(|lease| lease.node != first).expect("there are two");
-    meddle(&embedded, &format!("/s/leases/{}", second.node)).await;
-    let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
-    assert_eq!(write().await.expect_err("refused"), refused);
-    drop(guard);
-    eventually(&embedded, "nothing", |embedded| ephemerals(embedded).is_empty()).await;
+    scenes::permits_are_taken_together_with_locks(&start().await).await;
+}
 
+#[tokio::test]
+async fn permits_that_cannot_be_taken_together_with_locks_are_refused() {
+    let embedded = start().await;
+    let ours = client(&embedded).await;
+    let semaphore = Semaphore::new(&ours, "/s", 3).expect("a valid path");
+    let permits = |permits| Part::permits(&semaphore, permits);
     let too_many = MultiLock::new([Part::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
     let error = too_many.expect("they fit").acquire().await.expect_err("there are three");
     assert_eq!(error, blamed("/s", LockError::TooManyPermits { maximum: 3 }));

@@ -4,7 +4,9 @@ use tokio::time::timeout;
 use zk_recipes::{Holding, LockError, Loss, Mutex, Owner, ReentrantGuard, ReentrantMutex};
 use zk_session::Client;
 
-use super::{MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, start, watches};
+use super::{
+    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+};
 
 const LOCK: &str = "/locks/reentrant";
 
@@ -14,28 +16,7 @@ fn reentrant(client: &Client) -> ReentrantMutex {
 
 #[tokio::test]
 async fn an_owner_releases_as_often_as_it_has_acquired() {
-    let embedded = start().await;
-    let (ours, other) = (client(&embedded).await, client(&embedded).await);
-    let (mutex, owner) = (reentrant(&ours), Owner::unique());
-    let mut guards = Vec::new();
-    for _ in 0..5 {
-        guards.push(mutex.acquire_as(owner).await.expect("acquired"));
-    }
-    let token = guards[0].fencing_token();
-    assert!(guards.iter().all(|guard| guard.fencing_token() == token));
-    assert_eq!(ephemerals(&embedded).len(), 1, "one process, one node");
-    let waiting = tokio::spawn(Mutex::new(&other, LOCK).expect("valid").acquire());
-    eventually(&embedded, "somebody waits", |embedded| ephemerals(embedded).len() == 2).await;
-    // In no particular order.
-    while guards.len() > 1 {
-        guards.remove(guards.len() / 2).release().await.expect("released");
-        assert!(!waiting.is_finished() && ephemerals(&embedded).len() == 2);
-    }
-    guards.remove(0).release().await.expect("released");
-    let guard = waiting.await.expect("no panic").expect("acquired");
-    assert!(guard.fencing_token() > token);
-    guard.release().await.expect("released");
-    nothing_is_left(&embedded).await;
+    scenes::an_owner_releases_as_often_as_it_has_acquired(&start().await).await;
 }
 
 #[tokio::test]

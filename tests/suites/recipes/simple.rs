@@ -46,7 +46,7 @@ async fn never_two_hold_it_while_members_die() {
         contender.await.expect("no panic");
     }
     assert_eq!((oracle.acquisitions(), oracle.violations()), (5 * ROUNDS, vec![]));
-    nothing_is_left(&embedded).await;
+    nothing_is_left(&*embedded).await;
 }
 
 #[tokio::test]

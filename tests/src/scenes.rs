@@ -1,0 +1,329 @@
+//! What recipes promise, as scenes that are played on any ensemble: the embedded one, and a real
+//! one. Each ends with nothing left behind, and panics when a promise is not kept.
+
+use core::time::Duration;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::time::{sleep, timeout};
+use zk_recipes::machine::Claim;
+use zk_recipes::{
+    Barrier, DoubleBarrier, Holding, LeaderElection, Leadership, LockError, MultiLock, Mutex,
+    Options, Owner, Part, ReentrantMutex, RwLock, Semaphore,
+};
+use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::{Client, Error};
+
+use crate::suite::{Stage, client, eventually, nothing_is_left};
+
+/// Long enough for whatever should not happen to happen.
+const MOMENT: Duration = Duration::from_millis(50);
+/// Nothing that should happen takes so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn waits<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
+    timeout(MOMENT, future).await.is_err()
+}
+
+// ---- Readers and writers -------------------------------------------------------------------------
+
+fn rw_lock(client: &Client) -> RwLock {
+    RwLock::new(client, "/locks/rw").expect("a valid path")
+}
+
+/// A writer becomes a reader: readers are let in, and no writer is.
+pub async fn a_downgrade_lets_readers_in_and_keeps_writers_out(stage: &impl Stage) {
+    let (one, other) = (client(stage).await, client(stage).await);
+    let (here, there) = (rw_lock(&one), rw_lock(&other));
+    let writer = here.write().await.expect("free");
+    let (token, mut read, mut written) =
+        (writer.fencing_token(), Box::pin(there.read()), Box::pin(there.write()));
+    assert!(waits(&mut read).await && waits(&mut written).await, "a writer holds it");
+
+    let downgraded = writer.downgrade().await.expect("one transaction");
+    assert_eq!(downgraded.fencing_token(), token);
+    downgraded.validate().await.expect("it is held");
+    let second = read.await.expect("let in");
+    assert!(waits(&mut written).await, "readers hold it");
+    let list = here.contenders().await.expect("listed");
+    let claims: Vec<_> = list.iter().map(|one| (one.claim, one.is_holder())).collect();
+    let reader = (Claim::Shared, true);
+    assert_eq!(claims, [reader, reader, (Claim::Exclusive, false)]);
+
+    downgraded.release().await.expect("released");
+    second.release().await.expect("released");
+    let last = written.await.expect("its turn");
+    assert!(last.fencing_token() > token);
+    last.release().await.expect("released");
+    nothing_is_left(stage).await;
+}
+
+/// Readers want to be writers: one alone can, two cannot.
+pub async fn of_two_that_upgrade_nobody_waits_for_ever(stage: &impl Stage) {
+    let (one, other) = (client(stage).await, client(stage).await);
+    let (here, there) = (rw_lock(&one), rw_lock(&other));
+    let first = here.read().await.expect("free");
+    let second = there.read().await.expect("shared");
+    let (up, down) = tokio::join!(first.try_upgrade(), second.try_upgrade());
+    let (up, down) = (up.expect_err("not alone"), down.expect_err("not alone"));
+    assert_eq!((&up.error, &down.error), (&LockError::NotAlone, &LockError::NotAlone));
+    assert!(up.to_string().ends_with(&up.error.to_string()), "{up}");
+    let (first, second) = (up.into_guard(), down.into_guard());
+
+    second.release().await.expect("released");
+    let token = first.fencing_token();
+    let writer = first.try_upgrade().await.expect("alone");
+    assert!(writer.fencing_token() > token);
+    writer.validate().await.expect("it is held");
+    let mut late = Box::pin(there.read());
+    assert!(waits(&mut late).await, "a writer holds it");
+    let reader = writer.downgrade().await.expect("one transaction");
+    late.await.expect("let in").release().await.expect("released");
+    reader.release().await.expect("released");
+    nothing_is_left(stage).await;
+}
+
+// ---- Being asked to let go -----------------------------------------------------------------------
+
+/// A holder that is revocable hears that it is asked to let go, and nothing forces it.
+pub async fn a_holder_hears_that_somebody_asks_for_the_lock(stage: &impl Stage) {
+    let (one, other) = (client(stage).await, client(stage).await);
+    let mutex = |client, options| Mutex::with(client, "/locks/mutex", options).expect("valid");
+    let guard = mutex(&one, Options::new().revocable()).acquire().await.expect("free");
+    assert!(timeout(MOMENT, guard.revoked()).await.is_err(), "nobody asks");
+    mutex(&other, Options::new()).revoke(guard.node()).await.expect("asked");
+    timeout(PATIENCE, guard.revoked()).await.expect("heard");
+    assert_eq!(guard.state(), Holding::Held, "nothing forces it");
+    let node = guard.node().to_owned();
+    guard.release().await.expect("released");
+    let gone = mutex(&other, Options::new()).revoke(&node).await;
+    assert_eq!(gone, Err(LockError::Request(Error::Server(ErrorCode::NO_NODE))));
+    nothing_is_left(stage).await;
+}
+
+// ---- Permits -------------------------------------------------------------------------------------
+
+/// Three permits: two sessions share them, and who wants more waits.
+pub async fn no_more_permits_are_out_than_there_are(stage: &impl Stage) {
+    let (one, other) = (client(stage).await, client(stage).await);
+    let semaphore = |client| Semaphore::new(client, "/semaphore", 3).expect("a valid path");
+    let (here, there) = (semaphore(&one), semaphore(&other));
+    let first = here.acquire().await.expect("free");
+    let second = there.acquire_many(2).await.expect("free");
+    let mut third = Box::pin(here.acquire());
+    assert!(waits(&mut third).await, "all are out");
+    assert_eq!(here.leases().await.expect("listed").len(), 4, "three, and that of who is next");
+    assert_eq!(here.waiting().await.expect("listed").len(), 1);
+    second.release().await.expect("held");
+    let third = third.await.expect("free again");
+    assert!(third.fencing_token() > first.fencing_token());
+    assert_eq!(here.leases().await.expect("listed").len(), 2);
+    third.release().await.expect("held");
+    drop(first);
+    nothing_is_left(stage).await;
+    assert_eq!(here.pending_cleanups(), 0);
+}
+
+// ---- Several locks -------------------------------------------------------------------------------
+
+/// Three locks together, listed in no order.
+pub async fn all_are_held_and_all_are_released(stage: &impl Stage) {
+    let (ours, other) = (client(stage).await, client(stage).await);
+    let mutex = |client, path| Mutex::new(client, path).expect("a valid path");
+    let parts = ["/c", "/a", "/b"].map(|path| Part::from(&mutex(&ours, path)));
+    let guard = MultiLock::new(parts).expect("they fit").acquire().await.expect("acquired");
+    let paths: Vec<_> = guard.locks().iter().map(|held| held.directory().to_owned()).collect();
+    assert_eq!(paths, ["/a", "/b", "/c"]);
+    let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
+    assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");
+    assert_eq!(guard.lock("/b").expect("it is one of them").fencing_token(), tokens[1]);
+    assert_eq!((guard.state(), guard.validate().await), (Holding::Held, Ok(())));
+    for path in ["/a", "/b", "/c"] {
+        let busy = mutex(&other, path).try_acquire().await.expect_err("it is taken");
+        assert_eq!(busy, LockError::Busy);
+    }
+    guard.release().await.expect("released");
+    nothing_is_left(stage).await;
+}
+
+/// Permits and a lock together; what is written depends on all of them.
+pub async fn permits_are_taken_together_with_locks(stage: &impl Stage) {
+    let (ours, other) = (client(stage).await, client(stage).await);
+    ours.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    let semaphore = |client| Semaphore::new(client, "/s", 3).expect("a valid path");
+    let permits = |permits| Part::permits(&semaphore(&ours), permits);
+    let mutex = Mutex::new(&ours, "/t").expect("a valid path");
+    let both = MultiLock::new([permits(1), Part::from(&mutex), permits(1)]).expect("they fit");
+    let guard = both.acquire().await.expect("acquired");
+    let first = guard.lock("/s").expect("it is one of them");
+    assert_eq!(first.directory(), "/s/leases");
+    assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
+    let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
+    assert_eq!(busy, LockError::Busy);
+    // Both leases and the lock are checked.
+    let write = || guard.transaction().set_data("/data", "1", None).commit();
+    assert_eq!(write().await.expect("applied").len(), 4);
+    let mut leases = semaphore(&other).leases().await.expect("listed").into_iter();
+    let second = leases.find(|lease| lease.node != first.node()).expect("there are two");
+    other.delete(&format!("/s/leases/{}", second.node), None).await.expect("deleted");
+    let refused = write().await.expect_err("refused");
+    // Who has heard of the loss of one gives the other back.
+    let is_lease = matches!(refused, Error::Transaction { index: 0 | 1, code: ErrorCode::NO_NODE });
+    assert!(is_lease, "{refused:?}");
+    drop(guard);
+    nothing_is_left(stage).await;
+}
+
+// ---- The election --------------------------------------------------------------------------------
+
+const ELECTION: &str = "/election";
+
+fn election(client: &Client, name: &'static str) -> LeaderElection {
+    LeaderElection::with(client, ELECTION, Options::new().data(name)).expect("a valid path")
+}
+
+async fn names(election: &LeaderElection) -> Vec<String> {
+    let participants = election.participants().await.expect("listed").into_iter();
+    participants.map(|one| String::from_utf8_lossy(&one.data).into_owned()).collect()
+}
+
+async fn in_line(stage: &impl Stage, count: usize) {
+    eventually(stage, "all stand", |stage| stage.ephemerals().len() == count).await;
+}
+
+/// One leads, the next follows.
+pub async fn candidates_lead_one_after_another(stage: &impl Stage) {
+    let (one, two) = (client(stage).await, client(stage).await);
+    let (first, second) = (election(&one, "one"), election(&two, "two"));
+    assert_eq!(first.leader().await, Ok(None));
+    let leader = first.stand();
+    let term = leader.elected().await.expect("nobody else stands");
+    assert_eq!(leader.leadership(), Leadership::Leader(term.clone()));
+    let follower = second.stand();
+    in_line(stage, 2).await;
+    assert_eq!(follower.leadership(), Leadership::Follower);
+    assert!(follower.transaction().is_none());
+    assert_eq!(names(&second).await, ["one", "two"]);
+    let told = second.leader().await.expect("listed").expect("somebody leads");
+    assert_eq!((told.token, &*told.data), (term.token, &b"one"[..]));
+    assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
+    leader.close().await.expect("closed");
+    assert!(follower.elected().await.expect("it is next").token > term.token);
+    assert_eq!(names(&first).await, ["two"]);
+    drop(follower);
+    nothing_is_left(stage).await;
+}
+
+/// Somebody deletes the leader's node: what it writes is refused, and it queues again, at the end.
+pub async fn a_leader_that_loses_its_node_queues_again(stage: &impl Stage) {
+    let (one, two) = (client(stage).await, client(stage).await);
+    one.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    let first = election(&one, "one").stand();
+    let term = first.elected().await.expect("elected");
+    let second = election(&two, "two").stand();
+    eventually(stage, "all is watched", |stage| stage.watches() == 3).await;
+    let applied = first.transaction().expect("it leads").set_data("/data", "1", None).commit();
+    assert_eq!(applied.await.expect("applied").len(), 2);
+    // What it began before it heard of the loss is refused.
+    let late = first.transaction().expect("it leads").set_data("/data", "2", None);
+    two.delete(&term.node, None).await.expect("deleted");
+    let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
+    assert_eq!(late.commit().await.expect_err("refused"), refused);
+    let mut states = first.states();
+    let follows = states.wait_for(|state| *state == Leadership::Follower);
+    timeout(PATIENCE, follows).await.expect("in time").expect("it goes on");
+    let next = second.elected().await.expect("elected");
+    assert!(next.token > term.token);
+    in_line(stage, 2).await;
+    assert_eq!(names(&election(&one, "")).await, ["two", "one"]);
+    second.close().await.expect("closed");
+    assert!(first.elected().await.expect("elected again").token > next.token);
+    first.close().await.expect("closed");
+    nothing_is_left(stage).await;
+}
+
+// ---- Again and again -----------------------------------------------------------------------------
+
+/// An owner has the lock on five levels, and others have it after the last.
+pub async fn an_owner_releases_as_often_as_it_has_acquired(stage: &impl Stage) {
+    const LOCK: &str = "/locks/reentrant";
+    let (ours, other) = (client(stage).await, client(stage).await);
+    let mutex = ReentrantMutex::new(&ours, LOCK).expect("a valid path");
+    let owner = Owner::unique();
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        guards.push(mutex.acquire_as(owner).await.expect("acquired"));
+    }
+    let token = guards[0].fencing_token();
+    assert!(guards.iter().all(|guard| guard.fencing_token() == token));
+    assert_eq!(stage.ephemerals().len(), 1, "one process, one node");
+    let waiting = tokio::spawn(Mutex::new(&other, LOCK).expect("valid").acquire());
+    eventually(stage, "somebody waits", |stage| stage.ephemerals().len() == 2).await;
+    // In no particular order.
+    while guards.len() > 1 {
+        guards.remove(guards.len() / 2).release().await.expect("released");
+        assert!(!waiting.is_finished() && stage.ephemerals().len() == 2);
+    }
+    guards.remove(0).release().await.expect("released");
+    let guard = waiting.await.expect("no panic").expect("acquired");
+    assert!(guard.fencing_token() > token);
+    guard.release().await.expect("released");
+    nothing_is_left(stage).await;
+}
+
+// ---- Barriers ------------------------------------------------------------------------------------
+
+/// A barrier that is closed, waited for by two, and opened.
+pub async fn nobody_passes_until_it_is_opened(stage: &impl Stage) {
+    const PATH: &str = "/barriers/test";
+    let (keeper, one, two) = (client(stage).await, client(stage).await, client(stage).await);
+    let barrier = |client| Barrier::new(client, PATH).expect("a valid path");
+    barrier(&one).wait().await.expect("there is none");
+    for _ in 0..2 {
+        barrier(&keeper).close().await.expect("closed, and closed again");
+    }
+    assert_eq!(barrier(&one).is_closed().await, Ok(true));
+    assert_eq!(barrier(&one).wait_timeout(MOMENT).await, Err(LockError::TimedOut));
+    let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));
+    eventually(stage, "both wait", |stage| stage.watches() == 2).await;
+    // Other data is no reason to pass.
+    keeper.set_data(PATH, b"still closed", None).await.expect("set");
+    sleep(MOMENT).await;
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    for _ in 0..2 {
+        barrier(&keeper).open().await.expect("opened, and opened again");
+    }
+    for waiting in waiting {
+        waiting.await.expect("no panic").expect("passed");
+    }
+    assert_eq!(barrier(&one).is_closed().await, Ok(false));
+    nothing_is_left(stage).await;
+}
+
+/// Six members of a double barrier, ten times.
+pub async fn all_wait_for_all_again_and_again(stage: &impl Stage) {
+    const MEMBERS: usize = 6;
+    const ROUNDS: usize = 10;
+    let (came, wants_out) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut members = Vec::new();
+    for _ in 0..MEMBERS {
+        let (client, came, wants_out) = (client(stage).await, came.clone(), wants_out.clone());
+        members.push(tokio::spawn(async move {
+            let barrier = DoubleBarrier::new(&client, "/barriers/double", MEMBERS).expect("valid");
+            for round in 1..=ROUNDS {
+                came.fetch_add(1, Ordering::SeqCst);
+                let inside = barrier.enter().await.expect("entered");
+                assert!(came.load(Ordering::SeqCst) >= round * MEMBERS, "all have come");
+                wants_out.fetch_add(1, Ordering::SeqCst);
+                inside.leave().await.expect("left");
+                assert!(wants_out.load(Ordering::SeqCst) >= round * MEMBERS, "all want out");
+            }
+        }));
+    }
+    for member in members {
+        let done = timeout(2 * PATIENCE, member).await;
+        done.expect("nobody waits for ever").expect("no panic");
+    }
+    nothing_is_left(stage).await;
+}

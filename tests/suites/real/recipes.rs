@@ -1,0 +1,30 @@
+//! Recipes on a real server: what they promise, and that nothing is left there.
+
+use zk_testkit::{real, scenes};
+
+macro_rules! play {
+    ($($scene:ident,)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scene() {
+                if let Some(ensemble) = real::ensemble_or_skip(1) {
+                    scenes::$scene(&ensemble).await;
+                }
+            }
+        )+
+    };
+}
+
+play! {
+    a_downgrade_lets_readers_in_and_keeps_writers_out,
+    of_two_that_upgrade_nobody_waits_for_ever,
+    a_holder_hears_that_somebody_asks_for_the_lock,
+    no_more_permits_are_out_than_there_are,
+    all_are_held_and_all_are_released,
+    permits_are_taken_together_with_locks,
+    candidates_lead_one_after_another,
+    a_leader_that_loses_its_node_queues_again,
+    an_owner_releases_as_often_as_it_has_acquired,
+    nobody_passes_until_it_is_opened,
+    all_wait_for_all_again_and_again,
+}
