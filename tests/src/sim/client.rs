@@ -63,6 +63,8 @@ pub struct SimClient {
     calls: BTreeMap<CallId, Arc<Call>>,
     watches: BTreeMap<RequestId, Token>,
     attempts: BTreeMap<AttemptId, Attempt>,
+    /// Until when the session is sure to be kept, while there is no connection that says so.
+    lease: Option<Instant>,
     /// Answers that were found without the session.
     answers: VecDeque<(Token, Result<Reply, Error>)>,
     notes: VecDeque<Note>,
@@ -122,6 +124,7 @@ impl SimClient {
             calls: BTreeMap::new(),
             watches: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            lease: None,
             answers: VecDeque::new(),
             notes: VecDeque::new(),
         }
@@ -169,6 +172,11 @@ impl SimClient {
     pub fn handle_timeout(&mut self, now: Duration) {
         self.session.handle_timeout(instant(now));
         self.settle(now);
+        if self.lease.take_if(|lease| *lease <= instant(now)).is_some() {
+            for id in self.attempts.keys().copied().collect::<Vec<_>>() {
+                self.tell_attempt(now, id, Input::LeaseEnded);
+            }
+        }
         let is_due = |attempt: &Attempt| attempt.alarm.is_some_and(|at| at <= instant(now));
         let due = self.attempts.iter().filter(|(_, attempt)| is_due(attempt));
         for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -279,7 +287,8 @@ impl SimClient {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let alarms = self.attempts.values().filter_map(|attempt| attempt.alarm);
-        alarms.chain(self.session.poll_timeout()).min().map(Instant::since_start)
+        let timeouts = alarms.chain(self.lease).chain(self.session.poll_timeout());
+        timeouts.min().map(Instant::since_start)
     }
 }
 

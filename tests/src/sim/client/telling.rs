@@ -25,6 +25,10 @@ impl SimClient {
         match event {
             Event::State(state) => {
                 self.notes.push_back(Note::State(state));
+                self.lease = match state {
+                    State::Connected { .. } => None,
+                    _ => self.lease.or(self.session.lease()),
+                };
                 if state == State::Suspended && self.quirk == Some(Quirk::TakesLossForEvent) {
                     self.take_loss_for_event(now);
                 }
