@@ -88,16 +88,25 @@ impl Peer {
     /// When the client hangs up.
     pub fn serve(&mut self, mut asked: impl FnMut(OpCode)) -> io::Result<()> {
         loop {
-            let frame = self.frame()?;
-            let RequestHeader { xid, opcode } =
-                RequestHeader::decode(&mut Reader::new(&frame)).map_err(io::Error::other)?;
-            asked(opcode);
-            let err = match opcode {
-                OpCode::PING | OpCode::CLOSE_SESSION => ErrorCode::OK,
-                _ => ErrorCode::NO_NODE,
-            };
-            self.reply(xid, err)?;
+            self.answer(&mut asked)?;
         }
+    }
+
+    /// Answers one request, as [`serve`](Self::serve) does.
+    ///
+    /// # Errors
+    ///
+    /// When the client hangs up.
+    pub fn answer(&mut self, asked: impl FnOnce(OpCode)) -> io::Result<()> {
+        let frame = self.frame()?;
+        let RequestHeader { xid, opcode } =
+            RequestHeader::decode(&mut Reader::new(&frame)).map_err(io::Error::other)?;
+        asked(opcode);
+        let err = match opcode {
+            OpCode::PING | OpCode::CLOSE_SESSION => ErrorCode::OK,
+            _ => ErrorCode::NO_NODE,
+        };
+        self.reply(xid, err)
     }
 
     fn reply(&mut self, xid: Xid, err: ErrorCode) -> io::Result<()> {

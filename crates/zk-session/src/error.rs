@@ -31,6 +31,10 @@ pub enum Error {
     },
     /// The connection was lost after the request had been sent and before its answer arrived.
     ConnectionLost,
+    /// Several connections were lost, one after the other, while the request was being sent, so it
+    /// was given up: most likely it is longer than the members accept (their `jute.maxbuffer`),
+    /// who close the connection and do not say why.
+    Undeliverable,
     /// The caller's deadline passed before the answer came.
     DeadlinePassed {
         /// Whether the request may have been applied, or may yet be.
@@ -76,7 +80,10 @@ impl Error {
     /// Whether the request may have been applied.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) | Self::Transaction { .. } | Self::NoConnection => Outcome::NotApplied,
+            Self::Invalid(_)
+            | Self::Transaction { .. }
+            | Self::NoConnection
+            | Self::Undeliverable => Outcome::NotApplied,
             Self::Server(code) => match *code {
                 // A server that stumbles does not say how far it got.
                 ErrorCode::SYSTEM_ERROR
@@ -118,6 +125,9 @@ impl fmt::Display for Error {
             Self::ConnectionLost => {
                 f.write_str("the connection was lost; the request may have been applied")
             }
+            Self::Undeliverable => f.write_str(
+                "connections were lost while the request was being sent; it is probably too long",
+            ),
             Self::DeadlinePassed { outcome: Outcome::NotApplied } => {
                 f.write_str("the deadline passed before the request was sent")
             }

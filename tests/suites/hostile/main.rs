@@ -80,7 +80,11 @@ impl Attack {
                 }
             }
             Self::Corpus => match corpus().get(number) {
-                Some(bytes) => peer.stream.write_all(bytes),
+                Some(bytes) => {
+                    // One that answers nothing is tried ever more seldom.
+                    peer.answer(drop)?;
+                    peer.stream.write_all(bytes)
+                }
                 None => Ok(()),
             },
         }

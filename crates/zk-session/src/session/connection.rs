@@ -49,19 +49,29 @@ impl<T> Session<T> {
             for pending in self.outbox.lose_in_flight() {
                 self.fail(pending, Error::ConnectionLost);
             }
+            if let Some(pending) = self.outbox.take_undeliverable() {
+                self.fail(pending, Error::Undeliverable);
+            }
             self.watches.disconnected();
             self.credentials.disconnected();
             self.events.push_back(Event::State(self.state()));
             self.begin_patience(now);
         }
-        // A member that shakes hands but does not set the watches again has served nobody.
-        let delay = if was_connected && self.unanswered_batches == 0 {
-            self.members.delay_after_loss()
-        } else {
-            self.members.delay_after_failure()
-        };
+        let spread = if was_connected { self.members.delay_after_loss() } else { Duration::ZERO };
+        let delay =
+            if self.served { spread } else { self.members.delay_after_failure().max(spread) };
+        self.served = false;
         self.unanswered_batches = 0;
         self.timers.set(Timer::Retry, now + delay);
+    }
+
+    /// The member has answered something. One that shakes hands but answers nothing, or does not
+    /// set the watches again, has served nobody.
+    pub(super) fn note_service(&mut self) {
+        if !self.served && self.unanswered_batches == 0 {
+            self.served = true;
+            self.members.succeeded();
+        }
     }
 
     pub(super) fn finish(&mut self, end: End) {

@@ -86,9 +86,6 @@ impl<T> Session<T> {
         self.prelude.clear();
         self.replay_credentials();
         self.replay_watches();
-        if self.unanswered_batches == 0 {
-            self.members.succeeded();
-        }
         self.events.push_back(Event::State(self.state()));
         let requests = self.watches.persistent();
         if !requests.is_empty() {

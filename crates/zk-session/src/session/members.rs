@@ -14,7 +14,7 @@ const LAST_BACK_OFF: Duration = Duration::from_secs(5);
 pub(super) struct Members {
     order: Vec<usize>,
     next: usize,
-    /// Attempts since the last handshake that succeeded.
+    /// Attempts since a member last served the session.
     failures: u32,
     rng: fastrand::Rng,
 }

@@ -110,6 +110,8 @@ pub struct Session<T> {
     exchange: Option<Exchange<T>>,
     credentials: Credentials<T>,
     watches: Watches,
+    /// Whether the member has answered anything since the handshake.
+    served: bool,
     /// Watches being set again on this connection.
     unanswered_batches: usize,
     /// Cleared when a server turns out to be too old for it; asking again would cost a connection.
@@ -252,6 +254,7 @@ impl<T> Session<T> {
             exchange: None,
             credentials: Credentials::new(),
             watches: Watches::default(),
+            served: false,
             unanswered_batches: 0,
             can_remove_watches: true,
             last_request: RequestId(0),

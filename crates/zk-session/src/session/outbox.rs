@@ -37,10 +37,15 @@ pub(super) enum Owner<T> {
     Nobody,
 }
 
+/// After so many connections that were lost while the same request was being sent, it is at fault.
+const MOST_CUTS: u8 = 3;
+
 #[derive(Debug)]
 struct Unsent<T> {
     /// Length of the frame, with its prefix.
     length: usize,
+    /// How many connections were lost after a part of it was sent.
+    cuts: u8,
     pending: Pending<T>,
 }
 
@@ -111,7 +116,7 @@ impl<T> Outbox<T> {
             .expect("Session::submit refuses what is longer than its limit, which is below 2 GiB");
         let length = self.bytes.len() - before;
         let pending = Pending { xid, opcode, owner, registration, deadline };
-        self.unsent.push_back(Unsent { length, pending });
+        self.unsent.push_back(Unsent { length, cuts: 0, pending });
     }
 
     /// An xid for a request that has none of its own.
@@ -130,7 +135,7 @@ impl<T> Outbox<T> {
         self.taken = (self.taken + count).min(self.bytes.len());
         while let Some(first) = self.unsent.front()
             && first.length <= self.taken
-            && let Some(Unsent { length, pending }) = self.unsent.pop_front()
+            && let Some(Unsent { length, pending, .. }) = self.unsent.pop_front()
         {
             self.bytes.advance(length);
             self.taken -= length;
@@ -250,11 +255,24 @@ impl<T> Outbox<T> {
     /// The connection is gone: yields what was in flight, and keeps the rest to send it again, but
     /// for what belongs to the connection or is wanted by nobody.
     pub(super) fn lose_in_flight(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
+        if self.taken > 0
+            && let Some(first) = self.unsent.front_mut()
+        {
+            first.cuts += 1;
+        }
         self.taken = 0;
         self.remove_unsent(|pending| {
             matches!(pending.xid, Xid::PING | Xid::AUTH) || matches!(pending.owner, Owner::Nobody)
         });
         core::mem::take(&mut self.in_flight).into_iter().map(|sent| sent.pending)
+    }
+
+    /// Takes the first request, if it is what connection after connection was lost by.
+    pub(super) fn take_undeliverable(&mut self) -> Option<Pending<T>> {
+        self.unsent.front().filter(|first| first.cuts >= MOST_CUTS)?;
+        let Unsent { length, pending, .. } = self.unsent.pop_front()?;
+        self.bytes.advance(length);
+        Some(pending)
     }
 
     /// The session is gone: yields what was never sent.

@@ -38,6 +38,7 @@ impl<T> Session<T> {
             Xid::PING => {
                 if let Some(ping) = self.outbox.take_ping() {
                     self.renew_lease(ping.sent_at, header.err);
+                    self.note_service();
                 }
                 Ok(())
             }
@@ -56,9 +57,7 @@ impl<T> Session<T> {
     fn handle_set_watches(&mut self, answer: ErrorCode) -> Result<(), Cause> {
         if answer == ErrorCode::OK {
             self.unanswered_batches = self.unanswered_batches.saturating_sub(1);
-            if self.unanswered_batches == 0 {
-                self.members.succeeded();
-            }
+            self.note_service();
             return Ok(());
         }
         // A server older than persistent watches would refuse them on each connection, for ever.
@@ -97,6 +96,7 @@ impl<T> Session<T> {
             .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
         let pending = sent.pending;
         self.renew_lease(sent.sent_at, header.err);
+        self.note_service();
         if header.zxid > Zxid::ZERO {
             self.last_zxid = self.last_zxid.max(header.zxid);
         }

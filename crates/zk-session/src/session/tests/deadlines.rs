@@ -237,6 +237,9 @@ fn patience_is_without_end_unless_it_is_given_one() {
 #[test]
 fn an_attempt_to_connect_outlives_the_deadlines_of_requests() {
     let mut h = Harness::connected();
+    h.sync(0);
+    h.answer_all();
+    h.answers();
     h.session.handle_disconnected(h.now);
     h.advance(ms(50));
     assert_eq!(h.actions(), [Action::Connect(0)]);

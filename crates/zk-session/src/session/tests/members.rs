@@ -40,15 +40,20 @@ fn a_failed_round_costs_time_so_that_nothing_runs_hot() {
 }
 
 #[test]
-fn only_a_handshake_resets_the_back_off() {
+fn only_an_answer_behind_the_handshake_resets_the_back_off() {
     let mut h = Harness::new(1);
-    for _ in 0..20 {
+    for round in 0..20 {
         h.reach();
         h.handshake();
+        if round % 2 == 1 {
+            h.welcome();
+        }
         h.disconnect();
     }
     assert!(h.sleep() > Duration::from_secs(2));
     h.connect();
+    h.sync(1);
+    h.answer_all();
     h.disconnect();
     assert!(h.sleep() <= ms(50));
     fail(&mut h);

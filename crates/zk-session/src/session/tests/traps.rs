@@ -398,6 +398,28 @@ fn trap_35_a_request_too_long_fails_alone_and_was_not_applied() {
     assert_eq!((opcodes(&mut h), h.actions()), (Vec::new(), Vec::new()));
 }
 
+/// A member whose limit is lower than the one configured here closes once it has read the length.
+#[test]
+fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied() {
+    let mut h = Harness::new(2);
+    h.submit(&create("/too/long/for/them"), 1);
+    h.sync(2);
+    let start = h.now;
+    for _ in 0..3 {
+        assert_eq!(h.answers(), []);
+        h.connect();
+        h.take(10);
+        h.disconnect();
+    }
+    assert_eq!(h.answers(), [(1, Some(Error::Undeliverable))]);
+    assert_eq!(Error::Undeliverable.outcome(), Outcome::NotApplied);
+    h.connect();
+    assert!(h.now - start >= ms(50), "and the members are not hammered");
+    assert_eq!(opcodes(&mut h), [OpCode::SYNC]);
+    h.reply(2, 1, OK);
+    assert_eq!(h.answers(), [(2, None)]);
+}
+
 #[test]
 fn trap_37_what_may_have_been_applied_is_not_sent_again() {
     let mut h = Harness::connected();
