@@ -43,14 +43,20 @@ impl<T> Session<T> {
 
     /// The exchange is over, and has succeeded: what was held back is sent now. One that has failed
     /// is ended by [`close`](Self::close), or tried again by
-    /// [`handle_disconnected`](Self::handle_disconnected) and on the next connection.
+    /// [`handle_disconnected`](Self::handle_disconnected) and on the next connection. Does nothing
+    /// while a request of the exchange is not answered.
     pub fn authenticated(&mut self, now: Instant) {
-        if let Phase::Authenticating(member) = self.phase {
+        if let Phase::Authenticating(member) = self.phase
+            && self.exchange.is_none()
+        {
             self.serve(now, member);
         }
     }
 
     pub(super) fn handle_exchange(&mut self, payload: Bytes) -> Result<(), Cause> {
+        if !self.prelude.is_empty() {
+            return Err(Cause::Unasked);
+        }
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
         let expected = self.exchange.as_ref().map(|exchange| exchange.xid);

@@ -74,7 +74,8 @@ pub enum Cause {
     Frame(FrameError),
     /// The member sent a frame that is not what it should be.
     Malformed(DecodeError),
-    /// The member answered before the handshake had been sent to its end.
+    /// The member answered before the handshake, or what follows it in an exchange, had been sent to
+    /// its end.
     Unasked,
     /// The member answered the handshake in another protocol, or in none.
     UnknownProtocol(i32),
@@ -101,7 +102,7 @@ impl fmt::Display for Cause {
             Self::ReadTimeout => f.write_str("nothing was heard for too long"),
             Self::Frame(error) => write!(f, "{error}"),
             Self::Malformed(error) => write!(f, "a frame cannot be read: {error}"),
-            Self::Unasked => f.write_str("an answer to a handshake that was not sent"),
+            Self::Unasked => f.write_str("an answer to what was not sent yet"),
             Self::UnknownProtocol(version) => write!(f, "unknown protocol {version}"),
             Self::UnexpectedReply { expected: Some(expected), received } => {
                 write!(f, "a reply to request {received} where {expected} was due")

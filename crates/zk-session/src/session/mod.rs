@@ -196,7 +196,7 @@ impl<T> Session<T> {
 
     /// How many requests wait for an answer.
     pub fn pending(&self) -> usize {
-        self.outbox.len() + self.credentials.waiting()
+        self.outbox.len() + self.credentials.waiting() + usize::from(self.exchange.is_some())
     }
 
     /// Whether [`submit`](Self::submit) takes requests now. When it has refused one for want of

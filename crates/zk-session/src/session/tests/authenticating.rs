@@ -48,6 +48,36 @@ fn everything_is_held_back_until_the_exchange_is_over() {
     assert_eq!(sent, [OpCode::AUTH, OpCode::SET_WATCHES, OpCode::SYNC]);
 }
 
+/// Else half a frame would be left on the wire, and all that follows be read as the rest of it.
+#[test]
+fn nothing_is_released_before_the_last_request_of_the_exchange_is_answered() {
+    let mut h = authenticating();
+    h.session.authenticate(&FIRST, 1).expect("it is asked for");
+    h.take(5);
+    h.session.authenticated(h.now);
+    let sent = h.sent();
+    assert_eq!(sent.iter().map(Sent::request).collect::<Vec<_>>(), [FIRST]);
+    assert_eq!((h.session.pending(), h.session.state()), (1, State::Suspended));
+    h.reply(sent[0].xid.0, 0, ErrorCode::OK);
+    h.session.authenticated(h.now);
+    assert!(matches!(h.session.state(), State::Connected { .. }));
+}
+
+#[test]
+fn an_answer_to_half_a_request_of_the_exchange_costs_the_connection() {
+    let mut h = authenticating();
+    h.session.authenticate(&FIRST, 1).expect("it is asked for");
+    h.take(5);
+    h.reply(h.session.outbox.last_xid().0, 0, ErrorCode::OK);
+    assert!(matches!(
+        h.events()[..],
+        [
+            Event::Disconnected { cause: Cause::Unasked, .. },
+            Event::Reply { token: 1, result: Err(Error::ConnectionLost) },
+        ]
+    ));
+}
+
 #[test]
 fn an_exchange_is_one_request_at_a_time_and_only_when_it_is_asked_for() {
     let mut h = authenticating();
