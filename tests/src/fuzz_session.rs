@@ -9,9 +9,8 @@ use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
-    AddWatchMode, AddWatchRequest, ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode,
-    EventType, ExistsRequest, GetChildrenRequest, GetDataRequest, KeeperState, OpCode, Reader,
-    ReplyHeader, Request, RequestHeader, SessionId, SyncRequest, WatcherEvent, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, Multi,
+    OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 use zk_session::session::{Action, Config, Event, RequestId, Resume, Session, State};
 use zk_session::time::Instant;
@@ -23,6 +22,15 @@ const OWN: usize = 2;
 const MAX_REQUEST: usize = 128;
 /// Steps of one run: longer inputs find nothing that several shorter ones do not.
 const STEPS: usize = 2_000;
+
+/// The operations that can set a watch, which half of the requests are.
+const WATCHING: [OpCode; 5] = [
+    OpCode::EXISTS,
+    OpCode::GET_DATA,
+    OpCode::GET_CHILDREN,
+    OpCode::GET_CHILDREN2,
+    OpCode::ADD_WATCH,
+];
 
 /// The steps that an input says, a byte each and what it needs behind it.
 struct Input<'a>(&'a [u8]);
@@ -55,6 +63,44 @@ impl Input<'_> {
     }
 }
 
+/// A request as bytes.
+struct Body {
+    opcode: OpCode,
+    bytes: Vec<u8>,
+}
+
+impl Body {
+    fn request(&self) -> Request<'_> {
+        Request::decode(self.opcode, &self.bytes).expect("bodies are made to be read")
+    }
+}
+
+/// The shortest request for `opcode`, with that path if it takes one and all else zero but the last
+/// byte, which says whether a watch is to be set.
+fn body(opcode: OpCode, path: &str, watch: bool) -> Body {
+    let mut bytes = Vec::new();
+    if matches!(opcode, OpCode::MULTI | OpCode::MULTI_READ) {
+        Request::Multi(Multi::new(&[])).encode(&mut bytes);
+        return Body { opcode, bytes };
+    }
+    path.encode(&mut bytes);
+    for (start, length) in
+        [&bytes[..], &[]].into_iter().flat_map(|start| (0..64).map(move |length| (start, length)))
+    {
+        for last in [u8::from(watch), 0] {
+            let mut bytes = start.to_vec();
+            bytes.resize(start.len() + length, 0);
+            if let Some(byte) = bytes[start.len()..].last_mut() {
+                *byte = last;
+            }
+            if Request::decode(opcode, &bytes).is_ok() {
+                return Body { opcode, bytes };
+            }
+        }
+    }
+    unreachable!("{opcode} takes more than a path and 64 zeros")
+}
+
 struct World {
     session: Session<usize>,
     now: Instant,
@@ -66,6 +112,8 @@ struct World {
     /// Whether this connection has carried its handshake, and whether anything has come back.
     greeted: bool,
     answered: bool,
+    /// Whether an exchange was asked for on this connection.
+    authenticating: bool,
     /// Requests that the server has and has not answered.
     due: Vec<(Xid, OpCode)>,
     members: usize,
@@ -112,6 +160,7 @@ impl World {
             password: Bytes::from_static(b"password"),
             last_zxid: Zxid(3),
         });
+        config.authenticate = flags & 32 != 0;
         config.seed = u64::from(flags);
         let now = Instant::START;
         Self {
@@ -122,6 +171,7 @@ impl World {
             wire: BytesMut::new(),
             greeted: false,
             answered: false,
+            authenticating: false,
             due: Vec::new(),
             members,
             zxid: 0,
@@ -165,6 +215,7 @@ impl World {
                 self.time_passes();
             }
             14 => self.session.handle_timeout(Instant::START),
+            27 if self.authenticating => self.authenticate(input),
             15 | 16 | 27 | 28 => self.welcome(input),
             17 | 18 | 29..=31 => {
                 if !self.due.is_empty() {
@@ -209,14 +260,9 @@ impl World {
     fn submit(&mut self, input: &mut Input<'_>) {
         let path = input.path();
         let kind = input.byte().unwrap_or_default();
-        let watch = kind & 64 != 0;
-        let request = match kind % 6 {
-            0 => Request::Exists(ExistsRequest { path, watch }),
-            1 => Request::GetData(GetDataRequest { path, watch }),
-            2 => Request::GetChildren2(GetChildrenRequest { path, watch }),
-            3 => Request::AddWatch(AddWatchRequest { path, mode: AddWatchMode(i32::from(watch)) }),
-            _ => Request::Sync(SyncRequest { path }),
-        };
+        let opcodes = if kind & 32 == 0 { &WATCHING } else { OpCode::REQUESTS };
+        let body = body(opcodes[usize::from(kind % 32) % opcodes.len()], path, kind & 64 != 0);
+        let request = body.request();
         let token = self.answers.len();
         let submitted = if kind & 128 != 0 {
             let deadline = self.now + Duration::from_millis(1 << (kind % 16));
@@ -230,6 +276,17 @@ impl World {
                 self.ids.push(id);
             }
             Err(error) => assert_eq!(error.outcome(), zk_session::Outcome::NotApplied),
+        }
+    }
+
+    fn authenticate(&mut self, input: &mut Input<'_>) {
+        if input.below(2) == 0 {
+            return self.session.authenticated(self.now);
+        }
+        let opcode = OpCode::REQUESTS[input.below(OpCode::REQUESTS.len())];
+        let token = self.answers.len();
+        if self.session.authenticate(&body(opcode, "/", false).request(), token).is_ok() {
+            self.answers.push(0);
         }
     }
 
@@ -304,7 +361,7 @@ impl World {
             if !matches!(action, Action::Probe(_)) {
                 self.wire.clear();
                 self.due.clear();
-                (self.greeted, self.answered) = (false, false);
+                (self.greeted, self.answered, self.authenticating) = (false, false, false);
             }
         }
         assert!(actions.len() <= 4, "{actions:?}");
@@ -315,6 +372,7 @@ impl World {
                     self.answers[token] += 1;
                     assert_eq!(self.answers[token], 1, "answered twice");
                 }
+                Event::Authenticate { .. } => self.authenticating = true,
                 Event::State(State::Ended(_)) => self.ended = true,
                 _ => {}
             }
@@ -349,6 +407,15 @@ mod tests {
             (state >> 32) as u8
         };
         (0..50 + seed % 500).map(|_| byte()).collect()
+    }
+
+    #[test]
+    fn there_is_a_request_for_every_operation() {
+        for opcode in OpCode::REQUESTS {
+            for watch in [false, true] {
+                assert_eq!(body(*opcode, "/a", watch).request().opcode(), *opcode);
+            }
+        }
     }
 
     /// Noise breaks nothing, and reaches every state: else it would say nothing.

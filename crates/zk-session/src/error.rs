@@ -3,7 +3,7 @@
 use core::fmt;
 
 use zk_proto::path::PathError;
-use zk_proto::{DecodeError, ErrorCode};
+use zk_proto::{DecodeError, ErrorCode, OpCode};
 
 use crate::session::End;
 
@@ -61,6 +61,11 @@ pub enum Error {
 pub enum Invalid {
     /// The path names no node.
     Path(PathError),
+    /// The session itself sends such requests, and takes their answers for its own: pings, the
+    /// setting of watches anew, `auth` (asked for by
+    /// [`add_auth`](crate::session::Session::add_auth)) and the end of the session
+    /// ([`close`](crate::session::Session::close)).
+    Reserved(OpCode),
     /// The request is longer than the server accepts. Sent, it would cost the connection.
     TooLarge {
         /// Its length in bytes.
@@ -149,6 +154,7 @@ impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(error) => write!(f, "{error}"),
+            Self::Reserved(opcode) => write!(f, "only the session itself sends {opcode}"),
             Self::TooLarge { length, limit } => {
                 write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
             }

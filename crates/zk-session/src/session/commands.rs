@@ -5,6 +5,11 @@ use zk_proto::{RemoveWatchesRequest, WatcherType};
 use super::credentials::{self, Added};
 use super::*;
 
+/// What the session sends for itself. Their answers are told apart by xids of their own, or change
+/// the session's state.
+const RESERVED: [OpCode; 5] =
+    [OpCode::PING, OpCode::AUTH, OpCode::CLOSE_SESSION, OpCode::SET_WATCHES, OpCode::SET_WATCHES2];
+
 /// # Commands
 impl<T> Session<T> {
     /// Sends a request, behind all that were submitted before. Its answer comes back with `token`.
@@ -14,8 +19,8 @@ impl<T> Session<T> {
     ///
     /// # Errors
     ///
-    /// When the session has ended, or the request is impossible, or there is no room; `token` is
-    /// dropped then.
+    /// When the session has ended, or the request is impossible or [reserved](Invalid::Reserved)
+    /// for the session, or there is no room; `token` is dropped then.
     pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
         self.enqueue(request, token, None)
     }
@@ -46,6 +51,10 @@ impl<T> Session<T> {
         token: T,
         deadline: Option<Instant>,
     ) -> Result<RequestId, Error> {
+        let opcode = request.opcode();
+        if RESERVED.contains(&opcode) {
+            return Err(Invalid::Reserved(opcode).into());
+        }
         if self.impatient {
             return Err(Error::NoConnection);
         }

@@ -238,6 +238,39 @@ fn a_request_too_long_for_the_server_fails_alone() {
     assert_eq!(h.sent_xids(), [1, 2]);
 }
 
+/// Else their answers would be taken for those of the session's own, and the other way round.
+#[test]
+fn what_the_session_sends_for_itself_is_sent_for_nobody_else() {
+    let watches = SetWatches {
+        relative_zxid: Zxid(1),
+        data_watches: List::new(&["/a"]),
+        exist_watches: List::new(&[]),
+        child_watches: List::new(&[]),
+    };
+    let auth = zk_proto::AuthPacket { auth_type: 0, scheme: "digest", auth: Some(b"me:me") };
+    for request in [
+        Request::Ping(()),
+        Request::CloseSession(()),
+        Request::Auth(auth),
+        Request::SetWatches(watches),
+        Request::SetWatches2(SetWatches2 {
+            relative_zxid: Zxid(1),
+            data_watches: List::new(&[]),
+            exist_watches: List::new(&[]),
+            child_watches: List::new(&[]),
+            persistent_watches: List::new(&["/a"]),
+            persistent_recursive_watches: List::new(&[]),
+        }),
+    ] {
+        let mut h = Harness::connected();
+        let reserved = Error::Invalid(Invalid::Reserved(request.opcode()));
+        assert_eq!(h.session.submit(&request, 1), Err(reserved.clone()));
+        assert_eq!(h.session.submit_until(&request, 1, h.now + ms(1)), Err(reserved.clone()));
+        assert_eq!(reserved.outcome(), Outcome::NotApplied);
+        assert_eq!((h.session.pending(), h.sent()), (0, Vec::new()));
+    }
+}
+
 /// The length that a frame can say is a limit too, whatever the configuration says.
 #[test]
 fn no_limit_is_above_what_a_frame_can_say() {
