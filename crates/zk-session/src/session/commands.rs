@@ -118,18 +118,19 @@ impl<T> Session<T> {
     }
 
     /// The watch that a request asked for is not wanted any more. When nobody else waits for the
-    /// same one, the server is told. Does nothing if the watch is over.
+    /// same one, the server is told, once it has set it. Does nothing if the watch is over. May be
+    /// called as soon as the request is submitted, by who does not want the watch that it sets.
     pub fn unwatch(&mut self, request: RequestId) {
         let removal = self.watches.remove(request);
         self.remove_watch(removal);
     }
 
     pub(super) fn remove_watch(&mut self, removal: Option<Removal>) {
-        let Some(Removal { path, watcher_type, to_be_set }) = removal else {
+        let Some(Removal { path, watcher_type }) = removal else {
             return;
         };
         // Without a connection the server has none, and what is not wanted is not set again.
-        if to_be_set || matches!(self.phase, Phase::Connected(_)) {
+        if matches!(self.phase, Phase::Connected(_)) {
             let persistent =
                 matches!(watcher_type, WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE);
             let owner = if persistent { Owner::Removal(path.clone()) } else { Owner::Session };

@@ -252,8 +252,8 @@ impl<T> Outbox<T> {
         removed
     }
 
-    /// The connection is gone: yields what was in flight, and keeps the rest to send it again, but
-    /// for what belongs to the connection or is wanted by nobody.
+    /// The connection is gone: yields what was in flight, and keeps what callers wait for to send it
+    /// again. The rest belongs to the connection, or is wanted by nobody.
     pub(super) fn lose_in_flight(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
         if self.taken > 0
             && let Some(first) = self.unsent.front_mut()
@@ -261,9 +261,7 @@ impl<T> Outbox<T> {
             first.cuts += 1;
         }
         self.taken = 0;
-        self.remove_unsent(|pending| {
-            matches!(pending.xid, Xid::PING | Xid::AUTH) || matches!(pending.owner, Owner::Nobody)
-        });
+        self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)));
         core::mem::take(&mut self.in_flight).into_iter().map(|sent| sent.pending)
     }
 

@@ -129,7 +129,7 @@ struct Slot {
     armed: bool,
 }
 
-/// One who wants a watch.
+/// One who wants a watch, or has asked for it and does not want it any more.
 #[derive(Debug)]
 struct Caller {
     id: RequestId,
@@ -149,20 +149,24 @@ impl Slot {
         Self { callers: Vec::with_capacity(1), armed: false }
     }
 
-    fn take(&mut self, id: RequestId) -> Option<Caller> {
-        let place = self.callers.iter().position(|caller| caller.id == id)?;
-        Some(self.callers.remove(place))
+    fn take(&mut self, id: RequestId) {
+        self.callers.retain(|caller| caller.id != id);
     }
 
-    /// The request of a caller, who may not want it any more, was answered: the server has set a
-    /// watch, or none.
-    fn finish(&mut self, id: RequestId, kind: Option<Kind>, wanted: bool) {
+    /// The request of a caller was answered: the server has set a watch, or none.
+    fn finish(&mut self, id: RequestId, kind: Option<Kind>, is_wanted: bool) {
         self.armed |= kind.is_some();
-        if kind.is_none() || !wanted {
+        if kind.is_none() || !is_wanted {
             self.take(id);
         } else if let Some(caller) = self.callers.iter_mut().find(|caller| caller.id == id) {
             caller.kind = kind;
         }
+    }
+
+    /// A caller has lost interest. While the request is under way its place is kept, for the
+    /// server may yet set the watch, which then has to be removed.
+    fn leave(&mut self, id: RequestId) {
+        self.callers.retain(|caller| caller.id != id || caller.is_under_way());
     }
 
     /// The watch has fired: yields those who waited, and keeps those who ask for it anew.
@@ -178,13 +182,11 @@ impl Slot {
     }
 }
 
-/// A watch that nobody waits for any more and that the server has, or is about to set.
+/// A watch that nobody waits for any more and that the server has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Removal {
     pub(super) path: Arc<str>,
     pub(super) watcher_type: WatcherType,
-    /// A request is still under way that sets it, on this connection or the next.
-    pub(super) to_be_set: bool,
 }
 
 /// Whose watches an event fires.
@@ -221,8 +223,7 @@ type Table = BTreeMap<Arc<str>, Slot>;
 pub(super) struct Watches {
     /// One for each class.
     tables: [Table; 4],
-    /// Where each caller's watch is, from its request until it is over or dropped. Who drops it
-    /// before the answer stays in its slot until then, as what the server will have set.
+    /// Where each caller's watch is, from its request until it is over or dropped.
     interest: BTreeMap<RequestId, (Class, Arc<str>)>,
 }
 
@@ -245,54 +246,47 @@ impl Watches {
         registration: &Registration,
         answer: ErrorCode,
     ) -> Option<Removal> {
-        let (id, class, kind) = (registration.id, registration.class, registration.kind(answer));
-        let wanted = self.interest.contains_key(&id);
+        let Registration { id, class, path, .. } = registration;
+        let kind = registration.kind(answer);
         if kind.is_none() {
-            self.interest.remove(&id);
+            self.interest.remove(id);
         }
-        self.change(class, &registration.path, |slot| slot.finish(id, kind, wanted))
+        let is_wanted = self.interest.contains_key(id);
+        self.change(*class, path, |slot| slot.finish(*id, kind, is_wanted))
     }
 
     /// Such a request was lost with its connection, or will never be sent.
     pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
         self.interest.remove(&registration.id);
-        self.change(registration.class, &registration.path, |slot| {
-            slot.take(registration.id);
-        })
+        self.change(registration.class, &registration.path, |slot| slot.take(registration.id))
     }
 
     /// A caller has lost interest.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Removal> {
         let (class, path) = self.interest.remove(&id)?;
-        self.change(class, &path, |slot| {
-            slot.callers.retain(|caller| caller.id != id || caller.is_under_way());
-        })
+        self.change(class, &path, |slot| slot.leave(id))
     }
 
-    /// Changes a slot. Forgets it if nobody wants it then, and says whether the server must forget
-    /// it too. A removal sent now comes behind every request that sets the watch, so there is no
-    /// need to wait for their answers.
+    /// Changes a slot. Forgets it if nobody needs it then, and says whether the server must forget
+    /// it too. That waits until all requests that may set the watch are answered, so what is never
+    /// sent leaves no removal behind.
     fn change(
         &mut self,
         class: Class,
         path: &Arc<str>,
         change: impl FnOnce(&mut Slot),
     ) -> Option<Removal> {
-        let slot = self.tables[class as usize].get_mut(path)?;
+        let slot = self.table(class).get_mut(path)?;
         change(slot);
-        if slot.callers.iter().any(|caller| self.interest.contains_key(&caller.id)) {
+        if !slot.callers.is_empty() {
             return None;
         }
-        let to_be_set = slot.callers.iter().any(Caller::is_under_way);
         let armed = slot.armed;
         self.table(class).remove(path);
         let left_to_fire =
             !class.is_persistent() && Class::PERSISTENT.iter().any(|other| self.has(*other, path));
-        (!left_to_fire && (armed || to_be_set)).then(|| Removal {
-            path: path.clone(),
-            watcher_type: class.watcher_type(),
-            to_be_set,
-        })
+        (!left_to_fire && armed)
+            .then(|| Removal { path: path.clone(), watcher_type: class.watcher_type() })
     }
 
     fn has(&self, class: Class, path: &str) -> bool {

@@ -195,19 +195,68 @@ fn watches_of_one_class_do_not_keep_those_of_the_other() {
 }
 
 #[test]
-fn a_watch_dropped_before_it_is_set_is_removed_right_behind() {
+fn a_watch_dropped_before_it_is_set_is_removed_once_it_is() {
     for answer in [OK, NO_NODE] {
         let mut h = Harness::connected();
         let id = h.submit(&get_data("/a"), 1);
         h.session.unwatch(id);
-        let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
-        assert_eq!(opcodes, [OpCode::GET_DATA, OpCode::REMOVE_WATCHES]);
+        assert_eq!(h.sent_xids(), [1]);
         h.reply(1, 1, answer);
-        h.reply(2, 1, if answer == OK { OK } else { ErrorCode::NO_WATCHER });
-        assert_eq!(removals(&mut h), []);
+        let expected = (answer == OK).then(|| ("/a".to_string(), WatcherType::DATA));
+        assert_eq!(removals(&mut h), expected.into_iter().collect::<Vec<_>>());
+        assert!(h.session.watches.is_empty());
         h.notify(EventType::NODE_DELETED, "/a");
         assert_eq!(h.fired(), []);
     }
+}
+
+#[test]
+fn of_several_dropped_before_they_are_set_the_last_answer_has_the_watch_removed() {
+    for (first_answer, second_answer, removed) in
+        [(OK, OK, 1), (OK, NO_NODE, 1), (NO_NODE, OK, 1), (NO_NODE, NO_NODE, 0)]
+    {
+        let mut h = Harness::connected();
+        let first = h.submit(&get_data("/a"), 1);
+        let second = h.submit(&get_data("/a"), 2);
+        h.session.unwatch(second);
+        h.session.unwatch(first);
+        assert_eq!(h.sent_xids(), [1, 2]);
+        h.reply(1, 1, first_answer);
+        assert_eq!(removals(&mut h), []);
+        h.reply(2, 1, second_answer);
+        assert_eq!(removals(&mut h).len(), removed);
+        assert!(h.session.watches.is_empty());
+    }
+}
+
+/// Else they would fill the queue during an outage.
+#[test]
+fn dropped_requests_that_are_never_sent_leave_nothing_behind() {
+    let mut h = Harness::connected();
+    h.disconnect();
+    for token in 0..3_000 {
+        let deadline = h.now + ms(1);
+        let request = get_data("/a");
+        let id = h.session.submit_until(&request, token, deadline).expect("there is room");
+        h.session.unwatch(id);
+        h.advance(ms(1));
+    }
+    assert_eq!(h.answers().len(), 3_000);
+    assert_eq!(h.session.pending(), 0);
+    assert!(h.session.watches.is_empty());
+    h.connect();
+    assert_eq!(h.sent(), []);
+}
+
+#[test]
+fn a_removal_is_not_sent_on_another_connection() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    h.session.unwatch(id);
+    h.disconnect();
+    assert_eq!(h.session.pending(), 0);
+    h.connect();
+    assert_eq!(h.sent(), []);
 }
 
 #[test]
@@ -233,12 +282,13 @@ fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
     let id = h.submit(&get_data("/a"), 1);
     h.session.unwatch(id);
     h.connect();
-    let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
-    assert_eq!(opcodes, [OpCode::GET_DATA, OpCode::REMOVE_WATCHES]);
+    assert_eq!(h.sent_xids(), [1]);
+    h.reply(1, 1, OK);
+    assert_eq!(removals(&mut h), [("/a".to_string(), WatcherType::DATA)]);
 }
 
 #[test]
-fn a_watch_wanted_again_before_its_removal_is_answered_stays() {
+fn a_watch_wanted_again_before_it_is_set_stays() {
     let mut h = Harness::connected();
     let first = h.submit(&get_data("/a"), 1);
     h.session.unwatch(first);
@@ -246,7 +296,6 @@ fn a_watch_wanted_again_before_its_removal_is_answered_stays() {
     h.sent();
     h.reply(1, 1, OK);
     h.reply(2, 1, OK);
-    h.reply(3, 1, OK);
     assert_eq!(removals(&mut h), []);
     h.events();
     h.notify(EventType::NODE_DATA_CHANGED, "/a");
