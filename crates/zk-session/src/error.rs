@@ -85,19 +85,8 @@ impl Error {
     /// Whether the request may have been applied.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_)
-            | Self::Transaction { .. }
-            | Self::NoConnection
-            | Self::Undeliverable => Outcome::NotApplied,
-            Self::Server(code) => match *code {
-                // A server that stumbles does not say how far it got.
-                ErrorCode::SYSTEM_ERROR
-                | ErrorCode::DATA_INCONSISTENCY
-                | ErrorCode::CONNECTION_LOSS
-                | ErrorCode::OPERATION_TIMEOUT
-                | ErrorCode::REQUEST_TIMEOUT => Outcome::Unknown,
-                _ => Outcome::NotApplied,
-            },
+            Self::Invalid(_) | Self::NoConnection | Self::Undeliverable => Outcome::NotApplied,
+            Self::Server(code) | Self::Transaction { code, .. } => outcome_of(*code),
             Self::ConnectionLost | Self::Reply(_) => Outcome::Unknown,
             Self::Ended { outcome, .. } | Self::DeadlinePassed { outcome } => *outcome,
         }
@@ -117,6 +106,21 @@ impl Error {
             Self::Ended { end, .. } => Some(*end),
             _ => None,
         }
+    }
+}
+
+/// Whether a request that was answered with `code` may have been applied.
+fn outcome_of(code: ErrorCode) -> Outcome {
+    match code {
+        // A server that stumbles does not say how far it got.
+        ErrorCode::SYSTEM_ERROR
+        | ErrorCode::DATA_INCONSISTENCY
+        | ErrorCode::CONNECTION_LOSS
+        | ErrorCode::OPERATION_TIMEOUT
+        | ErrorCode::REQUEST_TIMEOUT => Outcome::Unknown,
+        // Nor is it known what a newer one means by a code of its own.
+        code if code.name().is_none() => Outcome::Unknown,
+        _ => Outcome::NotApplied,
     }
 }
 
@@ -176,5 +180,25 @@ impl From<Invalid> for Error {
 impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         Self::Invalid(Invalid::Path(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_code_whose_meaning_is_known_says_that_nothing_was_applied() {
+        let cases = [
+            (ErrorCode::NO_NODE, Outcome::NotApplied),
+            (ErrorCode::RUNTIME_INCONSISTENCY, Outcome::NotApplied),
+            (ErrorCode::SYSTEM_ERROR, Outcome::Unknown),
+            (ErrorCode(-12_345), Outcome::Unknown),
+            (ErrorCode(7), Outcome::Unknown),
+        ];
+        for (code, outcome) in cases {
+            assert_eq!(Error::Server(code).outcome(), outcome, "{code}");
+            assert_eq!(Error::Transaction { index: 0, code }.outcome(), outcome, "{code}");
+        }
     }
 }
