@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::runtime::{Builder, Runtime};
 use zk_session::Client;
 use zk_session::proto::{
-    ConnectResponse, Encode, ErrorCode, OpCode, ReplyHeader, SessionId, Xid, Zxid,
+    ConnectResponse, Encode, ErrorCode, OpCode, ReplyHeader, Request, SessionId, SetDataRequest,
+    Xid, Zxid,
 };
 use zk_session::session::{Action, Config, Session, State};
 use zk_session::time::Instant;
@@ -83,6 +84,36 @@ fn keeping_a_core_alive_allocates_nothing() {
         }
     });
     assert_eq!(allocations.count_total, 0);
+}
+
+#[test]
+fn what_a_burst_took_is_given_back() {
+    const REQUESTS: i32 = 1_000;
+    let data = [7; 4096];
+    let request = Request::SetData(SetDataRequest { path: "/a", data: Some(&data), version: 1 });
+    let mut session = idle_core();
+    let now = Instant::START;
+    let allocations = allocation_counter::measure(|| {
+        for lost in [false, true] {
+            for _ in 0..REQUESTS {
+                session.submit(&request, ()).expect("there is room");
+            }
+            while !session.output().is_empty() {
+                session.handle_sent(now, session.output().len().min(50_000));
+            }
+            if lost {
+                session.handle_disconnected(now);
+            }
+            for xid in 1..=REQUESTS {
+                let (zxid, err) = (Zxid(1), ErrorCode::OK);
+                session.handle_frame(now, payload(&ReplyHeader { xid: Xid(xid), zxid, err }));
+            }
+            while session.poll_event().is_some() {}
+            assert_eq!(session.pending(), 0);
+        }
+    });
+    assert!(allocations.bytes_max > 4 << 20, "{allocations:?}");
+    assert!(allocations.bytes_current < 64 << 10, "{allocations:?}");
 }
 
 fn runtime() -> Runtime {

@@ -274,6 +274,10 @@ impl<T> Session<T> {
         let count = count.min(self.output().len());
         let prelude = count.min(self.prelude.len());
         self.prelude.advance(prelude);
+        if prelude > 0 && self.prelude.is_empty() {
+            // It is needed once for each connection, and can be as long as all watches.
+            self.prelude = BytesMut::new();
+        }
         self.outbox.sent(now, count - prelude);
         if count > 0 && matches!(self.phase, Phase::Connected(_)) {
             self.timers.set(Timer::Ping, now + self.ping_interval());
@@ -291,6 +295,7 @@ impl<T> Session<T> {
     /// The next thing to tell.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
         let event = self.events.pop_front();
+        outbox::shrink(&mut self.events);
         if event.is_none() && self.refused && self.has_room() {
             self.refused = false;
             return Some(Event::Room);

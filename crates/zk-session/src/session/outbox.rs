@@ -15,6 +15,9 @@ use super::RequestId;
 use super::watches::Registration;
 use crate::time::Instant;
 
+/// What an empty buffer may keep, in bytes; what a burst took beyond it is given back.
+const KEPT: usize = 64 << 10;
+
 /// A request that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
@@ -68,6 +71,8 @@ pub(super) struct Late<T> {
 pub(super) struct Outbox<T> {
     /// The frames of `unsent`.
     bytes: BytesMut,
+    /// The most that `bytes` had room for; its own capacity does not count what was sent.
+    room: usize,
     /// How many of `bytes` the transport has taken: always less than the first frame.
     taken: usize,
     unsent: VecDeque<Unsent<T>>,
@@ -79,6 +84,7 @@ impl<T> Outbox<T> {
     pub(super) fn new() -> Self {
         Self {
             bytes: BytesMut::new(),
+            room: 0,
             taken: 0,
             unsent: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -114,6 +120,7 @@ impl<T> Outbox<T> {
         let before = self.bytes.len();
         frame::encode(&message, &mut self.bytes)
             .expect("Session::submit refuses what is longer than its limit, which is below 2 GiB");
+        self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
         let pending = Pending { xid, opcode, owner, registration, deadline };
         self.unsent.push_back(Unsent { length, cuts: 0, pending });
@@ -144,6 +151,15 @@ impl<T> Outbox<T> {
                 self.in_flight.push_back(InFlight { sent_at, pending });
             }
         }
+        self.shrink();
+    }
+
+    /// Gives back what a burst took, once nothing of it is left to be sent.
+    fn shrink(&mut self) {
+        if self.bytes.is_empty() && self.room > KEPT {
+            (self.bytes, self.room) = (BytesMut::new(), 0);
+        }
+        shrink(&mut self.unsent);
     }
 
     /// Takes the oldest ping in flight; pings are answered in order, but not in line with others.
@@ -172,7 +188,9 @@ impl<T> Outbox<T> {
         // Mostly it is the first; the rest is for pings, and for what overtakes.
         let first = self.in_flight.front().map(|sent| sent.pending.xid);
         if first == Some(xid) && xid != Xid::PING {
-            return self.in_flight.pop_front().ok_or(None);
+            let answered = self.in_flight.pop_front().ok_or(None);
+            shrink(&mut self.in_flight);
+            return answered;
         }
         let is_request = |sent: &InFlight<T>| sent.pending.xid != Xid::PING;
         let oldest = self.in_flight.iter().position(is_request).ok_or(None)?;
@@ -249,6 +267,7 @@ impl<T> Outbox<T> {
         }
         self.bytes.truncate(to);
         self.unsent = kept;
+        self.shrink();
         removed
     }
 
@@ -289,6 +308,13 @@ impl<T> Outbox<T> {
 
     pub(super) fn set_last_xid(&mut self, xid: Xid) {
         self.last_xid = xid;
+    }
+}
+
+/// Gives back what an empty queue has grown to.
+pub(super) fn shrink<E>(queue: &mut VecDeque<E>) {
+    if queue.is_empty() && queue.capacity() * size_of::<E>() > KEPT {
+        *queue = VecDeque::new();
     }
 }
 
