@@ -14,14 +14,21 @@ impl<T> Session<T> {
     /// The answer to [`Action::Probe`]: whether `member` can write. A member that cannot be asked
     /// cannot; that need not be told.
     pub fn handle_probed(&mut self, now: Instant, member: usize, read_write: bool) {
-        let searching = self.read_only && matches!(self.phase, Phase::Connected(_));
-        if searching && read_write && self.member() != Some(member) && self.members.prefer(member) {
+        if self.is_searching()
+            && read_write
+            && self.member() != Some(member)
+            && self.members.prefer(member)
+        {
             self.disconnect(now, Cause::ReadWriteFound);
             if self.phase == Phase::Waiting {
                 self.timers.unset(Timer::Retry);
                 self.connect_next(now);
             }
         }
+    }
+
+    pub(super) fn is_searching(&self) -> bool {
+        self.read_only && matches!(self.phase, Phase::Connected(_))
     }
 
     pub(super) fn begin_probing(&mut self, now: Instant) {

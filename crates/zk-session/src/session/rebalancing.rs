@@ -47,6 +47,10 @@ impl<T> Session<T> {
         if self.state() != before {
             self.events.push_back(Event::State(self.state()));
         }
+        if self.is_searching() {
+            // There may have been nobody to ask, and whoever is new may be able to write.
+            self.begin_probing(now);
+        }
         if self.phase == Phase::Waiting {
             // There may have been nobody to wait for.
             self.timers.set_earlier(Timer::Retry, now + self.members.delay_after_loss());

@@ -192,6 +192,17 @@ fn there_is_nobody_to_probe_beside_the_only_member() {
     assert_eq!(h.actions(), []);
 }
 
+#[test]
+fn members_that_come_later_are_probed_too() {
+    let mut h = Harness::with(config(1));
+    connect(&mut h, SessionId(5), true);
+    h.advance(ms(100));
+    h.session.update_members(h.now, &[Some(0)], 2);
+    assert_eq!(probes(&mut h, 2), [(1, ms(100)), (1, ms(200))]);
+    h.session.handle_probed(h.now, 1, true);
+    assert_eq!(h.actions(), [Action::Disconnect, Action::Connect(1)]);
+}
+
 /// They are written by another thread of the server than the answers to reads.
 #[test]
 fn a_refusal_to_write_may_overtake_the_answer_to_a_read() {
