@@ -149,7 +149,7 @@ impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let flags = input.byte().unwrap_or_default();
         let members = usize::from(flags % 4);
-        let mut config = Config::new(members);
+        let mut config = Config::new(members, u64::from(flags));
         config.max_pending = MAX_PENDING;
         config.max_request = MAX_REQUEST;
         config.max_unsent = 400;
@@ -161,7 +161,6 @@ impl World {
             last_zxid: Zxid(3),
         });
         config.authenticate = flags & 32 != 0;
-        config.seed = u64::from(flags);
         let now = Instant::START;
         Self {
             session: Session::new(now, config),

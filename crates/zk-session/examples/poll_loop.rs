@@ -5,6 +5,7 @@
 //! the loop does not).
 
 use std::error::Error;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Read, Result as IoResult, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::process::ExitCode;
@@ -101,7 +102,9 @@ struct Poller {
 
 impl Poller {
     fn new(members: Vec<SocketAddr>) -> Self {
-        let session = Session::new(Instant::START, Config::new(members.len()));
+        // Clients of one seed would all do the same at the same time.
+        let seed = RandomState::new().hash_one(());
+        let session = Session::new(Instant::START, Config::new(members.len(), seed));
         let (link, inbox, start) = (None, BytesMut::new(), Clock::now());
         let failure = String::new();
         Self { session, members, link, inbox, start, is_over: false, failure }

@@ -335,9 +335,9 @@ impl Sim {
     /// A client begins.
     fn begin(&mut self, client: usize) {
         self.incarnations += 1;
-        let mut config = Config::new(self.options.members);
-        config.timeout = Duration::from_secs(self.rng.u64(4..=8));
-        config.seed = self.rng.u64(..);
+        let timeout = Duration::from_secs(self.rng.u64(4..=8));
+        let mut config = Config::new(self.options.members, self.rng.u64(..));
+        config.timeout = timeout;
         config.read_only = self.options.read_only || self.options.habits && self.rng.bool();
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;

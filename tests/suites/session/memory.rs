@@ -26,7 +26,7 @@ fn payload(message: &impl Encode) -> Bytes {
 
 /// A core that is connected, and has nothing to do.
 fn idle_core() -> Session<()> {
-    let mut config = Config::new(3);
+    let mut config = Config::new(3, 7);
     config.timeout = TIMEOUT;
     let now = Instant::START;
     let mut session = Session::new(now, config);

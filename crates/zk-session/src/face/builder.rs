@@ -49,7 +49,7 @@ impl<C> ClientBuilder<C> {
             connect_timeout: None,
             request_timeout: None,
             seed: None,
-            config: Config::new(0),
+            config: Config::new(0, 0),
             client: PhantomData,
         }
     }

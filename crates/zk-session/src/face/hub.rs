@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_member_that_is_left_with_the_list_it_was_in_is_told_by_its_name() {
         let [before, after] = ["before", "after"].map(|host| Member { host: host.into(), port: 1 });
-        let session = Session::new(Instant::START, Config::new(1));
+        let session = Session::new(Instant::START, Config::new(1, 0));
         let mut hub = Hub::<Nobody>::new(session, vec![before]);
         hub.set_members(Instant::START, vec![after]);
         while hub.tell_next().is_some() {}

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_room_for_a_long_frame_is_not_kept() {
-        let mut session = Session::<()>::new(Instant::START, Config::new(0));
+        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
         let mut inbox = Inbox::new(1 << 20);
         for length in [1 << 20, 10] {
             inbox.buffer().put_i32(length);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn small_frames_share_one_buffer() {
-        let mut session = Session::<()>::new(Instant::START, Config::new(0));
+        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
         let mut inbox = Inbox::new(100);
         let start = inbox.buffer().as_ptr().addr();
         for _ in 0..10 {

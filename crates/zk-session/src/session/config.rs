@@ -30,7 +30,9 @@ pub struct Config {
     /// Whether something has to be said on each connection before credentials, watches and
     /// requests; see [`Event::Authenticate`](super::Event::Authenticate).
     pub authenticate: bool,
-    /// Decides the order of members and all delays that are random.
+    /// Decides the order of members and all delays that are random. Each client needs one of its
+    /// own, from a source of randomness: those with the same one go to the same members at the
+    /// same time, all along.
     pub seed: u64,
     /// A session made earlier, to be taken up instead of asking for a new one.
     ///
@@ -40,8 +42,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// A session of 10 seconds with an ensemble of `members`, and a server's default limits.
-    pub fn new(members: usize) -> Self {
+    /// A session of 10 seconds with an ensemble of `members`, and a server's default limits; with a
+    /// [`seed`](Self::seed) that no other client has.
+    pub fn new(members: usize, seed: u64) -> Self {
         Self {
             members,
             timeout: Duration::from_secs(10),
@@ -52,7 +55,7 @@ impl Config {
             patience: None,
             read_only: false,
             authenticate: false,
-            seed: 0,
+            seed,
             resume: None,
         }
     }

@@ -67,7 +67,7 @@ impl Harness {
 
     /// A session that looks for one of so many members.
     fn new(members: usize) -> Self {
-        Self::with(Config::new(members))
+        Self::with(Config::new(members, 0))
     }
 
     /// A session with one member, connected, with nothing more to tell.

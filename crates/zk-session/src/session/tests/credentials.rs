@@ -171,7 +171,7 @@ fn credentials_renew_no_lease() {
 
 #[test]
 fn a_credential_too_long_or_too_many_fails_alone() {
-    let mut h = Harness::with(Config { max_request: 40, max_pending: 1, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: 40, max_pending: 1, ..Config::new(1, 0) });
     h.connect();
     let long = h.session.add_auth("digest", &[0; 40], 1);
     assert!(matches!(long, Err(Error::Invalid(Invalid::TooLarge { .. }))), "{long:?}");

@@ -170,7 +170,7 @@ fn taking_out_requests_leaves_the_others_whole() {
 }
 
 fn impatient() -> Harness {
-    Harness::with(Config { patience: Some(ms(3_000)), ..Config::new(1) })
+    Harness::with(Config { patience: Some(ms(3_000)), ..Config::new(1, 0) })
 }
 
 /// Lets time pass while every attempt to connect fails.

@@ -7,7 +7,7 @@ fn request(payload: &Bytes) -> ConnectRequest<'_> {
 
 #[test]
 fn a_new_session_is_asked_for_with_these_bytes() {
-    let mut h = Harness::with(Config { timeout: ms(30_000), ..Config::new(1) });
+    let mut h = Harness::with(Config { timeout: ms(30_000), ..Config::new(1, 0) });
     h.reach();
     let mut expected = Vec::from([0, 0, 0, 0x2d, 0, 0, 0, 0]); // length, version
     expected.extend([0; 8]); // last zxid
@@ -77,7 +77,7 @@ fn the_password_and_the_timeout_of_the_latest_answer_count() {
 
 #[test]
 fn a_timeout_beyond_what_the_wire_can_say_is_asked_for_as_its_most() {
-    let mut h = Harness::with(Config { timeout: Duration::MAX, ..Config::new(1) });
+    let mut h = Harness::with(Config { timeout: Duration::MAX, ..Config::new(1, 0) });
     assert!(h.session.poll_timeout() < Some(Instant::after_start(ms(1 << 40))));
     h.reach();
     assert_eq!(request(&h.handshake()).timeout, i32::MAX);

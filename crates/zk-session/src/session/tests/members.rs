@@ -21,7 +21,7 @@ fn every_member_is_tried_before_one_is_tried_again_and_without_delay() {
 #[test]
 fn the_order_is_decided_by_the_seed() {
     let order = |seed| {
-        let mut h = Harness::with(Config { seed, ..Config::new(5) });
+        let mut h = Harness::with(Config::new(5, seed));
         (0..5).map(|_| fail(&mut h)).collect::<Vec<_>>()
     };
     assert_eq!(order(1), order(1));

@@ -242,7 +242,7 @@ fn persistent_watches_are_set_again_with_the_others_and_their_holders_are_told_o
 
 #[test]
 fn only_batches_with_persistent_watches_need_a_server_that_knows_them() {
-    let mut h = Harness::with(Config { max_request: 200, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: 200, ..Config::new(1, 0) });
     h.connect();
     for n in 0..20 {
         h.watch(&get_data(&alloc::format!("/data/number/{n}")), OK);

@@ -110,7 +110,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let config = Config { max_pending: 20, ..Config::new(2) };
+        let config = Config { max_pending: 20, ..Config::new(2, 0) };
         Self {
             h: Harness::with(config),
             xids: Vec::new(),

@@ -1,7 +1,7 @@
 use super::*;
 
 fn config(members: usize) -> Config {
-    Config { read_only: true, ..Config::new(members) }
+    Config { read_only: true, ..Config::new(members, 0) }
 }
 
 /// Connects to a member that is, or is not, read-only.

@@ -11,7 +11,7 @@ fn kept(old: usize, stay: usize) -> Vec<Option<usize>> {
 fn clients(old: usize, stay: usize, count: usize) -> (BTreeMap<usize, usize>, usize) {
     let (mut clients, mut moved) = (BTreeMap::new(), 0);
     for seed in 0..2_000 {
-        let mut h = Harness::with(Config { seed, ..Config::new(old) });
+        let mut h = Harness::with(Config { seed, ..Config::new(old, 0) });
         let before = h.connect();
         h.session.update_members(h.now, &kept(old, stay), count);
         let member = match h.session.state() {

@@ -227,7 +227,7 @@ fn the_zxid_only_rises_and_only_by_ordinary_replies() {
 #[test]
 fn a_request_too_long_for_the_server_fails_alone() {
     let limit = outbox::request_length(&create("/just"));
-    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1, 0) });
     h.connect();
     h.sync(1);
     assert_eq!(
@@ -274,13 +274,13 @@ fn what_the_session_sends_for_itself_is_sent_for_nobody_else() {
 /// The length that a frame can say is a limit too, whatever the configuration says.
 #[test]
 fn no_limit_is_above_what_a_frame_can_say() {
-    let h = Harness::with(Config { max_request: usize::MAX, ..Config::new(1) });
+    let h = Harness::with(Config { max_request: usize::MAX, ..Config::new(1, 0) });
     assert_eq!(h.session.config.max_request, i32::MAX as usize);
 }
 
 #[test]
 fn a_request_too_many_fails_alone() {
-    let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1, 0) });
     h.sync(1);
     h.connect();
     h.sent();

@@ -4,7 +4,7 @@ const RESUME: Resume =
     Resume { id: SESSION, password: Bytes::from_static(b"a password"), last_zxid: Zxid(0x2a) };
 
 fn resuming() -> Harness {
-    Harness::with(Config { resume: Some(RESUME), ..Config::new(2) })
+    Harness::with(Config { resume: Some(RESUME), ..Config::new(2, 0) })
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn what_a_session_exports_is_what_takes_it_up() {
     let expected =
         Resume { id: SESSION, password: Bytes::copy_from_slice(&PASSWORD), last_zxid: Zxid(0x77) };
     assert_eq!(resume, expected);
-    let mut second = Harness::with(Config { resume: Some(resume), ..Config::new(1) });
+    let mut second = Harness::with(Config { resume: Some(resume), ..Config::new(1, 0) });
     second.reach();
     first.disconnect();
     first.reach();
@@ -68,7 +68,7 @@ fn a_member_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
 #[test]
 fn a_session_without_id_is_a_new_one() {
     let none = Resume { id: SessionId::NONE, password: Bytes::new(), last_zxid: Zxid::ZERO };
-    let mut h = Harness::with(Config { resume: Some(none), ..Config::new(1) });
+    let mut h = Harness::with(Config { resume: Some(none), ..Config::new(1, 0) });
     assert_eq!((h.session.state(), h.session.resume()), (State::Connecting, None));
     h.connect();
     assert_eq!(h.session.id(), SESSION);

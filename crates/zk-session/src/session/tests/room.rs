@@ -14,7 +14,7 @@ fn rooms(h: &mut Harness) -> usize {
 
 #[test]
 fn who_was_refused_for_want_of_room_is_told_once_there_is_some() {
-    let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1, 0) });
     h.connect();
     assert!(h.session.has_room());
     h.sync(1);
@@ -45,7 +45,7 @@ fn room_comes_with_whatever_makes_it() {
         },
     ];
     for make in ways {
-        let mut h = Harness::with(Config { max_pending: 1, ..Config::new(1) });
+        let mut h = Harness::with(Config { max_pending: 1, ..Config::new(1, 0) });
         h.connect();
         h.session.submit_until(&SYNC, 1, h.now + ms(100)).expect("it is taken");
         refused(&mut h, &SYNC);
@@ -57,7 +57,7 @@ fn room_comes_with_whatever_makes_it() {
 
 #[test]
 fn bytes_that_wait_to_be_sent_take_room_too() {
-    let mut h = Harness::with(Config { max_unsent: 100, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_unsent: 100, ..Config::new(1, 0) });
     h.connect();
     let long = "/".to_string() + &"x".repeat(200);
     h.submit(&create(&long), 1); // One is always taken, however long.
@@ -69,7 +69,7 @@ fn bytes_that_wait_to_be_sent_take_room_too() {
 
 #[test]
 fn there_is_no_room_in_a_session_that_has_ended() {
-    let mut h = Harness::with(Config { max_pending: 1, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_pending: 1, ..Config::new(1, 0) });
     h.sync(1);
     refused(&mut h, &SYNC);
     h.session.close();
@@ -79,7 +79,7 @@ fn there_is_no_room_in_a_session_that_has_ended() {
 
 #[test]
 fn a_refusal_names_the_limit_that_is_reached() {
-    let mut h = Harness::with(Config { max_unsent: 1, max_pending: 2, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_unsent: 1, max_pending: 2, ..Config::new(1, 0) });
     h.connect();
     h.sync(1);
     let refused = |limit| Err(Error::Invalid(Invalid::QueueFull { limit }));

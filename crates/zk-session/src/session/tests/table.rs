@@ -111,7 +111,7 @@ fn xid_in_flight(h: &Harness) -> i32 {
 /// A session in that state. Where it has been connected, it has a watch and a credential; where
 /// it is, it has request 7 in flight. Request 8, which has a deadline, is unsent.
 fn session_in(state: &str) -> Harness {
-    let config = Config { read_only: true, patience: Some(ms(9_000)), ..Config::new(2) };
+    let config = Config { read_only: true, patience: Some(ms(9_000)), ..Config::new(2, 0) };
     let mut h = Harness::with(config);
     let authenticates = state == "authenticating";
     if state == "handshaking, new" {

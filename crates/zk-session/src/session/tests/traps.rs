@@ -47,7 +47,7 @@ fn trap_02_the_zxid_comes_from_replies_alone_and_is_sent() {
 
 #[test]
 fn trap_03_all_batches_of_watches_carry_the_zxid_from_before_the_connection() {
-    let mut h = Harness::with(Config { max_request: 64, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: 64, ..Config::new(1, 0) });
     h.connect();
     for n in 0..8 {
         h.watch(&get_data(&alloc::format!("/node/number/{n}")), OK);
@@ -95,7 +95,7 @@ fn trap_06_persistent_watches_are_set_again_by_the_request_that_knows_them() {
 
 #[test]
 fn trap_07_no_batch_of_watches_waits_for_the_answer_to_another() {
-    let mut h = Harness::with(Config { max_request: 64, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: 64, ..Config::new(1, 0) });
     h.connect();
     for n in 0..8 {
         h.watch(&get_data(&alloc::format!("/node/number/{n}")), OK);
@@ -245,7 +245,7 @@ fn trap_18_a_member_gets_a_second_however_many_there_are() {
 /// callers who wait are released by deadlines and by patience.
 #[test]
 fn trap_19_an_ensemble_out_of_reach_neither_hides_the_risk_nor_makes_it_certain() {
-    let mut h = Harness::with(Config { patience: Some(ms(8_000)), ..Config::new(1) });
+    let mut h = Harness::with(Config { patience: Some(ms(8_000)), ..Config::new(1, 0) });
     h.connect();
     h.disconnect();
     h.sync(1);
@@ -390,7 +390,7 @@ fn trap_30_the_body_of_an_answer_to_add_watch_is_taken_with_its_frame() {
 
 #[test]
 fn trap_35_a_request_too_long_fails_alone_and_was_not_applied() {
-    let mut h = Harness::with(Config { max_request: 100, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: 100, ..Config::new(1, 0) });
     h.connect();
     let long = "/".to_string() + &"x".repeat(100);
     let error = h.session.submit(&create(&long), 1).expect_err("too long");
@@ -462,7 +462,7 @@ fn trap_41_whatever_waits_at_the_end_is_answered_once_and_in_order() {
 
 #[test]
 fn trap_42_a_session_made_by_a_read_only_member_is_shown_to_no_other() {
-    let mut h = Harness::with(Config { read_only: true, ..Config::new(1) });
+    let mut h = Harness::with(Config { read_only: true, ..Config::new(1, 0) });
     h.reach();
     h.handshake();
     h.deliver(&ConnectResponse {

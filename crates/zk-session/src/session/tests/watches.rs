@@ -485,7 +485,7 @@ fn many_watches_are_set_again_in_batches_with_one_zxid() {
 #[test]
 fn no_batch_is_longer_than_the_server_accepts_and_no_watch_than_a_batch() {
     let limit = 200;
-    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1) });
+    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1, 0) });
     h.connect();
     let name = |length: usize| alloc::format!("/{:x>length$}", "");
     let mut watched = Vec::new();
