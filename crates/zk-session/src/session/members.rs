@@ -10,7 +10,7 @@ const SPREAD: Duration = Duration::from_millis(50);
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LAST_BACK_OFF: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Members {
     order: Vec<usize>,
     next: usize,
@@ -57,19 +57,21 @@ impl Members {
         self.rng.shuffle(&mut new);
         let before = self.count();
         let stays = current.is_some_and(|current| kept.get(current).is_some_and(Option::is_some));
-        // How likely one of the newcomers is to be tried before the next one of the others.
-        let (leaves, newcomers_first) = if current.is_none() {
-            (false, share(new.len(), count))
+        // How likely one of the newcomers is to be tried before the next one of the others: so many
+        // times out of so many.
+        let (leaves, newcomers_first, of) = if current.is_none() {
+            (false, new.len(), count)
         } else if count > before {
-            (!stays || self.rng.f64() < 1.0 - share(before, count), 1.0)
+            (!stays || self.happens(count - before, count), 1, 1)
         } else {
             let removed = before.saturating_sub(old.len());
-            let to_old = share(old.len() * (before - count), count * removed);
-            (!stays, 1.0 - to_old)
+            let to_old = old.len().saturating_mul(before - count);
+            let of = count.saturating_mul(removed);
+            (!stays, of.saturating_sub(to_old), of)
         };
         self.order.clear();
         while !old.is_empty() || !new.is_empty() {
-            let take_new = old.is_empty() || (!new.is_empty() && self.rng.f64() < newcomers_first);
+            let take_new = old.is_empty() || (!new.is_empty() && self.happens(newcomers_first, of));
             self.order.extend(if take_new { new.pop() } else { old.pop() });
         }
         (self.next, self.failures) = (0, 0);
@@ -111,14 +113,16 @@ impl Members {
         ceiling / 2 + self.random_below(ceiling / 2)
     }
 
+    // No fractions: a processor may have none, and would have to be taught them.
     fn random_below(&mut self, limit: Duration) -> Duration {
-        limit.mul_f64(self.rng.f64())
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.rng.u64(..nanos.max(1)))
     }
-}
 
-/// `part` of `whole`; all of nothing.
-fn share(part: usize, whole: usize) -> f64 {
-    if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
+    /// Whether something happens that does so `part` times out of `whole`.
+    fn happens(&mut self, part: usize, whole: usize) -> bool {
+        self.rng.usize(..whole.max(1)) < part
+    }
 }
 
 #[cfg(test)]
