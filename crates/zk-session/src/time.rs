@@ -6,7 +6,11 @@ use core::time::Duration;
 
 /// A moment, as the time since a start that whoever drives the core has chosen.
 ///
-/// It must come from a monotonic clock; the wall clock is of no use here.
+/// It must come from a monotonic clock; the wall clock is of no use here. And the clock must run on
+/// while the machine is suspended, as the session's timeout does at the server: `CLOCK_BOOTTIME` on
+/// Linux, not `CLOCK_MONOTONIC`, which stands still, and which is what `std::time::Instant` reads.
+/// By a clock that stood still, a [`lease`](crate::session::Session::lease) seems to last longer
+/// than it does, by as long as the machine has slept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 
