@@ -6,7 +6,7 @@
 use super::*;
 
 /// A request of the exchange, which waits for its answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Exchange<T> {
     xid: Xid,
     opcode: OpCode,

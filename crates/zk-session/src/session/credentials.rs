@@ -13,7 +13,7 @@ use zk_proto::{AuthPacket, Request};
 
 use super::config::Secret;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Credential<T> {
     scheme: String,
     auth: Secret,
@@ -22,7 +22,7 @@ struct Credential<T> {
 }
 
 /// All credentials that were ever added, each once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Credentials<T> {
     list: Vec<Credential<T>>,
     /// How many of them the member has accepted on this connection.

@@ -78,7 +78,10 @@ pub struct RequestId(u64);
 ///
 /// `T` is what a request is submitted with and what comes back with its answer: a channel, an
 /// index, whatever finds the caller again.
-#[derive(Debug)]
+///
+/// A clone is another world, for those who explore what may follow: from the same inputs it makes
+/// the same of them. One of both at most may be connected to a real member.
+#[derive(Clone, Debug)]
 pub struct Session<T> {
     config: Config,
     phase: Phase,

@@ -19,7 +19,7 @@ use crate::time::Instant;
 const KEPT: usize = 64 << 10;
 
 /// A request that waits for its answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending<T> {
     pub(super) xid: Xid,
     pub(super) opcode: OpCode,
@@ -30,7 +30,7 @@ pub(super) struct Pending<T> {
 }
 
 /// Who wants the answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Owner<T> {
     Caller(T),
     Session,
@@ -43,7 +43,7 @@ pub(super) enum Owner<T> {
 /// After so many connections that were lost while the same request was being sent, it is at fault.
 const MOST_CUTS: u8 = 3;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Unsent<T> {
     /// Length of the frame, with its prefix.
     length: usize,
@@ -53,7 +53,7 @@ struct Unsent<T> {
 }
 
 /// A request that a server may have seen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct InFlight<T> {
     pub(super) sent_at: Instant,
     pub(super) pending: Pending<T>,
@@ -67,7 +67,7 @@ pub(super) struct Late<T> {
     pub(super) watch: Option<RequestId>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outbox<T> {
     /// The frames of `unsent`.
     bytes: BytesMut,

@@ -36,7 +36,7 @@ impl Timer {
         [Self::Retry, Self::Connect, Self::Read, Self::Ping, Self::Probe];
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Timers([Option<Instant>; Timer::ALL.len()]);
 
 impl Timers {

@@ -122,7 +122,7 @@ impl Registration {
 }
 
 /// The watch of one class on one path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slot {
     callers: Vec<Caller>,
     /// Whether the server has it.
@@ -130,7 +130,7 @@ struct Slot {
 }
 
 /// One who wants a watch, or has asked for it and does not want it any more.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Caller {
     id: RequestId,
     /// What is waited for; unknown while the request that asks for it is under way.
@@ -219,7 +219,7 @@ impl Batch<'_> {
 
 type Table = BTreeMap<Arc<str>, Slot>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Watches {
     /// One for each class.
     tables: [Table; 4],

@@ -1,5 +1,26 @@
 use super::*;
 
+#[test]
+fn a_clone_does_the_same_from_there_and_each_goes_its_own_way() {
+    let mut h = Harness::connected();
+    h.watch(&get_data("/a"), ErrorCode::OK);
+    h.sync(1);
+    h.take(5);
+    let mut clone = h.session.clone();
+    assert_eq!(clone.output(), h.session.output());
+    h.disconnect();
+    clone.handle_disconnected(h.now);
+    assert_eq!(clone.poll_timeout(), h.session.poll_timeout());
+    let events: Vec<_> = core::iter::from_fn(|| clone.poll_event()).collect();
+    assert_eq!(events, h.events());
+    clone.close();
+    assert_eq!(clone.state(), State::Ended(End::Closed));
+    assert_eq!(h.session.pending(), 1);
+    h.connect();
+    let sent: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+    assert_eq!(sent, [OpCode::SET_WATCHES, OpCode::SYNC]);
+}
+
 const RESUME: Resume =
     Resume { id: SESSION, password: Bytes::from_static(b"a password"), last_zxid: Zxid(0x2a) };
 
