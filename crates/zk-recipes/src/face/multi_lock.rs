@@ -14,75 +14,11 @@ use zk_session::{Client, Transaction};
 
 use crate::error::{LockError, Loss};
 use crate::face::held::{self, Held, Holding};
-use crate::face::mutex::Mutex;
-use crate::face::queue::{self, Queue};
-use crate::face::rw_lock::RwLock;
-use crate::face::semaphore::Semaphore;
-use crate::machine::{
-    Claim, Demand, Entry, Happening, Member, Mismatch, Together, Wanted, in_order,
-};
+use crate::face::part::{Entering, Part};
+use crate::face::queue;
+use crate::machine::{Happening, Mismatch, Together, Wanted, in_order};
 
-/// One of the locks that a [`MultiLock`] takes: a [`Mutex`], one side of an [`RwLock`], or permits
-/// of a [`Semaphore`].
-#[derive(Clone, Debug)]
-pub struct Part {
-    queue: Queue,
-    /// If they are permits, how many the semaphore is to have.
-    maximum: Option<u32>,
-    demand: Demand,
-}
-
-impl Part {
-    /// A read/write lock, for reading.
-    pub fn read(lock: &RwLock) -> Self {
-        Self::place(&lock.0, Claim::Shared)
-    }
-
-    /// A read/write lock, for writing.
-    pub fn write(lock: &RwLock) -> Self {
-        Self::place(&lock.0, Claim::Exclusive)
-    }
-
-    /// So many permits of a semaphore.
-    pub fn permits(semaphore: &Semaphore, permits: u32) -> Self {
-        let Semaphore { queue, maximum } = semaphore.clone();
-        Self { queue, maximum, demand: Demand::Permits(permits) }
-    }
-
-    fn place(queue: &Queue, claim: Claim) -> Self {
-        let demand = Demand::Place { scheme: queue.scheme, claim };
-        Self { queue: queue.clone(), maximum: None, demand }
-    }
-
-    fn member(&self) -> Member {
-        let Queue { client, path, .. } = &self.queue;
-        Member {
-            session: client.session_id(),
-            root: client.chroot().apply("/").into_owned(),
-            path: path.clone(),
-            demand: self.demand,
-        }
-    }
-
-    /// Enters the queue at once.
-    fn enter(&self) -> Entering {
-        let (queue, maximum) = (self.queue.clone(), self.maximum);
-        let entrance = match self.demand {
-            Demand::Place { claim, .. } => queue.begin(claim, Entry::Queue),
-            Demand::Permits(permits) => Semaphore { queue, maximum }.begin(permits, Entry::Queue),
-        };
-        Box::pin(entrance.held())
-    }
-}
-
-type Entering = Pin<Box<dyn Future<Output = Result<Held, LockError>> + Send + Sync>>;
 type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + Sync>>;
-
-impl From<&Mutex> for Part {
-    fn from(mutex: &Mutex) -> Self {
-        Self::place(&mutex.0, Claim::Exclusive)
-    }
-}
 
 /// Why locks were not acquired together, or not released.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +80,7 @@ impl MultiLock {
     pub fn new(parts: impl IntoIterator<Item = Part>) -> Result<Self, Mismatch> {
         let given: Vec<_> = parts.into_iter().collect();
         let members: Vec<_> = given.iter().map(Part::member).collect();
-        let part = |(place, demand)| Part { demand, ..Part::clone(&given[place]) };
+        let part = |(place, demand): (usize, _)| given[place].with(demand);
         let parts: Vec<_> = in_order(&members)?.into_iter().map(part).collect();
         let client = parts.first().ok_or(Mismatch::Empty)?.queue.client.clone();
         Ok(Self { client, parts })
@@ -159,7 +95,7 @@ impl MultiLock {
     ///
     /// # Ordering
     ///
-    /// As for [`Mutex::acquire`], for the first of the locks. The place in the queue of each of the
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire), for the first of the locks. The place in the queue of each of the
     /// others is taken when the one before it was acquired.
     ///
     /// # Cancellation
