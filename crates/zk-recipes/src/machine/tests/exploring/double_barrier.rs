@@ -167,7 +167,7 @@ fn meeting(members: usize, budget: Budget) -> Model<Meeting> {
     Model::new(Meeting::of(members), SCHEME, members, budget)
 }
 
-const CALM: Budget = Budget { faults: 0, meddling: 0, whims: 0, slow_clocks: true };
+const CALM: Budget = Budget { faults: 0, meddling: 0, leases: 0, whims: 0, slow_clocks: true };
 
 #[test]
 fn two_wait_for_each_other_before_and_after() {

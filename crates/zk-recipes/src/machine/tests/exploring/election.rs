@@ -161,7 +161,7 @@ const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns
 
 #[test]
 fn one_survives_faults_of_every_kind() {
-    let budget = Budget { faults: 3, meddling: 2, whims: 1, slow_clocks: false };
+    let budget = Budget { faults: 3, meddling: 2, whims: 1, ..Budget::default() };
     let sights = [&ALL[..], &["ends with its session"]].concat();
     search::prove(election(1, budget), 19_403, &sights);
 }
@@ -169,8 +169,15 @@ fn one_survives_faults_of_every_kind() {
 #[test]
 #[ignore = "ten seconds; in a release build two"]
 fn two_survive_faults_of_every_kind() {
-    let budget = Budget { faults: 1, meddling: 1, whims: 1, slow_clocks: false };
+    let budget = Budget { faults: 1, meddling: 1, whims: 1, ..Budget::default() };
     search::prove(election(2, budget), 119_167, &ALL);
+}
+
+#[test]
+fn who_loses_the_lead_with_its_lease_queues_again_behind_no_node_of_its_own() {
+    let budget = Budget { faults: 2, leases: 1, slow_clocks: true, ..Budget::default() };
+    let sights = [&ALL[..], &["ends with its session"]].concat();
+    search::prove(election(2, budget), 22_846, &sights);
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(super) struct Budget {
     pub(super) faults: usize,
     /// Nodes deleted by somebody else.
     pub(super) meddling: usize,
+    /// Sessions that the ensemble need not keep any longer.
+    pub(super) leases: usize,
     /// Callers that do what they may also do.
     pub(super) whims: usize,
     /// Whether time passes only when nothing else is to be done, even while things may go wrong.
@@ -85,6 +87,7 @@ pub(super) enum Action {
     },
     Resume(usize),
     Expire(usize),
+    LeaseEnds(usize),
     /// Somebody deletes this one of the nodes of sessions.
     Meddle(usize),
 }
@@ -121,6 +124,7 @@ pub(super) struct Model<P: Play> {
     pub(super) play: P,
     faults: usize,
     meddling: usize,
+    leases: usize,
     whims: usize,
     slow_clocks: bool,
     tree: Tree,
@@ -147,7 +151,7 @@ impl<P: Play> search::World for Model<P> {
 
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.faults, self.meddling, self.whims).hash(&mut hasher);
+        (self.faults, self.meddling, self.leases, self.whims).hash(&mut hasher);
         (&self.play, &self.tree, &self.parties).hash(&mut hasher);
         hasher.finish()
     }
@@ -175,6 +179,9 @@ impl<P: Play> search::World for Model<P> {
             }
             if self.faults > 0 && !party.connected && !party.expired {
                 faults.push(Action::Expire(index));
+            }
+            if self.leases > 0 && !party.connected {
+                faults.push(Action::LeaseEnds(index));
             }
         }
         if self.meddling > 0 {
@@ -214,6 +221,10 @@ impl<P: Play> search::World for Model<P> {
                 model.parties[party].expired = true;
                 model.tree.expire(party);
             }
+            Action::LeaseEnds(party) => {
+                model.leases -= 1;
+                model.perform(party, Some(Input::LeaseEnded))?;
+            }
             Action::Meddle(place) => {
                 model.meddling -= 1;
                 let path = model.tree.owned().nth(place).expect("a node").0.to_string();
@@ -239,7 +250,7 @@ impl<P: Play> search::World for Model<P> {
 
 impl<P: Play> Model<P> {
     pub(super) fn new(play: P, scheme: Scheme, parties: usize, budget: Budget) -> Self {
-        let Budget { faults, meddling, whims, slow_clocks } = budget;
+        let Budget { faults, meddling, leases, whims, slow_clocks } = budget;
         let party = |index| {
             let directory = P::DIRECTORY.to_string();
             Party {
@@ -260,7 +271,8 @@ impl<P: Play> Model<P> {
         };
         let all: Vec<_> = (0..parties).map(party).collect();
         let tree = Tree::with([P::DIRECTORY].into_iter().chain(play.left_over()));
-        let mut model = Self { play, faults, meddling, whims, slow_clocks, tree, parties: all };
+        let mut model =
+            Self { play, faults, meddling, leases, whims, slow_clocks, tree, parties: all };
         for index in 0..parties {
             model.perform(index, None).expect("nothing has happened");
         }
