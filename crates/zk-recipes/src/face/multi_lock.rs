@@ -95,8 +95,8 @@ impl MultiLock {
     ///
     /// # Ordering
     ///
-    /// As for [`Mutex::acquire`](crate::Mutex::acquire), for the first of the locks. The place in the queue of each of the
-    /// others is taken when the one before it was acquired.
+    /// As for [`Mutex::acquire`](crate::Mutex::acquire), for the first of the locks. The place in
+    /// the queue of each of the others is taken when the one before it was acquired.
     ///
     /// # Cancellation
     ///
