@@ -83,10 +83,6 @@ impl DoubleBarrier {
 
     /// Waits until all members have come.
     ///
-    /// # Panics
-    ///
-    /// As for [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
     /// # Errors
     ///
     /// [`LockError::Lost`] when our node was lost meanwhile; see [`LockError`].

@@ -14,6 +14,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use self::leaving::Leave;
+use super::connection::Connection;
 use super::remedy::{RETRY_AFTER, Remedy};
 use super::{
     Claim, Contender, Contest, Entry, Event, Foreign, Input, Machine, OpId, Operation, Output,
@@ -44,6 +45,7 @@ pub struct Participant {
     node: Contender,
     /// Our node, once it is there.
     place: Option<Place>,
+    connection: Connection,
     suspended: bool,
     /// Whether the present step was refused for now, and is to be taken again.
     stalled: bool,
@@ -93,7 +95,7 @@ impl Machine for Participant {
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
                 None => match op.split() {
-                    (OWN, op) => self.handle_reply(op, result),
+                    (OWN, op) => self.handle_reply(op, self.connection.hear(result)),
                     (_, op) => self.node.handle(Input::Reply { op, result }),
                 },
             },
@@ -102,7 +104,11 @@ impl Machine for Participant {
                 (_, op) => self.node.handle(Input::Watch { op, event_type }),
             },
             Input::Session(State::Ended(end)) => self.session_ended(end),
-            Input::Session(_) | Input::LeaseEnded => self.node.handle(input),
+            Input::Session(state) => {
+                self.connection.change(state);
+                self.node.handle(input);
+            }
+            Input::LeaseEnded => self.node.handle(input),
             Input::Timer => {
                 self.node.handle(input);
                 if core::mem::take(&mut self.stalled) {
@@ -145,6 +151,7 @@ impl Participant {
             node: Contender::new(contest.clone()),
             contest,
             place: None,
+            connection: Connection::Up,
             suspended: false,
             stalled: false,
             concluded: false,

@@ -97,6 +97,18 @@ fn contest_of(guid: u128) -> Contest {
 }
 
 #[test]
+fn a_member_that_can_only_read_is_not_asked_who_has_come() {
+    let mut h = Member::counting();
+    h.disconnect();
+    h.feed(Input::Session(State::ReadOnly { member: 2, session: SESSION }));
+    h.wanted();
+    h.told(czxid(8));
+    h.answer("list", children(&["own-B7", "a-B5"]));
+    let wanted = h.wanted();
+    assert!(wanted.iter().all(|line| line == "timer" || line.starts_with("un")), "{wanted:?}");
+}
+
+#[test]
 fn who_sees_all_tells_the_others() {
     let mut h = Member::counting();
     h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
