@@ -121,7 +121,9 @@ impl fmt::Display for Table {
                 };
                 let (p50_x, cpu_x) =
                     (p50 / best(|timing| timing.p50), cpu / best(|timing| timing.cpu));
-                writeln!(f, "{p50_x:>9.2}{cpu_x:>9.2}")?;
+                // Without anybody else there is nothing to compare with.
+                let ratio = |x: f64| if x.is_nan() { "-".to_owned() } else { format!("{x:.2}") };
+                writeln!(f, "{:>9}{:>9}", ratio(p50_x), ratio(cpu_x))?;
             }
         }
         f.write_str("p50_x, cpu_x: compared with the best of the other implementations")
