@@ -118,10 +118,11 @@ impl<T> Session<T> {
     }
 
     /// The watch that a request asked for is not wanted any more. When nobody else waits for the
-    /// same one, the server is told, once it has set it. Does nothing if the watch is over. May be
+    /// same one, the server is told. Does nothing if the watch is over. May be
     /// called as soon as the request is submitted, by who does not want the watch that it sets.
     pub fn unwatch(&mut self, request: RequestId) {
-        let removal = self.watches.remove(request);
+        let is_connected = matches!(self.phase, Phase::Connected(_));
+        let removal = self.watches.remove(request, is_connected);
         self.remove_watch(removal);
     }
 

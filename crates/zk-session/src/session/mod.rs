@@ -18,9 +18,9 @@
 //! **Memory.** Requests take room until they are answered, at most [`Config::max_pending`] of them;
 //! their bytes, until they are sent, at most [`Config::max_unsent`] and one request more. Beside
 //! them there are what the session asks for itself (a ping, a close, a removal for each watch that
-//! the server holds and nobody wants), each watch that is held, each different credential, and what was not drained. A
-//! reply shares the buffer of its frame, and nothing is made room for before its bytes are there.
-//! A request without a watch costs no allocation once the buffers have grown.
+//! was dropped on this connection), each watch that is held, each different credential, and what
+//! was not drained. A reply shares the buffer of its frame, and nothing is made room for before its
+//! bytes are there. A request without a watch costs no allocation once the buffers have grown.
 //!
 //! What happens in which state is in a table in `docs/session.md`, which the tests check.
 

@@ -271,8 +271,8 @@ impl<T> Outbox<T> {
         removed
     }
 
-    /// The connection is gone: yields what was in flight, and keeps what callers wait for to send it
-    /// again. The rest belongs to the connection, or is wanted by nobody.
+    /// The connection is gone: keeps what callers wait for, to send it again, and yields the rest:
+    /// what was in flight, what belongs to the connection, what nobody waits for.
     pub(super) fn lose_in_flight(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
         if self.taken > 0
             && let Some(first) = self.unsent.front_mut()
@@ -280,8 +280,9 @@ impl<T> Outbox<T> {
             first.cuts += 1;
         }
         self.taken = 0;
-        self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)));
-        core::mem::take(&mut self.in_flight).into_iter().map(|sent| sent.pending)
+        let dropped = self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)));
+        let in_flight = core::mem::take(&mut self.in_flight);
+        in_flight.into_iter().map(|sent| sent.pending).chain(dropped)
     }
 
     /// Takes the first request, if it is what connection after connection was lost by.

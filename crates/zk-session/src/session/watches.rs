@@ -133,13 +133,24 @@ struct Slot {
 #[derive(Clone, Debug)]
 struct Caller {
     id: RequestId,
-    /// What is waited for; unknown while the request that asks for it is under way.
-    kind: Option<Kind>,
+    stage: Stage,
+}
+
+/// How far one has come who wants a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The request is under way.
+    Asked,
+    /// It is under way on this connection, and its watch is not wanted any more.
+    Dropped,
+    /// As before, and behind it follows a removal.
+    Removed,
+    Waiting(Kind),
 }
 
 impl Caller {
     fn is_under_way(&self) -> bool {
-        self.kind.is_none()
+        !matches!(self.stage, Stage::Waiting(_))
     }
 }
 
@@ -155,18 +166,37 @@ impl Slot {
 
     /// The request of a caller was answered: the server has set a watch, or none.
     fn finish(&mut self, id: RequestId, kind: Option<Kind>, is_wanted: bool) {
-        self.armed |= kind.is_some();
-        if kind.is_none() || !is_wanted {
-            self.take(id);
-        } else if let Some(caller) = self.callers.iter_mut().find(|caller| caller.id == id) {
-            caller.kind = kind;
+        let Some(caller) = self.callers.iter_mut().find(|caller| caller.id == id) else {
+            return;
+        };
+        self.armed |= kind.is_some() && caller.stage != Stage::Removed;
+        match kind {
+            Some(kind) if is_wanted => caller.stage = Stage::Waiting(kind),
+            _ => self.take(id),
         }
     }
 
     /// A caller has lost interest. While the request is under way its place is kept, for the
     /// server may yet set the watch, which then has to be removed.
-    fn leave(&mut self, id: RequestId) {
-        self.callers.retain(|caller| caller.id != id || caller.is_under_way());
+    fn leave(&mut self, id: RequestId, is_connected: bool) {
+        match self.callers.iter_mut().find(|caller| caller.id == id) {
+            Some(caller) if !caller.is_under_way() => self.take(id),
+            Some(caller) if is_connected => caller.stage = Stage::Dropped,
+            _ => {}
+        }
+    }
+
+    /// Whether the server has to be told now that nobody wants the watch.
+    fn take_removal(&mut self) -> bool {
+        let is_left = |caller: &Caller| matches!(caller.stage, Stage::Dropped | Stage::Removed);
+        if !self.callers.iter().all(is_left) {
+            return false;
+        }
+        let mut is_due = core::mem::take(&mut self.armed);
+        for caller in &mut self.callers {
+            is_due |= core::mem::replace(&mut caller.stage, Stage::Removed) == Stage::Dropped;
+        }
+        is_due
     }
 
     /// The watch has fired: yields those who waited, and keeps those who ask for it anew.
@@ -178,11 +208,14 @@ impl Slot {
     }
 
     fn waiting(&self) -> impl DoubleEndedIterator<Item = (RequestId, Kind)> {
-        self.callers.iter().filter_map(|caller| Some((caller.id, caller.kind?)))
+        self.callers.iter().filter_map(|caller| match caller.stage {
+            Stage::Waiting(kind) => Some((caller.id, kind)),
+            _ => None,
+        })
     }
 }
 
-/// A watch that nobody waits for any more and that the server has.
+/// A watch that nobody waits for any more and that the server has, or is about to set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Removal {
     pub(super) path: Arc<str>,
@@ -237,7 +270,7 @@ impl Watches {
         let Registration { id, class, path, .. } = registration;
         self.interest.insert(*id, (*class, path.clone()));
         let slot = self.table(*class).entry(path.clone()).or_insert_with(Slot::new);
-        slot.callers.push(Caller { id: *id, kind: None });
+        slot.callers.push(Caller { id: *id, stage: Stage::Asked });
     }
 
     /// Such a request was answered.
@@ -261,15 +294,15 @@ impl Watches {
         self.change(registration.class, &registration.path, |slot| slot.take(registration.id))
     }
 
-    /// A caller has lost interest.
-    pub(super) fn remove(&mut self, id: RequestId) -> Option<Removal> {
+    /// A caller has lost interest. Without a connection, a request under way may never be sent.
+    pub(super) fn remove(&mut self, id: RequestId, is_connected: bool) -> Option<Removal> {
         let (class, path) = self.interest.remove(&id)?;
-        self.change(class, &path, |slot| slot.leave(id))
+        self.change(class, &path, |slot| slot.leave(id, is_connected))
     }
 
     /// Changes a slot. Forgets it if nobody needs it then, and says whether the server must forget
-    /// it too. That waits until all requests that may set the watch are answered, so what is never
-    /// sent leaves no removal behind.
+    /// it too. A removal sent now comes behind every request that sets the watch on this
+    /// connection, so there is no need to wait for their answers.
     fn change(
         &mut self,
         class: Class,
@@ -278,14 +311,13 @@ impl Watches {
     ) -> Option<Removal> {
         let slot = self.table(class).get_mut(path)?;
         change(slot);
-        if !slot.callers.is_empty() {
-            return None;
+        let is_due = slot.take_removal();
+        if slot.callers.is_empty() {
+            self.table(class).remove(path);
         }
-        let armed = slot.armed;
-        self.table(class).remove(path);
         let left_to_fire =
             !class.is_persistent() && Class::PERSISTENT.iter().any(|other| self.has(*other, path));
-        (!left_to_fire && armed)
+        (!left_to_fire && is_due)
             .then(|| Removal { path: path.clone(), watcher_type: class.watcher_type() })
     }
 
@@ -354,7 +386,7 @@ impl Watches {
     pub(super) fn drop_persistent(&mut self) -> Vec<RequestId> {
         let dropped = self.persistent();
         for id in &dropped {
-            self.remove(*id);
+            self.remove(*id, true);
         }
         dropped
     }
@@ -365,6 +397,10 @@ impl Watches {
         for table in &mut self.tables {
             table.retain(|_, slot| {
                 slot.armed = slot.callers.iter().any(|caller| !caller.is_under_way());
+                // What is still under way was not sent, and no removal follows it any more.
+                for caller in slot.callers.iter_mut().filter(|caller| caller.is_under_way()) {
+                    caller.stage = Stage::Asked;
+                }
                 !slot.callers.is_empty()
             });
         }

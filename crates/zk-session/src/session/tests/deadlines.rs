@@ -119,14 +119,27 @@ fn a_watch_asked_for_by_a_late_request_is_dropped() {
         }
         h.advance(ms(100));
         h.answers();
-        assert_eq!(h.sent(), []);
+        let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
         if in_flight {
-            h.reply(1, 1, ErrorCode::OK);
-            let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
             assert_eq!(opcodes, [OpCode::REMOVE_WATCHES]);
+            h.reply(1, 1, ErrorCode::OK);
+        } else {
+            assert_eq!(opcodes, []);
         }
         assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
     }
+}
+
+#[test]
+fn nothing_is_remembered_of_a_watch_whose_request_was_late_and_cut_off() {
+    let mut h = Harness::connected();
+    until(&mut h, &get_data("/a"), 1, 100);
+    h.take(5);
+    h.advance(ms(100));
+    h.disconnect();
+    assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
+    h.connect();
+    assert_eq!(h.sent(), []);
 }
 
 #[test]

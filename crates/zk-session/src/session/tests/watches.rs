@@ -195,15 +195,16 @@ fn watches_of_one_class_do_not_keep_those_of_the_other() {
 }
 
 #[test]
-fn a_watch_dropped_before_it_is_set_is_removed_once_it_is() {
+fn a_watch_dropped_before_it_is_set_is_removed_right_behind() {
     for answer in [OK, NO_NODE] {
         let mut h = Harness::connected();
         let id = h.submit(&get_data("/a"), 1);
         h.session.unwatch(id);
-        assert_eq!(h.sent_xids(), [1]);
+        let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+        assert_eq!(opcodes, [OpCode::GET_DATA, OpCode::REMOVE_WATCHES]);
         h.reply(1, 1, answer);
-        let expected = (answer == OK).then(|| ("/a".to_string(), WatcherType::DATA));
-        assert_eq!(removals(&mut h), expected.into_iter().collect::<Vec<_>>());
+        h.reply(2, 1, if answer == OK { OK } else { ErrorCode::NO_WATCHER });
+        assert_eq!(removals(&mut h), []);
         assert!(h.session.watches.is_empty());
         h.notify(EventType::NODE_DELETED, "/a");
         assert_eq!(h.fired(), []);
@@ -211,22 +212,37 @@ fn a_watch_dropped_before_it_is_set_is_removed_once_it_is() {
 }
 
 #[test]
-fn of_several_dropped_before_they_are_set_the_last_answer_has_the_watch_removed() {
-    for (first_answer, second_answer, removed) in
-        [(OK, OK, 1), (OK, NO_NODE, 1), (NO_NODE, OK, 1), (NO_NODE, NO_NODE, 0)]
-    {
+fn of_several_dropped_before_they_are_set_the_last_has_the_watch_removed() {
+    for answers in [[OK, OK], [OK, NO_NODE], [NO_NODE, OK], [NO_NODE, NO_NODE]] {
         let mut h = Harness::connected();
         let first = h.submit(&get_data("/a"), 1);
         let second = h.submit(&get_data("/a"), 2);
         h.session.unwatch(second);
-        h.session.unwatch(first);
         assert_eq!(h.sent_xids(), [1, 2]);
-        h.reply(1, 1, first_answer);
+        h.session.unwatch(first);
+        assert_eq!(removals(&mut h).len(), 1);
+        h.reply(1, 1, answers[0]);
+        h.reply(2, 1, answers[1]);
+        h.reply(3, 1, OK);
         assert_eq!(removals(&mut h), []);
-        h.reply(2, 1, second_answer);
-        assert_eq!(removals(&mut h).len(), removed);
         assert!(h.session.watches.is_empty());
     }
+}
+
+/// The removal behind it is not sent on another connection; the request is.
+#[test]
+fn a_dropped_request_that_is_sent_again_has_its_watch_removed_there() {
+    let mut h = Harness::connected();
+    let id = h.submit(&get_data("/a"), 1);
+    h.session.unwatch(id);
+    h.take(5);
+    h.disconnect();
+    assert_eq!(h.session.pending(), 1);
+    h.connect();
+    assert_eq!(h.sent_xids(), [1]);
+    h.reply(1, 1, OK);
+    assert_eq!(removals(&mut h), [("/a".to_string(), WatcherType::DATA)]);
+    assert!(h.session.watches.is_empty());
 }
 
 /// Else they would fill the queue during an outage.
@@ -275,6 +291,24 @@ fn a_watch_dropped_before_it_is_set_is_removed_when_what_it_shared_fires_first()
     }
 }
 
+/// What deletes the node next then tells nobody of it.
+#[test]
+fn a_watch_dropped_in_flight_is_removed_right_behind() {
+    for answer in [OK, NO_NODE] {
+        let mut h = Harness::connected();
+        let id = h.submit(&get_data("/a"), 1);
+        h.sent();
+        h.session.unwatch(id);
+        h.sync(2);
+        let opcodes: Vec<_> = h.sent().iter().map(|sent| sent.opcode).collect();
+        assert_eq!(opcodes, [OpCode::REMOVE_WATCHES, OpCode::SYNC]);
+        h.reply(1, 1, answer);
+        h.reply(2, 1, if answer == OK { OK } else { ErrorCode::NO_WATCHER });
+        assert_eq!(removals(&mut h), []);
+        assert!(h.session.watches.is_empty());
+    }
+}
+
 #[test]
 fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
     let mut h = Harness::connected();
@@ -288,7 +322,7 @@ fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
 }
 
 #[test]
-fn a_watch_wanted_again_before_it_is_set_stays() {
+fn a_watch_wanted_again_before_its_removal_is_answered_stays() {
     let mut h = Harness::connected();
     let first = h.submit(&get_data("/a"), 1);
     h.session.unwatch(first);
@@ -296,6 +330,7 @@ fn a_watch_wanted_again_before_it_is_set_stays() {
     h.sent();
     h.reply(1, 1, OK);
     h.reply(2, 1, OK);
+    h.reply(3, 1, OK);
     assert_eq!(removals(&mut h), []);
     h.events();
     h.notify(EventType::NODE_DATA_CHANGED, "/a");
