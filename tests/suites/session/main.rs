@@ -1,4 +1,5 @@
 //! zk-session's clients under load and at rest.
 
+mod detach;
 mod memory;
 mod reconnect;

@@ -104,6 +104,7 @@ fn changes_are_followed() {
     assert!(line().starts_with("+ waits"));
     world.runtime.block_on(first.release()).expect("held");
     assert!(line().starts_with("- holds"));
+    assert!(line().starts_with("- waits"));
     assert!(line().starts_with("+ holds"));
     let _second = world.runtime.block_on(second).expect("its turn");
     child.kill().expect("it runs");

@@ -138,8 +138,9 @@ impl Client {
     }
 
     /// What it takes to take up this session in another process, or in this one later, by
-    /// [`ClientBuilder::resume`]; `None` if it has ended. It must be left alone here from then on,
-    /// and not be closed: two clients of one session cost each other the connection, for ever.
+    /// [`ClientBuilder::resume`] after this process has failed; `None` if it has ended. To hand it
+    /// over while this process lives, [`detach`](Self::detach) it: two clients of one session cost
+    /// each other the connection, for ever, and one that is dropped closes it.
     pub fn session(&self) -> Option<Resume> {
         self.shared().lock().hub.session.resume()
     }
@@ -225,6 +226,19 @@ impl Client {
     pub fn close(self) {
         self.shared().command(|session, _| session.close());
         self.ended();
+    }
+
+    /// Gives the session up here without ending it on the servers, for another process, or this one
+    /// later, to take up by [`ClientBuilder::resume`] within the session timeout; what that takes.
+    /// Its ephemeral nodes stay. All clones of this client find it closed; requests that are not
+    /// answered yet fail, so wait for their answers first.
+    ///
+    /// Where there is nothing that could be taken up, that is `None`, and the session is closed.
+    pub fn detach(self) -> Option<Resume> {
+        let mut resume = None;
+        self.shared().command(|session, _| resume = session.detach());
+        self.ended();
+        resume
     }
 
     /// Waits for the end of the session.

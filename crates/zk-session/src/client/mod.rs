@@ -30,7 +30,8 @@ use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, 
 use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 
 /// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
-/// clone is dropped, the session is closed in the background.
+/// clone is dropped, the session is closed in the background. That takes a runtime that goes on: at
+/// the end of `main`, [`close`](Self::close) it, or the servers wait for the session timeout.
 ///
 /// # Ordering
 ///
@@ -82,6 +83,13 @@ fn close(shared: &Shared) {
     inner.wake_driver();
 }
 
+fn detach(shared: &Shared) -> Option<Resume> {
+    let mut inner = shared.lock();
+    let resume = inner.hub.session.detach();
+    inner.wake_driver();
+    resume
+}
+
 /// # The session
 impl Client {
     /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
@@ -114,8 +122,9 @@ impl Client {
     }
 
     /// What it takes to take up this session in another process, or in this one later, by
-    /// [`ClientBuilder::resume`]; `None` if it has ended. It must be left alone here from then on,
-    /// and not be closed: two clients of one session cost each other the connection, for ever.
+    /// [`ClientBuilder::resume`] after this process has failed; `None` if it has ended. To hand it
+    /// over while this process lives, [`detach`](Self::detach) it: two clients of one session cost
+    /// each other the connection, for ever, and one that is dropped closes it.
     pub fn session(&self) -> Option<Resume> {
         self.shared().lock().hub.session.resume()
     }
@@ -225,6 +234,22 @@ impl Client {
     pub async fn close(self) {
         close(self.shared());
         self.ended().await;
+    }
+
+    /// Gives the session up here without ending it on the servers, for another process, or this one
+    /// later, to take up by [`ClientBuilder::resume`] within the session timeout; what that takes.
+    /// Its ephemeral nodes stay. All clones of this client find it closed; requests that are not
+    /// answered yet fail, so wait for their answers first.
+    ///
+    /// Where there is nothing that could be taken up, that is `None`, and the session is closed.
+    ///
+    /// # Cancellation
+    ///
+    /// The session is given up all the same, and what it takes to take it up is lost.
+    pub async fn detach(self) -> Option<Resume> {
+        let resume = detach(self.shared());
+        self.ended().await;
+        resume
     }
 
     /// Waits for the end of the session.

@@ -154,6 +154,23 @@ impl<T> Session<T> {
         }
     }
 
+    /// Gives the session up here without ending it on the servers, for somebody else to
+    /// [take up](Config::resume) within the session timeout; what that takes. Requests that are
+    /// not answered yet fail as if it were closed, so wait for their answers first.
+    ///
+    /// Where there is nothing that could be taken up, that is `None`, and the session is closed.
+    pub fn detach(&mut self) -> Option<Resume> {
+        let resume = self.resume();
+        match resume {
+            None => self.close(),
+            Some(_) => {
+                self.actions.push_back(Action::Disconnect);
+                self.finish(End::Closed);
+            }
+        }
+        resume
+    }
+
     /// Ends the session, behind all requests submitted before. No more are accepted.
     ///
     /// The server then deletes the session's ephemeral nodes. Without a connection the session

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// Wait no longer than this, for servers as for the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "try_only")]
     timeout: Option<Duration>,
-    /// Do not wait at all
+    /// Do not wait for the lock at all; for servers it does, as long as the session timeout
     #[arg(long = "try")]
     try_only: bool,
     /// Exit with this code if the lock was not acquired

@@ -31,23 +31,16 @@ pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure>
 
 pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failure> {
     let mut changes = client.watch_recursively(path).await?;
-    let mut shown = BTreeMap::new();
+    let mut shown: Vec<String> = Vec::new();
     loop {
         let contents = contents::read(client, path).await?.unwrap_or_default();
-        let lines: BTreeMap<_, _> = contents
-            .entries
-            .iter()
-            .map(|entry| (entry.name().to_owned(), describe(entry)))
-            .collect();
-        for (name, line) in &shown {
-            if !lines.contains_key(name) {
-                say(&format!("- {line}\n"))?;
-            }
+        // In the order of the queue.
+        let lines: Vec<_> = contents.entries.iter().map(describe).collect();
+        for line in shown.iter().filter(|line| !lines.contains(line)) {
+            say(&format!("- {line}\n"))?;
         }
-        for (name, line) in &lines {
-            if shown.get(name) != Some(line) {
-                say(&format!("+ {line}\n"))?;
-            }
+        for line in lines.iter().filter(|line| !shown.contains(line)) {
+            say(&format!("+ {line}\n"))?;
         }
         shown = lines;
         // Whatever it is, even a gap: what was missed is seen by looking.

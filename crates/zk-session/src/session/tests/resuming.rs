@@ -61,6 +61,20 @@ fn what_a_session_exports_is_what_takes_it_up() {
 }
 
 #[test]
+fn a_session_that_is_detached_is_left_to_the_servers() {
+    let mut h = Harness::connected();
+    h.sync(1);
+    h.sent();
+    let resume = h.session.resume();
+    assert_eq!(h.session.detach(), resume);
+    assert!(resume.is_some());
+    assert_eq!(h.sent(), [], "the server is not told");
+    assert_eq!(h.session.state(), State::Ended(End::Closed));
+    assert_eq!(h.answers(), [ended(1, End::Closed, Outcome::Unknown)]);
+    assert_eq!(h.session.detach(), None, "it is somebody else's now");
+}
+
+#[test]
 fn a_session_that_is_gone_when_it_is_to_be_taken_up_has_expired() {
     for (timeout, id) in [(0, SessionId::NONE), (GRANTED, SessionId(7))] {
         let mut h = resuming();
