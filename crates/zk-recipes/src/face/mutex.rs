@@ -88,6 +88,11 @@ impl Mutex {
     /// As [`acquire`](Self::acquire), but waits no longer than until `deadline`, whatever
     /// happens; also when the network swallows everything.
     ///
+    /// # Panics
+    ///
+    /// When the future is polled outside of a tokio runtime, whose timer it uses. So do those of all
+    /// recipes that wait for a limited time.
+    ///
     /// # Errors
     ///
     /// [`LockError::TimedOut`]: the node, if there is one, is deleted in the background.

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +10,14 @@ use core::time::Duration;
 
 use tokio::time::Instant;
 use uuid::Uuid;
-use zk_session::proto::{ErrorCode, path};
-use zk_session::{Client, End, Error};
+use zk_session::proto::path;
+use zk_session::{Client, End};
 
 use crate::error::LockError;
 use crate::face::held::Held;
 use crate::face::options::{Attempt, Options};
 use crate::face::runner::{self, Handle, Note};
-use crate::machine::{
-    Claim, Contender, Contest, Entry, Machine, Operation, Parents, Scheme, Verdict,
-};
+use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
 
 /// What mutexes and read/write locks have in common.
 #[derive(Clone)]
@@ -122,28 +119,6 @@ impl Queue {
     /// The path of a node below that of the lock.
     pub(crate) fn below(&self, name: &str) -> String {
         path::child(&self.path, name)
-    }
-
-    /// Makes the directory of the lock, as contenders do when it is missing.
-    pub(crate) async fn make_directory(&self) -> Result<(), Error> {
-        let directory = self.client.chroot().apply(&self.path);
-        let mut parents = Parents::new();
-        loop {
-            let operations = parents.attempt(&directory, &self.options.parent_acl);
-            let mut verdict = Verdict::Failed(Error::Server(ErrorCode::NO_NODE));
-            let submit = |operation: Operation| {
-                operation.with_request(|request| self.client.submit(request))
-            };
-            let mut answers = operations.into_iter().map(submit).collect::<Vec<_>>().into_iter();
-            while let Some(answer) = answers.next() {
-                verdict = parents.answered(answers.len() == 0, answer.await);
-            }
-            match verdict {
-                Verdict::Made => return Ok(()),
-                Verdict::Failed(error) => return Err(error),
-                Verdict::Wait | Verdict::Again => {}
-            }
-        }
     }
 
     pub(crate) fn pending_cleanups(&self) -> usize {

@@ -216,14 +216,14 @@ impl Semaphore {
             .map_err(|_| LockError::TooManyPermits { maximum: i32::MAX.cast_unsigned() })?;
         let (path, data) = (self.queue.below("max"), number.to_be_bytes());
         let acl: Vec<_> = self.queue.options.parent_acl.list().iter().collect();
+        let (mode, parents) = (CreateMode::PERSISTENT, CreateMode::CONTAINER);
         // It may be created or deleted in between, but not for ever.
         loop {
             match client.set_data(&path, &data, None).await {
                 Err(Error::Server(ErrorCode::NO_NODE)) => {}
                 answer => return Ok(answer.map(drop)?),
             }
-            match client.create_with_acl(&path, &data, CreateMode::PERSISTENT, &acl).await {
-                Err(Error::Server(ErrorCode::NO_NODE)) => self.queue.make_directory().await?,
+            match client.create_all_with(&path, &data, mode, &acl, parents).await {
                 Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
                 answer => return Ok(answer.map(drop)?),
             }

@@ -50,8 +50,6 @@ pub use self::election::{Candidacy, Leadership, Term};
 pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted, in_order};
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
-#[cfg(feature = "tokio")]
-pub(crate) use self::parents::{Parents, Verdict};
 pub use self::semaphore::{Borrower, Loan};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;

@@ -14,7 +14,7 @@ const ATTEMPTS: u32 = 5;
 
 /// How the making of the directories goes on.
 #[derive(Clone, Debug)]
-pub(crate) struct Parents {
+pub(super) struct Parents {
     attempts: u32,
     /// Cleared when the server knows no containers.
     containers: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Parents {
 
 /// What follows from an answer.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(super) enum Verdict {
     /// More answers are to come.
     Wait,
     /// The directory is there.
@@ -34,13 +34,13 @@ pub(crate) enum Verdict {
 }
 
 impl Parents {
-    pub(crate) const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self { attempts: 0, containers: true, error: None }
     }
 
     /// The next attempt at making `directory`: all that is above it first. The requests depend on
     /// each other, but need not wait for each other. None are left when there were too many.
-    pub(crate) fn attempt(&mut self, directory: &str, acl: &AccessList) -> Vec<Operation> {
+    pub(super) fn attempt(&mut self, directory: &str, acl: &AccessList) -> Vec<Operation> {
         self.attempts += 1;
         self.error = None;
         let below_root = |path: &&str| *path != "/";
@@ -58,7 +58,7 @@ impl Parents {
 
     /// One of the directories was created, or was there, or could not be created, which may not
     /// matter: a directory that exists answers so only to those who may create it.
-    pub(crate) fn answered(&mut self, is_last: bool, result: Result<Reply, Error>) -> Verdict {
+    pub(super) fn answered(&mut self, is_last: bool, result: Result<Reply, Error>) -> Verdict {
         let error = match result {
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => return Verdict::Made,
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return Verdict::Wait,
