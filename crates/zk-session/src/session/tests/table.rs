@@ -21,7 +21,7 @@ const STATES: [&str; 10] = [
 
 type Input = fn(&mut Harness);
 
-const INPUTS: [(&str, Input); 32] = [
+const INPUTS: [(&str, Input); 33] = [
     ("transport made", |h| h.session.handle_connected(h.now)),
     ("transport gone", Harness::disconnect),
     ("bad frame", |h| h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-1))),
@@ -80,6 +80,7 @@ const INPUTS: [(&str, Input); 32] = [
     }),
     ("unwatch", |h| h.session.unwatch(RequestId(1))),
     ("close", |h| h.session.close()),
+    ("detach", |h| drop(h.session.detach())),
     ("members: all stay", |h| h.session.update_members(h.now, &[Some(0), Some(1)], 2)),
     ("members: all are others", |h| h.session.update_members(h.now, &[None, None], 2)),
 ];
