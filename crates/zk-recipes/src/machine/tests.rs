@@ -49,6 +49,8 @@ const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
 pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
+/// To a member that has lost touch with its leader.
+const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
 pub(super) const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
 
 pub(super) fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {

@@ -69,6 +69,7 @@ impl Participant {
         let Some(place) = &self.place else { return };
         let acquired = Event::Acquired { node: place.name.clone(), token: place.token };
         self.step = Step::Inside;
+        self.node.trust(self.contest.trust);
         self.tell(acquired);
         if self.suspended {
             self.tell(Event::Suspended);

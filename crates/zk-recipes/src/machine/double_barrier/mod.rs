@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::remedy::{RETRY_AFTER, Remedy};
 use super::{
     Claim, Contender, Contest, Entry, Event, Foreign, Input, Machine, OpId, Operation, Output,
-    Scheme,
+    Scheme, Trust,
 };
 use crate::error::{LockError, Loss};
 
@@ -148,7 +148,9 @@ impl Participant {
             directory: contest.directory.clone(),
             members,
             step: Step::Coming,
-            node: Contender::new(contest.clone()),
+            // Whoever waits for others has nothing yet that could be lost: as in any queue, it goes
+            // on waiting as long as its session lives.
+            node: Contender::new(Contest { trust: Trust::UntilTold, ..contest.clone() }),
             contest,
             place: None,
             connection: Connection::Up,

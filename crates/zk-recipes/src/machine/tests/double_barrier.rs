@@ -100,12 +100,27 @@ fn contest_of(guid: u128) -> Contest {
 fn a_member_that_can_only_read_is_not_asked_who_has_come() {
     let mut h = Member::counting();
     h.disconnect();
-    h.feed(Input::Session(State::ReadOnly { member: 2, session: SESSION }));
+    h.feed(Input::Session(READ_ONLY));
     h.wanted();
     h.told(czxid(8));
     h.answer("list", children(&["own-B7", "a-B5"]));
     let wanted = h.wanted();
     assert!(wanted.iter().all(|line| line == "timer" || line.starts_with("un")), "{wanted:?}");
+}
+
+#[test]
+fn who_waits_for_others_has_nothing_that_ends_with_the_lease() {
+    let mut h = Member::waiting();
+    h.disconnect();
+    h.feed(Input::LeaseEnded);
+    h.wanted();
+    h.reconnect();
+    assert!(!h.machine.is_done());
+    let mut h = Member::inside();
+    h.wanted();
+    h.disconnect();
+    h.feed(Input::LeaseEnded);
+    assert!(h.wanted().contains(&"Lost(LeaseEnded)".to_string()));
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
-
 /// The connection is lost, and the next one leads to such a member.
 fn go_astray(h: &mut Harness) {
     h.disconnect();

@@ -8,10 +8,15 @@ type Happen<M> = fn(&mut Harness<M>);
 pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
 
 /// What can happen to every machine everywhere.
-fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 5] {
+fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 7] {
     [
         ("let go", |h| h.feed(Input::LetGo)),
         ("connection lost", Harness::disconnect),
+        ("connection lost, and the lease ends", |h| {
+            h.disconnect();
+            h.feed(Input::LeaseEnded);
+        }),
+        ("connected to a member that can only read", |h| h.feed(Input::Session(READ_ONLY))),
         ("connected again", Harness::reconnect),
         ("session ended", Harness::expire),
         ("timer", |h| h.feed(Input::Timer)),
