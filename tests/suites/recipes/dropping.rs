@@ -13,6 +13,7 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use tokio::task::yield_now;
+use tokio::time::Instant;
 use zk_recipes::{Mutex, Options, RwLock};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
@@ -150,6 +151,11 @@ impl Stage {
         }
         false
     }
+}
+
+/// Late enough for whoever waits for anything here.
+fn later() -> Instant {
+    Instant::now() + super::SESSION_TIMEOUT
 }
 
 fn mutex(client: &Client) -> Mutex {

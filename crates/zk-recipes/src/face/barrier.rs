@@ -2,13 +2,12 @@
 
 use alloc::string::{String, ToString};
 use core::future::Future;
-use core::time::Duration;
 
 use zk_session::proto::{CreateMode, ErrorCode, path};
 use zk_session::{Client, Error};
 
 use crate::error::LockError;
-use crate::face::queue;
+use crate::face::limited::limited;
 
 /// A barrier: while its node exists nobody passes. As Apache Curator's `DistributedBarrier`.
 ///
@@ -117,17 +116,7 @@ impl Barrier {
         }
     }
 
-    /// As [`wait`](Self::wait), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn wait_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        queue::within(timeout, self.wait())
-    }
+    limited!(wait_until, wait_timeout: wait() -> ());
 }
 
 /// Waits until something happens to a node. False if there is no such node.

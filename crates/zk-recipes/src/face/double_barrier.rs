@@ -2,14 +2,14 @@
 
 use core::future::Future;
 use core::ops::Deref;
-use core::time::Duration;
 
 use zk_session::Client;
 
 use crate::error::LockError;
 use crate::face::held::Held;
+use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
+use crate::face::queue::Queue;
 use crate::machine::{Claim, Entry, Participant, Scheme};
 
 /// A barrier for a number of members: nobody gets in before all have come, nobody gets out before
@@ -101,17 +101,7 @@ impl DoubleBarrier {
         async { entering.held().await.map(BarrierGuard) }
     }
 
-    /// As [`enter`](Self::enter), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn enter_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<BarrierGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.enter())
-    }
+    limited!(enter_until, enter_timeout: enter() -> BarrierGuard);
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {

@@ -9,6 +9,7 @@ use zk_session::{Client, End, Transaction};
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
+use crate::face::limited::limited;
 use crate::face::options::Options;
 use crate::face::queue::Queue;
 use crate::face::runner::{Note, Wish};
@@ -170,6 +171,8 @@ impl Candidate {
             }
         }
     }
+
+    limited!(elected_until, elected_timeout: elected() -> Term);
 
     /// Several writes that are applied only if this candidate still leads; see
     /// [`Held::transaction`](crate::Held::transaction). Nothing if it does not, as far as is known here.

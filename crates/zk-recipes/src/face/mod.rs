@@ -8,6 +8,7 @@ mod held;
 #[cfg(feature = "study")]
 mod herd;
 mod leader;
+mod limited;
 mod multi_lock;
 mod mutex;
 mod options;

@@ -6,7 +6,6 @@ use core::fmt;
 use core::future::Future;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -17,8 +16,9 @@ use zk_session::{Client, End};
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, Holding};
+use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
+use crate::face::queue::Queue;
 use crate::face::runner::{self, Status};
 use crate::face::turns::{Ticket, Turns};
 use crate::machine::{Claim, Entry, Scheme};
@@ -228,30 +228,8 @@ impl ReentrantMutex {
         }
     }
 
-    /// As [`acquire`](Self::acquire), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn acquire_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.acquire())
-    }
-
-    /// As [`acquire_as`](Self::acquire_as), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn acquire_as_timeout(
-        &self,
-        owner: Owner,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.acquire_as(owner))
-    }
+    limited!(acquire_until, acquire_timeout: acquire() -> ReentrantGuard);
+    limited!(acquire_as_until, acquire_as_timeout: acquire_as(owner: Owner) -> ReentrantGuard);
 
     /// Who holds the lock and who waits for it in ZooKeeper, each for its process.
     ///

@@ -3,15 +3,15 @@
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
-use core::time::Duration;
 
 use zk_session::Client;
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
+use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
+use crate::face::queue::Queue;
 use crate::machine::{Claim, Entry, Scheme};
 
 /// A lock for many readers, or one writer.
@@ -83,29 +83,9 @@ impl RwLock {
         async { entering.await.map(WriteGuard) }
     }
 
-    /// As [`read`](Self::read), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn read_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.read())
-    }
+    limited!(read_until, read_timeout: read() -> ReadGuard);
 
-    /// As [`write`](Self::write), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn write_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.write())
-    }
+    limited!(write_until, write_timeout: write() -> WriteGuard);
 
     /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody.
     /// Cost as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).

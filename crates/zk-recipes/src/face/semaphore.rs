@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 use core::future::Future;
-use core::time::Duration;
 
 use zk_session::proto::{CreateMode, ErrorCode, path};
 use zk_session::{Client, Error};
@@ -10,8 +9,9 @@ use zk_session::{Client, Error};
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
+use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::{self, Entrance, Queue};
+use crate::face::queue::{Entrance, Queue};
 use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 
 /// A number of permits, that whoever needs some can borrow.
@@ -122,30 +122,8 @@ impl Semaphore {
         self.borrow(permits, Entry::Queue)
     }
 
-    /// As [`acquire_many`](Self::acquire_many), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn acquire_many_timeout(
-        &self,
-        permits: u32,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.acquire_many(permits))
-    }
-
-    /// As [`acquire_many_timeout`](Self::acquire_many_timeout), for one permit.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn acquire_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        self.acquire_many_timeout(1, timeout)
-    }
+    limited!(acquire_until, acquire_timeout: acquire() -> PermitGuard);
+    limited!(acquire_many_until, acquire_many_timeout: acquire_many(permits: u32) -> PermitGuard);
 
     /// As [`try_acquire_many`](Self::try_acquire_many), for one permit.
     ///

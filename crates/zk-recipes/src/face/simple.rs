@@ -2,15 +2,15 @@
 
 use alloc::string::ToString;
 use core::future::Future;
-use core::time::Duration;
 
 use zk_session::Client;
 use zk_session::proto::path;
 
 use crate::error::LockError;
 use crate::face::held::{Held, guard};
+use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
+use crate::face::queue::Queue;
 use crate::machine::{Claim, Entry, Scheme, SimpleContender};
 
 /// The textbook lock: one ephemeral node, which whoever creates it owns. It is here to be compared
@@ -83,17 +83,7 @@ impl SimpleLock {
         async { entrance.held().await.map(SimpleGuard) }
     }
 
-    /// As [`acquire`](Self::acquire), for no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`].
-    pub fn acquire_timeout(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<SimpleGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.acquire())
-    }
+    limited!(acquire_until, acquire_timeout: acquire() -> SimpleGuard);
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {

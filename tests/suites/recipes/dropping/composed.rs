@@ -6,7 +6,7 @@ use zk_recipes::{
 };
 use zk_session::Client;
 
-use super::{Others, PATH, attempt, dropped_anywhere, mutex, rw_lock, success};
+use super::{Others, PATH, attempt, dropped_anywhere, later, mutex, rw_lock, success};
 use crate::MOMENT;
 
 #[tokio::test]
@@ -25,6 +25,12 @@ async fn reentrant_futures() {
     dropped_anywhere("ReentrantMutex::acquire, held elsewhere", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
         (success(reentrant(ours).acquire()), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("ReentrantMutex::acquire_as_until, held elsewhere", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        let attempt = reentrant(ours).acquire_as_until(Owner::unique(), later());
+        (success(attempt), Others::hold(guard))
     })
     .await;
     dropped_anywhere("ReentrantMutex::acquire_as, held in this process", async |ours, _| {
@@ -71,6 +77,11 @@ async fn multi_lock_futures() {
         (success(multi(ours).acquire()), Others::hold(guard))
     })
     .await;
+    dropped_anywhere("MultiLock::acquire_until, the second held", async |ours, other| {
+        let guard = rw_lock(other).read().await.expect("acquired");
+        (success(multi(ours).acquire_until(later())), Others::hold(guard))
+    })
+    .await;
     dropped_anywhere("MultiGuard::release", async |ours, _| {
         let guard = multi(ours).acquire().await.expect("acquired");
         (success(guard.release()), Others::idle())
@@ -107,6 +118,13 @@ async fn leader_election_futures() {
         (success(async move { candidate.elected().await }), Others::hold(leader))
     })
     .await;
+    dropped_anywhere("Candidate::elected_until, somebody leads", async |ours, other| {
+        let leader = election(other).stand();
+        leader.elected().await.expect("elected");
+        let candidate = election(ours).stand();
+        (success(async move { candidate.elected_until(later()).await }), Others::hold(leader))
+    })
+    .await;
     dropped_anywhere("Candidate::close, of a leader", async |ours, _| {
         let leader = election(ours).stand();
         leader.elected().await.expect("elected");
@@ -140,6 +158,13 @@ async fn barrier_futures() {
         (success(async move { barrier.wait().await }), Others::run(0, open))
     })
     .await;
+    dropped_anywhere("Barrier::wait_until, closed", async |ours, other| {
+        let (barrier, theirs) = (barrier(ours), barrier(other));
+        theirs.close().await.expect("closed");
+        let open = async move { drop(theirs.open().await) };
+        (success(barrier.wait_until(later())), Others::run(0, open))
+    })
+    .await;
     dropped_anywhere("Barrier::close, is_closed, open", async |ours, _| {
         let barrier = barrier(ours);
         let asking = async move {
@@ -159,6 +184,12 @@ async fn barrier_futures() {
         // We may have given up by then.
         let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
         (success(double(ours).enter()), Others::run(0, enter))
+    })
+    .await;
+    dropped_anywhere("DoubleBarrier::enter_until", async |ours, other| {
+        let theirs = double(other);
+        let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
+        (success(double(ours).enter_until(later())), Others::run(0, enter))
     })
     .await;
     dropped_anywhere("BarrierGuard::leave", async |ours, other| {
@@ -185,6 +216,11 @@ async fn study_futures() {
     dropped_anywhere("SimpleLock::acquire, held", async |ours, other| {
         let guard = simple(other).acquire().await.expect("acquired");
         (success(simple(ours).acquire()), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("SimpleLock::acquire_until, held", async |ours, other| {
+        let guard = simple(other).acquire().await.expect("acquired");
+        (success(simple(ours).acquire_until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("SimpleGuard::release", async |ours, _| {

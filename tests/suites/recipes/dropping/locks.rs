@@ -3,7 +3,7 @@
 use zk_recipes::Semaphore;
 use zk_session::Client;
 
-use super::{Others, PATH, attempt, dropped_anywhere, mutex, rw_lock, success};
+use super::{Others, PATH, attempt, dropped_anywhere, later, mutex, rw_lock, success};
 use crate::SESSION_TIMEOUT;
 
 #[tokio::test]
@@ -20,6 +20,11 @@ async fn mutex_futures() {
     dropped_anywhere("Mutex::acquire_timeout, held", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
         (success(mutex(ours).acquire_timeout(SESSION_TIMEOUT)), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("Mutex::acquire_until, held", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        (success(mutex(ours).acquire_until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("Mutex::try_acquire", async |ours, _| {
@@ -84,6 +89,16 @@ async fn rw_lock_futures() {
         (success(rw_lock(ours).write()), Others::hold(guard))
     })
     .await;
+    dropped_anywhere("RwLock::read_until, written", async |ours, other| {
+        let guard = rw_lock(other).write().await.expect("acquired");
+        (success(rw_lock(ours).read_until(later())), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("RwLock::write_until, read", async |ours, other| {
+        let guard = rw_lock(other).read().await.expect("acquired");
+        (success(rw_lock(ours).write_until(later())), Others::hold(guard))
+    })
+    .await;
     dropped_anywhere("RwLock::try_read", async |ours, _| {
         (success(rw_lock(ours).try_read()), Others::idle())
     })
@@ -128,6 +143,11 @@ async fn semaphore_futures() {
     dropped_anywhere("Semaphore::acquire_many, too few left", async |ours, other| {
         let guard = semaphore(other).acquire().await.expect("acquired");
         (success(semaphore(ours).acquire_many(2)), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("Semaphore::acquire_many_until, too few left", async |ours, other| {
+        let guard = semaphore(other).acquire().await.expect("acquired");
+        (success(semaphore(ours).acquire_many_until(2, later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("Semaphore::try_acquire_many", async |ours, _| {
