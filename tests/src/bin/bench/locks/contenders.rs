@@ -12,12 +12,20 @@ use super::figures::Timing;
 use super::work::Work;
 
 /// A client that has locks.
-pub(super) trait Locks: Clone + Send + Sync + 'static {
-    /// A lock that is held.
-    type Held: Send;
+pub(super) trait Locks: Clone + Send + 'static {
+    type Lock: Lock;
 
     fn connect(at: &str) -> impl Future<Output = io::Result<Self>> + Send;
-    fn acquire(&self, path: &str) -> impl Future<Output = io::Result<Self::Held>> + Send;
+    /// The lock at `path`; each contender makes one, and keeps it.
+    fn lock(&self, path: &str) -> io::Result<Self::Lock>;
+}
+
+/// A lock, as one contender has it.
+pub(super) trait Lock: Send + Sync + 'static {
+    /// The lock while it is held.
+    type Held: Send;
+
+    fn acquire(&self) -> impl Future<Output = io::Result<Self::Held>> + Send;
     /// Returns when the lock is released.
     fn release(&self, held: Self::Held) -> impl Future<Output = io::Result<()>> + Send;
 }
@@ -32,38 +40,33 @@ pub(super) fn measure<C: Locks>(at: &str, path: &str, work: Work) -> io::Result<
         let progress = Arc::new(Mutex::new(Progress::new(work)));
         let mut contenders = JoinSet::new();
         for number in 0..work.contenders() {
-            let client = clients[number % work.sessions].clone();
-            let lock = number % work.locks;
-            contenders.spawn(contend(client, format!("{path}-{lock}"), lock, progress.clone()));
+            let place = number % work.locks;
+            let lock = clients[number % work.sessions].lock(&format!("{path}-{place}"))?;
+            contenders.spawn(contend(lock, place, progress.clone()));
         }
         while let Some(contender) = contenders.join_next().await {
             contender.map_err(io::Error::other)??;
         }
-        let timing = lock(&progress).timing.take();
+        let timing = locked(&progress).timing.take();
         timing.ok_or_else(|| io::Error::other("nothing was measured"))
     })
 }
 
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+fn locked(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn contend<C: Locks>(
-    client: C,
-    path: String,
-    number: usize,
-    progress: Arc<Mutex<Progress>>,
-) -> io::Result<()> {
-    let hold = Duration::from_millis(lock(&progress).work.hold);
+async fn contend(lock: impl Lock, place: usize, progress: Arc<Mutex<Progress>>) -> io::Result<()> {
+    let hold = Duration::from_millis(locked(&progress).work.hold);
     let mut goes_on = true;
     while goes_on {
-        let held = client.acquire(&path).await?;
-        goes_on = lock(&progress).acquired(number);
+        let held = lock.acquire().await?;
+        goes_on = locked(&progress).acquired(place);
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;
         }
-        lock(&progress).released_at[number] = Instant::now();
-        client.release(held).await?;
+        locked(&progress).released_at[place] = Instant::now();
+        lock.release(held).await?;
     }
     Ok(())
 }

@@ -6,22 +6,17 @@ use zk_recipes::machine::Scheme;
 use zk_recipes::{Mutex, MutexGuard, Options};
 use zk_session::Client;
 
-use super::contenders::Locks;
+use super::contenders::{Lock, Locks};
 
 impl Locks for Client {
-    type Held = MutexGuard;
+    type Lock = Mutex;
 
     async fn connect(at: &str) -> io::Result<Self> {
         Self::connect(at).await.map_err(io::Error::other)
     }
 
-    async fn acquire(&self, path: &str) -> io::Result<MutexGuard> {
-        let mutex = Mutex::new(self, path).map_err(io::Error::other)?;
-        mutex.acquire().await.map_err(io::Error::other)
-    }
-
-    async fn release(&self, held: MutexGuard) -> io::Result<()> {
-        held.release().await.map_err(io::Error::other)
+    fn lock(&self, path: &str) -> io::Result<Mutex> {
+        Mutex::new(self, path).map_err(io::Error::other)
     }
 }
 
@@ -30,16 +25,23 @@ impl Locks for Client {
 pub(super) struct Private(Client);
 
 impl Locks for Private {
-    type Held = MutexGuard;
+    type Lock = Mutex;
 
     async fn connect(at: &str) -> io::Result<Self> {
         Client::connect(at).await.map(Self).map_err(io::Error::other)
     }
 
-    async fn acquire(&self, path: &str) -> io::Result<MutexGuard> {
+    fn lock(&self, path: &str) -> io::Result<Mutex> {
         let options = Options::new().scheme(Scheme::private("w", None));
-        let mutex = Mutex::with(&self.0, path, options).map_err(io::Error::other)?;
-        mutex.acquire().await.map_err(io::Error::other)
+        Mutex::with(&self.0, path, options).map_err(io::Error::other)
+    }
+}
+
+impl Lock for Mutex {
+    type Held = MutexGuard;
+
+    async fn acquire(&self) -> io::Result<MutexGuard> {
+        self.acquire().await.map_err(io::Error::other)
     }
 
     async fn release(&self, held: MutexGuard) -> io::Result<()> {

@@ -4,23 +4,39 @@ use std::io;
 
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
 
-use super::contenders::Locks;
+use super::contenders::{Lock, Locks};
+
+/// It has no locks that are made beforehand; this is what can be.
+pub(super) struct Prepared {
+    client: Client,
+    path: String,
+    options: LockOptions<'static>,
+}
 
 impl Locks for Client {
-    /// The path of the lock node.
-    type Held = String;
+    type Lock = Prepared;
 
     async fn connect(at: &str) -> io::Result<Self> {
         Self::connect(at).await.map_err(io::Error::other)
     }
 
-    async fn acquire(&self, path: &str) -> io::Result<String> {
-        let prefix = LockPrefix::new_curator(path, "lock-").map_err(io::Error::other)?;
+    fn lock(&self, path: &str) -> io::Result<Prepared> {
         let parents = CreateMode::Container.with_acls(Acls::anyone_all());
         let options = LockOptions::new(Acls::anyone_all())
             .with_ancestor_options(parents)
             .map_err(io::Error::other)?;
-        let held = self.lock(prefix, b"", options).await.map_err(io::Error::other)?;
+        Ok(Prepared { client: self.clone(), path: path.to_owned(), options })
+    }
+}
+
+impl Lock for Prepared {
+    /// The path of the lock node.
+    type Held = String;
+
+    async fn acquire(&self) -> io::Result<String> {
+        let Self { client, path, options } = self;
+        let prefix = LockPrefix::new_curator(path, "lock-").map_err(io::Error::other)?;
+        let held = client.lock(prefix, b"", options.clone()).await.map_err(io::Error::other)?;
         let path = held.lock_path().to_owned();
         // Its own release is in the background; to wait for it, it has to be done by hand.
         core::mem::forget(held);
@@ -28,6 +44,6 @@ impl Locks for Client {
     }
 
     async fn release(&self, held: String) -> io::Result<()> {
-        self.delete(&held, None).await.map_err(io::Error::other)
+        self.client.delete(&held, None).await.map_err(io::Error::other)
     }
 }
