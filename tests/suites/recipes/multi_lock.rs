@@ -153,13 +153,32 @@ async fn the_loss_of_one_is_told_and_nothing_is_written_any_more() {
     assert_eq!(write().await.expect("applied").len(), 3);
     eventually(&embedded, "their nodes are watched", |embedded| watches(embedded) == 2).await;
     meddle(&embedded, &guard.locks()[1].node_path()).await;
-    assert_eq!(guard.lost().await, Loss::NodeDeleted);
+    let lost = guard.lost().await;
+    assert_eq!((&*lost.path, lost.loss), ("/b", Loss::NodeDeleted));
+    assert_eq!(lost.to_string(), "/b: our node was deleted");
     assert_eq!(guard.state(), Holding::Lost(Loss::NodeDeleted));
     let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
     assert_eq!(write().await.expect_err("refused"), refused);
-    assert_eq!(guard.validate().await, Err(LockError::Lost(Loss::NodeDeleted)));
-    let error = guard.release().await.expect_err("one had been lost");
-    assert_eq!(error, blamed("/b", LockError::Lost(Loss::NodeDeleted)));
+    let is_lost = blamed("/b", LockError::Lost(Loss::NodeDeleted));
+    assert_eq!(guard.validate().await, Err(is_lost.clone()));
+    assert_eq!(guard.release().await, Err(is_lost));
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn whichever_is_lost_the_ensemble_knows_it_by_its_path() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let semaphore = Semaphore::new(&client, "/b", 2).expect("a valid path");
+    let [a, c] = ["/a", "/c"].map(|path| Part::from(&mutex(&client, path)));
+    let all = MultiLock::new([a, Part::permits(&semaphore, 2), c]).expect("they fit");
+    for (place, path) in ["/a", "/b", "/c"].into_iter().enumerate() {
+        let guard = all.acquire().await.expect("acquired");
+        assert_eq!(guard.validate().await, Ok(()));
+        meddle(&embedded, &guard.locks()[place].node_path()).await;
+        let error = guard.validate().await.expect_err("one is lost");
+        assert_eq!(error, blamed(path, LockError::Lost(Loss::NodeDeleted)));
+    }
     nothing_is_left(&embedded).await;
 }
 
@@ -184,7 +203,7 @@ async fn the_end_of_the_session_takes_all() {
     let client = client(&embedded).await;
     let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
     client.close().await;
-    let loss = guard.lost().await;
+    let loss = guard.lost().await.loss;
     assert!(matches!(loss, Loss::Ended(_)));
     let error = guard.release().await.expect_err("lost");
     assert_eq!(error.error, LockError::Lost(loss));

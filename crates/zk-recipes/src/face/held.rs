@@ -149,6 +149,11 @@ impl Held {
         others.fold(transaction, |checks, lease| checks.check(&self.path_of(lease), None))
     }
 
+    /// How many those checks are.
+    pub(crate) fn checks(&self) -> usize {
+        self.place.leases.len().max(1)
+    }
+
     /// Asks the ensemble, that is a majority of its members, whether the lock is still held. It
     /// was, when the answer was given; being connected proves less, and so does reading.
     ///
@@ -160,7 +165,7 @@ impl Held {
     ///
     /// Nothing happens.
     pub async fn validate(&self) -> Result<(), LockError> {
-        validate(self.transaction()).await
+        self.transaction().commit().await.map(drop).map_err(not_validated)
     }
 
     pub(crate) fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
@@ -250,14 +255,11 @@ async fn over(mut status: watch::Receiver<Status>) -> Result<(), LockError> {
     }
 }
 
-/// Whether all nodes that `transaction` checks are there.
-pub(crate) async fn validate(transaction: Transaction<'_, Client>) -> Result<(), LockError> {
-    match transaction.commit().await {
-        Ok(_) => Ok(()),
-        Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {
-            Err(LockError::Lost(Loss::NodeDeleted))
-        }
-        Err(error) => Err(error.into()),
+/// What it means that a transaction of nothing but checks has failed.
+pub(crate) fn not_validated(error: Error) -> LockError {
+    match error {
+        Error::Transaction { code: ErrorCode::NO_NODE, .. } => LockError::Lost(Loss::NodeDeleted),
+        error => error.into(),
     }
 }
 

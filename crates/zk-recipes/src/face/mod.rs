@@ -29,7 +29,7 @@ pub use self::held::{Held, Holding};
 #[cfg(feature = "study")]
 pub use self::herd::{HerdGuard, HerdMutex};
 pub use self::leader::{Candidate, LeaderElection};
-pub use self::multi_lock::{MultiGuard, MultiLock, MultiLockError};
+pub use self::multi_lock::{MultiGuard, MultiLock, MultiLockError, MultiLoss};
 pub use self::mutex::{Mutex, MutexGuard};
 pub use self::options::{Attempt, Options};
 pub use self::part::Part;

@@ -5,12 +5,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::{Future, poll_fn};
+use core::iter;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
 use tokio::time::Instant;
-use zk_session::{Client, Transaction};
+use zk_session::{Client, Error, Transaction};
 
 use crate::error::{LockError, Loss};
 use crate::face::held::{self, Held, Holding};
@@ -27,6 +28,15 @@ pub struct MultiLockError {
     pub path: String,
     /// What was wrong with it.
     pub error: LockError,
+}
+
+/// Which of several locks is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiLoss {
+    /// The path of the lock.
+    pub path: String,
+    /// Why it is not held any more.
+    pub loss: Loss,
 }
 
 /// Several locks, taken together: all, or none.
@@ -54,7 +64,7 @@ pub struct MultiLockError {
 /// # Guarantee
 ///
 /// That of each of the locks, for all of them from the moment in which the last was acquired. If
-/// one is lost, [`MultiGuard::lost`] says so, and no [transaction](MultiGuard::transaction) is
+/// one is lost, [`MultiGuard::lost`] says which, and no [transaction](MultiGuard::transaction) is
 /// applied any more; the others are held until they are released. They are locks of one session,
 /// so its end takes all of them; and of one chroot, so each path means the same to all of them.
 ///
@@ -297,10 +307,16 @@ impl MultiGuard {
         lost.or_else(suspended).unwrap_or(Holding::Held)
     }
 
-    /// Waits until any of the locks is lost; see [`Held::lost`].
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    /// Waits until any of the locks is lost, and tells which; see [`Held::lost`]. The end of the
+    /// session, which takes all of them, it tells of one.
+    pub fn lost(&self) -> impl Future<Output = MultiLoss> + Send + use<> {
         let mut losing = self.locks.losing();
-        async move { poll_fn(|cx| losing.poll(cx)).await.1 }
+        let paths = self.locks.parts.iter().map(|part| part.queue.path.clone());
+        let mut paths: Vec<_> = paths.collect();
+        async move {
+            let (place, loss) = poll_fn(|cx| losing.poll(cx)).await;
+            MultiLoss { path: paths.swap_remove(place), loss }
+        }
     }
 
     /// Several writes that are applied only if all the lock nodes are still there. The first
@@ -314,13 +330,26 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when one is not; anything else leaves it open.
+    /// [`LockError::Lost`], with the first that is not; anything else leaves it open, and names the
+    /// first of all if it is not about one of them.
     ///
     /// # Cancellation
     ///
     /// Nothing happens.
-    pub async fn validate(&self) -> Result<(), LockError> {
-        held::validate(self.transaction()).await
+    pub async fn validate(&self) -> Result<(), MultiLockError> {
+        let Err(error) = self.transaction().commit().await else { return Ok(()) };
+        let place = match error {
+            Error::Transaction { index, .. } => self.checked(index),
+            _ => 0,
+        };
+        Err(MultiLockError { path: self.locks.path(place), error: held::not_validated(error) })
+    }
+
+    /// The place of the lock that this operation of a transaction checks.
+    fn checked(&self, index: usize) -> usize {
+        let checks = self.locks().iter().enumerate();
+        let mut checks = checks.flat_map(|(place, held)| iter::repeat_n(place, held.checks()));
+        checks.nth(index).unwrap_or_default()
     }
 
     /// Releases all the locks, the last one first, and waits until others can have them.
@@ -352,6 +381,14 @@ impl fmt::Display for MultiLockError {
         write!(f, "{}: {}", self.path, self.error)
     }
 }
+
+impl fmt::Display for MultiLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.loss)
+    }
+}
+
+impl core::error::Error for MultiLoss {}
 
 impl core::error::Error for MultiLockError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
