@@ -1,7 +1,8 @@
 //! A barrier that somebody closes and opens.
 
 use tokio::time::timeout;
-use zk_recipes::{Barrier, LockError};
+use zk_proto::{Acl, Perms};
+use zk_recipes::{Barrier, DoubleBarrier, LockError, Options};
 use zk_session::{Client, End};
 
 use super::{MOMENT, client, eventually, nothing_is_left, scenes, start, watches};
@@ -46,4 +47,36 @@ async fn the_end_of_the_session_ends_the_wait() {
         client.clone().close().await;
     });
     assert_eq!(waited, Err(LockError::Ended(End::Closed)));
+}
+
+#[tokio::test]
+async fn nodes_and_directories_have_the_access_that_was_asked_for() {
+    let embedded = start().await;
+    let client = client(&embedded).await.with_chroot("/app").expect("a valid path");
+    let world = |perms| Acl { perms, ..Acl::OPEN };
+    let (node, parent) = (Perms::READ, Perms::READ | Perms::CREATE | Perms::DELETE);
+    let options = Options::new().data("host-7").acl(&[world(node)]).parent_acl(&[world(parent)]);
+    let perms = |path: &str| {
+        embedded.with(|ensemble| {
+            let grants = ensemble.node(path).expect("it is there").acl();
+            grants.iter().map(|grant| grant.perms).collect::<Vec<_>>()
+        })
+    };
+    let is_container =
+        |path| embedded.with(|all| all.node(path).is_some_and(|it| it.is_container()));
+
+    let barrier = Barrier::with(&client, "/one", options.clone()).expect("a valid path");
+    barrier.close().await.expect("closed");
+    assert_eq!((perms("/app/one"), perms("/app")), (vec![node], vec![parent]));
+    assert!(is_container("/app") && !is_container("/app/one"), "a closed barrier stays closed");
+    assert_eq!(client.get_data("/one").await.expect("it is there").0, "host-7");
+    barrier.open().await.expect("opened");
+
+    let double = DoubleBarrier::with(&client, "/two/members", 1, options).expect("a valid path");
+    let member = double.enter().await.expect("all have come");
+    assert_eq!(perms(&format!("/app{}", member.node_path())), [node]);
+    for path in ["/app/two", "/app/two/members", "/app/two/members/ready"] {
+        assert_eq!(perms(path), [parent], "{path}");
+    }
+    member.leave().await.expect("all have left");
 }

@@ -1,6 +1,7 @@
 //! The barrier that somebody closes and opens.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::future::Future;
 
 use zk_session::proto::{CreateMode, ErrorCode, path};
@@ -8,6 +9,7 @@ use zk_session::{Client, Error};
 
 use crate::error::LockError;
 use crate::face::limited::limited;
+use crate::face::options::Options;
 
 /// A barrier: while its node exists nobody passes. As Apache Curator's `DistributedBarrier`.
 ///
@@ -39,6 +41,7 @@ use crate::face::limited::limited;
 pub struct Barrier {
     client: Client,
     path: String,
+    options: Options,
 }
 
 impl Barrier {
@@ -48,8 +51,18 @@ impl Barrier {
     ///
     /// [`LockError::Path`] when the path is invalid.
     pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+        Self::with(client, path, Options::new())
+    }
+
+    /// The barrier at `path`, closed in this way: with these data and access control lists. The
+    /// other options do not count, since nobody stands in a queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
         path::validate(path)?;
-        Ok(Self { client: client.clone(), path: path.to_string() })
+        Ok(Self { client: client.clone(), path: path.to_string(), options })
     }
 
     /// The path of the barrier.
@@ -57,7 +70,7 @@ impl Barrier {
         &self.path
     }
 
-    /// Closes the barrier, if it is open.
+    /// Closes the barrier, if it is open. Directories that are missing are created as containers.
     ///
     /// # Errors
     ///
@@ -68,9 +81,19 @@ impl Barrier {
     ///
     /// It may be closed or not.
     pub async fn close(&self) -> Result<(), LockError> {
-        match self.client.create_all(&self.path, b"", CreateMode::PERSISTENT).await {
-            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => Ok(()),
-            Err(error) => Err(error.into()),
+        let Self { client, path, options } = self;
+        let acl: Vec<_> = options.acl.list().iter().collect();
+        let parent_acl: Vec<_> = options.parent_acl.list().iter().collect();
+        // The directory may be deleted in between, but not for ever.
+        loop {
+            let mode = CreateMode::PERSISTENT;
+            match client.create_with_acl(path, &options.data, mode, &acl).await {
+                Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return Ok(()),
+                Err(Error::Server(ErrorCode::NO_NODE)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let directory = path::parent(path).unwrap_or("/");
+            client.ensure_path_with(directory, CreateMode::CONTAINER, &parent_acl).await?;
         }
     }
 
@@ -109,7 +132,7 @@ impl Barrier {
     ///
     /// The watch is removed.
     pub fn wait(&self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let Self { client, path } = self.clone();
+        let Self { client, path, .. } = self.clone();
         async move {
             while wait_for_end(&client, &path).await? {}
             Ok(())

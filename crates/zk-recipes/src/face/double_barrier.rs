@@ -60,7 +60,8 @@ impl DoubleBarrier {
         Self::with(client, path, members, Options::new())
     }
 
-    /// The barrier at `path`, with members of this kind.
+    /// The barrier at `path`, with members of this kind. The names do not count: all that is there
+    /// is a member, but `ready`.
     ///
     /// # Errors
     ///
