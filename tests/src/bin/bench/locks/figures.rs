@@ -5,6 +5,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use super::floor;
 use super::tap::Tally;
 use super::work::Kind;
 
@@ -96,9 +97,8 @@ impl Table {
     }
 }
 
-/// Names of whatever is ours begin so.
 fn is_ours(client: &str) -> bool {
-    client.starts_with("zk-recipes")
+    client.starts_with("zk-recipes") || client == floor::NAME
 }
 
 impl fmt::Display for Table {

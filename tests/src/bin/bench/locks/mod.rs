@@ -5,6 +5,7 @@
 
 mod contenders;
 mod figures;
+mod floor;
 mod ours;
 mod tap;
 mod work;
@@ -27,6 +28,9 @@ use self::work::{Kind, Work};
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
     /// Measures locks against one another.
+    ///
+    /// The floor stands beside them: the bare requests of a mutex on our client, with nothing around
+    /// them that makes it a lock. No lock on that client can cost less.
     ///
     /// Curator and kazoo take part if `tests/setup-real.sh` has installed them, the crate
     /// zookeeper-client with the feature `peers`.
@@ -70,6 +74,8 @@ enum Server {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum InProcess {
     ZkRecipes,
+    /// The bare requests of a mutex, on the same client.
+    Floor,
     /// With names that are no other client's.
     ZkRecipesPrivate,
     #[cfg(feature = "peers")]
@@ -84,6 +90,7 @@ pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
             let work = kind.work(*scale);
             let timing = match client {
                 InProcess::ZkRecipes => contenders::measure::<zk_session::Client>(at, path, work),
+                InProcess::Floor => contenders::measure::<floor::Floor>(at, path, work),
                 InProcess::ZkRecipesPrivate => contenders::measure::<ours::Private>(at, path, work),
                 #[cfg(feature = "peers")]
                 InProcess::ZookeeperClient => {
@@ -113,7 +120,8 @@ enum Client {
 
 impl Client {
     fn all() -> Vec<Self> {
-        let mut all = vec![Self::InProcess("zk-recipes"), Self::InProcess("zk-recipes-private")];
+        let ours = ["zk-recipes", "zk-recipes-private", floor::NAME];
+        let mut all = Vec::from(ours.map(Self::InProcess));
         #[cfg(feature = "peers")]
         all.push(Self::InProcess("zookeeper-client"));
         for (name, peer) in [("curator", Peer::Curator), ("kazoo", Peer::Kazoo)] {

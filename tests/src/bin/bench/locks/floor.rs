@@ -1,0 +1,90 @@
+//! The floor of locks on our client: the requests of our mutex, made by whoever wants it. There is
+//! no task, no machine, and nothing that keeps it a lock when something fails. Not for use.
+
+use std::io;
+
+use zk_session::proto::{CreateMode, GetChildrenRequest, GetChildrenResponse, Request, path};
+use zk_session::session::Reply;
+use zk_session::{Answer, Client, Error, Watch};
+
+use super::contenders::{Lock, Locks};
+
+pub(super) const NAME: &str = "floor";
+
+#[derive(Clone)]
+pub(super) struct Floor(Client);
+
+pub(super) struct Bare {
+    client: Client,
+    directory: String,
+}
+
+impl Locks for Floor {
+    type Lock = Bare;
+
+    async fn connect(at: &str) -> io::Result<Self> {
+        Client::connect(at).await.map(Self).map_err(io::Error::other)
+    }
+
+    fn lock(&self, path: &str) -> io::Result<Bare> {
+        // Refused if it is there.
+        drop(self.0.create(path, b"", CreateMode::PERSISTENT));
+        Ok(Bare { client: self.0.clone(), directory: path.to_owned() })
+    }
+}
+
+impl Lock for Bare {
+    /// The node, and the watch on it, if there is one.
+    type Held = (String, Option<Watch>);
+
+    async fn acquire(&self) -> io::Result<Self::Held> {
+        self.enter().await.map_err(io::Error::other)
+    }
+
+    async fn release(&self, (node, own_watch): Self::Held) -> io::Result<()> {
+        drop(own_watch);
+        self.client.delete(&node, None).await.map_err(io::Error::other)
+    }
+}
+
+impl Bare {
+    async fn enter(&self) -> Result<(String, Option<Watch>), Error> {
+        // As long as Curator's, so that lists are.
+        let name = path::child(&self.directory, "_c_00000000-0000-0000-0000-000000000000-lock-");
+        let created = self.client.create(&name, b"", CreateMode::EPHEMERAL_SEQUENTIAL);
+        let listed = self.list(&self.directory, false).0;
+        let (node, _) = created.await?;
+        let (mut children, mut own_watch) = (listed.await?, None);
+        while let Some((before, ahead)) = self.before(&node, &children)? {
+            if ahead == 1 {
+                own_watch = self.list(&node, true).1;
+            }
+            let (answer, end) = self.list(&before, true);
+            // It may be gone already.
+            if answer.await.is_ok()
+                && let Some(end) = end
+            {
+                end.await?;
+            }
+            if own_watch.is_some() {
+                break;
+            }
+            children = self.list(&self.directory, false).0.await?;
+        }
+        Ok((node, own_watch))
+    }
+
+    fn list(&self, path: &str, watch: bool) -> (Answer, Option<Watch>) {
+        self.client.submit_and_watch(&Request::GetChildren(GetChildrenRequest { path, watch }))
+    }
+
+    /// The last of those before `node`, and how many they are.
+    fn before(&self, node: &str, children: &Reply) -> Result<Option<(String, usize)>, Error> {
+        let children = children.decode::<GetChildrenResponse<'_>>()?.children;
+        // One prefix for all, so they are in the order of their numbers.
+        let own = node.rsplit('/').next();
+        let mut ahead = 0;
+        let last = children.iter().filter(|child| Some(*child) < own).inspect(|_| ahead += 1).max();
+        Ok(last.map(|last| (path::child(&self.directory, last), ahead)))
+    }
+}
