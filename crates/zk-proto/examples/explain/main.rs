@@ -18,6 +18,9 @@ use clap::Parser;
 use dump::{Direction, End, Stream};
 
 /// Prints what every byte of a stream of ZooKeeper's protocol means
+///
+/// A recording may end within a frame: that is told, and is no error. Bytes that can be no frame
+/// are one, and exit with code 2.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// A file, `-` for the standard input, or hexadecimal digits, with or without blanks, colons,
@@ -86,7 +89,6 @@ fn explain(arguments: &Arguments, out: &mut dyn Write) -> Result<(), String> {
     for stream in &streams {
         match stream.end {
             End::Whole => {}
-            // A recording may end anywhere.
             End::Unfinished(bytes) => {
                 print(format!("{bytes} bytes at {} are no whole frame\n", stream.length), out)?;
             }
