@@ -1,5 +1,7 @@
 //! Who gets a lock, and what others see of it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,23 @@ fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
     let missing = world.run(&["run", PATH, "--", "/no/such/command"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(complaint(&missing).contains("/no/such/command"));
+}
+
+#[test]
+fn a_command_and_its_arguments_are_bytes_and_the_path_of_a_lock_is_text() {
+    let world = World::new();
+    let run = |path: &OsStr, command: [&OsStr; 2]| {
+        let mut run = world.command(&["run"]);
+        run.arg(path).arg("--").args(command).output().expect("it runs")
+    };
+    let no_text = OsStr::from_bytes(b"caf\xe9");
+    let said = run(PATH.as_ref(), ["echo".as_ref(), no_text]);
+    assert_eq!((&*said.stdout, complaint(&said)), (&b"caf\xe9\n"[..], String::new()));
+    let missing = run(PATH.as_ref(), [no_text, "argument".as_ref()]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(complaint(&missing).contains("caf\u{fffd}"), "{}", complaint(&missing));
+    let nowhere = run(no_text, ["echo".as_ref(), "me".as_ref()]);
+    assert_eq!((nowhere.status.code(), out(&nowhere)), (Some(2), String::new()));
 }
 
 #[test]

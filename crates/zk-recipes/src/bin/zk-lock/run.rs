@@ -1,5 +1,6 @@
 //! Running a command under a lock.
 
+use std::ffi::{OsStr, OsString};
 use std::future::ready;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -53,7 +54,7 @@ pub(crate) struct Arguments {
     conflict_exit_code: u8,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true)]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl Arguments {
@@ -154,7 +155,7 @@ async fn close(client: Client, cut: impl Future) {
 async fn run_with(
     held: &Held,
     signals: &mut Signals,
-    command: &[String],
+    command: &[OsString],
 ) -> Result<ExitCode, Failure> {
     let mut child = tied::command(command)?
         .env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string())
@@ -230,7 +231,7 @@ async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, L
 }
 
 /// What others see of us: everybody who can connect, so it has no arguments.
-fn description(program: &str) -> String {
+fn description(program: &OsStr) -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();

@@ -1,5 +1,6 @@
 //! Running a command that does not outlive us: a step between `run` and the command itself.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
@@ -16,11 +17,11 @@ pub(crate) struct Arguments {
     /// The process that holds the lock
     holder: i32,
     #[arg(required = true, trailing_var_arg = true)]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 /// What starts `command` as a child of ours.
-pub(crate) fn command(command: &[String]) -> std::io::Result<tokio::process::Command> {
+pub(crate) fn command(command: &[OsString]) -> std::io::Result<tokio::process::Command> {
     let mut tied = tokio::process::Command::new(std::env::current_exe()?);
     tied.args(["tied", &std::process::id().to_string(), "--"]).args(command);
     Ok(tied)
@@ -34,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
     let (program, rest) = (&arguments.command[0], &arguments.command[1..]);
     let error = Command::new(program).args(rest).exec();
-    complain(&format_args!("{program}: {error}"));
+    complain(&format_args!("{}: {error}", program.display()));
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE })
 }
