@@ -8,6 +8,7 @@ use zk_session::proto::{CreateMode, ErrorCode};
 use zk_session::{Client, Error};
 use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
 
 use super::{client, eventually, lock_nodes, start, watches};
 
@@ -102,6 +103,17 @@ async fn trying_creates_nothing_when_there_is_no_room() {
     second.release().await.expect("held");
     first.release().await.expect("held");
     nothing_is_left(&embedded).await;
+}
+
+/// Servers delete containers whose last child has gone, and none that never had a child.
+#[tokio::test]
+async fn who_finds_no_number_leaves_no_directory() {
+    let quick = Config { container_check: Duration::from_millis(10), ..Config::members(1) };
+    let embedded = Embedded::with_config(quick).await.expect("loopback");
+    let any = Semaphore::open(&client(&embedded).await, PATH).expect("a valid path");
+    assert_eq!(any.acquire().await.expect_err("none yet"), LockError::NoMaximum);
+    let is_gone = |embedded: &Embedded| embedded.with(|all| all.node("/locks").is_none());
+    eventually(&embedded, "nothing of it is there", is_gone).await;
 }
 
 #[tokio::test]

@@ -23,13 +23,15 @@ impl Borrower {
         if self.letting_go {
             return self.nothing_was_created();
         }
+        // First, since where there is no number no directory is to be made: servers do not delete
+        // one that nothing was ever in.
+        self.look_at_maximum_if_unknown();
         let Contest { guid, session, data, acl, .. } = self.loan.contest.clone();
         let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
         let prefix = path::child(&self.lease_directory(), &prefix);
         let create = self.submit(Operation::create_nodes(prefix, self.loan.permits, data, acl));
         self.step = Step::Creating { create };
         self.list_leases();
-        self.ask_for_what_is_missing();
     }
 
     pub(super) fn created(&mut self, result: Result<Reply, Error>) {

@@ -172,6 +172,10 @@ impl Borrower {
             Step::Looking | Step::Waiting if self.own.taken.op.is_none() => self.list_leases(),
             _ => {}
         }
+        self.look_at_maximum_if_unknown();
+    }
+
+    pub(super) fn look_at_maximum_if_unknown(&mut self) {
         if self.own.maximum.op.is_none() && self.own.create_maximum.is_none() {
             self.look_at_maximum();
         }

@@ -150,7 +150,7 @@ impl Harness {
     pub(super) fn creating(self) -> Self {
         let mut h = self.queueing();
         h.answer("list locks", children(&["locks/own-7"]));
-        h.expect(&["create 2 leases", "watch leases", "watch max", "timer"]);
+        h.expect(&["watch max", "create 2 leases", "watch leases", "timer"]);
         h
     }
 
