@@ -51,6 +51,13 @@ pub enum Error {
     },
     /// The server answered with bytes that are not the answer to this request.
     Reply(DecodeError),
+    /// The server answered several operations with more results, or fewer: it is at fault.
+    Results {
+        /// How many operations it was asked for.
+        asked: usize,
+        /// How many results it answered with.
+        answered: usize,
+    },
     /// The caller asked for something impossible; nothing was sent.
     Invalid(Invalid),
 }
@@ -87,7 +94,7 @@ impl Error {
         match self {
             Self::Invalid(_) | Self::NoConnection | Self::Undeliverable => Outcome::NotApplied,
             Self::Server(code) | Self::Transaction { code, .. } => outcome_of(*code),
-            Self::ConnectionLost | Self::Reply(_) => Outcome::Unknown,
+            Self::ConnectionLost | Self::Reply(_) | Self::Results { .. } => Outcome::Unknown,
             Self::Ended { outcome, .. } | Self::DeadlinePassed { outcome } => *outcome,
         }
     }
@@ -149,6 +156,9 @@ impl fmt::Display for Error {
                 write!(f, "{end}; the request may have been applied")
             }
             Self::Reply(error) => write!(f, "the server's reply cannot be read: {error}"),
+            Self::Results { asked, answered } => {
+                write!(f, "the server answered {asked} operations with {answered} results")
+            }
             Self::Invalid(invalid) => write!(f, "{invalid}"),
         }
     }

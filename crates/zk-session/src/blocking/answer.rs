@@ -1,5 +1,6 @@
 //! An answer that is still to come.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -21,7 +22,7 @@ pub struct Answer<T = Reply> {
 
 struct Waiting<T> {
     receiver: Receiver<Result<Reply, Error>>,
-    read: Read<T>,
+    read: Box<dyn Read<T>>,
     chroot: Chroot,
     shared: Arc<Shared>,
     deadline: Option<Instant>,
@@ -33,7 +34,7 @@ pub(super) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome
 impl<T> Answer<T> {
     pub(super) fn new(
         receiver: Receiver<Result<Reply, Error>>,
-        read: Read<T>,
+        read: Box<dyn Read<T>>,
         chroot: Chroot,
         shared: Arc<Shared>,
         deadline: Option<Instant>,

@@ -1,5 +1,6 @@
 //! Who may do what.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use tokio::sync::oneshot;
@@ -55,7 +56,7 @@ impl Client {
         inner.wake_driver();
         drop(inner);
         let answer = |answer: Result<_, Error>, _: &_| answer.map(drop);
-        Answer::of(added.map(|()| Answer::new(receiver, answer, self.chroot.clone())))
+        Answer::of(added.map(|()| Answer::new(receiver, Box::new(answer), self.chroot.clone())))
     }
 
     /// Whom the server takes this connection for: its address, and whatever was proven by

@@ -1,5 +1,6 @@
 //! An answer that is still to come.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -21,7 +22,7 @@ pub struct Answer<T = Reply> {
 
 struct Waiting<T> {
     receiver: oneshot::Receiver<Result<Reply, Error>>,
-    read: Read<T>,
+    read: Box<dyn Read<T>>,
     chroot: Chroot,
 }
 
@@ -31,7 +32,7 @@ const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown }
 impl<T> Answer<T> {
     pub(super) fn new(
         receiver: oneshot::Receiver<Result<Reply, Error>>,
-        read: Read<T>,
+        read: Box<dyn Read<T>>,
         chroot: Chroot,
     ) -> Self {
         Self { state: Ok(Waiting { receiver, read, chroot }) }

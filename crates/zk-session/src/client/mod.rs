@@ -10,6 +10,7 @@ mod subtree;
 mod transaction;
 mod watches;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::task::Poll;
@@ -270,7 +271,7 @@ impl Client {
     /// [`chroot`](Self::chroot). A watch that it asks for is removed at once.
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
-        let sent = self.submit_with(request, |answer, _| answer, unwatch);
+        let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
 
@@ -293,7 +294,7 @@ impl Client {
     fn submit_with<T>(
         &self,
         request: &Request<'_>,
-        read: Read<T>,
+        read: Box<dyn Read<T>>,
         keep: impl FnOnce(&mut Inner, RequestId),
     ) -> Result<(RequestId, Answer<T>), Error> {
         let (sender, receiver) = oneshot::channel();
@@ -323,17 +324,17 @@ impl Face for Client {
         &self.chroot
     }
 
-    fn send<T>(&self, request: &Request<'_>, read: Read<T>) -> Result<Answer<T>, Error> {
-        self.submit_with(request, read, |_, _| {}).map(|(_, answer)| answer)
+    fn send<T>(&self, request: &Request<'_>, read: impl Read<T>) -> Result<Answer<T>, Error> {
+        self.submit_with(request, Box::new(read), |_, _| {}).map(|(_, answer)| answer)
     }
 
     fn send_and_watch<T>(
         &self,
         request: &Request<'_>,
-        read: Read<T>,
+        read: impl Read<T>,
     ) -> Result<(Answer<T>, Watch), Error> {
         let (fire, event) = oneshot::channel();
-        let (id, answer) = self.submit_with(request, read, |inner, id| {
+        let (id, answer) = self.submit_with(request, Box::new(read), |inner, id| {
             inner.hub.watch_once(id, fire);
         })?;
         Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
@@ -342,9 +343,9 @@ impl Face for Client {
     fn send_and_keep_watching(
         &self,
         request: &Request<'_>,
-        read: Read<()>,
+        read: impl Read<()>,
     ) -> Result<(Answer<()>, PersistentWatch), Error> {
-        let (id, answer) = self.submit_with(request, read, |inner, id| {
+        let (id, answer) = self.submit_with(request, Box::new(read), |inner, id| {
             inner.hub.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))

@@ -16,7 +16,15 @@ use crate::error::Error;
 use crate::session::Reply;
 
 /// Reads an answer, for a caller whose paths begin at the chroot.
-pub(crate) type Read<T> = fn(Result<Reply, Error>, &Chroot) -> Result<T, Error>;
+pub(crate) trait Read<T>:
+    Fn(Result<Reply, Error>, &Chroot) -> Result<T, Error> + Send + Sync + 'static
+{
+}
+
+impl<T, F> Read<T> for F where
+    F: Fn(Result<Reply, Error>, &Chroot) -> Result<T, Error> + Send + Sync + 'static
+{
+}
 
 pub(super) fn nothing(answer: Result<Reply, Error>, _: &Chroot) -> Result<(), Error> {
     answer.map(drop)
@@ -104,6 +112,11 @@ pub(super) fn identities(
     let reply = answer?;
     let WhoAmIResponse { client_info } = reply.decode()?;
     Ok(client_info.iter().map(|identity| identity.into_owned()).collect())
+}
+
+/// Holds the server to as many results as it was asked for.
+pub(super) fn expect_results(asked: usize, answered: usize) -> Result<(), Error> {
+    if asked == answered { Ok(()) } else { Err(Error::Results { asked, answered }) }
 }
 
 pub(super) fn stripped(chroot: &Chroot, path: &str) -> String {

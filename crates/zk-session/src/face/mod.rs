@@ -42,20 +42,20 @@ pub(crate) trait Face {
     fn chroot(&self) -> &Chroot;
 
     /// Sends a request behind all others.
-    fn send<T>(&self, request: &Request<'_>, read: Read<T>) -> Result<Self::Answer<T>, Error>;
+    fn send<T>(&self, request: &Request<'_>, read: impl Read<T>) -> Result<Self::Answer<T>, Error>;
 
     /// Sends a request that asks for a watch that fires once.
     fn send_and_watch<T>(
         &self,
         request: &Request<'_>,
-        read: Read<T>,
+        read: impl Read<T>,
     ) -> Result<(Self::Answer<T>, Self::Watch), Error>;
 
     /// Sends a request that asks for a watch that stays.
     fn send_and_keep_watching(
         &self,
         request: &Request<'_>,
-        read: Read<()>,
+        read: impl Read<()>,
     ) -> Result<(Self::Answer<()>, Self::PersistentWatch), Error>;
 
     /// Waits for an answer.

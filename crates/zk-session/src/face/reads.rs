@@ -9,6 +9,7 @@ use zk_proto::{
     MultiReadResult, Request, Stat,
 };
 
+use super::answers::expect_results;
 use super::{Face, server_path};
 use crate::chroot::Chroot;
 use crate::error::Error;
@@ -82,12 +83,15 @@ pub(crate) fn send<F: Face>(reads: MultiRead<'_, F>) -> Result<F::Answer<Vec<Rea
             What::Children => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
         })
         .collect();
-    reads.client.send(&Request::MultiRead(Multi::new(&operations)), results)
+    let count = operations.len();
+    reads.client.send(&Request::MultiRead(Multi::new(&operations)), move |answer, _| {
+        results(&answer?, count)
+    })
 }
 
-fn results(answer: Result<Reply, Error>, _: &Chroot) -> Result<Vec<ReadResult>, Error> {
-    let reply = answer?;
+fn results(reply: &Reply, count: usize) -> Result<Vec<ReadResult>, Error> {
     let response: MultiReadResponse<'_> = reply.decode()?;
+    expect_results(count, response.iter().count())?;
     let result = |result: MultiReadResult<'_>| {
         Some(match result {
             MultiReadResult::GetData(body) => ReadResult::Data(

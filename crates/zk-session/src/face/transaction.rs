@@ -9,7 +9,7 @@ use zk_proto::{
     MultiResponse, MultiResult, NodeKind, Request, SetDataRequest, Stat,
 };
 
-use super::answers::stripped;
+use super::answers::{expect_results, stripped};
 use super::{Face, any_version, server_path, server_path_to_create};
 use crate::chroot::Chroot;
 use crate::error::Error;
@@ -134,7 +134,10 @@ pub(crate) fn commit<F: Face>(
     }
     let operations: Vec<MultiOp<'_>> =
         transaction.operations.iter().map(Operation::record).collect();
-    transaction.client.send(&Request::Multi(Multi::new(&operations)), results)
+    let count = operations.len();
+    transaction.client.send(&Request::Multi(Multi::new(&operations)), move |answer, chroot| {
+        results(answer?, count, chroot)
+    })
 }
 
 impl Operation<'_> {
@@ -163,9 +166,9 @@ impl Operation<'_> {
     }
 }
 
-fn results(answer: Result<Reply, Error>, chroot: &Chroot) -> Result<Vec<TransactionResult>, Error> {
-    let reply = answer?;
+fn results(reply: Reply, count: usize, chroot: &Chroot) -> Result<Vec<TransactionResult>, Error> {
     let response: MultiResponse<'_> = reply.decode()?;
+    expect_results(count, response.iter().count())?;
     match response.failure().or_else(|| first_error(&response)) {
         Some((index, code)) => Err(Error::Transaction { index, code }),
         None => Ok(response.iter().filter_map(|item| result(item, chroot)).collect()),

@@ -1,8 +1,8 @@
 use std::future::Future;
 
 use zk_session::proto::{
-    CreateMode, ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiResponse,
-    MultiResult, OpCode, Request, Stat, SyncResponse,
+    CreateMode, ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiReadResponse,
+    MultiReadResult, MultiResponse, MultiResult, OpCode, Request, Stat, SyncResponse,
 };
 use zk_session::{Client, Error, Invalid, Outcome, Transaction, Watch};
 
@@ -138,6 +138,28 @@ async fn a_transaction_fails_as_a_whole_and_never_half_succeeds() {
         let error = commit.await.unwrap_err();
         assert_eq!(error, Error::Transaction { index, code });
         assert_eq!(error.outcome(), Outcome::NotApplied);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_as_many_results_as_operations_or_the_server_is_to_blame() {
+    let (client, mut server, _listener) = connected().await;
+    let results = [MultiResult::Delete(()); 3];
+    let failed = MultiResult::Error(ErrorResponse { err: ErrorCode::NO_NODE });
+    for results in [&results[..0], &results[..1], &results, &[results[0], results[0], failed]] {
+        let commit = client.transaction().delete("/a", None).delete("/b", None).commit();
+        let sent = server.expect(OpCode::MULTI).await;
+        server.reply(sent.xid, ErrorCode::OK, &MultiResponse::new(results)).await;
+        let error = commit.await.unwrap_err();
+        assert_eq!(error, Error::Results { asked: 2, answered: results.len() });
+        assert_eq!(error.outcome(), Outcome::Unknown);
+    }
+    let results = [MultiReadResult::Error(ErrorResponse { err: ErrorCode::NO_NODE }); 2];
+    for results in [&results[..0], &results] {
+        let read = client.multi_read().get_data("/a").send();
+        let sent = server.expect(OpCode::MULTI_READ).await;
+        server.reply(sent.xid, ErrorCode::OK, &MultiReadResponse::new(results)).await;
+        assert_eq!(read.await, Err(Error::Results { asked: 1, answered: results.len() }));
     }
 }
 
