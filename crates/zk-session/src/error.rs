@@ -69,9 +69,10 @@ pub enum Invalid {
     /// The path names no node.
     Path(PathError),
     /// The session itself sends such requests, and takes their answers for its own: pings, the
-    /// setting of watches anew, `auth` (asked for by
-    /// [`add_auth`](crate::session::Session::add_auth)) and the end of the session
-    /// ([`close`](crate::session::Session::close)).
+    /// setting of watches anew, the removal of watches (asked for by
+    /// [`unwatch`](crate::session::Session::unwatch): others on the path may share what the server
+    /// holds), `auth` (by [`add_auth`](crate::session::Session::add_auth)) and the end of the
+    /// session (by [`close`](crate::session::Session::close)).
     Reserved(OpCode),
     /// The request is longer than the server accepts. Sent, it would cost the connection.
     TooLarge {

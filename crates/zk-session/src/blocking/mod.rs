@@ -255,7 +255,8 @@ impl Client {
 impl Client {
     /// Sends any request as it is, without waiting: paths are not checked, and are the server's,
     /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A watch
-    /// that one asks for is removed at once.
+    /// that one asks for is removed at once. What the session sends for itself is
+    /// [refused](crate::Invalid::Reserved).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);

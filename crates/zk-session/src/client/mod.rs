@@ -268,7 +268,8 @@ impl Client {
 /// # Any operation
 impl Client {
     /// Sends any request as it is: paths are not checked, and are the server's, whatever the
-    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once.
+    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once. What the session sends
+    /// for itself is [refused](crate::Invalid::Reserved).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);

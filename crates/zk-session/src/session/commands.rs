@@ -6,9 +6,15 @@ use super::credentials::{self, Added};
 use super::*;
 
 /// What the session sends for itself. Their answers are told apart by xids of their own, or change
-/// the session's state.
-const RESERVED: [OpCode; 5] =
-    [OpCode::PING, OpCode::AUTH, OpCode::CLOSE_SESSION, OpCode::SET_WATCHES, OpCode::SET_WATCHES2];
+/// the session's state; or they would make its table of watches differ from the server's.
+const RESERVED: [OpCode; 6] = [
+    OpCode::PING,
+    OpCode::AUTH,
+    OpCode::CLOSE_SESSION,
+    OpCode::SET_WATCHES,
+    OpCode::SET_WATCHES2,
+    OpCode::REMOVE_WATCHES,
+];
 
 /// # Commands
 impl<T> Session<T> {

@@ -238,7 +238,8 @@ fn a_request_too_long_for_the_server_fails_alone() {
     assert_eq!(h.sent_xids(), [1, 2]);
 }
 
-/// Else their answers would be taken for those of the session's own, and the other way round.
+/// Else their answers would be taken for those of the session's own, and the other way round; and
+/// a watch would be gone for which somebody waits.
 #[test]
 fn what_the_session_sends_for_itself_is_sent_for_nobody_else() {
     let watches = SetWatches {
@@ -260,6 +261,10 @@ fn what_the_session_sends_for_itself_is_sent_for_nobody_else() {
             child_watches: List::new(&[]),
             persistent_watches: List::new(&["/a"]),
             persistent_recursive_watches: List::new(&[]),
+        }),
+        Request::RemoveWatches(zk_proto::RemoveWatchesRequest {
+            path: "/a",
+            watcher_type: zk_proto::WatcherType::ANY,
         }),
     ] {
         let mut h = Harness::connected();
