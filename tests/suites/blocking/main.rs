@@ -1,5 +1,7 @@
 //! The blocking client on the embedded ensemble: operations, losses, and many threads.
 
+mod transport;
+
 use std::thread;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Joins a [`Session`](crate::session::Session) with a socket, a clock and its callers. Decides
+//! Joins a [`Session`](crate::session::Session) with a transport, a clock and its callers. Decides
 //! nothing.
 //!
 //! A thread waits for what the member sends, and for the deadlines of the session. What is to be
-//! sent is written by whoever wants it sent, while it has the lock: the socket gives up at once
+//! sent is written by whoever wants it sent, while it has the lock: the transport gives up at once
 //! when it has no room, and then a thread that lives only as long as that pushes the rest. Members
 //! are reached in threads that live only as long as that, too, for no timeout counts where a name
 //! is looked up.
@@ -10,11 +10,9 @@
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use core::time::Duration;
-use std::io::{self, Read as _};
-use std::net::TcpStream;
-use std::thread;
+use std::{io, thread};
 
-use super::link::{LEAST_PATIENCE, MOST_PATIENCE, is_timeout};
+use super::connect::{LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeout};
 use super::shared::Shared;
 use crate::face::Inbox;
 use crate::time::Instant;
@@ -33,10 +31,8 @@ struct Driver {
 
 /// A connection that is read from.
 struct Wire {
-    link: Arc<TcpStream>,
+    link: Arc<dyn Transport>,
     inbox: Inbox,
-    /// How long the socket waits for something to arrive.
-    patience: Option<Duration>,
 }
 
 impl Driver {
@@ -82,27 +78,21 @@ impl Driver {
 
 impl Wire {
     /// The wire before, if the connection is the same.
-    fn new(link: Arc<TcpStream>, before: Option<Self>, max_reply: usize) -> Self {
+    fn new(link: Arc<dyn Transport>, before: Option<Self>, max_reply: usize) -> Self {
         let same = before.filter(|wire| wire.is(&link));
-        same.unwrap_or_else(|| Self { link, inbox: Inbox::new(max_reply), patience: None })
+        same.unwrap_or_else(|| Self { link, inbox: Inbox::new(max_reply) })
     }
 
-    fn is(&self, link: &Arc<TcpStream>) -> bool {
+    fn is(&self, link: &Arc<dyn Transport>) -> bool {
         Arc::ptr_eq(&self.link, link)
     }
 
     /// Waits for something to arrive, and says how much has.
     fn receive(&mut self, patience: Duration) -> io::Result<usize> {
-        // The deadline moves with every request; the socket's patience need not, if it is less.
-        let is_fit = |set: Duration| set <= patience && set >= patience / 2;
-        if !self.patience.is_some_and(is_fit) {
-            self.patience = Some(patience);
-            self.link.set_read_timeout(self.patience)?;
-        }
         let inbox = self.inbox.buffer();
         let before = inbox.len();
         inbox.resize(inbox.capacity().min(before + Inbox::READ), 0);
-        let received = (&*self.link).read(&mut inbox[before..]);
+        let received = self.link.read(&mut inbox[before..], patience);
         inbox.truncate(before + *received.as_ref().unwrap_or(&0));
         received
     }

@@ -20,9 +20,10 @@
 //! ```
 
 mod answer;
+mod connect;
 mod driver;
-mod link;
 mod operations;
+mod probe;
 mod shared;
 mod subtree;
 #[cfg(test)]
@@ -39,6 +40,7 @@ use std::time::Instant;
 use zk_proto::{Request, SessionId};
 
 pub use self::answer::Answer;
+pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 use self::shared::{Inner, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
@@ -352,10 +354,19 @@ impl ClientBuilder<Client> {
     ///
     /// When the address is invalid or no member can be reached in time, or no thread be started.
     pub fn connect(self) -> Result<Client, ConnectError> {
+        self.connect_with(TcpConnect)
+    }
+
+    /// As [`connect`](Self::connect), over connections that `connect` makes.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         let Settings { at, patience, request_timeout, config } = self.settings()?;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
-        let shared = Arc::new(Shared::new(at.members, |now| Session::new(now, config)));
+        let shared = Arc::new(Shared::new(at.members, connect, |now| Session::new(now, config)));
         let handle = Arc::new(Handle { shared: shared.clone() });
         let client = Client { handle, chroot: at.chroot, request_timeout };
         driver::start(shared.clone(), max_reply)

@@ -1,25 +1,28 @@
 //! What a session's thread shares with the handles of its client.
 
+use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
-use std::io::{self, Write as _};
-use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{io, thread};
 
-use super::link::{self, LEAST_PATIENCE, MOST_PATIENCE, is_timeout};
+use super::connect::{Connect, LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeout};
+use super::probe;
 use crate::connect_string::Member;
 use crate::error::Error;
 use crate::face::{Channels, Failure, Hub, Notice};
 use crate::session::{Action, Reply, RequestId, Session, WatchedEvent};
 use crate::time::Instant;
 
-/// How long to wait before the rest of what a socket had no room for is tried again.
+/// How long to wait before the rest of what a connection had no room for is tried again.
 const PUSH_INTERVAL: Duration = Duration::from_millis(2);
+
+/// A way to connect to members, whatever it connects them by.
+type Reach = dyn Fn(&Member, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
 
 pub(super) type Answers = Sender<Result<Reply, Error>>;
 
@@ -49,17 +52,20 @@ pub(super) struct Shared {
     inner: Mutex<Inner>,
     /// Something has changed that somebody may wait for: the state, room, what is to be done.
     pub(super) changed: Condvar,
+    reach: Box<Reach>,
     start: std::time::Instant,
 }
 
 pub(super) struct Inner {
     pub(super) hub: Hub<Threads>,
     /// The connection, as soon as the session may use it.
-    pub(super) link: Option<Arc<TcpStream>>,
+    pub(super) link: Option<Arc<dyn Transport>>,
+    /// Whether the connection may hold back some of what it took.
+    is_unflushed: bool,
     /// Counts the connections that were asked for or given up: what an older attempt makes is not
     /// wanted.
     attempt: u64,
-    /// Whether a thread pushes what a socket had no room for.
+    /// Whether a thread pushes what a connection had no room for.
     is_pushing: bool,
 }
 
@@ -72,16 +78,21 @@ impl fmt::Debug for Shared {
 impl Shared {
     pub(super) fn new(
         members: Vec<Member>,
+        connect: impl Connect,
         make: impl FnOnce(Instant) -> Session<Answers>,
     ) -> Self {
         Self {
             inner: Mutex::new(Inner {
                 hub: Hub::new(make(Instant::START), members),
                 link: None,
+                is_unflushed: false,
                 attempt: 0,
                 is_pushing: false,
             }),
             changed: Condvar::new(),
+            reach: Box::new(move |member, patience| {
+                Ok(Arc::new(connect.connect(member, patience)?))
+            }),
             start: std::time::Instant::now(),
         }
     }
@@ -196,7 +207,7 @@ impl Inner {
         let patience = (due - shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
         let (attempt, theirs) = (self.attempt, shared.clone());
         let connect = move || {
-            let made = link::connect(&member, patience);
+            let made = (theirs.reach)(&member, patience);
             let mut inner = theirs.lock();
             if inner.attempt == attempt {
                 inner.connected(&theirs, made);
@@ -209,11 +220,11 @@ impl Inner {
         }
     }
 
-    fn connected(&mut self, shared: &Shared, made: io::Result<TcpStream>) {
+    fn connected(&mut self, shared: &Shared, made: io::Result<Arc<dyn Transport>>) {
         match made {
             Ok(link) => {
                 self.hub.error = None;
-                self.link = Some(Arc::new(link));
+                self.link = Some(link);
                 self.hub.session.handle_connected(shared.now());
             }
             Err(error) => self.link_failed(shared, Some(error)),
@@ -227,7 +238,9 @@ impl Inner {
         };
         let shared = shared.clone();
         let ask = move || {
-            let read_write = link::can_write(&member).unwrap_or(false);
+            let asked =
+                (shared.reach)(&member, probe::PATIENCE).and_then(|link| probe::ask(&*link));
+            let read_write = asked.unwrap_or(false);
             let mut inner = shared.lock();
             // The list may have changed since it was asked.
             if let Some(member) = inner.hub.members.iter().position(|known| *known == member) {
@@ -242,26 +255,37 @@ impl Inner {
     /// A link that is given up is cut at once, which has the session's thread look up from it.
     pub(super) fn cut_link(&mut self) {
         self.attempt += 1;
+        self.is_unflushed = false;
         if let Some(link) = self.link.take() {
-            // It may be cut already, from the other side.
-            let _ = link.shutdown(Shutdown::Both);
+            link.shutdown();
         }
     }
 
     fn write_frames(&mut self, shared: &Arc<Shared>) {
-        while let Some(link) = &self.link {
+        while let Some(link) = &self.link
+            && self.has_to_write()
+        {
             let (now, output) = (shared.now(), self.hub.session.output());
-            if output.is_empty() {
-                return;
-            }
-            match (&**link).write(output) {
-                Ok(0) => self.link_failed(shared, Some(io::ErrorKind::WriteZero.into())),
-                Ok(count) => self.hub.session.handle_sent(now, count),
+            let written = match output {
+                [] => link.flush().map(|()| None),
+                output => link.write(output).map(Some),
+            };
+            match written {
+                Ok(None) => self.is_unflushed = false,
+                Ok(Some(0)) => self.link_failed(shared, Some(io::ErrorKind::WriteZero.into())),
+                Ok(Some(count)) => {
+                    self.hub.session.handle_sent(now, count);
+                    self.is_unflushed = true;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => return self.push_later(shared),
                 Err(error) => self.link_failed(shared, Some(error)),
             }
         }
+    }
+
+    fn has_to_write(&self) -> bool {
+        self.is_unflushed || !self.hub.session.output().is_empty()
     }
 
     fn push_later(&mut self, shared: &Arc<Shared>) {
@@ -274,7 +298,7 @@ impl Inner {
                 thread::sleep(PUSH_INTERVAL);
                 let mut inner = theirs.lock();
                 inner.settle(&theirs);
-                if inner.link.is_none() || inner.hub.session.output().is_empty() {
+                if inner.link.is_none() || !inner.has_to_write() {
                     inner.is_pushing = false;
                     return;
                 }

@@ -28,7 +28,7 @@ fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_atte
     let at: ConnectString = address.to_string().parse().unwrap();
     let patience = Duration::from_millis(100);
     let config = Config { patience: Some(patience), ..Config::new(1, 0) };
-    let shared = Arc::new(Shared::new(at.members, |now| Session::new(now, config)));
+    let shared = Arc::new(Shared::new(at.members, TcpConnect, |now| Session::new(now, config)));
     let handle = Arc::new(Handle { shared: shared.clone() });
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
     driver::start(shared.clone(), 1 << 20).unwrap();

@@ -1,0 +1,199 @@
+//! How a member is reached, and what a connection to it can do.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+
+use crate::connect_string::Member;
+
+/// How long a write may find no room before the rest is left for later. It is as good as none.
+const WRITE_PATIENCE: Duration = Duration::from_millis(1);
+/// The shortest time that a transport is asked to wait.
+pub(super) const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+/// The longest time that a transport is asked to wait.
+pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// A connection to a member, before anything has been said on it.
+///
+/// One thread reads from it, and meanwhile others write to it: one at a time, whichever makes a
+/// request. A transport that has one state for both directions, such as TLS, keeps it in a mutex,
+/// which [`read`](Self::read) must not hold while it waits: wait for bytes of the
+/// [`TcpTransport`] beneath, then decipher them under the mutex. The `ClientConnection` of rustls,
+/// which has no socket of its own, is made for that; its `StreamOwned`, which has one, is not.
+///
+/// What writes, flushes or shuts down has every user of the client wait, so it must not use the
+/// client itself, and should not block.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use std::io::{Read, Result, Write};
+/// use std::net::Shutdown;
+/// use std::os::unix::net::UnixStream;
+/// use std::time::Duration;
+/// use zk_session::Member;
+/// use zk_session::blocking::{Connect, Transport};
+///
+/// /// A proxy on this machine, whichever the member.
+/// struct Proxy(&'static str);
+/// struct Pipe(UnixStream);
+///
+/// impl Connect for Proxy {
+///     type Transport = Pipe;
+///
+///     fn connect(&self, _: &Member, _patience: Duration) -> Result<Pipe> {
+///         let stream = UnixStream::connect(self.0)?;
+///         stream.set_write_timeout(Some(Duration::from_millis(1)))?;
+///         Ok(Pipe(stream))
+///     }
+/// }
+///
+/// impl Transport for Pipe {
+///     fn read(&self, buffer: &mut [u8], patience: Duration) -> Result<usize> {
+///         self.0.set_read_timeout(Some(patience))?;
+///         (&self.0).read(buffer)
+///     }
+///
+///     fn write(&self, bytes: &[u8]) -> Result<usize> {
+///         (&self.0).write(bytes)
+///     }
+///
+///     fn shutdown(&self) {
+///         let _ = self.0.shutdown(Shutdown::Both);
+///     }
+/// }
+/// # }
+/// ```
+pub trait Transport: Send + Sync + 'static {
+    /// Waits for bytes, no longer than `patience`, and says how many came; 0 if no more will.
+    /// Called by one thread.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`TimedOut`](io::ErrorKind::TimedOut) if none
+    /// came in time; it is called again then. Any other but
+    /// [`Interrupted`](io::ErrorKind::Interrupted) ends the connection.
+    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize>;
+
+    /// Takes some of the bytes, and says how many. Those that it takes it sends, at the latest when
+    /// it is [flushed](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`TimedOut`](io::ErrorKind::TimedOut) if there
+    /// is no room for any; it is called again a little later then. Others as in
+    /// [`read`](Self::read).
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Sends what was taken and is not sent yet. Called behind what is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), if something is left.
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Ends the connection in both directions. Called by any thread while others read and write;
+    /// a read that waits must return then, in whatever way.
+    fn shutdown(&self);
+}
+
+/// Makes connections: plain ones, encrypted ones, or pipes to a server within the process.
+pub trait Connect: Send + Sync + 'static {
+    /// What it makes.
+    type Transport: Transport;
+
+    /// Connects to `member` within `patience`, be it by a handshake of its own. Names are looked
+    /// up anew each time.
+    ///
+    /// Called in a thread that lives no longer than that, while another attempt may still be under
+    /// way. Nobody waits for it longer than `patience`; what comes later is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When there is no connection; another member is tried then.
+    fn connect(&self, member: &Member, patience: Duration) -> io::Result<Self::Transport>;
+}
+
+/// Plain TCP, without delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpConnect;
+
+impl Connect for TcpConnect {
+    type Transport = TcpTransport;
+
+    /// Connects to whichever address of the member answers first, one after the other.
+    fn connect(&self, member: &Member, patience: Duration) -> io::Result<TcpTransport> {
+        let start = std::time::Instant::now();
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (member.host.as_str(), member.port).to_socket_addrs()? {
+            let left = patience.saturating_sub(start.elapsed()).max(LEAST_PATIENCE);
+            match TcpStream::connect_timeout(&address, left) {
+                Ok(stream) => return TcpTransport::new(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// A connection by TCP, also for transports of yours to be built on.
+#[derive(Debug)]
+pub struct TcpTransport {
+    stream: TcpStream,
+    /// How long the socket waits for something to arrive, in milliseconds; 0 before it is set.
+    patience: AtomicU32,
+}
+
+impl TcpTransport {
+    /// Sets a socket up as [`Transport`] asks for.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operating system.
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE))?;
+        Ok(Self { stream, patience: AtomicU32::new(0) })
+    }
+
+    /// The socket. Its read timeout is set anew with each read; its write timeout is not.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// The deadline of the session moves with every request; the socket's patience need not, if it
+    /// is less.
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        let patience = patience.clamp(LEAST_PATIENCE, MOST_PATIENCE);
+        let most = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        let set = self.patience.load(Ordering::Relaxed);
+        if set > most || set < most.div_ceil(2) {
+            self.stream.set_read_timeout(Some(Duration::from_millis(most.into())))?;
+            self.patience.store(most, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Transport for TcpTransport {
+    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+        self.set_patience(patience)?;
+        (&self.stream).read(buffer)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.stream).write(bytes)
+    }
+
+    fn shutdown(&self) {
+        // It may be cut already, from the other side.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Whether a transport has only waited as long as it was asked to.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
