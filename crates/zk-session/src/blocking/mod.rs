@@ -2,7 +2,8 @@
 //!
 //! It has the operations of the async client, by the same names. One thread per session reads from
 //! its connection; requests are written by the threads that make them. While a member is being
-//! reached, its name looked up first, a second thread waits for that.
+//! reached, its name looked up first, another thread waits for that. A lookup that hangs cannot be
+//! ended, only given up, and keeps its thread as long; there are at most four of them per member.
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;

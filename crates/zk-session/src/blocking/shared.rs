@@ -21,6 +21,10 @@ use crate::time::Instant;
 /// How long to wait before the rest of what a connection had no room for is tried again.
 const PUSH_INTERVAL: Duration = Duration::from_millis(2);
 
+/// How many attempts to reach one member may be under way: one that is waited for, and others that
+/// were given up and cannot be ended, such as the lookup of a name.
+pub(super) const MOST_ATTEMPTS: usize = 4;
+
 /// A way to connect to members, whatever it connects them by.
 type Reach = dyn Fn(&Member, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
 
@@ -65,6 +69,8 @@ pub(super) struct Inner {
     /// Counts the connections that were asked for or given up: what an older attempt makes is not
     /// wanted.
     attempt: u64,
+    /// The members that threads are reaching, each of which has the other handle.
+    reaching: Vec<Arc<Member>>,
     /// Whether a thread pushes what a connection had no room for.
     is_pushing: bool,
 }
@@ -87,6 +93,7 @@ impl Shared {
                 link: None,
                 is_unflushed: false,
                 attempt: 0,
+                reaching: Vec::new(),
                 is_pushing: false,
             }),
             changed: Condvar::new(),
@@ -198,23 +205,21 @@ impl Inner {
     }
 
     /// Connects to a member, in a thread that lives no longer than that.
-    fn connect(&mut self, shared: &Arc<Shared>, member: usize) {
+    pub(super) fn connect(&mut self, shared: &Arc<Shared>, member: usize) {
         self.cut_link();
         let Some(member) = self.hub.members.get(member).cloned() else {
             return self.link_failed(shared, Some(io::ErrorKind::NotFound.into()));
         };
         let due = self.hub.session.connect_deadline().unwrap_or(Instant::END);
         let patience = (due - shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
-        let (attempt, theirs) = (self.attempt, shared.clone());
-        let connect = move || {
-            let made = (theirs.reach)(&member, patience);
-            let mut inner = theirs.lock();
+        let attempt = self.attempt;
+        let started = self.reach(shared, member, patience, move |shared, _, made| {
+            let mut inner = shared.lock();
             if inner.attempt == attempt {
-                inner.connected(&theirs, made);
-                inner.settle(&theirs);
+                inner.connected(shared, made);
+                inner.settle(shared);
             }
-        };
-        let started = thread::Builder::new().name("zookeeper-connect".to_string()).spawn(connect);
+        });
         if let Err(error) = started {
             self.link_failed(shared, Some(error));
         }
@@ -232,24 +237,39 @@ impl Inner {
     }
 
     /// Asks a member whether it can write, in a thread that lives no longer than that.
-    fn probe(&self, shared: &Arc<Shared>, member: usize) {
+    pub(super) fn probe(&mut self, shared: &Arc<Shared>, member: usize) {
         let Some(member) = self.hub.members.get(member).cloned() else {
             return;
         };
-        let shared = shared.clone();
-        let ask = move || {
-            let asked =
-                (shared.reach)(&member, probe::PATIENCE).and_then(|link| probe::ask(&*link));
-            let read_write = asked.unwrap_or(false);
+        // A member that cannot be asked is asked again later.
+        let _ = self.reach(shared, member, probe::PATIENCE, |shared, member, made| {
+            let read_write = made.and_then(|link| probe::ask(&*link)).unwrap_or(false);
             let mut inner = shared.lock();
             // The list may have changed since it was asked.
-            if let Some(member) = inner.hub.members.iter().position(|known| *known == member) {
+            if let Some(member) = inner.hub.members.iter().position(|known| known == member) {
                 inner.hub.session.handle_probed(shared.now(), member, read_write);
-                inner.settle(&shared);
+                inner.settle(shared);
             }
-        };
-        // A member that cannot be asked is asked again later.
-        let _ = thread::Builder::new().name("zookeeper-probe".to_string()).spawn(ask);
+        });
+    }
+
+    /// Reaches a member in a thread, which goes on with `then`.
+    fn reach(
+        &mut self,
+        shared: &Arc<Shared>,
+        member: Member,
+        patience: Duration,
+        then: impl FnOnce(&Arc<Shared>, &Member, io::Result<Arc<dyn Transport>>) + Send + 'static,
+    ) -> io::Result<()> {
+        self.reaching.retain(|member| Arc::strong_count(member) > 1);
+        if self.reaching.iter().filter(|known| ***known == member).count() >= MOST_ATTEMPTS {
+            let error = "earlier attempts to reach the member have not come to an end";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, error));
+        }
+        let (member, theirs) = (Arc::new(member), shared.clone());
+        self.reaching.push(member.clone());
+        let reach = move || then(&theirs, &member, (theirs.reach)(&member, patience));
+        thread::Builder::new().name("zookeeper-connect".to_string()).spawn(reach).map(drop)
     }
 
     /// A link that is given up is cut at once, which has the session's thread look up from it.

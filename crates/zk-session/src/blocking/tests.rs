@@ -2,7 +2,11 @@
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, PoisonError};
+use std::{io, thread};
 
 use super::*;
 use crate::error::Outcome;
@@ -20,6 +24,48 @@ fn full_listener() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     let queued: Vec<_> = core::iter::repeat_with(connect).map_while(Result::ok).collect();
     assert!(queued.len() < MOST_QUEUED);
     (listener, queued, address)
+}
+
+/// Hangs until it is let go, as the lookup of a name can.
+struct Hanging {
+    reached: Arc<AtomicUsize>,
+    let_go: Mutex<Receiver<()>>,
+}
+
+impl Connect for Hanging {
+    type Transport = TcpTransport;
+
+    fn connect(&self, _: &Member, _: Duration) -> io::Result<TcpTransport> {
+        self.reached.fetch_add(1, Ordering::Relaxed);
+        // All are let go by the end of the sender.
+        let _ = self.let_go.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+#[test]
+fn what_hangs_while_a_member_is_reached_takes_few_threads() {
+    let (let_go, hang) = mpsc::channel();
+    let reached = Arc::new(AtomicUsize::new(0));
+    let connect = Hanging { reached: reached.clone(), let_go: Mutex::new(hang) };
+    let at: ConnectString = "one,two".parse().unwrap();
+    let make = |now| Session::new(now, Config::new(2, 0));
+    let shared = Arc::new(Shared::new(at.members, connect, make));
+    for _ in 0..10 {
+        shared.lock().connect(&shared, 0);
+        shared.lock().connect(&shared, 1);
+        shared.lock().probe(&shared, 1);
+    }
+    let error = shared.lock().hub.error.take().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    drop(let_go);
+    let is_over = |shared: &Arc<Shared>| Arc::strong_count(shared) == 1;
+    while !is_over(&shared) {
+        thread::yield_now();
+    }
+    assert_eq!(reached.load(Ordering::Relaxed), 2 * shared::MOST_ATTEMPTS);
+    shared.lock().connect(&shared, 0);
+    assert!(shared.lock().hub.error.is_none(), "there is room for more");
 }
 
 #[test]
