@@ -24,6 +24,7 @@ mod name;
 mod operation;
 mod parents;
 mod phase;
+mod precedent;
 mod remedy;
 mod semaphore;
 #[cfg(feature = "study")]
@@ -50,6 +51,7 @@ pub use self::election::{Candidacy, Leadership, Term};
 pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted, in_order};
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
+pub use self::precedent::Precedent;
 pub use self::semaphore::{Borrower, Loan};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
@@ -96,6 +98,10 @@ pub struct Contest {
     pub foreign: Foreign,
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
+    /// What the contender before, in the same directory of the same ensemble, has
+    /// [left](Contender::precedent). If that one had followed its own, the list is spared, and asked
+    /// for only if somebody has come since.
+    pub precedent: Option<Precedent>,
     /// Whether to wait for the directory to change, as locks are taught at first, rather than for
     /// the end of the one before: a herd, since all who wait are woken whenever anybody comes or
     /// goes.
@@ -122,9 +128,16 @@ impl Contest {
             trust: Trust::UntilLeaseEnds,
             foreign: Foreign::Ignore,
             revocable: false,
+            precedent: None,
             #[cfg(feature = "study")]
             herd: false,
         }
+    }
+
+    /// Whether whoever comes stands behind all who are there. A downgrade makes a new node with an
+    /// old number, a stranger's can have any.
+    const fn numbers_only_rise(&self) -> bool {
+        !self.scheme.has_readers() && !matches!(self.foreign, Foreign::Count)
     }
 
     /// Whether all who wait are woken by every change.

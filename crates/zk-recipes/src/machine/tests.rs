@@ -17,6 +17,7 @@ mod ranking;
 mod reading_only;
 mod refuting;
 mod resolving;
+mod returning;
 mod revoking;
 pub(super) mod search;
 mod table;
@@ -34,7 +35,7 @@ use uuid::Uuid;
 use zk_session::proto::{
     Create2Response, CreateMode, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType,
     ExistsResponse, GetChildrenResponse, GetDataResponse, Multi, MultiOp, MultiResult, OpCode,
-    Request, SessionId, Stat, Zxid,
+    Request, Sequence, SessionId, Stat, Zxid,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Invalid, Outcome};
@@ -48,6 +49,8 @@ const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
 const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
+/// Of a contender that had number 6, and followed another.
+const BEFORE: Precedent = Precedent { number: Sequence(6), czxid: Zxid(105), followed: true };
 pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
 /// To a member that has lost touch with its leader.
 const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
@@ -170,6 +173,13 @@ impl Harness {
     fn creating() -> Self {
         let mut h = Self::new();
         h.expect(&["create", "list"]);
+        h
+    }
+
+    /// Nobody has come since number 6, if our number is 7.
+    fn relying_on_precedent() -> Self {
+        let mut h = Self::of(|contest| contest.precedent = Some(BEFORE));
+        h.expect(&["create"]);
         h
     }
 

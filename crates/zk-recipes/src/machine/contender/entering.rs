@@ -10,8 +10,10 @@ use zk_session::{Error, Outcome};
 use super::super::parents::Verdict;
 use super::super::phase::{Node, Phase};
 use super::super::remedy::Remedy;
-use super::super::{Claim, Event, OpId, Operation};
+use super::super::{Claim, Event, Name, OpId, Operation};
 use super::Contender;
+#[cfg(test)]
+use super::Mistake;
 use crate::error::LockError;
 
 impl Contender {
@@ -44,7 +46,8 @@ impl Contender {
             return self.leave();
         }
         let create = self.submit_creation(self.contest.claim);
-        let list = Some(self.list());
+        let is_alone = self.contest.precedent.is_some_and(|before| before.followed);
+        let list = (!is_alone).then(|| self.list());
         self.phase = Phase::Creating { create, list };
     }
 
@@ -57,7 +60,10 @@ impl Contender {
 
     pub(super) fn created(&mut self, list: Option<OpId>, result: Result<Reply, Error>) {
         match node_created(result) {
-            Ok(node) => self.enqueued(node, list),
+            Ok(node) => {
+                self.follows = self.follows_precedent(&node);
+                self.enqueued(node, list);
+            }
             Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
             // Nothing is left behind, and whoever limits the time wants to know when it is over.
             Err(error @ (Error::NoConnection | Error::DeadlinePassed { .. }))
@@ -75,8 +81,25 @@ impl Contender {
         match list {
             _ if self.letting_go => self.leave(),
             Some(list) => self.phase = Phase::Deciding { list },
+            None if self.follows => self.acquired(),
             None => self.decide(),
         }
+    }
+
+    fn follows_precedent(&self, node: &Node) -> bool {
+        let Some(before) = self.contest.precedent.filter(|_| self.contest.numbers_only_rise())
+        else {
+            return false;
+        };
+        let name = self.contest.scheme.parse(node.name()).filter(Name::tells_order);
+        let Some(Name { sequence, .. }) = name else { return false };
+        #[cfg(test)]
+        match self.mistake {
+            Some(Mistake::PrecedentForAnyNumber) => return true,
+            Some(Mistake::PrecedentForEver) => return sequence.0 == before.number.0 + 1,
+            Some(Mistake::ShortcutAmongReaders) | None => {}
+        }
+        before.is_followed_by(sequence, node.czxid)
     }
 
     // ---- Directories ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::remedy::RETRY_AFTER;
-use super::super::{Contest, Event, OpId, Operation, Output, Trust};
+use super::super::{Contest, Event, OpId, Operation, Output, Precedent, Trust};
 use super::Contender;
 use crate::error::Loss;
 
@@ -23,6 +23,10 @@ impl Contender {
             return self.vanished();
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
+        let name = self.contest.scheme.parse(&node);
+        let followed = self.follows;
+        self.precedent =
+            name.map(|name| Precedent { number: name.sequence, czxid: token, followed });
         self.phase = Phase::Held { suspended: false };
         self.tell(Event::Acquired { node, token });
         if self.revoked {
@@ -185,6 +189,7 @@ impl Contender {
     }
 
     pub(super) fn lose(&mut self, loss: Loss) {
+        self.precedent = None;
         self.conclude(Event::Lost(loss));
         self.leave();
     }

@@ -48,6 +48,7 @@ impl Contender {
                     self.set_timer(RETRY_AFTER);
                 }
                 Remedy::None if matches!(self.phase, Phase::Leaving) => {
+                    self.precedent = None;
                     self.conclude(Event::Failed(error.clone().into()));
                 }
                 // A stray that stays is behind us, or is waited for like any other.

@@ -25,7 +25,9 @@ use super::parents::Parents;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::remedy::{RETRY_AFTER, Remedy};
 use super::view::Eyes;
-use super::{Claim, Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Trust};
+use super::{
+    Claim, Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Precedent, Trust,
+};
 use crate::error::{LockError, Loss};
 
 /// One attempt to get one lock. See the [module](super) for how to drive it.
@@ -48,14 +50,26 @@ pub struct Contender {
     warned: bool,
     /// Nodes that must go, with the request that is to delete each, unless it was refused for now.
     deletions: Vec<(Option<OpId>, String)>,
+    /// Whether nobody has come since the contender before.
+    follows: bool,
+    /// What we leave to the next, since we hold the lock.
+    precedent: Option<Precedent>,
     parents: Parents,
     /// Whether the caller was told how it ended.
     concluded: bool,
     last_op: OpId,
     outputs: VecDeque<Output>,
-    /// A mistake, to see that it would be noticed.
     #[cfg(test)]
-    pub(super) shortcut_among_readers: bool,
+    pub(super) mistake: Option<Mistake>,
+}
+
+/// What could be wrong, to see that it would be noticed.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mistake {
+    ShortcutAmongReaders,
+    PrecedentForAnyNumber,
+    PrecedentForEver,
 }
 
 impl Machine for Contender {
@@ -119,13 +133,21 @@ impl Contender {
             revoked: false,
             warned: false,
             deletions: Vec::new(),
+            follows: false,
+            precedent: None,
             parents: Parents::new(),
             concluded: false,
             last_op: nothing,
             outputs: VecDeque::new(),
             #[cfg(test)]
-            shortcut_among_readers: false,
+            mistake: None,
         }
+    }
+
+    /// What the next contender of this lock [can be told](Contest::precedent), once this one is
+    /// [done](Machine::is_done): something if it held the lock and has let go.
+    pub fn precedent(&self) -> Option<Precedent> {
+        self.precedent.filter(|_| self.is_done())
     }
 
     pub(super) const fn trust(&mut self, trust: Trust) {
@@ -137,9 +159,11 @@ impl Contender {
     pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
         let Self { phase, node, conversion, letting_go, connection, lease_ended, .. } = self;
         let Self { self_watch, revoked, warned, deletions, parents, concluded, last_op, .. } = self;
+        let Self { follows, precedent, .. } = self;
         write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
         write!(out, "{letting_go}{connection:?}{lease_ended}{self_watch:?}{revoked}{warned}")?;
-        write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)
+        write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)?;
+        write!(out, "{:?}{follows}{precedent:?}", self.contest.precedent)
     }
 
     // ---- Inputs --------------------------------------------------------------------------------
@@ -228,6 +252,7 @@ impl Contender {
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
+        self.precedent = None;
         self.phase = Phase::Done;
     }
 

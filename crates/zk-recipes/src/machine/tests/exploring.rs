@@ -8,13 +8,14 @@ use super::world::{Bounds, Numbers, Role, Sight, World};
 use super::*;
 
 const fn role(claim: Claim) -> Role {
-    Role { claim, entry: Entry::Queue, wish: None }
+    Role { claim, entry: Entry::Queue, wish: None, returns: false }
 }
 
 pub(super) const READER: Role = role(Claim::Shared);
 pub(super) const WRITER: Role = role(Claim::Exclusive);
 pub(super) const DOWNGRADER: Role = Role { wish: Some(Claim::Shared), ..WRITER };
 pub(super) const UPGRADER: Role = Role { wish: Some(Claim::Exclusive), ..READER };
+pub(super) const RETURNER: Role = Role { returns: true, ..WRITER };
 pub(super) const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
 
 pub(super) const CALM: Bounds = Bounds {
@@ -24,6 +25,8 @@ pub(super) const CALM: Bounds = Bounds {
     members: 1,
     faults: 0,
     forgeries: false,
+    recreations: false,
+    created_before: 0,
     impatient: 0,
     overtaking: false,
     flaw: None,
@@ -148,6 +151,72 @@ fn three_survive_one_fault() {
             Sight::Vanished,
         ],
     );
+}
+
+// ---- Those who return ------------------------------------------------------------------------------
+
+/// Numbers are so high that a precedent counts for some transactions.
+pub(super) const LATER: Bounds = Bounds { created_before: 1, recreations: true, ..CALM };
+
+#[test]
+fn one_who_returns_needs_no_list_unless_another_has_come() {
+    prove(
+        Bounds { roles: &[RETURNER, WRITER], ..LATER },
+        2_155,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::AcquiredWithoutAnotherRequest,
+            Sight::AcquiredWithoutAList,
+            Sight::Returned,
+        ],
+    );
+}
+
+#[test]
+fn one_who_returns_alone_survives_two_faults_on_members_that_lag() {
+    prove(
+        Bounds { roles: &[RETURNER], members: 2, faults: 2, ..LATER },
+        27_300,
+        &[
+            Sight::Acquired(0),
+            Sight::AcquiredWithoutAList,
+            Sight::Returned,
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::LostToExpiry,
+            Sight::Vanished,
+        ],
+    );
+}
+
+const RETURNED_WITH_FAULTS: [Sight; 10] = [
+    Sight::Acquired(0),
+    Sight::Acquired(1),
+    Sight::AcquiredWithoutAnotherRequest,
+    Sight::AcquiredWithoutAList,
+    Sight::Returned,
+    Sight::Adopted,
+    Sight::CreatedAgain,
+    Sight::Resumed,
+    Sight::LostToMeddling,
+    Sight::Vanished,
+];
+
+#[test]
+#[ignore = "half a minute; in a release build a few seconds"]
+fn one_who_returns_beside_another_survives_one_fault() {
+    let bounds = Bounds { roles: &[RETURNER, WRITER], faults: 1, ..LATER };
+    prove(bounds, 90_460, &RETURNED_WITH_FAULTS);
+}
+
+#[test]
+#[ignore = "a minute; in a release build a few seconds"]
+fn two_who_return_survive_one_fault_or_a_new_directory() {
+    let bounds = Bounds { roles: &[RETURNER, RETURNER], faults: 1, ..LATER };
+    prove(bounds, 340_075, &RETURNED_WITH_FAULTS);
 }
 
 // ---- Those who do not wait, forged nodes, and the end of numbers ----------------------------------

@@ -1,6 +1,6 @@
 //! Negative controls: worlds with a flaw go wrong, and the exploration finds it.
 
-use super::exploring::{CALM, DOWNGRADER, READER, SHARED, WRITER};
+use super::exploring::{CALM, DOWNGRADER, LATER, READER, RETURNER, SHARED, WRITER};
 use super::search;
 use super::world::{Bounds, Flaw, Numbers, World};
 use super::*;
@@ -48,6 +48,19 @@ fn the_shortcut_where_there_are_readers_grants_too_much() {
     // The writer before us has not gone: it is a reader now.
     let bounds = Bounds { roles: &[DOWNGRADER, WRITER], ..SHARED };
     refute(Flaw::ShortcutAmongReaders, bounds, "1 is granted the lock before its turn", 16);
+}
+
+#[test]
+fn who_returns_whatever_its_number_grants_too_much() {
+    let bounds = Bounds { roles: &[RETURNER, WRITER], ..LATER };
+    refute(Flaw::PrecedentForAnyNumber, bounds, "0 is granted the lock before its turn", 11);
+}
+
+#[test]
+fn who_returns_to_a_new_directory_grants_too_much() {
+    // It begins at 0 again, somebody else gets that, and we get 1, as if nobody had come.
+    let bounds = Bounds { roles: &[RETURNER, WRITER], created_before: 0, faults: 1, ..LATER };
+    refute(Flaw::PrecedentForEver, bounds, "0 is granted the lock before its turn", 12);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 7] {
     ]
 }
 
-const PLACES: [Place; 15] = [
+const PLACES: [Place; 16] = [
     (
         || Harness::of(|contest| contest.entry = Entry::OnlyIfFree),
         &[
@@ -41,6 +41,15 @@ const PLACES: [Place; 15] = [
             ("create: the server stumbles", |h| {
                 h.answer("create", refused(ErrorCode::SYSTEM_ERROR));
             }),
+        ],
+    ),
+    (
+        Harness::relying_on_precedent,
+        &[
+            ("created: nobody has come since", |h| h.created(7)),
+            ("created: somebody has come since", |h| h.created(8)),
+            ("create: no directory", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
+            ("create: refused", |h| h.answer("create", refused(ErrorCode::NO_AUTH))),
         ],
     ),
     (
@@ -228,6 +237,7 @@ fn place(h: &Harness) -> String {
         "Held" if text.contains("suspended: true") => ", suspended",
         "Done" => "",
         _ if text.contains("letting_go: true") => ", letting go",
+        "Creating" if text.contains("list: None") => ", relying on its precedent",
         "Waiting" if text.contains("only: true") => ", second in line",
         _ => "",
     };

@@ -34,6 +34,8 @@ pub(super) struct Role {
     pub(super) entry: Entry,
     /// What it may want to hold the lock with, once it holds it.
     pub(super) wish: Option<Claim>,
+    /// Whether it contends once more after it has let go, relying on its precedent.
+    pub(super) returns: bool,
 }
 
 /// How the ensemble numbers nodes.
@@ -55,6 +57,10 @@ pub(super) struct Bounds {
     pub(super) faults: usize,
     /// Whether somebody else may also create nodes that look like a contender's.
     pub(super) forgeries: bool,
+    /// Whether somebody may also remove the directory and make it anew, when nobody is in it.
+    pub(super) recreations: bool,
+    /// How many nodes were in the directory before.
+    pub(super) created_before: usize,
     /// Contenders that let go before they have the lock.
     pub(super) impatient: usize,
     /// Whether news of the session overtakes answers that were received before, as they do when
@@ -90,6 +96,8 @@ pub(super) enum Action {
     Meddle(NodeId),
     /// Somebody creates a node with the guid of this contender.
     Forge(usize),
+    /// Somebody removes the directory and makes it anew.
+    Recreate,
     /// A forged node goes with the session of whoever has forged it.
     Vanish(NodeId),
     /// The member applies the next transaction.
@@ -103,6 +111,8 @@ pub(super) enum Action {
 pub(super) enum Sight {
     Acquired(usize),
     AcquiredWithoutAnotherRequest,
+    AcquiredWithoutAList,
+    Returned,
     Adopted,
     CreatedAgain,
     Resumed,
@@ -204,6 +214,9 @@ impl search::World for World {
                 }
             }
         }
+        if self.faults > 0 && self.bounds.recreations && self.ensemble.there().next().is_none() {
+            faults.push(Action::Recreate);
+        }
         if self.faults > 0 {
             faults.extend(self.ensemble.there().map(|(node, _)| Action::Meddle(node)));
         }
@@ -249,7 +262,12 @@ impl search::World for World {
             }
             Action::Forge(contender) => {
                 world.faults -= 1;
-                world.ensemble.forge(contender, world.parties[contender].claim);
+                let party = &world.parties[contender];
+                world.ensemble.forge(party.guid, party.claim);
+            }
+            Action::Recreate => {
+                world.faults -= 1;
+                world.ensemble.recreate();
             }
             Action::Vanish(node) => {
                 world.ensemble.delete(node);

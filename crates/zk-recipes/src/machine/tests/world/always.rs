@@ -25,9 +25,15 @@ impl World {
             (Told::Nothing, Event::Acquired { token, .. }) if !let_go => {
                 self.check_grant(contender, *token, now)?;
                 self.sights.insert(Sight::Acquired(contender));
-                if matches!(news, Some(News::Fired(..))) {
-                    self.sights.insert(Sight::AcquiredWithoutAnotherRequest);
-                }
+                match news {
+                    Some(News::Fired(..)) => {
+                        self.sights.insert(Sight::AcquiredWithoutAnotherRequest)
+                    }
+                    Some(News::Reply(_, Wish::Create(_), ..)) => {
+                        self.sights.insert(Sight::AcquiredWithoutAList)
+                    }
+                    _ => false,
+                };
                 Told::Held
             }
             (Told::Held, Event::Suspended) => Told::Suspended,
@@ -102,7 +108,7 @@ impl World {
         let claim = own.label.claim;
         let blocks = |other: &LockNode| {
             other.place < own.place
-                && other.label.guid != contender
+                && other.label.guid != own.label.guid
                 && [claim, other.label.claim].contains(&Claim::Exclusive)
         };
         if self.ensemble.at(now).any(|(_, node)| blocks(node)) {

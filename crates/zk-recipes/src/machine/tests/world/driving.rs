@@ -78,15 +78,27 @@ impl World {
             return Err(format!("{contender} is done and leaves a node"));
         }
         party.forget();
-        Ok(())
+        match party.precedent() {
+            Some(precedent) => self.begin_again(contender, precedent),
+            None => Ok(()),
+        }
+    }
+
+    fn begin_again(&mut self, contender: usize, precedent: Precedent) -> Result<(), String> {
+        self.sights.insert(Sight::Returned);
+        self.parties[contender] = self.parties[contender].next(&self.bounds, contender, precedent);
+        self.perform(contender, None, None)
     }
 
     pub(super) fn serve(&mut self, contender: usize) {
         let party = &self.parties[contender];
         let (wish, member) = (party.line.next(), party.member.expect("a connection"));
         let is_write = matches!(wish, Wish::Create(_) | Wish::Delete(_) | Wish::Replace(_));
-        let mut answer =
-            if is_write { self.ensemble.execute(contender, wish) } else { Answer::Done };
+        let mut answer = if is_write {
+            self.ensemble.execute(contender, party.guid, wish)
+        } else {
+            Answer::Done
+        };
         let is_sync = wish == Wish::Sync
             && match self.bounds.flaw {
                 Some(Flaw::NoSync) => false,
@@ -166,7 +178,7 @@ impl World {
             number += LATE;
         }
         let prefix = self.bounds.scheme.prefix(claim, guid(of), SESSION);
-        format!("{prefix}{}", zk_session::proto::Sequence(number))
+        format!("{prefix}{}", Sequence(number))
     }
 
     pub(super) fn path(&self, node: NodeId, contender: usize) -> String {

@@ -62,7 +62,7 @@ pub(super) struct Ensemble {
     numbers: Numbers,
     flaw: Option<Flaw>,
     nodes: Vec<LockNode>,
-    /// How often the directory was created in.
+    /// How many nodes were created in the directory.
     counter: usize,
     log: Index,
     members: Vec<Index>,
@@ -76,9 +76,9 @@ impl Hash for Ensemble {
 
 impl Ensemble {
     pub(super) fn new(bounds: &Bounds) -> Self {
-        let Bounds { numbers, flaw, members, .. } = *bounds;
+        let Bounds { numbers, flaw, members, created_before: counter, .. } = *bounds;
         let members = alloc::vec![0; members];
-        Self { numbers, flaw, nodes: Vec::new(), counter: 0, log: 0, members }
+        Self { numbers, flaw, nodes: Vec::new(), counter, log: 0, members }
     }
 
     // ---- What there is -------------------------------------------------------------------------
@@ -172,10 +172,16 @@ impl Ensemble {
         self.create(None, guid, claim);
     }
 
+    /// The directory is removed, and made anew.
+    pub(super) fn recreate(&mut self) {
+        self.log += 2;
+        self.counter = 0;
+    }
+
     /// A write reaches the log.
-    pub(super) fn execute(&mut self, contender: usize, wish: Wish) -> Answer {
+    pub(super) fn execute(&mut self, contender: usize, guid: usize, wish: Wish) -> Answer {
         match wish {
-            Wish::Create(claim) => Answer::Created(self.create(Some(contender), contender, claim)),
+            Wish::Create(claim) => Answer::Created(self.create(Some(contender), guid, claim)),
             Wish::Delete(label) => match self.find(label) {
                 Some(node) if self.delete(node) => Answer::Done,
                 _ => Answer::Refused(ErrorCode::NO_NODE),

@@ -1,5 +1,7 @@
 //! What is broken on purpose, to see that it would be noticed.
 
+use super::super::super::contender::Mistake;
+
 /// A mistake that somebody has made, here or elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Flaw {
@@ -27,6 +29,22 @@ pub(in super::super) enum Flaw {
     EndOfNumbersUnnoticed,
     /// The second in line takes over without a list, even where there are readers.
     ShortcutAmongReaders,
+    /// Who has had the lock last takes it again, whatever number it gets.
+    PrecedentForAnyNumber,
+    /// A number that is the next one counts, however long ago the one before was.
+    PrecedentForEver,
     /// Everybody watches the holder.
     Herd,
+}
+
+impl Flaw {
+    /// If it is one of the machine.
+    pub(super) const fn mistake(self) -> Option<Mistake> {
+        match self {
+            Self::ShortcutAmongReaders => Some(Mistake::ShortcutAmongReaders),
+            Self::PrecedentForAnyNumber => Some(Mistake::PrecedentForAnyNumber),
+            Self::PrecedentForEver => Some(Mistake::PrecedentForEver),
+            _ => None,
+        }
+    }
 }

@@ -22,6 +22,9 @@ pub(super) struct Grant {
 
 #[derive(Clone)]
 pub(super) struct Party {
+    role: Role,
+    /// Of the present attempt.
+    pub(super) guid: usize,
     pub(super) machine: Rc<Contender>,
     /// Stands for the state of `machine`.
     fingerprint: u64,
@@ -43,14 +46,34 @@ pub(super) struct Party {
 
 impl Party {
     pub(super) fn new(bounds: &Bounds, contender: usize, role: Role) -> Self {
-        let (scheme, guid, session) = (bounds.scheme, guid(contender), session(contender));
+        Self::with_precedent(bounds, contender, contender, role, None)
+    }
+
+    /// The next attempt of one that returns, which has this to rely on.
+    pub(super) fn next(&self, bounds: &Bounds, contender: usize, precedent: Precedent) -> Self {
+        let (guid, role) = (self.guid + bounds.roles.len(), Role { returns: false, ..self.role });
+        let next = Self::with_precedent(bounds, contender, guid, role, Some(precedent));
+        Self { member: self.member, line: self.line.clone(), ..next }
+    }
+
+    fn with_precedent(
+        bounds: &Bounds,
+        contender: usize,
+        number: usize,
+        role: Role,
+        precedent: Option<Precedent>,
+    ) -> Self {
+        let (scheme, session) = (bounds.scheme, session(contender));
         let mut machine = Contender::new(Contest {
             claim: role.claim,
             entry: role.entry,
-            ..Contest::new(DIRECTORY.to_string(), scheme, guid, session)
+            precedent,
+            ..Contest::new(DIRECTORY.to_string(), scheme, guid(number), session)
         });
-        machine.shortcut_among_readers = bounds.flaw == Some(Flaw::ShortcutAmongReaders);
+        machine.mistake = bounds.flaw.and_then(Flaw::mistake);
         Self {
+            role,
+            guid: number,
             machine: Rc::new(machine),
             fingerprint: 0,
             claim: role.claim,
@@ -80,6 +103,14 @@ impl Party {
         self.grant.filter(|_| held).map(|grant| (claim, grant.number))
     }
 
+    /// What the next attempt has to rely on, if there is to be one.
+    pub(super) fn precedent(&self) -> Option<Precedent> {
+        let returns = self.role.returns && self.member.is_some() && !self.line.ended;
+        // In this world it has followed another.
+        let precedent = self.machine.precedent().filter(|_| returns)?;
+        Some(Precedent { followed: true, ..precedent })
+    }
+
     /// Nobody listens any more.
     pub(super) fn forget(&mut self) {
         self.timer = false;
@@ -89,9 +120,10 @@ impl Party {
 
 impl Hash for Party {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { fingerprint, told, let_go, timer, creations, grant, .. } = self;
+        let Self { fingerprint, guid, told, let_go, timer, creations, grant, .. } = self;
         (fingerprint, told, let_go, timer, creations, grant).hash(state);
-        (self.claim, self.wish, self.converting, self.upgrades).hash(state);
+        (guid, self.role.returns, self.claim, self.wish, self.converting, self.upgrades)
+            .hash(state);
         (self.member, &self.line).hash(state);
     }
 }

@@ -21,7 +21,7 @@ impl World {
         }
         let served = party.line.served;
         for (_, wish) in party.line.asked.iter().skip(served).take(applied) {
-            self.ensemble.execute(contender, *wish);
+            self.ensemble.execute(contender, party.guid, *wish);
         }
         let trusts_lost_sync = self.bounds.flaw == Some(Flaw::LostSyncTrusted);
         party.line.cut(served + sent, |wish| match wish {
@@ -110,10 +110,11 @@ impl World {
     fn answer(&self, contender: usize, wish: Wish, now: Index) -> Result<Reply, Error> {
         match wish {
             Wish::List | Wish::ListInVain => {
+                let guid = self.parties[contender].guid;
                 let names: Vec<_> = self
                     .ensemble
                     .at(now)
-                    .filter(|(_, node)| wish == Wish::List || node.label.guid != contender)
+                    .filter(|(_, node)| wish == Wish::List || node.label.guid != guid)
                     .map(|(id, _)| self.name(id, contender))
                     .collect();
                 let names: Vec<_> = names.iter().map(String::as_str).collect();
