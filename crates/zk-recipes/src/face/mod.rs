@@ -9,6 +9,7 @@ mod held;
 mod herd;
 mod leader;
 mod limited;
+mod memory;
 mod multi_lock;
 mod mutex;
 mod options;

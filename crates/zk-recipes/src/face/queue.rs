@@ -15,9 +15,10 @@ use zk_session::{Client, End};
 
 use crate::error::LockError;
 use crate::face::held::Held;
+use crate::face::memory::Memory;
 use crate::face::options::{Attempt, Options};
 use crate::face::runner::{self, Handle, Note};
-use crate::machine::{Claim, Contender, Contest, Entry, Machine, Scheme};
+use crate::machine::{Claim, Contest, Entry, Machine, Scheme};
 
 /// What mutexes and read/write locks have in common.
 #[derive(Clone)]
@@ -28,6 +29,7 @@ pub(crate) struct Queue {
     pub(crate) options: Options,
     cleanups: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
+    memory: Memory,
 }
 
 impl fmt::Debug for Queue {
@@ -54,6 +56,7 @@ impl Queue {
             options,
             cleanups: Arc::default(),
             attempts: Arc::default(),
+            memory: Memory::default(),
         })
     }
 
@@ -67,7 +70,7 @@ impl Queue {
 
     /// Enters the queue at once.
     pub(crate) fn begin(&self, claim: Claim, entry: Entry) -> Entrance {
-        self.start(Contender::new(self.contest(claim, entry)), self.path.clone())
+        self.start(self.memory.contender(self.contest(claim, entry)), self.path.clone())
     }
 
     /// An attempt that is to begin now.

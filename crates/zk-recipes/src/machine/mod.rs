@@ -134,12 +134,6 @@ impl Contest {
         }
     }
 
-    /// Whether whoever comes stands behind all who are there. A downgrade makes a new node with an
-    /// old number, a stranger's can have any.
-    const fn numbers_only_rise(&self) -> bool {
-        !self.scheme.has_readers() && !matches!(self.foreign, Foreign::Count)
-    }
-
     /// Whether all who wait are woken by every change.
     const fn is_herd(&self) -> bool {
         #[cfg(feature = "study")]

@@ -1,18 +1,23 @@
-//! What the contender before has left to know: that nobody else was before it.
+//! What the contender before has left to know: that nobody was in its way.
 
 use zk_session::proto::{Sequence, Zxid};
+
+use super::Claim;
 
 /// That a contender held the lock, and has let go. The next one of the same lock
 /// [may rely on it](super::Contest::precedent).
 ///
-/// Nobody else was before that contender when it held the lock, and nobody can come in before it.
-/// So whoever gets the very next number finds nobody before it: the lock is free, and needs no list.
+/// Nobody was in the way of that contender when it held the lock, and whoever comes takes a number.
+/// So whoever gets the very next one finds nobody in its way either, if it is content with as much:
+/// the lock is free, and needs no list.
 ///
 /// That is so as long as the directory is the same. If it was removed and made anew, the numbers
 /// begin again; but to come to the next number again takes as many creations in it as the number
 /// says, each a transaction of its own. Where fewer have passed, it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precedent {
+    /// Behind a reader there may be other readers still.
+    pub(super) claim: Claim,
     pub(super) number: Sequence,
     /// The transaction that created its node.
     pub(super) czxid: Zxid,
@@ -22,12 +27,13 @@ pub struct Precedent {
 }
 
 impl Precedent {
-    /// Whether nobody can have come since, if our node has this number and was created by this
+    /// Whether nobody can be in our way, if our node has this number and was created by this
     /// transaction.
-    pub(super) const fn is_followed_by(&self, number: Sequence, czxid: Zxid) -> bool {
+    pub(super) const fn is_followed_by(&self, claim: Claim, number: Sequence, czxid: Zxid) -> bool {
+        let is_content = matches!((self.claim, claim), (Claim::Exclusive, _) | (_, Claim::Shared));
         let between = czxid.0.saturating_sub(self.czxid.0).saturating_sub(1);
         let is_next = number.0 > 0 && number.0 - 1 == self.number.0;
-        is_next && 0 <= between && between <= self.number.0 as i64
+        is_content && is_next && 0 <= between && between <= self.number.0 as i64
     }
 }
 
@@ -35,20 +41,28 @@ impl Precedent {
 mod tests {
     use super::*;
 
-    const BEFORE: Precedent = Precedent { number: Sequence(6), czxid: Zxid(100), followed: true };
+    const BEFORE: Precedent = Precedent {
+        claim: Claim::Exclusive,
+        number: Sequence(6),
+        czxid: Zxid(100),
+        followed: true,
+    };
+
+    fn follows(before: Precedent, number: i32, czxid: i64) -> bool {
+        before.is_followed_by(Claim::Exclusive, Sequence(number), Zxid(czxid))
+    }
 
     #[test]
     fn only_the_next_number_follows_while_the_directory_must_be_the_same() {
-        let follows = |number, czxid| BEFORE.is_followed_by(Sequence(number), Zxid(czxid));
-        assert!(follows(7, 102), "the deletion lies between");
+        assert!(follows(BEFORE, 7, 102), "the deletion lies between");
         // To come from 0 to 7 in a new directory takes seven creations before ours.
-        assert!(follows(7, 107) && !follows(7, 108));
+        assert!(follows(BEFORE, 7, 107) && !follows(BEFORE, 7, 108));
         for number in [i32::MIN, -7, 0, 5, 6, 8, i32::MAX] {
-            assert!(!follows(number, 102), "{number}");
+            assert!(!follows(BEFORE, number, 102), "{number}");
         }
         // A transaction of another epoch, or one that makes no sense.
         for czxid in [1 << 32, i64::MAX, 100, 99, 0, i64::MIN] {
-            assert!(!follows(7, czxid), "{czxid}");
+            assert!(!follows(BEFORE, 7, czxid), "{czxid}");
         }
     }
 
@@ -56,7 +70,21 @@ mod tests {
     fn numbers_that_have_ended_are_followed_by_none() {
         for (number, next) in [(i32::MAX, i32::MIN), (-5, -4), (-1, 0)] {
             let before = Precedent { number: Sequence(number), ..BEFORE };
-            assert!(!before.is_followed_by(Sequence(next), Zxid(102)), "{number}");
+            assert!(!follows(before, next, 102), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_reader_leaves_nothing_to_a_writer() {
+        use Claim::{Exclusive, Shared};
+        for (before, claim, follows) in [
+            (Exclusive, Exclusive, true),
+            (Exclusive, Shared, true),
+            (Shared, Shared, true),
+            (Shared, Exclusive, false),
+        ] {
+            let before = Precedent { claim: before, ..BEFORE };
+            assert_eq!(before.is_followed_by(claim, Sequence(7), Zxid(102)), follows);
         }
     }
 }

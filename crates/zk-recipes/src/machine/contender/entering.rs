@@ -7,10 +7,12 @@ use zk_session::proto::{Create2Response, ErrorCode, ExistsResponse, GetChildrenR
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
+#[cfg(test)]
+use super::super::Precedent;
 use super::super::parents::Verdict;
 use super::super::phase::{Node, Phase};
 use super::super::remedy::Remedy;
-use super::super::{Claim, Event, Name, OpId, Operation};
+use super::super::{Claim, Contest, Event, Foreign, Name, OpId, Operation};
 use super::Contender;
 #[cfg(test)]
 use super::Mistake;
@@ -86,20 +88,24 @@ impl Contender {
         }
     }
 
+    /// A stranger's node that counts may stand anywhere, whenever it has come.
     fn follows_precedent(&self, node: &Node) -> bool {
-        let Some(before) = self.contest.precedent.filter(|_| self.contest.numbers_only_rise())
-        else {
+        let Contest { scheme, foreign, precedent, .. } = &self.contest;
+        let name = scheme.parse(node.name()).filter(Name::tells_order);
+        let (Some(before), Some(Name { claim, sequence, .. })) = (precedent, name) else {
             return false;
         };
-        let name = self.contest.scheme.parse(node.name()).filter(Name::tells_order);
-        let Some(Name { sequence, .. }) = name else { return false };
         #[cfg(test)]
         match self.mistake {
             Some(Mistake::PrecedentForAnyNumber) => return true,
             Some(Mistake::PrecedentForEver) => return sequence.0 == before.number.0 + 1,
+            Some(Mistake::PrecedentOfReader) => {
+                let before = Precedent { claim: Claim::Exclusive, ..*before };
+                return before.is_followed_by(claim, sequence, node.czxid);
+            }
             Some(Mistake::ShortcutAmongReaders) | None => {}
         }
-        before.is_followed_by(sequence, node.czxid)
+        *foreign != Foreign::Count && before.is_followed_by(claim, sequence, node.czxid)
     }
 
     // ---- Directories ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::remedy::RETRY_AFTER;
-use super::super::{Contest, Event, OpId, Operation, Output, Precedent, Trust};
+use super::super::{Contest, Event, Name, OpId, Operation, Output, Precedent, Trust};
 use super::Contender;
 use crate::error::Loss;
 
@@ -23,10 +23,13 @@ impl Contender {
             return self.vanished();
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
-        let name = self.contest.scheme.parse(&node);
-        let followed = self.follows;
-        self.precedent =
-            name.map(|name| Precedent { number: name.sequence, czxid: token, followed });
+        let (name, followed) = (self.contest.scheme.parse(&node), self.follows);
+        self.precedent = name.map(|Name { claim, sequence: number, .. }| Precedent {
+            claim,
+            number,
+            czxid: token,
+            followed,
+        });
         self.phase = Phase::Held { suspended: false };
         self.tell(Event::Acquired { node, token });
         if self.revoked {

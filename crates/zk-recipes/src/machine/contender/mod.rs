@@ -70,6 +70,7 @@ pub(super) enum Mistake {
     ShortcutAmongReaders,
     PrecedentForAnyNumber,
     PrecedentForEver,
+    PrecedentOfReader,
 }
 
 impl Machine for Contender {

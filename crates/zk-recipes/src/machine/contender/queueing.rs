@@ -9,7 +9,7 @@ use zk_session::session::Reply;
 
 use super::super::phase::{Phase, Rank};
 use super::super::view::{Sight, View};
-use super::super::{Entry, Event, Foreign, OpId, Operation};
+use super::super::{Contest, Entry, Event, Foreign, OpId, Operation};
 use super::Contender;
 #[cfg(test)]
 use super::Mistake;
@@ -65,11 +65,14 @@ impl Contender {
             }
             View::Behind { predecessor, ahead } => {
                 self.tell(Event::Waiting { behind: predecessor.clone(), ahead });
-                let only_rise = self.contest.numbers_only_rise();
+                let Contest { scheme, foreign, .. } = &self.contest;
+                // A downgrade makes a new node with an old number, a stranger's can have any.
+                let only_rising = !scheme.has_readers() && *foreign != Foreign::Count;
                 #[cfg(test)]
-                let only_rise = only_rise || self.mistake == Some(Mistake::ShortcutAmongReaders);
+                let only_rising =
+                    only_rising || self.mistake == Some(Mistake::ShortcutAmongReaders);
                 let is_alone = ahead == 1 && !self.contest.is_herd();
-                self.wait(predecessor, is_alone && by_number && only_rise);
+                self.wait(predecessor, is_alone && by_number && only_rising);
             }
         }
     }

@@ -8,14 +8,17 @@ use super::world::{Bounds, Numbers, Role, Sight, World};
 use super::*;
 
 const fn role(claim: Claim) -> Role {
-    Role { claim, entry: Entry::Queue, wish: None, returns: false }
+    Role { claim, entry: Entry::Queue, wish: None, returns: None }
 }
 
 pub(super) const READER: Role = role(Claim::Shared);
 pub(super) const WRITER: Role = role(Claim::Exclusive);
 pub(super) const DOWNGRADER: Role = Role { wish: Some(Claim::Shared), ..WRITER };
 pub(super) const UPGRADER: Role = Role { wish: Some(Claim::Exclusive), ..READER };
-pub(super) const RETURNER: Role = Role { returns: true, ..WRITER };
+pub(super) const RETURNER: Role = Role { returns: Some(Claim::Exclusive), ..WRITER };
+pub(super) const PROMOTED: Role = Role { returns: Some(Claim::Exclusive), ..READER };
+pub(super) const REREADER: Role = Role { returns: Some(Claim::Shared), ..READER };
+pub(super) const DEMOTED: Role = Role { returns: Some(Claim::Shared), ..DOWNGRADER };
 pub(super) const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
 
 pub(super) const CALM: Bounds = Bounds {
@@ -217,6 +220,68 @@ fn one_who_returns_beside_another_survives_one_fault() {
 fn two_who_return_survive_one_fault_or_a_new_directory() {
     let bounds = Bounds { roles: &[RETURNER, RETURNER], faults: 1, ..LATER };
     prove(bounds, 340_075, &RETURNED_WITH_FAULTS);
+}
+
+/// As above, among readers and writers.
+pub(super) const LATER_SHARED: Bounds = Bounds { scheme: READ_WRITE, ..LATER };
+
+#[test]
+fn one_who_has_read_and_returns_to_write_beside_a_reader() {
+    prove(
+        Bounds { roles: &[PROMOTED, READER], ..LATER_SHARED },
+        3_939,
+        &[Sight::Acquired(0), Sight::Acquired(1), Sight::Returned, Sight::HeldTogether],
+    );
+}
+
+#[test]
+fn one_who_has_read_and_returns_to_write_beside_one_who_becomes_a_reader() {
+    prove(
+        Bounds { roles: &[PROMOTED, DOWNGRADER], ..LATER_SHARED },
+        21_796,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::Returned,
+            Sight::HeldTogether,
+            Sight::Downgraded,
+            Sight::LeftWhileConverting,
+        ],
+    );
+}
+
+#[test]
+fn one_who_has_become_a_reader_and_returns_to_read_beside_a_writer() {
+    prove(
+        Bounds { roles: &[DEMOTED, WRITER], ..LATER_SHARED },
+        8_006,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::AcquiredWithoutAList,
+            Sight::Returned,
+            Sight::Downgraded,
+            Sight::LeftWhileConverting,
+        ],
+    );
+}
+
+#[test]
+fn one_who_returns_to_read_beside_one_who_becomes_a_writer() {
+    prove(
+        Bounds { roles: &[REREADER, UPGRADER], ..LATER_SHARED },
+        62_793,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::AcquiredWithoutAList,
+            Sight::Returned,
+            Sight::HeldTogether,
+            Sight::Upgraded,
+            Sight::NotUpgraded,
+            Sight::LeftWhileConverting,
+        ],
+    );
 }
 
 // ---- Those who do not wait, forged nodes, and the end of numbers ----------------------------------

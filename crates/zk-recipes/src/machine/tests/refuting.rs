@@ -1,6 +1,8 @@
 //! Negative controls: worlds with a flaw go wrong, and the exploration finds it.
 
-use super::exploring::{CALM, DOWNGRADER, LATER, READER, RETURNER, SHARED, WRITER};
+use super::exploring::{
+    CALM, DOWNGRADER, LATER, LATER_SHARED, PROMOTED, READER, RETURNER, SHARED, WRITER,
+};
 use super::search;
 use super::world::{Bounds, Flaw, Numbers, World};
 use super::*;
@@ -61,6 +63,12 @@ fn who_returns_to_a_new_directory_grants_too_much() {
     // It begins at 0 again, somebody else gets that, and we get 1, as if nobody had come.
     let bounds = Bounds { roles: &[RETURNER, WRITER], created_before: 0, faults: 1, ..LATER };
     refute(Flaw::PrecedentForEver, bounds, "0 is granted the lock before its turn", 12);
+}
+
+#[test]
+fn a_writer_who_returns_as_after_a_writer_does_not_see_readers() {
+    let bounds = Bounds { roles: &[PROMOTED, READER], ..LATER_SHARED };
+    refute(Flaw::PrecedentOfReader, bounds, "0 is granted the lock before its turn", 11);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn whoever_has_seen_twice_that_nobody_comes_lists_no_more() {
     let precedent = left(&mut h);
     assert_eq!(
         precedent,
-        Some(Precedent { number: Sequence(5), czxid: czxid(5), followed: false })
+        Some(Precedent { number: Sequence(5), czxid: czxid(5), followed: false, ..BEFORE })
     );
 
     let mut h = with(precedent);
@@ -35,14 +35,14 @@ fn whoever_has_seen_twice_that_nobody_comes_lists_no_more() {
     h.expect(&["Enqueued own-6 token 106"]);
     h.answer("list", children(&["own-6"]));
     let precedent = left(&mut h);
-    assert_eq!(precedent, Some(Precedent { number: Sequence(6), czxid: czxid(6), followed: true }));
+    assert_eq!(precedent, Some(Precedent { number: Sequence(6), czxid: czxid(6), ..BEFORE }));
 
     let mut h = with(precedent);
     h.expect(&["create"]);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
     let precedent = left(&mut h);
-    assert_eq!(precedent, Some(Precedent { number: Sequence(7), czxid: czxid(7), followed: true }));
+    assert_eq!(precedent, Some(Precedent { number: Sequence(7), czxid: czxid(7), ..BEFORE }));
 }
 
 #[test]
@@ -102,19 +102,30 @@ fn letting_go_of_a_creation_deletes_the_node() {
 }
 
 #[test]
-fn numbers_say_nothing_among_readers_or_where_strangers_count() {
-    let differ: [fn(&mut Contest); 2] =
-        [|contest| contest.scheme = READ_WRITE, |contest| contest.foreign = Foreign::Count];
-    for differ in differ {
+fn numbers_say_nothing_where_strangers_count() {
+    let mut h = Harness::of(|contest| {
+        (contest.precedent, contest.foreign) = (Some(BEFORE), Foreign::Count);
+    });
+    h.created(7);
+    h.expect(&["create", "Enqueued own-7 token 107", "list"]);
+}
+
+#[test]
+fn a_reader_leaves_nothing_to_a_writer_and_a_writer_something_to_a_reader() {
+    let second = |before, claim| {
+        let precedent = Some(Precedent { claim: before, ..BEFORE });
+        let scheme = READ_WRITE;
         let mut h = Harness::of(|contest| {
-            contest.precedent = Some(BEFORE);
-            differ(contest);
+            *contest = Contest { precedent, scheme, claim, ..contest.clone() };
         });
         let create = h.wanted().remove(0);
-        let label = if create == "create" { "own-7" } else { "own-W7" };
+        let label = if claim == Claim::Shared { "own-R7" } else { "own-W7" };
         h.created_as(&create, label, czxid(7));
-        assert_eq!(h.wanted()[1], "list", "{create}");
-    }
+        h.wanted().remove(1)
+    };
+    assert_eq!(second(Claim::Shared, Claim::Exclusive), "list");
+    assert_eq!(second(Claim::Shared, Claim::Shared), "Acquired own-R7 token 107");
+    assert_eq!(second(Claim::Exclusive, Claim::Shared), "Acquired own-R7 token 107");
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub(super) struct Role {
     pub(super) entry: Entry,
     /// What it may want to hold the lock with, once it holds it.
     pub(super) wish: Option<Claim>,
-    /// Whether it contends once more after it has let go, relying on its precedent.
-    pub(super) returns: bool,
+    /// With what it contends once more after it has let go, relying on its precedent, if it does.
+    pub(super) returns: Option<Claim>,
 }
 
 /// How the ensemble numbers nodes.

@@ -33,6 +33,8 @@ pub(in super::super) enum Flaw {
     PrecedentForAnyNumber,
     /// A number that is the next one counts, however long ago the one before was.
     PrecedentForEver,
+    /// After a reader a writer looks for others as little as another reader.
+    PrecedentOfReader,
     /// Everybody watches the holder.
     Herd,
 }
@@ -44,6 +46,7 @@ impl Flaw {
             Self::ShortcutAmongReaders => Some(Mistake::ShortcutAmongReaders),
             Self::PrecedentForAnyNumber => Some(Mistake::PrecedentForAnyNumber),
             Self::PrecedentForEver => Some(Mistake::PrecedentForEver),
+            Self::PrecedentOfReader => Some(Mistake::PrecedentOfReader),
             _ => None,
         }
     }

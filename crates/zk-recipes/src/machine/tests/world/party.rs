@@ -51,7 +51,9 @@ impl Party {
 
     /// The next attempt of one that returns, which has this to rely on.
     pub(super) fn next(&self, bounds: &Bounds, contender: usize, precedent: Precedent) -> Self {
-        let (guid, role) = (self.guid + bounds.roles.len(), Role { returns: false, ..self.role });
+        let claim = self.role.returns.unwrap_or(self.claim);
+        let role = Role { claim, wish: None, returns: None, ..self.role };
+        let guid = self.guid + bounds.roles.len();
         let next = Self::with_precedent(bounds, contender, guid, role, Some(precedent));
         Self { member: self.member, line: self.line.clone(), ..next }
     }
@@ -105,7 +107,7 @@ impl Party {
 
     /// What the next attempt has to rely on, if there is to be one.
     pub(super) fn precedent(&self) -> Option<Precedent> {
-        let returns = self.role.returns && self.member.is_some() && !self.line.ended;
+        let returns = self.role.returns.is_some() && self.member.is_some() && !self.line.ended;
         // In this world it has followed another.
         let precedent = self.machine.precedent().filter(|_| returns)?;
         Some(Precedent { followed: true, ..precedent })
