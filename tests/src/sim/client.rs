@@ -20,7 +20,7 @@ use zk_proto::{
     frame, path,
 };
 use zk_recipes::machine::{
-    Borrower, Claim, Contender, Contest, Input, Loan, Machine, OpId, Output, Scheme,
+    Borrower, Claim, Contender, Contest, Input, Loan, Machine, OpId, Output, Precedent, Scheme,
 };
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
@@ -44,6 +44,7 @@ enum Token {
 #[derive(Debug)]
 struct Attempt {
     machine: Box<dyn Machine + Send>,
+    directory: String,
     guid: Uuid,
     alarm: Option<Instant>,
 }
@@ -63,6 +64,8 @@ pub struct SimClient {
     calls: BTreeMap<CallId, Arc<Call>>,
     watches: BTreeMap<RequestId, Token>,
     attempts: BTreeMap<AttemptId, Attempt>,
+    /// What the last attempt in each directory has left.
+    precedents: BTreeMap<String, Precedent>,
     /// Until when the session is sure to be kept, while there is no connection that says so.
     lease: Option<Instant>,
     /// Answers that were found without the session.
@@ -124,6 +127,7 @@ impl SimClient {
             calls: BTreeMap::new(),
             watches: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            precedents: BTreeMap::new(),
             lease: None,
             answers: VecDeque::new(),
             notes: VecDeque::new(),
@@ -229,14 +233,16 @@ impl SimClient {
             Demand::Write => (Scheme::CURATOR_READ_WRITE, Claim::Exclusive),
         };
         let contest = Contest::new(directory.to_owned(), scheme, guid, self.session.id());
-        let contest = Contest { claim, ..contest };
+        let contest =
+            Contest { claim, precedent: self.precedents.get(directory).copied(), ..contest };
         let machine: Box<dyn Machine + Send> = match demand {
             Demand::Permits { count, of } => {
                 Box::new(Borrower::new(Loan { contest, permits: count, maximum: Some(of) }))
             }
             _ => Box::new(Contender::new(contest)),
         };
-        self.attempts.insert(id, Attempt { machine, guid, alarm: None });
+        self.attempts
+            .insert(id, Attempt { machine, directory: directory.to_owned(), guid, alarm: None });
         self.tell_attempt(now, id, Input::Session(self.session.state()));
         self.settle(now);
         id

@@ -29,14 +29,67 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     guard.release().await.expect("released");
     assert_eq!(counted.tally().round_trips - before.0, 2, "to acquire and release");
     assert_eq!(client.statistics().requests - before.1, 3, "create, list, delete");
+
+    // Nobody comes, which is plain from the numbers, but not from 0 alone: it may be another 0.
+    mutex.acquire().await.expect("acquired").release().await.expect("released");
+    let before = (counted.tally().round_trips, client.statistics().requests);
+    mutex.acquire().await.expect("acquired").release().await.expect("released");
+    assert_eq!(counted.tally().round_trips - before.0, 2, "to acquire and release");
+    assert_eq!(client.statistics().requests - before.1, 2, "create, delete");
     let counters = embedded.with(|ensemble| ensemble.counters().clone());
-    assert_eq!(counters.requests(OpCode::CREATE2), 3, "one failed, since there was no directory");
+    assert_eq!(counters.requests(OpCode::CREATE2), 5, "one failed, since there was no directory");
     assert_eq!(counters.notifications, 0);
-    println!(
-        "uncontended acquire + release: {} round trips, {} requests",
-        counted.tally().round_trips - before.0,
-        client.statistics().requests - before.1
+}
+
+#[tokio::test]
+async fn where_another_comes_in_between_the_list_is_sent_along_again() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (client, other) = (client(&embedded).await, client(&embedded).await);
+    let (mutex, others) = (
+        Mutex::new(&client, LOCK).expect("a valid path"),
+        Mutex::new(&other, LOCK).expect("a valid path"),
     );
+    let acquire = async |mutex: &Mutex, client: &Client| {
+        let before = client.statistics().requests;
+        mutex.acquire().await.expect("acquired").release().await.expect("released");
+        client.statistics().requests - before
+    };
+    // The first one finds no directory and has to make it.
+    acquire(&mutex, &client).await;
+    acquire(&mutex, &client).await;
+    let alone = [acquire(&mutex, &client).await, acquire(&mutex, &client).await];
+    assert_eq!((alone, acquire(&others, &other).await), ([3, 2], 3));
+    // That costs a round trip once, and then no more: the two may go on to take turns.
+    let before = client.statistics().requests;
+    let guard = mutex.acquire().await.expect("acquired");
+    assert_eq!(client.statistics().requests - before, 2, "create, list");
+    guard.release().await.expect("released");
+    for _ in 0..3 {
+        assert_eq!((acquire(&others, &other).await, acquire(&mutex, &client).await), (3, 3));
+    }
+    assert_eq!((acquire(&mutex, &client).await, acquire(&mutex, &client).await), (3, 2));
+}
+
+#[tokio::test]
+async fn a_directory_that_was_made_anew_is_not_taken_for_the_old_one() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (client, other) = (client(&embedded).await, client(&embedded).await);
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    for _ in 0..4 {
+        mutex.acquire().await.expect("acquired").release().await.expect("released");
+    }
+    // Numbers 0 to 3 were there; as many are created in a new directory, and the last of them
+    // stays. Ours gets number 4, as if nobody had come.
+    other.delete(LOCK, None).await.expect("nobody is in it");
+    let others = Mutex::new(&other, LOCK).expect("a valid path");
+    for _ in 0..3 {
+        others.acquire().await.expect("acquired").release().await.expect("released");
+    }
+    let guard = others.acquire().await.expect("acquired");
+    assert_eq!(guard.node().rsplit('-').next(), Some("0000000003"));
+    let waiting = mutex.acquire_timeout(Duration::from_millis(100)).await;
+    assert!(matches!(waiting, Err(LockError::TimedOut)), "{waiting:?}");
+    guard.release().await.expect("released");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

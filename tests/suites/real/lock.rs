@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use zk_recipes::Mutex;
+use zk_recipes::{LockError, Mutex};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::real;
@@ -34,6 +34,38 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     }
     println!("uncontended acquire + release on a real server: {least} round trips");
     assert_eq!(least, 2);
+}
+
+#[tokio::test]
+async fn a_lock_that_nobody_else_has_come_for_costs_two_requests() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else {
+        return;
+    };
+    let at = ensemble.connect_string();
+    let client = Client::connect(&at).await.expect("the server answers");
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    let acquire = async |mutex: &Mutex| {
+        mutex.acquire().await.expect("acquired").release().await.expect("released");
+    };
+    for _ in 0..3 {
+        acquire(&mutex).await;
+    }
+    let before = client.statistics().requests;
+    for _ in 0..100 {
+        acquire(&mutex).await;
+    }
+    let alone = client.statistics().requests - before;
+
+    // Another client takes the lock, and holds it when ours comes again.
+    let other = Client::connect(&at).await.expect("the server answers");
+    let others = Mutex::new(&other, LOCK).expect("a valid path");
+    let guard = others.acquire().await.expect("acquired");
+    let waiting = mutex.acquire_timeout(Duration::from_millis(200)).await;
+    assert!(matches!(waiting, Err(LockError::TimedOut)), "{waiting:?}");
+    guard.release().await.expect("released");
+    println!("100 uncontended acquisitions and releases: {alone} requests");
+    // Pings are not counted, and nothing else is on its way.
+    assert_eq!(alone, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

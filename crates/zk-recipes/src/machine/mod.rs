@@ -68,6 +68,12 @@ pub trait Machine: core::fmt::Debug {
 
     /// Whether it is all over: nothing is wanted any more, and nothing is left on the server.
     fn is_done(&self) -> bool;
+
+    /// What the next contender of the same lock [can be told](Contest::precedent), once this one is
+    /// done: something if it held the lock and has let go.
+    fn precedent(&self) -> Option<Precedent> {
+        None
+    }
 }
 
 /// What one attempt is about.
@@ -99,7 +105,7 @@ pub struct Contest {
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
     /// What the contender before, in the same directory of the same ensemble, has
-    /// [left](Contender::precedent). If that one had followed its own, the list is spared, and asked
+    /// [left](Machine::precedent). If that one had followed its own, the list is spared, and asked
     /// for only if somebody has come since.
     pub precedent: Option<Precedent>,
     /// Whether to wait for the directory to change, as locks are taught at first, rather than for

@@ -155,6 +155,10 @@ impl SimClient {
             }
         }
         if attempt.machine.is_done() {
+            match attempt.machine.precedent() {
+                Some(left) => self.precedents.insert(attempt.directory.clone(), left),
+                None => self.precedents.remove(&attempt.directory),
+            };
             self.attempts.remove(&id);
             self.notes.push_back(Note::Done(id));
         }

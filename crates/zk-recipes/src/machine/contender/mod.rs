@@ -97,6 +97,10 @@ impl Machine for Contender {
     fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
+
+    fn precedent(&self) -> Option<Precedent> {
+        self.precedent.filter(|_| self.is_done())
+    }
 }
 
 impl Contender {
@@ -143,12 +147,6 @@ impl Contender {
             #[cfg(test)]
             mistake: None,
         }
-    }
-
-    /// What the next contender of this lock [can be told](Contest::precedent), once this one is
-    /// [done](Machine::is_done): something if it held the lock and has let go.
-    pub fn precedent(&self) -> Option<Precedent> {
-        self.precedent.filter(|_| self.is_done())
     }
 
     pub(super) const fn trust(&mut self, trust: Trust) {
