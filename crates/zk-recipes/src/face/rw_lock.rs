@@ -31,7 +31,7 @@ use crate::machine::{Claim, Entry, Scheme};
 ///
 /// One round trip to acquire the lock when it can be had, and one to release it. A writer that
 /// leaves wakes the next writer, or all readers up to it; a reader that leaves wakes the writer
-/// behind it, if there is one.
+/// behind it, if there is one. As for a mutex, keep this value if you take the lock again.
 #[derive(Clone, Debug)]
 pub struct RwLock(pub(crate) Queue);
 
