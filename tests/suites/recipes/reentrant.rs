@@ -1,7 +1,7 @@
 //! A lock that its owner may acquire again.
 
 use tokio::time::timeout;
-use zk_recipes::{Holding, LockError, Loss, Mutex, Owner, ReentrantGuard, ReentrantMutex};
+use zk_recipes::{Holding, LockError, Loss, Mutex, Options, Owner, ReentrantGuard, ReentrantMutex};
 use zk_session::Client;
 
 use super::{
@@ -17,6 +17,23 @@ fn reentrant(client: &Client) -> ReentrantMutex {
 #[tokio::test]
 async fn an_owner_releases_as_often_as_it_has_acquired() {
     scenes::an_owner_releases_as_often_as_it_has_acquired(&start().await).await;
+}
+
+#[tokio::test]
+async fn whoever_holds_it_on_any_level_hears_that_somebody_asks_for_it() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let options = Options::new().revocable();
+    let (mutex, owner) =
+        (ReentrantMutex::with(&ours, LOCK, options).expect("valid"), Owner::unique());
+    let outer = mutex.acquire_as(owner).await.expect("acquired");
+    let inner = mutex.acquire_as(owner).await.expect("acquired again");
+    reentrant(&other).revoke(outer.node()).await.expect("asked");
+    outer.revoked().await;
+    inner.revoked().await;
+    assert_eq!(inner.state(), Holding::Held, "nothing forces it");
+    drop((outer, inner));
+    nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]

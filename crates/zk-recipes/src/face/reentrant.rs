@@ -240,6 +240,16 @@ impl ReentrantMutex {
         contenders::list(&self.queue).await
     }
 
+    /// Asks whoever owns `node` to let go, on all levels; see
+    /// [`Mutex::revoke`](crate::Mutex::revoke).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mutex::revoke`](crate::Mutex::revoke).
+    pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
+        contenders::revoke(&self.queue.client, &self.queue.below(node)).await
+    }
+
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.queue.pending_cleanups()

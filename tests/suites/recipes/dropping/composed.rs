@@ -45,6 +45,12 @@ async fn reentrant_futures() {
         (success(mutex.acquire_as(owner)), Others::hold(guard))
     })
     .await;
+    dropped_anywhere("ReentrantMutex::revoke", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        let (reentrant, node) = (reentrant(ours), guard.node().to_owned());
+        (success(async move { reentrant.revoke(&node).await }), Others::hold(guard))
+    })
+    .await;
     dropped_anywhere("ReentrantGuard::release, first of two", async |ours, _| {
         let (mutex, owner) = (reentrant(ours), Owner::unique());
         let outer = mutex.acquire_as(owner).await.expect("acquired");
