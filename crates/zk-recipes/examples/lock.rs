@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use zk_recipes::machine::{Event, Scheme};
 use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, State};
-use zk_recipes::{Attempt, Holding, LockError, Mutex, Options};
+use zk_recipes::{Attempt, Event, Holding, LockError, Mutex, Options, Scheme};
 use zk_testkit::oracle::{LockOracle, Violation, percentile};
 use zk_testkit::serve::Embedded;
 

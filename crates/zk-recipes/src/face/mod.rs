@@ -39,4 +39,4 @@ pub use self::rw_lock::{NotConverted, ReadGuard, RwLock, WriteGuard};
 pub use self::semaphore::{PermitGuard, Semaphore};
 #[cfg(feature = "study")]
 pub use self::simple::{SimpleGuard, SimpleLock};
-pub use crate::machine::{Leadership, Mismatch, Term};
+pub use crate::machine::{Claim, Event, Foreign, Leadership, Mismatch, Scheme, Term, Trust};

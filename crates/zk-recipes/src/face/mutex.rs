@@ -19,7 +19,8 @@ use crate::machine::{Claim, Entry, Scheme};
 /// order of their arrival, each watching only the one before it. Names follow Apache Curator's
 /// `InterProcessMutex` unless [`Options::scheme`] says otherwise, so Java, Go and Rust can contend
 /// for one lock. Missing directories are created, as containers, which the server removes when
-/// they are no longer used.
+/// they are no longer used. Whoever holds the lock and waits for it again waits for itself: that is
+/// what [`ReentrantMutex`](crate::ReentrantMutex) is for.
 ///
 /// # Guarantee
 ///

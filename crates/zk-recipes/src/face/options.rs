@@ -23,7 +23,7 @@ pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
 /// How a lock is to be taken. The defaults are what most people want.
 ///
 /// ```
-/// use zk_recipes::{Options, machine::Trust};
+/// use zk_recipes::{Options, Trust};
 ///
 /// let options = Options::new().data("host-7").trust(Trust::WhileConnected);
 /// ```

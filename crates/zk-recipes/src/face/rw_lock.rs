@@ -18,8 +18,9 @@ use crate::machine::{Claim, Entry, Scheme};
 ///
 /// All stand in one queue. A reader waits for the last writer before it, a writer for whoever is
 /// immediately before it. Nobody overtakes: readers that come after a writer wait for it even while
-/// other readers hold the lock, so that no writer waits for ever. Names follow Apache Curator's
-/// `InterProcessReadWriteLock`.
+/// other readers hold the lock, so that no writer waits for ever. So whoever holds it and waits for
+/// it again may wait for itself, a reader as soon as a writer has come in between: it is not
+/// re-entrant. Names follow Apache Curator's `InterProcessReadWriteLock`.
 ///
 /// # Guarantee
 ///

@@ -249,7 +249,8 @@ impl Semaphore {
 }
 
 guard! {
-    /// Permits of a [`Semaphore`]. Dropped, they are given back in the background.
+    /// Permits of a [`Semaphore`]. Dropped, they are given back in the background: all of them, so
+    /// those that are to be given back one by one are better acquired one by one.
     ///
     /// What it tells of a node is about the first of its leases; all of them are created by one
     /// transaction, and the loss of any is the loss of all. A [transaction](Held::transaction) checks

@@ -1,9 +1,8 @@
 //! What a lock's directory holds, whatever kind of lock it is.
 
-use zk_recipes::machine::Scheme;
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, Error};
-use zk_recipes::{Entrant, LockError, Mutex, Options, RwLock, Semaphore};
+use zk_recipes::{Entrant, LockError, Mutex, Options, RwLock, Scheme, Semaphore};
 
 use crate::Failure;
 

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::time::Instant;
-use zk_recipes::machine::Scheme;
 use zk_recipes::session::Client;
 use zk_recipes::{
-    Held, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RwLock, Semaphore,
+    Held, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RwLock, Scheme, Semaphore,
     WriteGuard,
 };
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zk_recipes::machine::Claim;
+use zk_recipes::Claim;
 use zk_recipes::session::Client;
 
 use crate::Failure;
