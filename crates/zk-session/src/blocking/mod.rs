@@ -45,7 +45,7 @@ pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 use self::shared::{Inner, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
-use crate::connect_string::{ConnectString, Member};
+use crate::connect_string::{ConnectString, ConnectStringError, Member};
 use crate::error::Error;
 use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, sets_watch};
 use crate::session::{End, RequestId, Resume, Session, State, Statistics};
@@ -72,7 +72,9 @@ use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 /// - Requests that no server can have seen wait for the next connection. Those that one may have
 ///   seen fail with [`Error::ConnectionLost`].
 /// - [`Error::Ended`], once the session has.
-/// - [`Error::Invalid`] for what is impossible; nothing is sent then.
+/// - [`Error::Invalid`] for what is impossible; nothing is sent then. So it is where too much
+///   waits already: [`ready`](Self::ready) waits for room.
+/// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
 /// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
 ///   that of its parent, says so.
 /// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
@@ -177,8 +179,8 @@ impl Client {
     /// # Errors
     ///
     /// When the string is invalid. A chroot in it is ignored.
-    pub fn set_members(&self, at: &str) -> Result<(), ConnectError> {
-        let at: ConnectString = at.parse().map_err(ConnectError::Address)?;
+    pub fn set_members(&self, at: &str) -> Result<(), ConnectStringError> {
+        let at: ConnectString = at.parse()?;
         self.shared().set_members(at.members);
         Ok(())
     }

@@ -24,7 +24,7 @@ use zk_proto::{Request, SessionId};
 pub use self::answer::Answer;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
-use crate::connect_string::{ConnectString, Member};
+use crate::connect_string::{ConnectString, ConnectStringError, Member};
 use crate::driver::{Answers, Connect, Driver, Inner, Shared, TcpConnect};
 use crate::error::Error;
 use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, sets_watch};
@@ -52,7 +52,9 @@ use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 /// - Requests that no server can have seen wait for the next connection. Those that one may have
 ///   seen fail with [`Error::ConnectionLost`].
 /// - [`Error::Ended`], once the session has.
-/// - [`Error::Invalid`] for what is impossible; nothing is sent then.
+/// - [`Error::Invalid`] for what is impossible; nothing is sent then. So it is where too much
+///   waits already: [`ready`](Self::ready) waits for room.
+/// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
 /// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
 ///   that of its parent, says so.
 /// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
@@ -98,6 +100,10 @@ impl Client {
     /// # Errors
     ///
     /// When the address is invalid or no member can be reached in time.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, or within one that lacks its timer or its sockets (`enable_all`).
     pub async fn connect(at: &str) -> Result<Self, ConnectError> {
         Self::builder(at).connect().await
     }
@@ -165,8 +171,8 @@ impl Client {
     /// # Errors
     ///
     /// When the string is invalid. A chroot in it is ignored.
-    pub fn set_members(&self, at: &str) -> Result<(), ConnectError> {
-        let at: ConnectString = at.parse().map_err(ConnectError::Address)?;
+    pub fn set_members(&self, at: &str) -> Result<(), ConnectStringError> {
+        let at: ConnectString = at.parse()?;
         let mut inner = self.shared().lock();
         let now = inner.clock.now();
         inner.hub.set_members(now, at.members);
@@ -368,6 +374,10 @@ impl ClientBuilder<Client> {
     ///
     /// When the address is invalid or no member can be reached in time.
     ///
+    /// # Panics
+    ///
+    /// As [`Client::connect`].
+    ///
     /// # Cancellation
     ///
     /// The attempt is given up; a session that was begun meanwhile is closed.
@@ -380,6 +390,10 @@ impl ClientBuilder<Client> {
     /// # Errors
     ///
     /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, or within one that lacks its timer.
     pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         let Settings { at, patience, request_timeout, config } = self.settings()?;
         let (max_reply, resumed) = (config.max_reply, config.resume.is_some());

@@ -9,6 +9,23 @@ use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::session::{Config, End, Resume, State};
 
 /// Settings of a client of type `C`, made by `Client::builder`.
+///
+/// ```no_run
+/// # #[cfg(feature = "blocking")]
+/// # fn main() -> Result<(), zk_session::ConnectError> {
+/// use core::time::Duration;
+/// use zk_session::blocking::Client;
+///
+/// let client = Client::builder("zk1,zk2,zk3/app")
+///     .session_timeout(Duration::from_secs(6))
+///     .connect_timeout(Duration::from_secs(30))
+///     .request_timeout(Duration::from_secs(3))
+///     .connect()?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "blocking"))]
+/// # fn main() {}
+/// ```
 #[derive(Debug)]
 pub struct ClientBuilder<C> {
     at: String,
@@ -104,7 +121,9 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// The longest request that the servers accept, in bytes: their `jute.maxbuffer`.
+    /// The longest request that the servers accept, in bytes: their `jute.maxbuffer`; by default
+    /// theirs, 1 MiB less a byte. A longer one fails with
+    /// [`Invalid::TooLarge`](crate::Invalid::TooLarge).
     #[must_use]
     pub fn max_request(mut self, bytes: usize) -> Self {
         self.config.max_request = bytes;
@@ -119,7 +138,8 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// How many requests may wait for an answer; 65536 by default.
+    /// How many requests may wait for an answer; 65536 by default. One more fails with
+    /// [`Invalid::QueueFull`](crate::Invalid::QueueFull); `Client::ready` waits for room.
     #[must_use]
     pub fn max_pending(mut self, requests: usize) -> Self {
         self.config.max_pending = requests;
@@ -127,6 +147,7 @@ impl<C> ClientBuilder<C> {
     }
 
     /// How many bytes of requests may wait to be sent before no more are taken; 64 MiB by default.
+    /// See [`max_pending`](Self::max_pending).
     #[must_use]
     pub fn max_unsent(mut self, bytes: usize) -> Self {
         self.config.max_unsent = bytes;
