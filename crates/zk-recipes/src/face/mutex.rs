@@ -3,14 +3,14 @@
 use alloc::vec::Vec;
 use core::future::Future;
 
-use tokio::time::Instant;
 use zk_session::Client;
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
+use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
+use crate::face::queue::Queue;
 use crate::machine::{Claim, Entry, Scheme};
 
 /// An exclusive, fair lock without a herd.
@@ -89,35 +89,7 @@ impl Mutex {
         async { entering.await.map(MutexGuard) }
     }
 
-    /// As [`acquire`](Self::acquire), but waits no longer than until `deadline`, whatever
-    /// happens; also when the network swallows everything.
-    ///
-    /// # Panics
-    ///
-    /// When the future is polled outside of a tokio runtime, whose timer it uses. So do those of all
-    /// recipes that wait for a limited time.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`]: the node, if there is one, is deleted in the background.
-    pub fn acquire_until(
-        &self,
-        deadline: Instant,
-    ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
-        queue::before(deadline, self.acquire())
-    }
-
-    /// As [`acquire`](Self::acquire), but waits no longer than `timeout`, whatever happens.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TimedOut`]: the node, if there is one, is deleted in the background.
-    pub fn acquire_timeout(
-        &self,
-        timeout: core::time::Duration,
-    ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
-        queue::within(timeout, self.acquire())
-    }
+    limited!(acquire_until, acquire_timeout: acquire() -> MutexGuard);
 
     /// Acquires the lock if nobody holds it or waits for it. It looks first, and enters the queue
     /// only if there is nobody; so it costs one round trip if the lock is taken, two if it is
