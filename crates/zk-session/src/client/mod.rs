@@ -294,6 +294,22 @@ impl Client {
         }
     }
 
+    /// Has all requests that `make` makes written together when it returns: one system call, and
+    /// mostly one packet. Whoever knows that several come in one go saves the others.
+    ///
+    /// Requests that anybody else makes meanwhile go along; nothing depends on it, and it may well
+    /// be that some are written before.
+    ///
+    /// ```no_run
+    /// # fn both(client: &zk_session::Client) {
+    /// let (read, listed) = client.together(|| (client.get_data("/a"), client.get_children("/a")));
+    /// # }
+    /// ```
+    pub fn together<R>(&self, make: impl FnOnce() -> R) -> R {
+        let _cork = self.shared().cork();
+        make()
+    }
+
     fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }

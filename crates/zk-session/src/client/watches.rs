@@ -70,8 +70,9 @@ impl Drop for Watch {
             return;
         }
         let mut inner = self.shared.lock();
+        let alone = inner.hub.session.pending() == 0;
         if inner.hub.stop_watching(self.request) {
-            inner.wake_driver();
+            inner.send(alone);
         }
     }
 }

@@ -92,6 +92,10 @@ pub(crate) struct Inner {
     is_driver_awake: bool,
     /// Whether no other request was under way when the latest was submitted.
     is_alone: bool,
+    /// How many hold requests back, to have them written together.
+    corks: usize,
+    /// Whether some were held back, and if so whether the first of them is alone.
+    corked: Option<bool>,
     /// When the driver wakes by itself.
     pub(super) alarm: Option<Instant>,
     waiting_for_room: Vec<Waker>,
@@ -118,6 +122,8 @@ impl Shared {
                 driver: Waker::noop().clone(),
                 is_driver_awake: true,
                 is_alone: true,
+                corks: 0,
+                corked: None,
                 alarm: None,
                 waiting_for_room: Vec::new(),
             }),
@@ -129,9 +135,30 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Holds requests back, for as long as it lives.
+    pub(crate) fn cork(&self) -> Cork<'_> {
+        self.lock().corks += 1;
+        Cork(self)
+    }
+
     /// The last member that failed, and why it did.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
         self.lock().hub.last_failure.clone()
+    }
+}
+
+/// Has what was submitted meanwhile written when it is dropped.
+pub(crate) struct Cork<'a>(&'a Shared);
+
+impl Drop for Cork<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.corks -= 1;
+        if inner.corks == 0
+            && let Some(alone) = inner.corked.take()
+        {
+            inner.send(alone);
+        }
     }
 }
 
@@ -154,6 +181,10 @@ impl Inner {
     /// writes at once all that have come until its turn. One that is alone, as the one before was,
     /// most likely stays alone: it is written here and now, without a turn of the driver.
     pub(crate) fn send(&mut self, alone: bool) {
+        if self.corks > 0 {
+            self.corked.get_or_insert(alone);
+            return;
+        }
         let was_alone = core::mem::replace(&mut self.is_alone, alone);
         if !(alone && was_alone) || self.is_driver_awake || !self.write_all() {
             self.wake_driver();

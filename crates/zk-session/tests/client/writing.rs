@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
-use zk_session::proto::{ErrorCode, OpCode, SyncResponse};
+use zk_session::proto::{ErrorCode, ExistsResponse, OpCode, Stat, SyncResponse};
 use zk_session::{Answer, Client, Connect, Member};
 
 use crate::server::{Listener, Pipes, Server, builder, pipes, settle};
@@ -129,6 +129,42 @@ async fn requests_that_come_together_are_written_together() {
     counting.take_writes();
     let _answer = counting.client.sync("/");
     assert_eq!(counting.take_writes(), [SYNC], "as the one before it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_known_to_come_together_are_written_together_at_once() {
+    let mut counting = Counting::connected().await;
+    for _ in 0..3 {
+        let client = counting.client.clone();
+        let answers = client.together(|| {
+            let inner = client.together(|| [client.sync("/"), client.sync("/")]);
+            assert_eq!(counting.take_writes(), [], "there may be more");
+            inner.into_iter().chain([client.sync("/")]).collect()
+        });
+        assert_eq!(counting.take_writes(), [3 * SYNC], "no other task has had a turn");
+        counting.answer(answers).await;
+        assert_eq!(counting.take_writes(), [], "once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_dropped_is_removed_along_with_what_comes_with_it() {
+    let mut counting = Counting::connected().await;
+    let client = counting.client.clone();
+    let watched = client.exists_and_watch("/a");
+    let sent = counting.server.expect(OpCode::EXISTS).await;
+    let body = ExistsResponse { stat: Stat::default() };
+    counting.server.reply(sent.xid, ErrorCode::OK, &body).await;
+    let (_, watch) = watched.await.expect("an answer");
+    counting.take_writes();
+    let answer = client.together(|| {
+        drop(watch);
+        client.sync("/")
+    });
+    assert_eq!(counting.take_writes().len(), 1, "no other task has had a turn");
+    let removal = counting.server.expect(OpCode::REMOVE_WATCHES).await;
+    counting.server.reply(removal.xid, ErrorCode::OK, &()).await;
+    counting.answer(vec![answer]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,8 +42,11 @@ impl Lock for Bare {
     }
 
     async fn release(&self, (node, own_watch): Self::Held) -> io::Result<()> {
-        drop(own_watch);
-        self.client.delete(&node, None).await.map_err(io::Error::other)
+        let deleted = self.client.together(|| {
+            drop(own_watch);
+            self.client.delete(&node, None)
+        });
+        deleted.await.map_err(io::Error::other)
     }
 }
 
@@ -51,15 +54,17 @@ impl Bare {
     async fn enter(&self) -> Result<(String, Option<Watch>), Error> {
         // As long as Curator's, so that lists are.
         let name = path::child(&self.directory, "_c_00000000-0000-0000-0000-000000000000-lock-");
-        let created = self.client.create(&name, b"", CreateMode::EPHEMERAL_SEQUENTIAL);
-        let listed = self.list(&self.directory, false).0;
+        let (created, listed) = self.client.together(|| {
+            let created = self.client.create(&name, b"", CreateMode::EPHEMERAL_SEQUENTIAL);
+            (created, self.list(&self.directory, false).0)
+        });
         let (node, _) = created.await?;
         let (mut children, mut own_watch) = (listed.await?, None);
         while let Some((before, ahead)) = self.before(&node, &children)? {
-            if ahead == 1 {
-                own_watch = self.list(&node, true).1;
-            }
-            let (answer, end) = self.list(&before, true);
+            let (answer, end) = self.client.together(|| {
+                own_watch = (ahead == 1).then(|| self.list(&node, true).1).flatten();
+                self.list(&before, true)
+            });
             // It may be gone already.
             if answer.await.is_ok()
                 && let Some(end) = end
