@@ -1,16 +1,16 @@
 //! A lock that is held.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
-use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use zk_session::proto::{ErrorCode, Zxid, path};
 use zk_session::{Client, End, Error, Transaction};
 
 use crate::error::{LockError, Loss};
-use crate::face::runner::{Handle, Place, Status, Wish};
+use crate::face::desk::{Desk, Handle, Place, Status, Wish};
 use crate::machine::Claim;
 
 /// How things stand with a lock that was acquired.
@@ -86,15 +86,11 @@ impl Held {
 
     /// How things stand now, as far as is known here.
     pub fn state(&self) -> Holding {
-        let status = &self.handle.status;
-        let state = holding(&status.borrow());
-        let nobody_looks_after_it = status.has_changed().is_err();
-        match state {
-            Holding::Held | Holding::Suspended if nobody_looks_after_it => {
-                Holding::Lost(Loss::Ended(End::Closed))
-            }
+        self.handle.desk.read(|notes| match holding(&notes.status) {
+            // The runtime was shut down.
+            Holding::Held | Holding::Suspended if notes.is_final => Holding::Lost(CLOSED),
             state => state,
-        }
+        })
     }
 
     /// Waits until the lock is lost: its session has ended, or somebody has deleted its node, or
@@ -102,23 +98,22 @@ impl Held {
     /// held, or may be: with [`Trust::UntilTold`](crate::machine::Trust::UntilTold) that is as long
     /// as there is no connection. When it is released, it tells [`Loss::Released`].
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let mut status = self.handle.status.clone();
+        let desk = self.handle.desk.clone();
         async move {
-            let lost = |status: &Status| matches!(holding(status), Holding::Lost(_));
-            let status = status.wait_for(lost).await;
-            match status.as_deref().map(holding) {
-                Ok(Holding::Lost(loss)) => loss,
-                _ => Loss::Ended(End::Closed),
-            }
+            let lost = desk.wait(|notes| match holding(&notes.status) {
+                Holding::Lost(loss) => Some(loss),
+                Holding::Held | Holding::Suspended => None,
+            });
+            lost.await.unwrap_or(CLOSED)
         }
     }
 
     /// Waits until somebody asks for the lock. Never returns for locks that are not
     /// [revocable](crate::Options::revocable).
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut revoked = self.handle.revoked.clone();
+        let desk = self.handle.desk.clone();
         async move {
-            if revoked.wait_for(|revoked| *revoked).await.is_err() {
+            if desk.wait(|notes| notes.revoked.then_some(())).await.is_none() {
                 core::future::pending::<()>().await;
             }
         }
@@ -169,32 +164,31 @@ impl Held {
     }
 
     pub(crate) fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let Handle { wishes, status, .. } = self.handle;
-        drop(wishes);
-        over(status)
+        let desk = self.handle.desk.clone();
+        drop(self.handle);
+        over(desk)
     }
 
     /// Lets go as soon as others allow. Dropping the future releases it at once.
     pub(crate) async fn leave(self) -> Result<(), LockError> {
-        let Handle { wishes, status, .. } = self.handle;
-        // Whoever does not hear it has gone.
-        let _ = wishes.send(Wish::Leave);
-        over(status).await
+        self.handle.wish(Wish::Leave);
+        over(self.handle.desk.clone()).await
     }
 
     /// Holds the lock with another claim. On failure it is held as before, or lost.
     pub(crate) async fn convert(&mut self, claim: Claim) -> Result<(), LockError> {
-        let (answer, converted) = oneshot::channel();
-        let asked = self.handle.wishes.send(Wish::Convert { claim, answer });
-        match asked.map(|()| converted) {
-            Ok(converted) => match converted.await {
-                Ok(place) => {
-                    self.place = place?;
-                    Ok(())
-                }
-                Err(_) => Err(self.lost_error()),
-            },
-            Err(_) => Err(self.lost_error()),
+        self.handle.wish(Wish::Convert(claim));
+        let converted = self.handle.desk.wait(|notes| match notes.place.take() {
+            // Then nothing is converted any more.
+            None if !notes.status.is_open() => Some(None),
+            place => place.map(Some),
+        });
+        match converted.await.flatten() {
+            Some(place) => {
+                self.place = place?;
+                Ok(())
+            }
+            None => Err(self.lost_error()),
         }
     }
 
@@ -206,6 +200,8 @@ impl Held {
         }
     }
 }
+
+const CLOSED: Loss = Loss::Ended(End::Closed);
 
 /// A type of guard: a held lock, which tells what every held lock tells, and can be released.
 macro_rules! guard {
@@ -243,15 +239,14 @@ macro_rules! guard {
 pub(crate) use guard;
 
 /// Waits until nothing is held any more.
-async fn over(mut status: watch::Receiver<Status>) -> Result<(), LockError> {
-    let over = |status: &Status| !matches!(status, Status::Held | Status::Suspended);
-    let status = status.wait_for(over).await;
-    match status.as_deref() {
-        Ok(Status::Failed(error)) => Err(error.clone()),
-        Ok(Status::Lost(loss)) => Err(LockError::Lost(*loss)),
-        Ok(_) => Ok(()),
+async fn over(desk: Arc<Desk>) -> Result<(), LockError> {
+    let over = desk.wait(|notes| (!notes.status.is_open()).then(|| notes.status.clone()));
+    match over.await {
+        Some(Status::Failed(error)) => Err(error),
+        Some(Status::Lost(loss)) => Err(LockError::Lost(loss)),
+        Some(_) => Ok(()),
         // The runtime was shut down.
-        Err(_) => Err(LockError::Ended(End::Closed)),
+        None => Err(LockError::Ended(End::Closed)),
     }
 }
 

@@ -4,15 +4,16 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::Future;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use zk_session::{Client, End, Transaction};
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
+use crate::face::desk::Handle;
 use crate::face::limited::limited;
 use crate::face::options::Options;
 use crate::face::queue::Queue;
-use crate::face::runner::{Note, Wish};
+use crate::face::runner::Note;
 use crate::machine::{Candidacy, Claim, Entry, Event, Leadership, Scheme, Term};
 
 /// The election of one leader among those who stand for it, again and again, for as long as
@@ -95,7 +96,7 @@ impl LeaderElection {
             state.send_if_modified(|state| core::mem::replace(state, next.clone()) != next);
         });
         let candidacy = Candidacy::new(self.0.contest(Claim::Exclusive, Entry::Queue));
-        let closing = self.0.start_noted(candidacy, Some(note)).wishes;
+        let closing = self.0.start_noted(candidacy, Some(note));
         Candidate { client: self.0.client.clone(), states, closing }
     }
 
@@ -131,7 +132,7 @@ pub struct Candidate {
     client: Client,
     states: watch::Receiver<Leadership>,
     /// Its end is the message.
-    closing: mpsc::UnboundedSender<Wish>,
+    closing: Handle,
 }
 
 impl Candidate {

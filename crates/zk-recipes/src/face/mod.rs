@@ -3,6 +3,7 @@
 
 mod barrier;
 mod contenders;
+mod desk;
 mod double_barrier;
 mod held;
 #[cfg(feature = "study")]

@@ -14,10 +14,11 @@ use zk_session::proto::path;
 use zk_session::{Client, End};
 
 use crate::error::LockError;
+use crate::face::desk::Handle;
 use crate::face::held::Held;
 use crate::face::memory::Memory;
 use crate::face::options::{Attempt, Options};
-use crate::face::runner::{self, Handle, Note};
+use crate::face::runner::{self, Note};
 use crate::machine::{Claim, Contest, Entry, Machine, Scheme};
 
 /// What mutexes and read/write locks have in common.
@@ -138,11 +139,11 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    pub(crate) async fn held(mut self) -> Result<Held, LockError> {
-        match (&mut self.handle.acquired).await {
-            Ok(place) => Ok(Held::new(self.client, self.directory, place?, self.handle)),
+    pub(crate) async fn held(self) -> Result<Held, LockError> {
+        match self.handle.acquired().await {
+            Some(place) => Ok(Held::new(self.client, self.directory, place?, self.handle)),
             // The runtime was shut down.
-            Err(_) => Err(LockError::Ended(End::Closed)),
+            None => Err(LockError::Ended(End::Closed)),
         }
     }
 }

@@ -9,17 +9,17 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use tokio::sync::{OnceCell, oneshot, watch};
+use tokio::sync::{OnceCell, oneshot};
 use tokio::task;
 use zk_session::{Client, End};
 
 use crate::error::LockError;
 use crate::face::contenders::{self, Entrant};
+use crate::face::desk::Desk;
 use crate::face::held::{Held, Holding};
 use crate::face::limited::limited;
 use crate::face::options::Options;
 use crate::face::queue::Queue;
-use crate::face::runner::{self, Status};
 use crate::face::turns::{Ticket, Turns};
 use crate::machine::{Claim, Entry, Scheme};
 
@@ -95,7 +95,7 @@ struct Local {
     turns: Turns<Owner, oneshot::Sender<Arc<Turn>>>,
     current: Option<Arc<Turn>>,
     /// Ends with the contender that was last in ZooKeeper's queue.
-    last: Option<watch::Receiver<Status>>,
+    last: Option<Arc<Desk>>,
 }
 
 /// What the guards of an owner share.
@@ -286,10 +286,10 @@ impl ReentrantMutex {
     async fn fetch(&self, entry: Entry) -> Result<Held, LockError> {
         let last = lock(&self.local).last.clone();
         if let Some(last) = last {
-            runner::gone(last).await;
+            last.gone().await;
         }
         let entrance = self.queue.begin(Claim::Exclusive, entry);
-        lock(&self.local).last = Some(entrance.handle.status.clone());
+        lock(&self.local).last = Some(entrance.handle.desk.clone());
         entrance.held().await
     }
 }

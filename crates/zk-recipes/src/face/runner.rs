@@ -6,63 +6,21 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
+use core::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Sleep;
-use tokio_util::sync::ReusableBoxFuture;
-use zk_session::proto::Zxid;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
 use zk_session::{Answer, Client, State, Watch};
 
-use crate::error::{LockError, Loss};
-use crate::machine::{Claim, Event, Input, Machine, OpId, Output};
+use crate::error::LockError;
+use crate::face::desk::{Clerk, Handle, Place, Status, Wish};
+use crate::machine::{Event, Input, Machine, OpId, Output};
 
 /// Is told everything that happens in one attempt.
 pub(crate) type Note = Box<dyn Fn(&Event) + Send + Sync>;
-
-/// The node that holds a lock.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) node: String,
-    pub(crate) token: Zxid,
-    /// All of its nodes, if they are several.
-    pub(crate) leases: Vec<String>,
-}
-
-/// How things stand with a lock that was acquired.
-#[derive(Clone, Debug)]
-pub(crate) enum Status {
-    Held,
-    Suspended,
-    Lost(Loss),
-    Released,
-    /// It could not be released.
-    Failed(LockError),
-}
-
-/// What the owner of a lock wants of it.
-#[derive(Debug)]
-pub(crate) enum Wish {
-    Convert { claim: Claim, answer: oneshot::Sender<Result<Place, LockError>> },
-    Leave,
-}
-
-/// The owner's end of a contender. When it is dropped, the contender lets go.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    /// Its end is a message, too.
-    pub(crate) wishes: mpsc::UnboundedSender<Wish>,
-    pub(crate) acquired: oneshot::Receiver<Result<Place, LockError>>,
-    pub(crate) status: watch::Receiver<Status>,
-    pub(crate) revoked: watch::Receiver<bool>,
-}
-
-/// Waits until nothing of the contender is left on the server, or the session has ended.
-pub(crate) async fn gone(mut contender: watch::Receiver<Status>) {
-    while contender.changed().await.is_ok() {}
-}
 
 /// Enters the queue at once, and has a task do the rest. The task ends when nothing of the
 /// contender is left on the server, or the session has ended. From when nobody wants it any more
@@ -73,38 +31,28 @@ pub(crate) fn start(
     note: Option<Note>,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
-    // Where the session lives: whoever asks may be anywhere, and gone before the lock is.
-    let runtime = client.runtime().clone();
-    let _entered = runtime.enter();
-    let (wish, wishes) = mpsc::unbounded_channel();
-    let (found, acquired) = oneshot::channel();
-    let (status, revoked) = (watch::Sender::new(Status::Held), watch::Sender::new(false));
-    let (status_seen, revoked_seen) = (status.subscribe(), revoked.subscribe());
-    let handle = Handle { wishes: wish, acquired, status: status_seen, revoked: revoked_seen };
+    let (clerk, handle) = Clerk::with_handle();
     let mut states = client.states();
     let state = *states.borrow_and_update();
-    let next_state = ReusableBoxFuture::new(next_state(states));
-    let mut runner = Runner {
+    let mut runner = Box::new(Runner {
         // A limit for requests is not one for locks, and a deletion must not be given up.
         client: client.with_request_timeout(None),
         machine,
         answers: Vec::new(),
         watches: Vec::new(),
-        next_state,
         alarm: None,
         lease: None,
-        wishes: Some(wishes),
-        conversion: None,
+        is_wanted: true,
+        is_acquired: false,
         inbox: VecDeque::new(),
-        acquired: Some(found),
         leases: Vec::new(),
-        status,
-        revoked,
+        clerk,
         note,
         cleanup: Cleanup { pending: false, all: cleanups },
-    };
-    runner.handle(Input::Session(state));
-    runtime.spawn(runner.run());
+    });
+    client.together(|| runner.handle(Input::Session(state)));
+    // Where the session lives: whoever asks may be anywhere, and gone before the lock is.
+    client.runtime().spawn(runner.run(states));
     handle
 }
 
@@ -139,29 +87,58 @@ struct Runner<M> {
     machine: M,
     answers: Vec<(OpId, Answer)>,
     watches: Vec<(OpId, Watch)>,
-    /// The newest state, once it has changed; kept over many looks, for it rarely does.
-    next_state: ReusableBoxFuture<'static, (State, watch::Receiver<State>)>,
-    alarm: Option<Pin<Box<Sleep>>>,
+    /// When the machine wants to be called.
+    alarm: Option<Instant>,
     /// Until when the session is sure to be kept, while there is no connection.
-    lease: Option<Pin<Box<Sleep>>>,
-    /// Nothing when nobody is left to wish.
-    wishes: Option<mpsc::UnboundedReceiver<Wish>>,
-    conversion: Option<oneshot::Sender<Result<Place, LockError>>>,
+    lease: Option<Instant>,
+    /// Whether anybody is left to wish.
+    is_wanted: bool,
+    /// Whether it is told already what came of acquiring the lock.
+    is_acquired: bool,
     /// What was found at one look, in the order in which the machine is to hear of it.
     inbox: VecDeque<Input>,
-    acquired: Option<oneshot::Sender<Result<Place, LockError>>>,
     /// Told before the place that they belong to.
     leases: Vec<String>,
-    status: watch::Sender<Status>,
-    revoked: watch::Sender<bool>,
+    clerk: Clerk,
     note: Option<Note>,
     cleanup: Cleanup,
 }
 
 impl<M: Machine> Runner<M> {
-    async fn run(mut self) {
+    /// Waits until there is something for the machine, and has it take note.
+    ///
+    /// The session goes on while we look, so what it sent first must be looked at last: then
+    /// whatever was sent before the things found is found too, and can be put in front of them.
+    /// That is why watches and answers are asked from the newest to the oldest. An event must not
+    /// overtake one that came before it on another watch, nor an answer the one before it.
+    ///
+    /// The state comes last and so goes to the front: an event that was missed during a reconnect
+    /// is only to be trusted with that in mind.
+    async fn run(mut self: Box<Self>, states: watch::Receiver<State>) {
+        let client = self.client.clone();
+        let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
+        let mut next = pin!(next_state(states));
         while !self.machine.is_done() {
-            let input = self.next_input().await;
+            poll_fn(|cx| {
+                self.poll_timer(timer.as_mut(), cx);
+                self.poll_wishes(cx);
+                poll_watches(&mut self.watches, &mut self.inbox, cx);
+                poll_answers(&mut self.answers, &mut self.inbox, cx);
+                if let Poll::Ready((state, states)) = next.as_mut().poll(cx) {
+                    next.set(next_state(states));
+                    self.inbox.push_front(Input::Session(state));
+                }
+                if self.inbox.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+            })
+            .await;
+            client.together(|| self.handle_inbox());
+        }
+    }
+
+    fn handle_inbox(&mut self) {
+        while !self.machine.is_done()
+            && let Some(input) = self.inbox.pop_front()
+        {
             self.handle(input);
         }
     }
@@ -170,21 +147,13 @@ impl<M: Machine> Runner<M> {
         match input {
             Input::LetGo => self.cleanup.begin(),
             Input::Session(State::Connected { .. }) => self.lease = None,
-            Input::Session(_) if self.lease.is_none() => self.lease = self.end_of_lease(),
+            Input::Session(_) if self.lease.is_none() => self.lease = self.client.lease(),
             _ => {}
         }
         self.machine.handle(input);
         while let Some(output) = self.machine.poll_output() {
             self.perform(output);
         }
-        if !matches!(*self.status.borrow(), Status::Held | Status::Suspended) {
-            // Nothing is converted any more: whoever waits for it finds the reason in the status.
-            self.conversion = None;
-        }
-    }
-
-    fn end_of_lease(&self) -> Option<Pin<Box<Sleep>>> {
-        Some(Box::pin(tokio::time::sleep_until(self.client.lease()?)))
     }
 
     fn perform(&mut self, output: Output) {
@@ -200,7 +169,7 @@ impl<M: Machine> Runner<M> {
                 self.answers.push((op, answer));
             }
             Output::Unwatch(op) => self.watches.retain(|(watch, _)| *watch != op),
-            Output::SetTimer(after) => self.alarm = Some(Box::pin(tokio::time::sleep(after))),
+            Output::SetTimer(after) => self.alarm = Some(Instant::now() + after),
             Output::Event(event) => self.tell(event),
         }
     }
@@ -211,77 +180,64 @@ impl<M: Machine> Runner<M> {
         }
         let status = match event {
             // A candidate that has lost begins anew.
-            Event::Enqueued { .. } if self.wishes.is_some() => return self.cleanup.end(),
+            Event::Enqueued { .. } if self.is_wanted => return self.cleanup.end(),
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => return,
             Event::Leased(leases) => {
                 self.leases = leases;
                 return;
             }
-            Event::Acquired { node, token } => {
-                // Nobody may want it any more; then there are no wishes either.
-                return answer(self.acquired.take(), Ok(self.place(node, token)));
+            Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
+                let leases = core::mem::take(&mut self.leases);
+                return self.answer(Ok(Place { node, token, leases }));
             }
-            Event::Converted { node, token, .. } => {
-                return answer(self.conversion.take(), Ok(self.place(node, token)));
-            }
-            Event::NotConverted(error) => return answer(self.conversion.take(), Err(error)),
-            Event::Revoked => {
-                self.revoked.send_replace(true);
-                return;
-            }
+            Event::NotConverted(error) => return self.answer(Err(error)),
+            Event::Revoked => return self.clerk.tell(|notes| notes.revoked = true),
             Event::Resumed => Status::Held,
             Event::Suspended => Status::Suspended,
             Event::Lost(loss) => Status::Lost(loss),
             Event::Released => Status::Released,
-            Event::Failed(error) if self.acquired.is_some() => {
+            Event::Failed(error) if !self.is_acquired => {
                 self.cleanup.begin();
-                return answer(self.acquired.take(), Err(error));
+                return self.answer(Err(error));
             }
             Event::Failed(error) => Status::Failed(error),
         };
-        if !matches!(status, Status::Held | Status::Suspended) {
+        if !status.is_open() {
             self.cleanup.begin();
         }
-        self.status.send_replace(status);
+        self.clerk.tell(|notes| notes.status = status);
     }
 
-    fn place(&mut self, node: String, token: Zxid) -> Place {
-        Place { node, token, leases: core::mem::take(&mut self.leases) }
+    fn answer(&mut self, place: Result<Place, LockError>) {
+        self.is_acquired = true;
+        self.clerk.tell(|notes| notes.place = Some(place));
     }
 
-    async fn next_input(&mut self) -> Input {
-        loop {
-            if let Some(input) = self.inbox.pop_front() {
-                return input;
-            }
-            self.look().await;
+    fn poll_timer(&mut self, mut timer: Pin<&mut Sleep>, cx: &mut Context<'_>) {
+        let Some(due) = self.alarm.into_iter().chain(self.lease).min() else {
+            return;
+        };
+        if timer.deadline() != due {
+            timer.as_mut().reset(due);
+        }
+        if timer.poll(cx).is_ready() {
+            let is_due = |at: &mut Instant| *at == due;
+            self.inbox.extend(self.alarm.take_if(is_due).map(|_| Input::Timer));
+            self.inbox.extend(self.lease.take_if(is_due).map(|_| Input::LeaseEnded));
         }
     }
 
-    /// Waits until there is something for the machine.
-    ///
-    /// The session goes on while we look, so what it sent first must be looked at last: then
-    /// whatever was sent before the things found is found too, and can be put in front of them.
-    /// That is why watches and answers are asked from the newest to the oldest. An event must not
-    /// overtake one that came before it on another watch, nor an answer the one before it.
-    ///
-    /// The state comes last and so goes to the front: an event that was missed during a reconnect
-    /// is only to be trusted with that in mind.
-    async fn look(&mut self) {
-        poll_fn(|cx| {
-            let inbox = &mut self.inbox;
-            inbox.extend(poll_alarm(&mut self.alarm, cx).map(|()| Input::Timer));
-            inbox.extend(poll_alarm(&mut self.lease, cx).map(|()| Input::LeaseEnded));
-            inbox.extend(poll_wishes(&mut self.wishes, &mut self.conversion, cx));
-            poll_watches(&mut self.watches, inbox, cx);
-            poll_answers(&mut self.answers, inbox, cx);
-            if let Poll::Ready((state, states)) = self.next_state.poll(cx) {
-                self.next_state.set(next_state(states));
-                inbox.push_front(Input::Session(state));
-            }
-            if inbox.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-        })
-        .await;
+    fn poll_wishes(&mut self, cx: &Context<'_>) {
+        if self.is_wanted
+            && let Poll::Ready(wish) = self.clerk.poll_wish(cx)
+        {
+            self.is_wanted = wish.is_some();
+            self.inbox.push_back(match wish {
+                Some(Wish::Convert(claim)) => Input::Convert(claim),
+                Some(Wish::Leave) => Input::Leave,
+                None => Input::LetGo,
+            });
+        }
     }
 }
 
@@ -323,33 +279,4 @@ fn poll_watches(
             drop(watches.remove(place));
         }
     }
-}
-
-fn poll_alarm(alarm: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Option<()> {
-    let ready = alarm.as_mut()?.as_mut().poll(cx).is_ready();
-    ready.then(|| *alarm = None)
-}
-
-fn poll_wishes(
-    wishes: &mut Option<mpsc::UnboundedReceiver<Wish>>,
-    conversion: &mut Option<oneshot::Sender<Result<Place, LockError>>>,
-    cx: &mut Context<'_>,
-) -> Option<Input> {
-    match wishes.as_mut()?.poll_recv(cx) {
-        Poll::Pending => None,
-        Poll::Ready(Some(Wish::Convert { claim, answer })) => {
-            *conversion = Some(answer);
-            Some(Input::Convert(claim))
-        }
-        Poll::Ready(Some(Wish::Leave)) => Some(Input::Leave),
-        Poll::Ready(None) => {
-            *wishes = None;
-            Some(Input::LetGo)
-        }
-    }
-}
-
-/// Whoever has asked may not be there any more.
-fn answer<T>(asked: Option<oneshot::Sender<T>>, with: T) {
-    asked.map(|asked| asked.send(with));
 }

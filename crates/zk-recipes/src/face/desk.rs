@@ -1,0 +1,186 @@
+//! What the owner of a lock and the task that looks after it tell each other.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use zk_session::proto::Zxid;
+
+use crate::error::{LockError, Loss};
+use crate::machine::Claim;
+
+/// The node that holds a lock.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) node: String,
+    pub(crate) token: Zxid,
+    /// All of its nodes, if they are several.
+    pub(crate) leases: Vec<String>,
+}
+
+/// How things stand with a lock that was acquired.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    Held,
+    Suspended,
+    Lost(Loss),
+    Released,
+    /// It could not be released.
+    Failed(LockError),
+}
+
+impl Status {
+    /// Whether it may be held.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self, Self::Held | Self::Suspended)
+    }
+}
+
+/// What the owner of a lock wants of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wish {
+    Convert(Claim),
+    Leave,
+}
+
+/// What was told last.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    pub(crate) status: Status,
+    pub(crate) revoked: bool,
+    /// What has come of acquiring the lock, or of its conversion.
+    pub(crate) place: Option<Result<Place, LockError>>,
+    /// Whether the task has ended, and nothing more will be told.
+    pub(crate) is_final: bool,
+    wish: Option<Wish>,
+    has_owner: bool,
+    /// Wakes the task.
+    task: Waker,
+}
+
+/// Where both leave their notes.
+pub(crate) struct Desk {
+    notes: Mutex<Notes>,
+    /// Wakes whoever waits for what the task tells.
+    told: Notify,
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("notes", &*self.notes()).finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Notes are whole after every line of theirs.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what is there now.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Notes) -> T) -> T {
+        read(&self.notes())
+    }
+
+    /// Waits until `find` has found something; nothing if the task has ended without.
+    pub(crate) async fn wait<T>(&self, mut find: impl FnMut(&mut Notes) -> Option<T>) -> Option<T> {
+        loop {
+            // Begun before the look, so that nothing is missed that is told behind it.
+            let told = self.told.notified();
+            let (found, is_final) = {
+                let mut notes = self.notes();
+                (find(&mut notes), notes.is_final)
+            };
+            if found.is_some() || is_final {
+                return found;
+            }
+            told.await;
+        }
+    }
+
+    /// Waits until nothing of the contender is left on the server, or the session has ended.
+    pub(crate) async fn gone(&self) {
+        self.wait(|_| None::<()>).await;
+    }
+}
+
+/// The owner's end. When it is dropped, the contender lets go.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) desk: Arc<Desk>,
+}
+
+impl Handle {
+    pub(crate) fn wish(&self, wish: Wish) {
+        self.tell(|notes| notes.wish = Some(wish));
+    }
+
+    fn tell(&self, note: impl FnOnce(&mut Notes)) {
+        let mut notes = self.desk.notes();
+        note(&mut notes);
+        let task = core::mem::replace(&mut notes.task, Waker::noop().clone());
+        drop(notes);
+        task.wake();
+    }
+
+    /// Waits until the lock is acquired; nothing if the runtime was shut down.
+    pub(crate) async fn acquired(&self) -> Option<Result<Place, LockError>> {
+        self.desk.wait(|notes| notes.place.take()).await
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.tell(|notes| notes.has_owner = false);
+    }
+}
+
+/// The task's end.
+#[derive(Debug)]
+pub(crate) struct Clerk {
+    desk: Arc<Desk>,
+}
+
+impl Clerk {
+    /// Both ends.
+    pub(crate) fn with_handle() -> (Self, Handle) {
+        let notes = Notes {
+            status: Status::Held,
+            revoked: false,
+            place: None,
+            is_final: false,
+            wish: None,
+            has_owner: true,
+            task: Waker::noop().clone(),
+        };
+        let desk = Arc::new(Desk { notes: Mutex::new(notes), told: Notify::new() });
+        (Self { desk: Arc::clone(&desk) }, Handle { desk })
+    }
+
+    pub(crate) fn tell(&self, note: impl FnOnce(&mut Notes)) {
+        note(&mut self.desk.notes());
+        self.desk.told.notify_waiters();
+    }
+
+    /// The next wish; nothing when nobody is left to wish.
+    pub(crate) fn poll_wish(&self, cx: &Context<'_>) -> Poll<Option<Wish>> {
+        let mut notes = self.desk.notes();
+        match notes.wish.take() {
+            None if notes.has_owner => {
+                notes.task.clone_from(cx.waker());
+                Poll::Pending
+            }
+            wish => Poll::Ready(wish),
+        }
+    }
+}
+
+impl Drop for Clerk {
+    fn drop(&mut self) {
+        self.tell(|notes| notes.is_final = true);
+    }
+}
