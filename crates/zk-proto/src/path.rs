@@ -202,7 +202,7 @@ pub fn parent(path: &str) -> Option<&str> {
 #[cfg(feature = "alloc")]
 pub fn child(parent: &str, name: &str) -> alloc::string::String {
     let parent = if parent == "/" { "" } else { parent };
-    alloc::format!("{parent}/{name}")
+    [parent, "/", name].concat()
 }
 
 #[cfg(test)]
