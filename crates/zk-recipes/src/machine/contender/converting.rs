@@ -153,8 +153,12 @@ impl Contender {
 
     fn replaced(&mut self, result: Result<Reply, Error>) {
         let answer = result.and_then(|reply| {
-            let failure = reply.decode::<MultiResponse<'_>>()?.failure();
-            failure.map_or(Ok(()), |(_, code)| Err(Error::Server(code)))
+            let results = reply.decode::<MultiResponse<'_>>()?;
+            match (results.failure(), results.iter().count()) {
+                (Some((_, code)), _) => Err(Error::Server(code)),
+                (None, 2) => Ok(()),
+                (None, answered) => Err(Error::Results { asked: 2, answered }),
+            }
         });
         match answer {
             Ok(()) => self.downgraded(),

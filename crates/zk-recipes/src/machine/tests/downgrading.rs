@@ -172,6 +172,15 @@ fn a_server_that_stumbles_is_asked_later_what_it_has_done() {
 }
 
 #[test]
+fn an_answer_that_says_nothing_of_the_nodes_is_no_proof() {
+    let mut h = downgrading();
+    h.answer(REPLACE, reply(OpCode::MULTI, &Multi::new(&[] as &[MultiResult<'_>])));
+    h.expect(&["timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["sync", "stat own-R7"]);
+}
+
+#[test]
 fn a_refusal_leaves_the_writer() {
     for (refusal, told) in [
         (replaced(Some(ErrorCode::NO_AUTH)), "NotConverted: ErrorCode(NO_AUTH)"),
