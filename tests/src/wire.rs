@@ -15,6 +15,8 @@ use zk_session::{Connect, Member, TcpConnect};
 pub struct Tally {
     /// How often the client sent something and then got something: what it had to wait for.
     pub round_trips: u64,
+    /// How often it wrote to the connection.
+    pub writes: u64,
     /// Bytes to the server.
     pub sent: u64,
     /// Bytes from the server.
@@ -166,6 +168,7 @@ impl AsyncWrite for Counted {
         if let Poll::Ready(Ok(count)) = &result {
             let longest = self.lengths.longest(&bytes[..*count]);
             let tally = &mut lock(&self.state).tally;
+            tally.writes += 1;
             tally.sent += *count as u64;
             tally.longest_frame = tally.longest_frame.max(longest);
             tally.waiting = true;

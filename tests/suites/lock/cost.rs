@@ -23,12 +23,13 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     // The first one finds no directory and has to make it.
     mutex.acquire().await.expect("acquired").release().await.expect("released");
 
-    let before = (counted.tally().round_trips, client.statistics().requests);
+    let before = (counted.tally(), client.statistics().requests);
     let guard = mutex.acquire().await.expect("acquired");
-    assert_eq!(counted.tally().round_trips - before.0, 1, "to acquire");
+    assert_eq!(counted.tally().round_trips - before.0.round_trips, 1, "to acquire");
     guard.release().await.expect("released");
-    assert_eq!(counted.tally().round_trips - before.0, 2, "to acquire and release");
+    assert_eq!(counted.tally().round_trips - before.0.round_trips, 2, "to acquire and release");
     assert_eq!(client.statistics().requests - before.1, 3, "create, list, delete");
+    assert_eq!(counted.tally().writes - before.0.writes, 2, "what comes in one go is one write");
 
     // Nobody comes, which is plain from the numbers, but not from 0 alone: it may be another 0.
     mutex.acquire().await.expect("acquired").release().await.expect("released");
