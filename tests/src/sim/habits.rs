@@ -19,7 +19,9 @@ const SIGNALS: [&str; 2] = ["/signals/0", "/signals/1"];
 /// What they lie under.
 const ABOVE_SIGNALS: &str = "/signals";
 /// Locks.
-const LOCKS: [&str; 3] = ["/locks/mutex", "/locks/shared", "/locks/permits"];
+const LOCKS: [&str; 4] = ["/locks/mutex", "/locks/shared", "/locks/permits", OFTEN];
+/// One that is taken many times in a row, mostly with nobody else about.
+const OFTEN: &str = "/locks/often";
 /// How many permits there are.
 const PERMITS: u32 = 3;
 
@@ -139,7 +141,8 @@ impl Habits {
     pub fn hear(&mut self, now: Duration, note: &Note) {
         match note {
             Note::Lock(id, LockEvent::Acquired { .. }) => {
-                let hold = self.up_to(200);
+                let is_often = self.attempts.get(id).is_some_and(|(lock, _)| *lock == OFTEN);
+                let hold = self.up_to(if is_often { 10 } else { 200 });
                 if let Some((_, at)) = self.attempts.get_mut(id) {
                     *at = (*at).min(now + hold);
                 }
@@ -150,10 +153,15 @@ impl Habits {
             }
             Note::Answered(id, Err(_)) if self.is_watching(*id) => self.watching = None,
             Note::Done(id) => {
-                let pause = self.up_to(5_000);
+                let again = self.rng.u8(..32) > 0;
                 if let Some((lock, _)) = self.attempts.remove(id)
                     && self.next_call.is_some()
                 {
+                    let pause = self.up_to(match lock {
+                        OFTEN if again => 20,
+                        OFTEN => 30_000,
+                        _ => 5_000,
+                    });
                     self.idle.insert(lock, now + pause);
                 }
             }

@@ -107,6 +107,7 @@ impl Judge {
             Note::State(State::Connected { .. }) => self.count("connections"),
             Note::State(State::ReadOnly { .. }) => self.count("read-only"),
             Note::State(_) => {}
+            Note::Unlisted(_) => self.count("locks without a list"),
             _ => {
                 self.locks.hear((who, session), note, ensemble, &mut found);
             }

@@ -80,6 +80,8 @@ pub enum Note {
     Contends(AttemptId, String, Demand),
     /// Something has happened to it.
     Lock(AttemptId, LockEvent),
+    /// It gets its lock without having asked who else is there.
+    Unlisted(AttemptId),
     /// It heard that another node is gone.
     Woken(AttemptId, String),
     /// It is not wanted any more.

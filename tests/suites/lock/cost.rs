@@ -31,44 +31,57 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     assert_eq!(client.statistics().requests - before.1, 3, "create, list, delete");
     assert_eq!(counted.tally().writes - before.0.writes, 2, "what comes in one go is one write");
 
-    // Nobody comes, which is plain from the numbers, but not from 0 alone: it may be another 0.
-    mutex.acquire().await.expect("acquired").release().await.expect("released");
+    // Nobody comes, time and again.
+    for _ in 0..8 {
+        mutex.acquire().await.expect("acquired").release().await.expect("released");
+    }
     let before = (counted.tally().round_trips, client.statistics().requests);
     mutex.acquire().await.expect("acquired").release().await.expect("released");
     assert_eq!(counted.tally().round_trips - before.0, 2, "to acquire and release");
     assert_eq!(client.statistics().requests - before.1, 2, "create, delete");
     let counters = embedded.with(|ensemble| ensemble.counters().clone());
-    assert_eq!(counters.requests(OpCode::CREATE2), 5, "one failed, since there was no directory");
+    assert_eq!(counters.requests(OpCode::CREATE2), 12, "one failed, since there was no directory");
     assert_eq!(counters.notifications, 0);
 }
 
 #[tokio::test]
-async fn where_another_comes_in_between_the_list_is_sent_along_again() {
+async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_more_than_once() {
     let embedded = Embedded::start(1).await.expect("loopback");
-    let (client, other) = (client(&embedded).await, client(&embedded).await);
-    let (mutex, others) = (
-        Mutex::new(&client, LOCK).expect("a valid path"),
-        Mutex::new(&other, LOCK).expect("a valid path"),
-    );
-    let acquire = async |mutex: &Mutex, client: &Client| {
-        let before = client.statistics().requests;
+    let counted = CountedConnect::default();
+    let builder = Client::builder(&embedded.connect_string());
+    let client = builder.connect_with(counted.clone()).await.expect("a member");
+    let other = super::client(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    let others = Mutex::new(&other, LOCK).expect("a valid path");
+    let turn = async |mutex: &Mutex| {
         mutex.acquire().await.expect("acquired").release().await.expect("released");
-        client.statistics().requests - before
     };
     // The first one finds no directory and has to make it.
-    acquire(&mutex, &client).await;
-    acquire(&mutex, &client).await;
-    let alone = [acquire(&mutex, &client).await, acquire(&mutex, &client).await];
-    assert_eq!((alone, acquire(&others, &other).await), ([3, 2], 3));
-    // That costs a round trip once, and then no more: the two may go on to take turns.
-    let before = client.statistics().requests;
-    let guard = mutex.acquire().await.expect("acquired");
-    assert_eq!(client.statistics().requests - before, 2, "create, list");
-    guard.release().await.expect("released");
-    for _ in 0..3 {
-        assert_eq!((acquire(&others, &other).await, acquire(&mutex, &client).await), (3, 3));
+    turn(&mutex).await;
+    for (run, round_trips, requests) in [
+        // One and one, and so on: as it would be without any memory.
+        (1, 2, 3),
+        (2, 4, 6),
+        (8, 16, 24),
+        // Nine are needed to notice that nobody comes. From then on the list is left out; and the
+        // first of the next run, which believes the same, has to ask for it after all.
+        (9, 18 + 1, 27),
+        (10, 20 + 1, 30 - 1),
+        (20, 40 + 1, 60 - 11),
+    ] {
+        for again in 0..4 {
+            turn(&others).await;
+            let before = (counted.tally().round_trips, client.statistics().requests);
+            for _ in 0..run {
+                turn(&mutex).await;
+            }
+            let taken =
+                (counted.tally().round_trips - before.0, client.statistics().requests - before.1);
+            if again > 0 {
+                assert_eq!(taken, (round_trips, requests), "run of {run}");
+            }
+        }
     }
-    assert_eq!((acquire(&mutex, &client).await, acquire(&mutex, &client).await), (3, 2));
 }
 
 #[tokio::test]
@@ -76,18 +89,18 @@ async fn a_directory_that_was_made_anew_is_not_taken_for_the_old_one() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (client, other) = (client(&embedded).await, client(&embedded).await);
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-    for _ in 0..4 {
+    for _ in 0..12 {
         mutex.acquire().await.expect("acquired").release().await.expect("released");
     }
-    // Numbers 0 to 3 were there; as many are created in a new directory, and the last of them
-    // stays. Ours gets number 4, as if nobody had come.
+    // Numbers 0 to 11 were there; as many are created in a new directory, and the last of them
+    // stays. Ours gets number 12, as if nobody had come.
     other.delete(LOCK, None).await.expect("nobody is in it");
     let others = Mutex::new(&other, LOCK).expect("a valid path");
-    for _ in 0..3 {
+    for _ in 0..11 {
         others.acquire().await.expect("acquired").release().await.expect("released");
     }
     let guard = others.acquire().await.expect("acquired");
-    assert_eq!(guard.node().rsplit('-').next(), Some("0000000003"));
+    assert_eq!(guard.node().rsplit('-').next(), Some("0000000011"));
     let waiting = mutex.acquire_timeout(Duration::from_millis(100)).await;
     assert!(matches!(waiting, Err(LockError::TimedOut)), "{waiting:?}");
     guard.release().await.expect("released");

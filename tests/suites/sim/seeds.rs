@@ -8,7 +8,7 @@ use cpu_time::ProcessTime;
 use zk_testkit::sim::{Report, Scale, run};
 
 /// What must have happened in so many runs, for them to mean anything.
-const REACHED: [&str; 18] = [
+const REACHED: [&str; 19] = [
     "answered: applied",
     "answered: not applied",
     "answered: unknown",
@@ -20,6 +20,7 @@ const REACHED: [&str; 18] = [
     "hold",
     "isolate",
     "kill",
+    "locks without a list",
     "part",
     "pause",
     "read-only",

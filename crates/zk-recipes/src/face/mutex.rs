@@ -39,8 +39,9 @@ use crate::machine::{Claim, Entry, Scheme};
 /// One round trip to acquire a lock that is free, and one to release it. A lock that is passed on
 /// wakes exactly one waiter, however many there are.
 ///
-/// Keep this value if you take the lock again: it remembers its last number, and when nobody else
-/// has come since it spares the list of contenders.
+/// Keep this value if you take the lock again: it remembers its last number. Where nobody else has
+/// come many times in a row it spares the list of contenders, and when somebody comes after all, one
+/// round trip more is needed, once.
 #[derive(Clone, Debug)]
 pub struct Mutex(pub(crate) Queue);
 

@@ -105,8 +105,8 @@ pub struct Contest {
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
     /// What the contender before, in the same directory of the same ensemble, has
-    /// [left](Machine::precedent). If that one had followed its own, the list is spared, and asked
-    /// for only if somebody has come since.
+    /// [left](Machine::precedent). Where several in a row have found nobody else, the list is spared,
+    /// and asked for only if somebody has come since. Only a [`Contender`] looks at it.
     pub precedent: Option<Precedent>,
     /// Whether to wait for the directory to change, as locks are taught at first, rather than for
     /// the end of the one before: a herd, since all who wait are woken whenever anybody comes or

@@ -2,7 +2,12 @@
 
 use zk_session::proto::{Sequence, Zxid};
 
-use super::Claim;
+use super::{Claim, Foreign, Scheme};
+
+/// How many in a row must have found nobody before one does without the list. If somebody has come
+/// after all it is asked for too late, which costs a round trip: with any pattern of turns, no more
+/// than one in so many.
+const ENOUGH: u32 = 8;
 
 /// That a contender held the lock, and has let go. The next one of the same lock
 /// [may rely on it](super::Contest::precedent).
@@ -16,17 +21,25 @@ use super::Claim;
 /// says, each a transaction of its own. Where fewer have passed, it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precedent {
+    /// Whoever has another scheme, or another policy, looks at others.
+    pub(super) scheme: Scheme,
+    pub(super) foreign: Foreign,
     /// Behind a reader there may be other readers still.
     pub(super) claim: Claim,
     pub(super) number: Sequence,
     /// The transaction that created its node.
     pub(super) czxid: Zxid,
-    /// Whether it, too, had the number right after that of the one before it. Who contends with
-    /// others for a lock had better ask for the list in the same round trip.
-    pub(super) followed: bool,
+    /// How many in a row, it included, had the number right after that of the one before. Who contends
+    /// with others for a lock had better ask for the list in the same round trip.
+    pub(super) followed: u32,
 }
 
 impl Precedent {
+    /// Whether nobody is to be expected.
+    pub(super) const fn expects_nobody(&self) -> bool {
+        self.followed >= ENOUGH
+    }
+
     /// Whether nobody can be in our way, if our node has this number and was created by this
     /// transaction.
     pub(super) const fn is_followed_by(&self, claim: Claim, number: Sequence, czxid: Zxid) -> bool {
@@ -42,10 +55,12 @@ mod tests {
     use super::*;
 
     const BEFORE: Precedent = Precedent {
+        scheme: Scheme::CURATOR_READ_WRITE,
+        foreign: Foreign::Ignore,
         claim: Claim::Exclusive,
         number: Sequence(6),
         czxid: Zxid(100),
-        followed: true,
+        followed: 0,
     };
 
     fn follows(before: Precedent, number: i32, czxid: i64) -> bool {

@@ -49,9 +49,15 @@ const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
 const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
-/// Of a contender that had number 6, and followed another.
-const BEFORE: Precedent =
-    Precedent { claim: Claim::Exclusive, number: Sequence(6), czxid: Zxid(105), followed: true };
+/// Of a contender that had number 6, and followed many others.
+const BEFORE: Precedent = Precedent {
+    scheme: SCHEME,
+    foreign: Foreign::Ignore,
+    claim: Claim::Exclusive,
+    number: Sequence(6),
+    czxid: Zxid(105),
+    followed: 99,
+};
 pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
 /// To a member that has lost touch with its leader.
 const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };

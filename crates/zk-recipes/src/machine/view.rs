@@ -25,7 +25,7 @@ impl Name<'_> {
 /// What becomes of children of the lock's directory that are no contenders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
-    /// They are passed over, and told of once.
+    /// They are passed over, and told of once by every attempt that lists.
     #[default]
     Ignore,
     /// Nobody enters a queue with one in it.

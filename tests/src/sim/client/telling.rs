@@ -120,6 +120,9 @@ impl SimClient {
 
     pub(super) fn tell_attempt(&mut self, now: Duration, id: AttemptId, input: Input) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
+        let created =
+            matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
         attempt.machine.handle(input);
         while let Some(output) = attempt.machine.poll_output() {
             match output {
@@ -151,7 +154,12 @@ impl SimClient {
                     unwatch(&mut self.session, &mut self.watches, Token::Lock(id, op));
                 }
                 Output::SetTimer(after) => attempt.alarm = Some(instant(now) + after),
-                Output::Event(event) => self.notes.push_back(Note::Lock(id, event)),
+                Output::Event(event) => {
+                    if created && matches!(event, zk_recipes::machine::Event::Acquired { .. }) {
+                        self.notes.push_back(Note::Unlisted(id));
+                    }
+                    self.notes.push_back(Note::Lock(id, event));
+                }
             }
         }
         if attempt.machine.is_done() {

@@ -38,10 +38,13 @@ impl Contender {
                     self.tell_converted(&node);
                 } else if !self.contest.scheme.has_readers() {
                     self.tell(Event::NotConverted(LockError::NoReaders));
-                } else if claim == Claim::Exclusive {
-                    self.upgrade();
                 } else {
-                    self.downgrade();
+                    // The next number is for a node of our own.
+                    self.precedent = None;
+                    match claim {
+                        Claim::Exclusive => self.upgrade(),
+                        Claim::Shared => self.downgrade(),
+                    }
                 }
             }
             // Its end was told, or will be.

@@ -7,8 +7,6 @@ use zk_session::proto::{Create2Response, ErrorCode, ExistsResponse, GetChildrenR
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
-#[cfg(test)]
-use super::super::Precedent;
 use super::super::parents::Verdict;
 use super::super::phase::{Node, Phase};
 use super::super::remedy::Remedy;
@@ -48,8 +46,8 @@ impl Contender {
             return self.leave();
         }
         let create = self.submit_creation(self.contest.claim);
-        let is_alone = self.contest.precedent.is_some_and(|before| before.followed);
-        let list = (!is_alone).then(|| self.list());
+        let expects_nobody = self.contest.precedent.is_some_and(|it| it.expects_nobody());
+        let list = (!expects_nobody).then(|| self.list());
         self.phase = Phase::Creating { create, list };
     }
 
@@ -63,7 +61,7 @@ impl Contender {
     pub(super) fn created(&mut self, list: Option<OpId>, result: Result<Reply, Error>) {
         match node_created(result) {
             Ok(node) => {
-                self.follows = self.follows_precedent(&node);
+                self.followed = self.followed_by(&node);
                 self.enqueued(node, list);
             }
             Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
@@ -83,12 +81,17 @@ impl Contender {
         match list {
             _ if self.letting_go => self.leave(),
             Some(list) => self.phase = Phase::Deciding { list },
-            None if self.follows => self.acquired(),
+            None if self.followed > 0 => self.acquired(),
             None => self.decide(),
         }
     }
 
-    /// A stranger's node that counts may stand anywhere, whenever it has come.
+    /// How many contenders in a row have found nobody, if this is our node.
+    fn followed_by(&self, node: &Node) -> u32 {
+        let before = self.contest.precedent.filter(|_| self.follows_precedent(node));
+        before.map_or(0, |before| before.followed.saturating_add(1))
+    }
+
     fn follows_precedent(&self, node: &Node) -> bool {
         let Contest { scheme, foreign, precedent, .. } = &self.contest;
         let name = scheme.parse(node.name()).filter(Name::tells_order);
@@ -99,13 +102,11 @@ impl Contender {
         match self.mistake {
             Some(Mistake::PrecedentForAnyNumber) => return true,
             Some(Mistake::PrecedentForEver) => return sequence.0 == before.number.0 + 1,
-            Some(Mistake::PrecedentOfReader) => {
-                let before = Precedent { claim: Claim::Exclusive, ..*before };
-                return before.is_followed_by(claim, sequence, node.czxid);
-            }
             Some(Mistake::ShortcutAmongReaders) | None => {}
         }
-        *foreign != Foreign::Count && before.is_followed_by(claim, sequence, node.czxid)
+        let is_same = (before.scheme, before.foreign) == (*scheme, *foreign);
+        // A stranger's node that counts may stand anywhere, whenever it has come.
+        is_same && *foreign != Foreign::Count && before.is_followed_by(claim, sequence, node.czxid)
     }
 
     // ---- Directories ---------------------------------------------------------------------------
@@ -114,6 +115,8 @@ impl Contender {
         if self.letting_go {
             return self.leave();
         }
+        // Numbers begin anew.
+        self.contest.precedent = None;
         let first = OpId(self.last_op.0 + 1);
         let (directory, acl) = (&self.contest.directory, &self.contest.parent_acl);
         for operation in self.parents.attempt(directory, acl) {

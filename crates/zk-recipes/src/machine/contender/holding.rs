@@ -23,8 +23,11 @@ impl Contender {
             return self.vanished();
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
-        let (name, followed) = (self.contest.scheme.parse(&node), self.follows);
+        let (name, followed) = (self.contest.scheme.parse(&node), self.followed);
+        let Contest { scheme, foreign, .. } = self.contest;
         self.precedent = name.map(|Name { claim, sequence: number, .. }| Precedent {
+            scheme,
+            foreign,
             claim,
             number,
             czxid: token,

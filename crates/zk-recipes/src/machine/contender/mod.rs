@@ -50,8 +50,8 @@ pub struct Contender {
     warned: bool,
     /// Nodes that must go, with the request that is to delete each, unless it was refused for now.
     deletions: Vec<(Option<OpId>, String)>,
-    /// Whether nobody has come since the contender before.
-    follows: bool,
+    /// How many contenders in a row have found nobody, us included.
+    followed: u32,
     /// What we leave to the next, since we hold the lock.
     precedent: Option<Precedent>,
     parents: Parents,
@@ -70,7 +70,6 @@ pub(super) enum Mistake {
     ShortcutAmongReaders,
     PrecedentForAnyNumber,
     PrecedentForEver,
-    PrecedentOfReader,
 }
 
 impl Machine for Contender {
@@ -138,7 +137,7 @@ impl Contender {
             revoked: false,
             warned: false,
             deletions: Vec::new(),
-            follows: false,
+            followed: 0,
             precedent: None,
             parents: Parents::new(),
             concluded: false,
@@ -158,11 +157,11 @@ impl Contender {
     pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
         let Self { phase, node, conversion, letting_go, connection, lease_ended, .. } = self;
         let Self { self_watch, revoked, warned, deletions, parents, concluded, last_op, .. } = self;
-        let Self { follows, precedent, .. } = self;
+        let Self { followed, precedent, .. } = self;
         write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
         write!(out, "{letting_go}{connection:?}{lease_ended}{self_watch:?}{revoked}{warned}")?;
         write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)?;
-        write!(out, "{:?}{follows}{precedent:?}", self.contest.precedent)
+        write!(out, "{:?}{followed}{precedent:?}", self.contest.precedent)
     }
 
     // ---- Inputs --------------------------------------------------------------------------------

@@ -175,6 +175,8 @@ impl Borrower {
             directory: path::child(&self.loan.contest.directory, "locks"),
             revocable: false,
             trust: Trust::UntilTold,
+            // It is one of another directory.
+            precedent: None,
             ..self.loan.contest.clone()
         }));
     }

@@ -18,31 +18,30 @@ fn left(h: &mut Harness) -> Option<Precedent> {
 }
 
 #[test]
-fn whoever_has_seen_twice_that_nobody_comes_lists_no_more() {
-    let mut h = with(None);
-    h.expect(&["create", "list"]);
-    h.created(5);
-    h.answer("list", children(&["own-5"]));
-    let precedent = left(&mut h);
-    assert_eq!(
-        precedent,
-        Some(Precedent { number: Sequence(5), czxid: czxid(5), followed: false, ..BEFORE })
-    );
-
-    let mut h = with(precedent);
-    h.expect(&["create", "list"]);
-    h.created(6);
-    h.expect(&["Enqueued own-6 token 106"]);
-    h.answer("list", children(&["own-6"]));
-    let precedent = left(&mut h);
-    assert_eq!(precedent, Some(Precedent { number: Sequence(6), czxid: czxid(6), ..BEFORE }));
-
-    let mut h = with(precedent);
-    h.expect(&["create"]);
-    h.created(7);
-    h.expect(&["Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
-    let precedent = left(&mut h);
-    assert_eq!(precedent, Some(Precedent { number: Sequence(7), czxid: czxid(7), ..BEFORE }));
+fn whoever_has_found_nobody_often_enough_lists_no_more() {
+    let mut precedent = None;
+    for number in 1..=20 {
+        let (own, token) = (format!("own-{number}"), 100 + number);
+        let (enqueued, acquired) =
+            (format!("Enqueued {own} token {token}"), format!("Acquired {own} token {token}"));
+        let mut h = with(precedent);
+        // Number 1 has no precedent, so 2 is the first to follow one, and 9 the eighth.
+        if number <= 9 {
+            h.expect(&["create", "list"]);
+            h.created(number);
+            h.expect(&[&*enqueued]);
+            h.answer("list", children(&[&*own]));
+            h.expect(&[&*acquired, "timer"]);
+        } else {
+            h.expect(&["create"]);
+            h.created(number);
+            h.expect(&[&*enqueued, &*acquired, "timer"]);
+        }
+        precedent = left(&mut h);
+        let followed = number.cast_unsigned() - 1;
+        let (number, czxid) = (Sequence(number), czxid(number));
+        assert_eq!(precedent, Some(Precedent { number, czxid, followed, ..BEFORE }));
+    }
 }
 
 #[test]
@@ -57,7 +56,7 @@ fn where_somebody_has_come_the_list_is_asked_for_and_next_time_at_once() {
     h.deleted("watch a-7");
     h.expect(&["Acquired own-8 token 108"]);
     let precedent = left(&mut h);
-    assert_eq!(precedent.map(|precedent| precedent.followed), Some(false));
+    assert_eq!(precedent.map(|precedent| precedent.followed), Some(0));
     with(precedent).expect(&["create", "list"]);
 }
 
@@ -70,7 +69,7 @@ fn a_new_directory_may_have_come_to_the_next_number_again() {
 
 #[test]
 fn a_list_that_was_refused_is_not_missed_when_nobody_has_come() {
-    let mut h = with(Some(Precedent { followed: false, ..BEFORE }));
+    let mut h = with(Some(Precedent { followed: 0, ..BEFORE }));
     h.expect(&["create", "list"]);
     h.answer("list", Err(QUEUE_FULL));
     h.created(7);
@@ -104,17 +103,75 @@ fn letting_go_of_a_creation_deletes_the_node() {
 #[test]
 fn numbers_say_nothing_where_strangers_count() {
     let mut h = Harness::of(|contest| {
-        (contest.precedent, contest.foreign) = (Some(BEFORE), Foreign::Count);
+        let foreign = Foreign::Count;
+        (contest.precedent, contest.foreign) = (Some(Precedent { foreign, ..BEFORE }), foreign);
     });
     h.created(7);
     h.expect(&["create", "Enqueued own-7 token 107", "list"]);
 }
 
 #[test]
+fn another_scheme_or_another_policy_looks_at_others() {
+    let differ: [fn(&mut Contest); 2] = [
+        |contest| contest.scheme = Scheme::KAZOO_MUTEX,
+        |contest| contest.foreign = Foreign::Refuse,
+    ];
+    for differ in differ {
+        let mut h = Harness::of(|contest| {
+            contest.precedent = Some(BEFORE);
+            differ(contest);
+        });
+        let prefix =
+            |scheme: Scheme| scheme.prefix(Claim::Exclusive, Uuid::from_u128(OWN), SESSION);
+        let own = match h.wanted().remove(0).as_str() {
+            "create" => name("own-7"),
+            _ => format!("{}0000000007", prefix(Scheme::KAZOO_MUTEX)),
+        };
+        let asked = h.asked[0].line.clone();
+        let path = format!("/locks/printer/{own}");
+        let stat = Stat { czxid: czxid(7), ephemeral_owner: SESSION, ..Stat::default() };
+        h.answer(&asked, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
+        assert_eq!(h.wanted().pop().as_deref(), Some("list"));
+    }
+}
+
+#[test]
+fn a_directory_that_is_missing_is_made_and_counts_anew() {
+    let mut h = Harness::relying_on_precedent();
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    h.expect(&["container /locks", "container /locks/printer"]);
+    h.answer("container /locks", ok());
+    h.answer("container /locks/printer", ok());
+    h.expect(&["create", "list"]);
+}
+
+#[test]
+fn a_conversion_takes_the_next_number_itself() {
+    for claim in [Claim::Exclusive, Claim::Shared] {
+        let own = if claim == Claim::Shared { "own-R7" } else { "own-W7" };
+        let other = if claim == Claim::Shared { Claim::Exclusive } else { Claim::Shared };
+        let mut h = Harness::reader_or_writer(claim);
+        let create = h.asked[0].line.clone();
+        h.created_as(&create, own, czxid(7));
+        h.answer("list", children(&[own]));
+        h.feed(Input::Convert(other));
+        h.feed(Input::LetGo);
+        for asked in 0..h.asked.len() {
+            if !h.asked[asked].answered {
+                let line = h.asked[asked].line.clone();
+                h.answer(&line, refused(ErrorCode::NO_NODE));
+            }
+        }
+        assert!(h.machine.is_done(), "{claim:?}");
+        assert_eq!(h.machine.precedent(), None, "{claim:?}");
+    }
+}
+
+#[test]
 fn a_reader_leaves_nothing_to_a_writer_and_a_writer_something_to_a_reader() {
     let second = |before, claim| {
-        let precedent = Some(Precedent { claim: before, ..BEFORE });
         let scheme = READ_WRITE;
+        let precedent = Some(Precedent { scheme, claim: before, ..BEFORE });
         let mut h = Harness::of(|contest| {
             *contest = Contest { precedent, scheme, claim, ..contest.clone() };
         });

@@ -50,6 +50,9 @@ const PLACES: [Place; 16] = [
             ("created: somebody has come since", |h| h.created(8)),
             ("create: no directory", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
             ("create: refused", |h| h.answer("create", refused(ErrorCode::NO_AUTH))),
+            ("create: the server stumbles", |h| {
+                h.answer("create", refused(ErrorCode::SYSTEM_ERROR));
+            }),
         ],
     ),
     (

@@ -78,7 +78,7 @@ impl World {
             return Err(format!("{contender} is done and leaves a node"));
         }
         party.forget();
-        match party.precedent() {
+        match party.precedent(self.bounds.flaw) {
             Some(precedent) => self.begin_again(contender, precedent),
             None => Ok(()),
         }

@@ -203,8 +203,10 @@ impl Ensemble {
         self.log += 1;
         let (created, owner) = (self.log, self.nodes[old].owner);
         self.nodes[old].deleted = Some(created);
+        // Every creation counts.
+        let next = self.next_number();
         let listed = match self.flaw {
-            Some(Flaw::DowngradeToTheEnd) => self.next_number(),
+            Some(Flaw::DowngradeToTheEnd) => next,
             _ => writer.number,
         };
         let place = self.nodes[old].place;

@@ -46,7 +46,6 @@ impl Flaw {
             Self::ShortcutAmongReaders => Some(Mistake::ShortcutAmongReaders),
             Self::PrecedentForAnyNumber => Some(Mistake::PrecedentForAnyNumber),
             Self::PrecedentForEver => Some(Mistake::PrecedentForEver),
-            Self::PrecedentOfReader => Some(Mistake::PrecedentOfReader),
             _ => None,
         }
     }

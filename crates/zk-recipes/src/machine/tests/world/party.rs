@@ -106,11 +106,15 @@ impl Party {
     }
 
     /// What the next attempt has to rely on, if there is to be one.
-    pub(super) fn precedent(&self) -> Option<Precedent> {
+    pub(super) fn precedent(&self, flaw: Option<Flaw>) -> Option<Precedent> {
         let returns = self.role.returns.is_some() && self.member.is_some() && !self.line.ended;
-        // In this world it has followed another.
-        let precedent = self.machine.precedent().filter(|_| returns)?;
-        Some(Precedent { followed: true, ..precedent })
+        let left = self.machine.precedent().filter(|_| returns)?;
+        let claim = match flaw {
+            Some(Flaw::PrecedentOfReader) => Claim::Exclusive,
+            _ => left.claim,
+        };
+        // In this world it has followed so many others that it relies on it.
+        Some(Precedent { claim, followed: u32::MAX, ..left })
     }
 
     /// Nobody listens any more.
