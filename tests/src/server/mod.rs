@@ -267,9 +267,12 @@ impl Ensemble {
         }
     }
 
-    /// The leader's tree: what all members will have once they have applied the log.
+    /// The leader's tree: what all members will have once they have applied the log. While there is
+    /// no leader, that of whoever has applied most.
     fn tree(&self) -> &Tree {
-        &self.members[self.leader.unwrap_or_default()].tree
+        let applied = |member: &usize| self.members[*member].applied;
+        let leader = self.leader.or_else(|| (0..self.members.len()).max_by_key(applied));
+        &self.members[leader.unwrap_or_default()].tree
     }
 
     // ---- Connections ---------------------------------------------------------------------------

@@ -22,6 +22,8 @@ const ABOVE_SIGNALS: &str = "/signals";
 const LOCKS: [&str; 4] = ["/locks/mutex", "/locks/shared", "/locks/permits", OFTEN];
 /// One that is taken many times in a row, mostly with nobody else about.
 const OFTEN: &str = "/locks/often";
+/// Milliseconds between two such times, at most.
+const SELDOM: u64 = 150_000;
 /// How many permits there are.
 const PERMITS: u32 = 3;
 
@@ -62,9 +64,12 @@ impl Default for Habits {
 impl Habits {
     /// Those of the client with this number.
     pub fn new(now: Duration, seed: u64, incarnation: u64) -> Self {
-        let idle = LOCKS.into_iter().map(|lock| (lock, now)).collect();
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, incarnation, next_call: Some(now), idle, ..Self::default() }
+        let idle = LOCKS.into_iter().map(|lock| (lock, now)).collect();
+        let mut habits = Self { rng, incarnation, next_call: Some(now), idle, ..Self::default() };
+        let first = now + habits.up_to(SELDOM);
+        habits.idle.insert(OFTEN, first);
+        habits
     }
 
     /// When there is something to do.
@@ -153,13 +158,13 @@ impl Habits {
             }
             Note::Answered(id, Err(_)) if self.is_watching(*id) => self.watching = None,
             Note::Done(id) => {
-                let again = self.rng.u8(..32) > 0;
+                let again = self.rng.u8(..16) > 0;
                 if let Some((lock, _)) = self.attempts.remove(id)
                     && self.next_call.is_some()
                 {
                     let pause = self.up_to(match lock {
                         OFTEN if again => 20,
-                        OFTEN => 30_000,
+                        OFTEN => SELDOM,
                         _ => 5_000,
                     });
                     self.idle.insert(lock, now + pause);
