@@ -297,6 +297,7 @@ impl Client {
     /// Has all requests that `make` makes written together when it returns: one system call, and
     /// mostly one packet. Whoever knows that several come in one go saves the others.
     ///
+    /// `make` must not wait for an answer, since it may be that nothing is sent before it returns.
     /// Requests that anybody else makes meanwhile go along; nothing depends on it, and it may well
     /// be that some are written before.
     ///
