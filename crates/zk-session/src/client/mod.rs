@@ -298,8 +298,8 @@ impl Client {
     /// mostly one packet. Whoever knows that several come in one go saves the others.
     ///
     /// `make` must not wait for an answer, since it may be that nothing is sent before it returns.
-    /// Requests that anybody else makes meanwhile go along; nothing depends on it, and it may well
-    /// be that some are written before.
+    /// What other threads ask for meanwhile is not held back, and may take some of these along.
+    /// Where several threads do this at a time, one of them has it.
     ///
     /// ```no_run
     /// # fn both(client: &zk_session::Client) {

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use tokio::sync::{oneshot, watch};
 
@@ -92,8 +93,8 @@ pub(crate) struct Inner {
     is_driver_awake: bool,
     /// Whether no other request was under way when the latest was submitted.
     is_alone: bool,
-    /// How many hold requests back, to have them written together.
-    corks: usize,
+    /// The thread that holds its requests back, to have them written together.
+    cork: Option<ThreadId>,
     /// Whether some were held back, and if so whether the first of them is alone.
     corked: Option<bool>,
     /// When the driver wakes by itself.
@@ -122,7 +123,7 @@ impl Shared {
                 driver: Waker::noop().clone(),
                 is_driver_awake: true,
                 is_alone: true,
-                corks: 0,
+                cork: None,
                 corked: None,
                 alarm: None,
                 waiting_for_room: Vec::new(),
@@ -135,10 +136,13 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds requests back, for as long as it lives.
-    pub(crate) fn cork(&self) -> Cork<'_> {
-        self.lock().corks += 1;
-        Cork(self)
+    /// Holds the requests of this thread back, for as long as it lives; nothing if some are held
+    /// back already.
+    pub(crate) fn cork(&self) -> Option<Cork<'_>> {
+        let mut inner = self.lock();
+        let is_free = inner.cork.is_none();
+        inner.cork.get_or_insert_with(|| thread::current().id());
+        is_free.then(|| Cork(self))
     }
 
     /// The last member that failed, and why it did.
@@ -153,10 +157,8 @@ pub(crate) struct Cork<'a>(&'a Shared);
 impl Drop for Cork<'_> {
     fn drop(&mut self) {
         let mut inner = self.0.lock();
-        inner.corks -= 1;
-        if inner.corks == 0
-            && let Some(alone) = inner.corked.take()
-        {
+        inner.cork = None;
+        if let Some(alone) = inner.corked.take() {
             inner.send(alone);
         }
     }
@@ -181,7 +183,7 @@ impl Inner {
     /// writes at once all that have come until its turn. One that is alone, as the one before was,
     /// most likely stays alone: it is written here and now, without a turn of the driver.
     pub(crate) fn send(&mut self, alone: bool) {
-        if self.corks > 0 {
+        if self.cork.is_some_and(|holds| holds == thread::current().id()) {
             self.corked.get_or_insert(alone);
             return;
         }

@@ -176,3 +176,17 @@ async fn a_request_that_finds_the_connection_broken_is_sent_on_the_next() {
     let server = listener.welcome().await;
     Counting { client, server, listener, writes }.answer(vec![answer]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_another_thread_asks_for_meanwhile_is_not_held_back() {
+    let mut counting = Counting::connected().await;
+    let client = counting.client.clone();
+    let other = client.clone();
+    let (mine, others, written) = client.together(|| {
+        let others = std::thread::spawn(move || other.sync("/")).join().expect("no panic");
+        let written = counting.take_writes().len();
+        (client.sync("/"), others, written)
+    });
+    counting.answer(vec![mine, others]).await;
+    assert_eq!(written, 1, "writes while one thread holds its own back");
+}
