@@ -22,8 +22,8 @@ pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 /// [`TcpTransport`] beneath, then decipher them under the mutex. The `ClientConnection` of rustls,
 /// which has no socket of its own, is made for that; its `StreamOwned`, which has one, is not.
 ///
-/// What writes, flushes or shuts down has every user of the client wait, so it must not use the
-/// client itself, and should not block.
+/// What writes, flushes, shuts down or is dropped has every user of the client wait, so it must not
+/// use the client itself, nor panic, and should not block.
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -82,10 +82,11 @@ pub trait Transport: Send + Sync + 'static {
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`TimedOut`](io::ErrorKind::TimedOut) if there
     /// is no room for any; it is called again a little later then. Others as in
-    /// [`read`](Self::read).
+    /// [`read`](Self::read). To take none and say `Ok(0)` ends the connection.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends what was taken and is not sent yet. Called behind what is written.
+    /// Sends what was taken and is not sent yet. Called behind whatever is written, before more is.
+    /// Whoever wraps another transport hands this on as well.
     ///
     /// # Errors
     ///
@@ -95,7 +96,8 @@ pub trait Transport: Send + Sync + 'static {
     }
 
     /// Ends the connection in both directions. Called by any thread while others read and write;
-    /// a read that waits must return then, in whatever way.
+    /// a read that waits must return then, in whatever way. A connection that only asks a member
+    /// whether it can write, or comes too late, is dropped without.
     fn shutdown(&self);
 }
 

@@ -286,9 +286,10 @@ impl Inner {
             && self.has_to_write()
         {
             let (now, output) = (shared.now(), self.hub.session.output());
-            let written = match output {
-                [] => link.flush().map(|()| None),
-                output => link.write(output).map(Some),
+            let written = if self.is_unflushed {
+                link.flush().map(|()| None)
+            } else {
+                link.write(output).map(Some)
             };
             match written {
                 Ok(None) => self.is_unflushed = false,

@@ -90,3 +90,67 @@ fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_atte
     assert_eq!(client.sync("/"), Err(Error::NoConnection), "told by the session's thread");
     assert_eq!(shared.last_failure(), None);
 }
+
+/// Has room for so many bytes until it is flushed, as the sessions of TLS libraries have.
+struct Bounded {
+    held: Mutex<Vec<u8>>,
+    sent: Arc<Mutex<Vec<u8>>>,
+    says_zero: bool,
+}
+
+const ROOM: usize = 16;
+
+impl Transport for Bounded {
+    fn read(&self, _: &mut [u8], patience: Duration) -> io::Result<usize> {
+        thread::sleep(patience.min(HANG));
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut held = self.held.lock().unwrap();
+        let taken = bytes.len().min(ROOM - held.len());
+        held.extend_from_slice(&bytes[..taken]);
+        if taken == 0 && !self.says_zero {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(taken)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.sent.lock().unwrap().append(&mut self.held.lock().unwrap());
+        Ok(())
+    }
+
+    fn shutdown(&self) {}
+}
+
+struct BoundedConnect(Arc<Mutex<Vec<u8>>>, bool);
+
+impl Connect for BoundedConnect {
+    type Transport = Bounded;
+
+    fn connect(&self, _: &Member, _: Duration) -> io::Result<Bounded> {
+        let (sent, says_zero) = (self.0.clone(), self.1);
+        Ok(Bounded { held: Mutex::default(), sent, says_zero })
+    }
+}
+
+#[test]
+fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
+    const HANDSHAKE: usize = 44;
+    for says_zero in [false, true] {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let at: ConnectString = "one".parse().unwrap();
+        let make = |now| Session::new(now, Config::new(1, 0));
+        let connect = BoundedConnect(sent.clone(), says_zero);
+        let shared = Arc::new(Shared::new(at.members, connect, make));
+        driver::start(shared.clone(), 1 << 20).unwrap();
+        let begun = Instant::now();
+        let count = || sent.lock().unwrap().len();
+        while count() < HANDSHAKE && begun.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        shared.command(|session, _| session.close());
+        assert!(count() >= HANDSHAKE, "{} bytes of the handshake were sent", count());
+    }
+}
