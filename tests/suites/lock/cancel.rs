@@ -102,3 +102,25 @@ async fn the_last_guard_keeps_the_session_until_the_lock_is_released() {
     .await;
     assert!(lock_nodes(&embedded).is_empty());
 }
+
+#[tokio::test]
+async fn what_is_dropped_counts_as_pending_at_once() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    for _ in 0..3 {
+        let guard = mutex.acquire().await.expect("acquired");
+        assert_eq!(mutex.pending_cleanups(), 0);
+        drop(guard);
+        assert_eq!(mutex.pending_cleanups(), 1, "a guard");
+        eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
+        drop(mutex.acquire());
+        assert_eq!(mutex.pending_cleanups(), 1, "a future");
+        eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
+        let releasing = mutex.acquire().await.expect("acquired").release();
+        assert_eq!(mutex.pending_cleanups(), 1, "a release under way");
+        releasing.await.expect("released");
+        eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
+        assert_eq!(lock_nodes(&embedded), Vec::<String>::new());
+    }
+}

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -58,8 +59,44 @@ pub(crate) struct Notes {
     pub(crate) is_final: bool,
     wish: Option<Wish>,
     has_owner: bool,
+    cleanup: Cleanup,
     /// Wakes the task.
     task: Waker,
+}
+
+impl Notes {
+    /// What is left is to clean up.
+    pub(crate) fn is_over(&mut self) {
+        self.cleanup.begin();
+    }
+
+    /// A candidate that has lost begins anew, if it still has an owner.
+    pub(crate) fn is_wanted_again(&mut self) {
+        if self.has_owner {
+            self.cleanup.end();
+        }
+    }
+}
+
+/// Counts among all from its beginning to its end.
+#[derive(Debug)]
+struct Cleanup {
+    pending: bool,
+    all: Arc<AtomicUsize>,
+}
+
+impl Cleanup {
+    fn begin(&mut self) {
+        if !core::mem::replace(&mut self.pending, true) {
+            self.all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn end(&mut self) {
+        if core::mem::take(&mut self.pending) {
+            self.all.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Where both leave their notes.
@@ -135,7 +172,13 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.tell(|notes| notes.has_owner = false);
+        self.tell(|notes| {
+            notes.has_owner = false;
+            // Nothing is left to clean up once the task has ended.
+            if !notes.is_final {
+                notes.is_over();
+            }
+        });
     }
 }
 
@@ -147,7 +190,7 @@ pub(crate) struct Clerk {
 
 impl Clerk {
     /// Both ends.
-    pub(crate) fn with_handle() -> (Self, Handle) {
+    pub(crate) fn with_handle(cleanups: Arc<AtomicUsize>) -> (Self, Handle) {
         let notes = Notes {
             status: Status::Held,
             revoked: false,
@@ -155,6 +198,7 @@ impl Clerk {
             is_final: false,
             wish: None,
             has_owner: true,
+            cleanup: Cleanup { pending: false, all: cleanups },
             task: Waker::noop().clone(),
         };
         let desk = Arc::new(Desk { notes: Mutex::new(notes), told: Notify::new() });
@@ -181,6 +225,9 @@ impl Clerk {
 
 impl Drop for Clerk {
     fn drop(&mut self) {
-        self.tell(|notes| notes.is_final = true);
+        self.tell(|notes| {
+            notes.is_final = true;
+            notes.cleanup.end();
+        });
     }
 }

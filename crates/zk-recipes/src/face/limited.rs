@@ -4,7 +4,9 @@
 macro_rules! limited {
     ($until:ident, $timeout:ident: $wait:ident($($argument:ident: $type:ty),*) -> $guard:ty) => {
         #[doc = concat!("As [`", stringify!($wait), "`](Self::", stringify!($wait), "), but waits no")]
-        /// longer than until `deadline`, whatever happens; also when the network swallows everything.
+        /// longer than until `deadline`, whatever happens; also when the network swallows everything. It
+        /// is an instant of tokio's, exact to a millisecond; one of the standard library's is turned
+        /// into it by `into()`.
         ///
         /// # Panics
         ///

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 use zk_session::{Answer, Client, State, Watch};
 
 use crate::error::LockError;
-use crate::face::desk::{Clerk, Handle, Place, Status, Wish};
+use crate::face::desk::{Clerk, Handle, Notes, Place, Status, Wish};
 use crate::machine::{Event, Input, Machine, OpId, Output};
 
 /// Is told everything that happens in one attempt.
@@ -31,7 +31,7 @@ pub(crate) fn start(
     note: Option<Note>,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
-    let (clerk, handle) = Clerk::with_handle();
+    let (clerk, handle) = Clerk::with_handle(cleanups);
     let mut states = client.states();
     let state = *states.borrow_and_update();
     let mut runner = Box::new(Runner {
@@ -48,38 +48,11 @@ pub(crate) fn start(
         leases: Vec::new(),
         clerk,
         note,
-        cleanup: Cleanup { pending: false, all: cleanups },
     });
     client.together(|| runner.handle(Input::Session(state)));
     // Where the session lives: whoever asks may be anywhere, and gone before the lock is.
     client.runtime().spawn(runner.run(states));
     handle
-}
-
-/// Counts as pending from when it is said until it is dropped.
-struct Cleanup {
-    pending: bool,
-    all: Arc<AtomicUsize>,
-}
-
-impl Cleanup {
-    fn begin(&mut self) {
-        if !core::mem::replace(&mut self.pending, true) {
-            self.all.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn end(&mut self) {
-        if core::mem::take(&mut self.pending) {
-            self.all.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 struct Runner<M> {
@@ -101,7 +74,6 @@ struct Runner<M> {
     leases: Vec<String>,
     clerk: Clerk,
     note: Option<Note>,
-    cleanup: Cleanup,
 }
 
 impl<M: Machine> Runner<M> {
@@ -145,7 +117,6 @@ impl<M: Machine> Runner<M> {
 
     fn handle(&mut self, input: Input) {
         match input {
-            Input::LetGo => self.cleanup.begin(),
             Input::Session(State::Connected { .. }) => self.lease = None,
             Input::Session(_) if self.lease.is_none() => self.lease = self.client.lease(),
             _ => {}
@@ -180,8 +151,8 @@ impl<M: Machine> Runner<M> {
         }
         let status = match event {
             // A candidate that has lost begins anew.
-            Event::Enqueued { .. } if self.is_wanted => return self.cleanup.end(),
-            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => return,
+            Event::Enqueued { .. } => return self.clerk.tell(Notes::is_wanted_again),
+            Event::Waiting { .. } | Event::Foreign(_) => return,
             Event::Leased(leases) => {
                 self.leases = leases;
                 return;
@@ -197,15 +168,17 @@ impl<M: Machine> Runner<M> {
             Event::Lost(loss) => Status::Lost(loss),
             Event::Released => Status::Released,
             Event::Failed(error) if !self.is_acquired => {
-                self.cleanup.begin();
+                self.clerk.tell(Notes::is_over);
                 return self.answer(Err(error));
             }
             Event::Failed(error) => Status::Failed(error),
         };
-        if !status.is_open() {
-            self.cleanup.begin();
-        }
-        self.clerk.tell(|notes| notes.status = status);
+        self.clerk.tell(|notes| {
+            if !status.is_open() {
+                notes.is_over();
+            }
+            notes.status = status;
+        });
     }
 
     fn answer(&mut self, place: Result<Place, LockError>) {
