@@ -13,7 +13,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, Sequence};
+use zk_session::proto::{
+    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, Sequence,
+};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
@@ -157,7 +159,8 @@ impl Contender {
     fn replaced(&mut self, result: Result<Reply, Error>) {
         let answer = result.and_then(|reply| {
             let results = reply.decode::<MultiResponse<'_>>()?;
-            match (results.failure(), results.iter().count()) {
+            let is_done = |result: &MultiResult<'_>| !matches!(result, MultiResult::Error(_));
+            match (results.failure(), results.iter().filter(is_done).count()) {
                 (Some((_, code)), _) => Err(Error::Server(code)),
                 (None, 2) => Ok(()),
                 (None, answered) => Err(Error::Results { asked: 2, answered }),

@@ -173,11 +173,15 @@ fn a_server_that_stumbles_is_asked_later_what_it_has_done() {
 
 #[test]
 fn an_answer_that_says_nothing_of_the_nodes_is_no_proof() {
-    let mut h = downgrading();
-    h.answer(REPLACE, reply(OpCode::MULTI, &Multi::new(&[] as &[MultiResult<'_>])));
-    h.expect(&["timer"]);
-    h.feed(Input::Timer);
-    h.expect(&["sync", "stat own-R7"]);
+    let error = |err| MultiResult::Error(ErrorResponse { err });
+    let neither = [error(ErrorCode::OK), error(ErrorCode::RUNTIME_INCONSISTENCY)];
+    for results in [&[][..], &neither] {
+        let mut h = downgrading();
+        h.answer(REPLACE, reply(OpCode::MULTI, &Multi::new(results)));
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+        h.expect(&["sync", "stat own-R7"]);
+    }
 }
 
 #[test]
