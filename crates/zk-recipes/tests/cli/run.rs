@@ -161,5 +161,6 @@ fn a_timeout_is_for_servers_too() {
     command.args(["--connect", "127.0.0.1:1", "run", PATH, "--timeout", "0.2", "-E", "9"]);
     let output = command.args(["--", "true"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(9));
+    assert!(complaint(&output).contains("no server has answered"));
     assert!(begun.elapsed() < Duration::from_secs(8), "it would wait for ten seconds by itself");
 }

@@ -57,9 +57,12 @@ enum Command {
     Run(run::Arguments),
     /// Show who holds a lock and who waits for it
     Ls(Path),
-    /// Show who holds a lock and who waits for it, and every change, until interrupted
+    /// Show who holds a lock and who waits for it, and every change, until interrupted or expired
     Watch(Path),
     /// Remove somebody from a lock, who then loses it or its place
+    ///
+    /// Whoever waits for permits of a semaphore is removed by its node `...-lock-...`; a lease that it
+    /// has created meanwhile is made anew.
     Break(BreakArguments),
     /// Within `run`: become the command
     #[command(hide = true)]

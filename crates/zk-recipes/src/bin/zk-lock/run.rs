@@ -1,6 +1,8 @@
 //! Running a command under a lock.
 
+use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::future::ready;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -95,8 +97,21 @@ pub(crate) async fn run(
 }
 
 fn is_not_acquired(failure: &Failure) -> bool {
-    matches!(failure.downcast_ref(), Some(LockError::Busy | LockError::TimedOut))
+    failure.is::<NoServer>()
+        || matches!(failure.downcast_ref(), Some(LockError::Busy | LockError::TimedOut))
 }
+
+/// Whoever runs out of time before there is a session.
+#[derive(Debug)]
+struct NoServer;
+
+impl fmt::Display for NoServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no server has answered in time, so the lock was not acquired")
+    }
+}
+
+impl Error for NoServer {}
 
 async fn acquire_and_run(
     connect: impl Future<Output = Result<Client, Failure>>,
@@ -105,7 +120,7 @@ async fn acquire_and_run(
     let mut signals = Signals::take()?;
     let deadline = arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let client = tokio::select! {
-        client = before(deadline, connect) => client?,
+        client = before(deadline, connect) => client.map_err(no_server)?,
         signal = signals.next() => return Ok(exit_code_of_signal(signal)),
     };
     let acquired = tokio::select! {
@@ -123,6 +138,10 @@ async fn acquire_and_run(
             done
         }
     }
+}
+
+fn no_server(failure: Failure) -> Failure {
+    if is_not_acquired(&failure) { NoServer.into() } else { failure }
 }
 
 /// What comes of it in time.

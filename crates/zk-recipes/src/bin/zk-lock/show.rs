@@ -17,9 +17,8 @@ use crate::contents::{self, Contents, Entry};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
-    let Some(contents) = contents::read(client, path).await? else {
-        return Err(format!("there is no lock at {path}").into());
-    };
+    // Servers remove the directory of a lock that is not used.
+    let contents = contents::read(client, path).await?.unwrap_or_default();
     if contents.entries.is_empty() {
         say(&format!("{path}: nobody holds it or waits for it\n"))?;
         return Ok(ExitCode::SUCCESS);
