@@ -30,7 +30,12 @@ pub(crate) enum LockCommand {
     /// Measures locks against one another.
     ///
     /// The floor stands beside them: the bare requests of a mutex on our client, with nothing around
-    /// them that makes it a lock. No lock on that client can cost less.
+    /// them that makes it a lock. It always lists, which a lock that is taken again and again by one
+    /// client alone need not (docs/locks.md).
+    ///
+    /// The time is that from before a release to after the next acquisition of the same lock; so with
+    /// nobody else it is what both take, and else a hand-over. For a quick look: `--server memory
+    /// --work alone`.
     ///
     /// Curator and kazoo take part if `tests/setup-real.sh` has installed them, the crate
     /// zookeeper-client with the feature `peers`.
