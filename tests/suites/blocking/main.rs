@@ -68,6 +68,15 @@ fn increment(client: &Client) {
     }
 }
 
+#[track_caller]
+fn assert_moves_from(client: &Client, member: usize) {
+    let is_elsewhere = |state| match state {
+        State::Connected { member: now, .. } => now != member,
+        _ => false,
+    };
+    assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(PATIENCE))));
+}
+
 #[test]
 fn a_session_moves_to_another_member_with_its_watches() {
     let ensemble = Ensemble::start(3);
@@ -77,11 +86,7 @@ fn a_session_moves_to_another_member_with_its_watches() {
     let mut all = client.watch_recursively("/a").expect("the server knows such watches");
     let State::Connected { member, session } = client.state() else { panic!("not connected") };
     ensemble.embedded.kill(member);
-    let is_elsewhere = |state| match state {
-        State::Connected { member: now, .. } => now != member,
-        _ => false,
-    };
-    assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(PATIENCE))));
+    assert_moves_from(&client, member);
     assert_eq!(client.session_id(), session);
     assert_eq!(all.wait(), Ok(Notice::Gap));
     while let Err(error) = other.set_data("/a", b"new", None) {

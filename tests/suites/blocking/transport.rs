@@ -10,7 +10,7 @@ use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport, Transport}
 use zk_session::proto::CreateMode;
 use zk_session::{ConnectError, Member, State};
 
-use super::{Ensemble, PATIENCE};
+use super::{Ensemble, PATIENCE, assert_moves_from};
 
 /// What is sent plain arrives as nonsense, and the other way round.
 const SEAL: u8 = 0x5a;
@@ -119,11 +119,7 @@ fn a_session_lives_on_a_transport_of_ones_own() {
     let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
     let State::Connected { member, session } = client.state() else { panic!("not connected") };
     ensemble.embedded.kill(member);
-    let is_elsewhere = |state| match state {
-        State::Connected { member: now, .. } => now != member,
-        _ => false,
-    };
-    assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(PATIENCE))));
+    assert_moves_from(&client, member);
     assert_eq!(client.session_id(), session);
     client.set_data("/a", &[2; 100], None).expect("it is there");
     assert_eq!(&*watch.wait().expect("it fires").path, "/a");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_proto::OpCode;
-use zk_recipes::{LockError, Mutex, RwLock};
+use zk_recipes::{LockError, MultiLock, Mutex, Part, ReentrantMutex, RwLock};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
@@ -20,8 +20,12 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
         .await
         .expect("the embedded ensemble answers");
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-    // The first one finds no directory and has to make it.
-    mutex.acquire().await.expect("acquired").release().await.expect("released");
+    // The first one finds no directory and has to make it, and the one above.
+    let before = (counted.tally(), client.statistics().requests);
+    let guard = mutex.acquire().await.expect("acquired");
+    assert_eq!(counted.tally().round_trips - before.0.round_trips, 3, "to make two directories");
+    assert_eq!(client.statistics().requests - before.1, 4 + 2, "create, list, twice; and both");
+    guard.release().await.expect("released");
 
     let before = (counted.tally(), client.statistics().requests);
     let guard = mutex.acquire().await.expect("acquired");
@@ -82,6 +86,43 @@ async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_m
             }
         }
     }
+}
+
+/// How many requests the last of many turns takes.
+async fn requests_of_a_late_turn(client: &Client, turn: impl AsyncFn()) -> u64 {
+    let mut requests = 0;
+    for _ in 0..15 {
+        let before = client.statistics().requests;
+        turn().await;
+        requests = client.statistics().requests - before;
+    }
+    requests
+}
+
+#[tokio::test]
+async fn all_that_remember_leave_the_list_out() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let read_write = RwLock::new(&client, "/locks/shared").expect("a valid path");
+    let reentrant = ReentrantMutex::new(&client, "/locks/reentrant").expect("a valid path");
+    let part = Mutex::new(&client, "/locks/part").expect("a valid path");
+    let several = MultiLock::new([Part::from(&part)]).expect("one session");
+    let write = async || {
+        read_write.write().await.expect("acquired").release().await.expect("released");
+    };
+    let read = async || {
+        read_write.read().await.expect("acquired").release().await.expect("released");
+    };
+    let again = async || {
+        reentrant.acquire().await.expect("acquired").release().await.expect("released");
+    };
+    let all = async || {
+        several.acquire().await.expect("acquired").release().await.expect("released");
+    };
+    assert_eq!(requests_of_a_late_turn(&client, write).await, 2, "create, delete");
+    assert_eq!(requests_of_a_late_turn(&client, read).await, 2, "create, delete");
+    assert_eq!(requests_of_a_late_turn(&client, again).await, 2, "create, delete");
+    assert_eq!(requests_of_a_late_turn(&client, all).await, 2, "create, delete");
 }
 
 #[tokio::test]

@@ -206,8 +206,13 @@ impl Clerk {
     }
 
     pub(crate) fn tell(&self, note: impl FnOnce(&mut Notes)) {
-        note(&mut self.desk.notes());
+        self.note(note);
         self.desk.told.notify_waiters();
+    }
+
+    /// Leaves a note that nobody waits for.
+    pub(crate) fn note(&self, note: impl FnOnce(&mut Notes)) {
+        note(&mut self.desk.notes());
     }
 
     /// The next wish; nothing when nobody is left to wish.

@@ -151,7 +151,7 @@ impl<M: Machine> Runner<M> {
         }
         let status = match event {
             // A candidate that has lost begins anew.
-            Event::Enqueued { .. } => return self.clerk.tell(Notes::is_wanted_again),
+            Event::Enqueued { .. } => return self.clerk.note(Notes::is_wanted_again),
             Event::Waiting { .. } | Event::Foreign(_) => return,
             Event::Leased(leases) => {
                 self.leases = leases;
@@ -168,7 +168,7 @@ impl<M: Machine> Runner<M> {
             Event::Lost(loss) => Status::Lost(loss),
             Event::Released => Status::Released,
             Event::Failed(error) if !self.is_acquired => {
-                self.clerk.tell(Notes::is_over);
+                self.clerk.note(Notes::is_over);
                 return self.answer(Err(error));
             }
             Event::Failed(error) => Status::Failed(error),
