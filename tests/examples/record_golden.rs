@@ -7,9 +7,10 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use zk_proto::{
@@ -21,6 +22,8 @@ use zk_proto::{
     ReplyHeader, Request, RequestHeader, SessionId, SetAclRequest, SetDataRequest, SetWatches,
     SetWatches2, SyncRequest, WatcherType, Xid, Zxid, frame,
 };
+use zk_recipes::Mutex;
+use zk_session::Client as Session;
 use zk_testkit::real::{RealEnsemble, Settings};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -46,6 +49,7 @@ fn main() -> Result {
     ] {
         record(directory, name, &address, |client| client.raw(body.0, body.1))?;
     }
+    record_lock(directory, &address)?;
 
     let extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest\n".to_owned();
     let server = RealEnsemble::with_settings(Settings { extra, ..Settings::default() })?;
@@ -57,6 +61,57 @@ fn main() -> Result {
     record(directory, "3.8.0-zkproto-enforced.2", &server.address(0), |client| {
         client.ask(exists("/"))
     })
+}
+
+/// What our own client sends that waits for a lock, holds it and gives it back: the recording that
+/// the guide to the protocol shows.
+fn record_lock(directory: &Path, address: &str) -> Result {
+    println!("3.8.0-zkproto-lock");
+    let runtime = tokio::runtime::Runtime::new()?;
+    let relay = TcpListener::bind("127.0.0.1:0")?;
+    let at = relay.local_addr()?.to_string();
+    let upstream = TcpStream::connect(address)?;
+    let recorded = thread::spawn(move || -> io::Result<_> {
+        let (client, _) = relay.accept()?;
+        let (from, to) = (client.try_clone()?, upstream.try_clone()?);
+        let sent = thread::spawn(move || note(from, to));
+        let received = note(upstream, client)?;
+        Ok((sent.join().expect("no panic")?, received))
+    });
+    runtime.block_on(async {
+        let (other, ours) = (Session::connect(address).await?, Session::connect(&at).await?);
+        let held = Mutex::new(&other, "/lock")?.acquire().await?;
+        let lock = Mutex::new(&ours, "/lock")?;
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        // So that all that it does while it waits is recorded before its turn comes.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        held.release().await?;
+        waiting.await??.release().await?;
+        ours.close().await;
+        other.close().await;
+        Result::Ok(())
+    })?;
+    let (sent, received) = recorded.join().expect("no panic")?;
+    fs::write(directory.join("3.8.0-zkproto-lock.c2s"), sent)?;
+    fs::write(directory.join("3.8.0-zkproto-lock.s2c"), received)?;
+    Ok(())
+}
+
+/// Passes bytes on to the end of the connection, and yields them.
+fn note(mut from: TcpStream, mut to: TcpStream) -> io::Result<Vec<u8>> {
+    let (mut all, mut some) = (Vec::new(), [0; 4096]);
+    loop {
+        match from.read(&mut some)? {
+            0 => break,
+            count => {
+                all.extend(&some[..count]);
+                to.write_all(&some[..count])?;
+            }
+        }
+    }
+    // The other direction may have ended already.
+    let _ = to.shutdown(Shutdown::Write);
+    Ok(all)
 }
 
 // ---- The scripts -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use zk_recipes::{LockError, Mutex, Options};
+use zk_recipes::{Mutex, Options, RecipeError};
 use zk_session::Client;
 
 use crate::oracle::LockOracle;
@@ -32,7 +32,7 @@ impl Contention {
         &self,
         clients: &[Client],
         acquired: impl Fn(usize) -> F + Clone + Send + Sync + 'static,
-    ) -> Result<Arc<LockOracle>, LockError> {
+    ) -> Result<Arc<LockOracle>, RecipeError> {
         let oracle = Arc::new(LockOracle::new());
         let contenders = clients.iter().enumerate().map(|(place, client)| {
             let (this, client) = (self.clone(), client.clone());
@@ -54,7 +54,7 @@ impl Contention {
         client: &Client,
         oracle: &LockOracle,
         acquired: impl Fn(usize) -> F,
-    ) -> Result<(), LockError> {
+    ) -> Result<(), RecipeError> {
         let mutex = Mutex::with(client, &self.path, Options::new().data(name.to_owned()))
             .expect("a valid path");
         for _ in 0..self.rounds {
@@ -62,7 +62,9 @@ impl Contention {
             let guard = mutex.acquire().await?;
             let count = oracle.acquired(name, guard.fencing_token(), waiting_since);
             acquired(count).await;
-            tokio::time::sleep(self.hold).await;
+            if !self.hold.is_zero() {
+                tokio::time::sleep(self.hold).await;
+            }
             oracle.gives_up(name);
             guard.release().await?;
         }

@@ -15,7 +15,7 @@ use zk_proto::{
     MultiItem, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
     ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid,
     explain::{self, Message},
-    frame::{self, FrameError},
+    frame::{self, FrameError, Piece, Splitter},
 };
 
 /// One body: what it is called, in `fuzz/fuzz_targets` and `fuzz/corpus` too, and what it runs.
@@ -67,6 +67,25 @@ pub fn frame(data: &[u8]) {
     });
     assert_eq!(pieces, whole);
     assert_eq!(end_of_pieces, end);
+
+    // One that skips what is too long finds the same before that, and goes on behind it.
+    let (mut splitter, mut arrived, mut frames) =
+        (Splitter::new(LIMIT), BytesMut::new(), Vec::new());
+    let end_of_all = stream.chunks(usize::from(*chunk).max(1)).try_for_each(|chunk| {
+        arrived.extend_from_slice(chunk);
+        while let Some(piece) = splitter.split(&mut arrived)? {
+            match piece {
+                Piece::Frame(payload) => frames.push(payload),
+                Piece::TooLong { start, length } => assert!(start.len() <= 16 && length > LIMIT),
+            }
+        }
+        assert!(arrived.len() < LIMIT + frame::PREFIX);
+        Ok::<_, FrameError>(())
+    });
+    assert_eq!(frames.get(..whole.len()), Some(&pieces[..]));
+    if let Err(FrameError::Negative(_)) = end {
+        assert_eq!(end_of_all, end);
+    }
 }
 
 fn headers(payload: &[u8]) {

@@ -251,6 +251,14 @@ impl World {
                 let member = input.below(6);
                 self.session.handle_probed(now, member, step >= 128);
             }
+            _ if step >= 192 => {
+                let answered = !self.due.is_empty() && input.below(4) > 0;
+                let xid = if answered { self.due.remove(0).0 } else { Xid(-i32::from(step % 5)) };
+                let mut start = BytesMut::new();
+                ReplyHeader { xid, zxid: Zxid(self.zxid), err: input.error() }.encode(&mut start);
+                self.answered = true;
+                self.session.handle_oversized(now, &start, usize::MAX);
+            }
             _ if step >= 128 => self.session.handle_disconnected(now),
             _ => self.session.handle_bad_frame(now, frame::FrameError::Negative(-1)),
         }
@@ -379,8 +387,9 @@ impl World {
         assert_eq!(self.ended, matches!(self.session.state(), State::Ended(_)));
         let open = self.answers.iter().filter(|count| **count == 0).count();
         assert!(open <= self.session.pending(), "a token got lost");
-        // At most a removal for each watch, and a ping.
-        assert!(self.session.pending() <= MAX_PENDING + self.ids.len() * OWN + OWN);
+        // The request of an exchange comes on top.
+        assert!(self.session.pending() <= MAX_PENDING + 1);
+        // What the session asks for itself: at most a removal for each watch, and a ping.
         assert!(self.session.output().len() <= 400 + (self.ids.len() + OWN) * MAX_REQUEST);
         if self.ended {
             assert_eq!((open, self.session.output().len()), (0, 0));

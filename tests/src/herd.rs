@@ -1,22 +1,19 @@
 //! What the release of a lock costs those who wait for it, by the kind of lock.
 
 use core::fmt;
-use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
-use zk_recipes::{HerdMutex, LockError, Mutex, SimpleLock};
+use zk_proto::SessionId;
+use zk_recipes::{HerdMutex, Mutex, RecipeError, SimpleLock};
 use zk_session::Client;
 
 use crate::contention::clients;
 use crate::serve::Embedded;
 use crate::server::Counters;
+use crate::suite::{SESSION_TIMEOUT, eventually};
 
-/// Longer than any measurement takes.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
-/// When nothing was asked for so long, nothing is under way.
-const QUIET: Duration = Duration::from_millis(60);
 const LOCK: &str = "/locks/herd";
 
 /// A way to build an exclusive lock.
@@ -67,17 +64,22 @@ pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
     let (acquired, mut turns) = mpsc::unbounded_channel();
     let may_release = Arc::new(Semaphore::new(0));
     let mut contenders = Vec::new();
-    for (place, client) in clients.iter().enumerate() {
+    let mut turn = async || turns.recv().await.expect("somebody gets the lock");
+    let mut first = None;
+    for client in &clients {
         let (acquired, may_release) = (acquired.clone(), may_release.clone());
         contenders.push(tokio::spawn(hold_once(kind, client.clone(), acquired, may_release)));
-        if place == 0 {
-            turns.recv().await.expect("the first one gets the lock");
+        if first.is_none() {
+            first = Some(turn().await);
         }
     }
-    let before = quiet(&embedded).await;
+    let first = first.expect("there is a client");
+    // The second in line of a mutex watches its own node as well.
+    let of_second = usize::from(kind == Kind::Mutex && waiters > 0);
+    let before = all_wait(&embedded, &first, waiters + of_second).await;
     may_release.add_permits(1);
-    turns.recv().await.expect("the next one gets the lock");
-    let after = quiet(&embedded).await;
+    let next = turn().await;
+    let after = all_wait(&embedded, &next, waiters - 1).await;
     may_release.add_permits(waiters);
     for contender in contenders {
         contender.await.expect("no panic").expect("it gets the lock");
@@ -89,16 +91,19 @@ pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
     })
 }
 
+/// Who holds the lock, by which node.
+type Holder = (SessionId, String);
+
 async fn hold_once(
     kind: Kind,
     client: Client,
-    acquired: mpsc::UnboundedSender<()>,
+    acquired: mpsc::UnboundedSender<Holder>,
     may_release: Arc<Semaphore>,
-) -> Result<(), LockError> {
+) -> Result<(), RecipeError> {
     macro_rules! hold {
         ($lock:ident) => {{
             let guard = $lock::new(&client, LOCK)?.acquire().await?;
-            let _ = acquired.send(());
+            let _ = acquired.send((client.session_id(), guard.node_path()));
             may_release.acquire().await.expect("it stays open").forget();
             guard.release().await
         }};
@@ -110,15 +115,15 @@ async fn hold_once(
     }
 }
 
-/// Waits until nothing is under way.
-async fn quiet(embedded: &Embedded) -> Counters {
-    let mut before = embedded.with(|ensemble| ensemble.counters().clone());
-    loop {
-        tokio::time::sleep(QUIET).await;
-        let now = embedded.with(|ensemble| ensemble.counters().clone());
-        if now == before {
-            return now;
-        }
-        before = now;
-    }
+/// Waits until nothing is under way: the holder watches its own node, which comes last, and those
+/// who wait have so many watches.
+async fn all_wait(embedded: &Embedded, holder: &Holder, watches: usize) -> Counters {
+    eventually(embedded, "all wait", |embedded| {
+        embedded.with(|ensemble| {
+            let watched = ensemble.watched();
+            watched.len() == 1 + watches && watched.contains(&(holder.0, holder.1.as_str()))
+        })
+    })
+    .await;
+    embedded.with(|ensemble| ensemble.counters().clone())
 }

@@ -222,6 +222,17 @@ impl RealEnsemble {
         server.wait_until_it_serves()
     }
 
+    /// Kills all servers and starts them again, with the data that they had, without waiting until
+    /// they serve: none of them does before a majority runs.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be killed or started.
+    pub fn restart_all(&mut self) -> io::Result<()> {
+        self.servers.iter_mut().try_for_each(Server::kill)?;
+        self.servers.iter_mut().try_for_each(|server| server.spawn(&self.settings))
+    }
+
     /// Has a member stand still, with all its connections, until it is [resumed](Self::resume).
     ///
     /// # Errors

@@ -12,18 +12,123 @@ use zk_recipes::{
     Barrier, DoubleBarrier, Holding, LeaderElection, Leadership, LockError, MultiLock, Mutex,
     Options, Owner, Part, ReentrantMutex, RwLock, Semaphore,
 };
-use zk_session::proto::{CreateMode, ErrorCode};
-use zk_session::{Client, Error};
+use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms};
+use zk_session::{Client, Error, Outcome, RequestError};
 
-use crate::suite::{Stage, client, eventually, nothing_is_left};
+use crate::suite::{PATIENCE, Stage, client, ephemerals, eventually, nothing_is_left, waits_until};
 
 /// Long enough for whatever should not happen to happen.
 const MOMENT: Duration = Duration::from_millis(50);
-/// Nothing that should happen takes so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many nodes of sessions are below a path that ends with a slash.
+fn in_line_at(stage: &impl Stage, parent: &str) -> usize {
+    stage.ephemerals().iter().filter(|path| path.starts_with(parent)).count()
+}
 
 async fn waits<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
     timeout(MOMENT, future).await.is_err()
+}
+
+// ---- Who is there -------------------------------------------------------------------------------
+
+/// One contender may not be read, and there are more than a session's queue takes: all are listed.
+pub async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same(stage: &impl Stage) {
+    const PATH: &str = "/locks/listed";
+    const CONTENDERS: usize = 40;
+    let (holder, other) = (client(stage).await, client(stage).await);
+    let mutex = |data: &'static str| {
+        Mutex::with(&holder, PATH, Options::new().data(data)).expect("a valid path")
+    };
+    let guard = mutex("first").acquire().await.expect("free");
+    let waiting: Vec<_> = (2..CONTENDERS).map(|_| Box::pin(mutex("next").acquire())).collect();
+    let stand_in_line = |stage: &_, count: usize| ephemerals(stage).len() == count;
+    eventually(stage, "others stand in line", |stage| stand_in_line(stage, CONTENDERS - 1)).await;
+    // The last one: whoever came behind it could not watch it, and would give up.
+    let unreadable =
+        Options::new().data("secret").acl(&[Acl { perms: Perms::DELETE, id: Id::ANYONE }]);
+    let last = Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire();
+    eventually(stage, "all stand in line", |stage| stand_in_line(stage, CONTENDERS)).await;
+
+    let at = stage.connect_string();
+    let narrow = Client::builder(&at).max_pending(8).connect().await.expect("it answers");
+    let list = Mutex::new(&narrow, PATH).expect("a valid path").contenders().await.expect("listed");
+    assert_eq!(list.len(), CONTENDERS);
+    let data: Vec<_> = list.iter().map(|one| one.data.as_deref()).collect();
+    assert_eq!((data[0], data[1]), (Some(&b"first"[..]), Some(&b"next"[..])));
+    let is_unreadable = |data: &Option<&[u8]>| data.is_none();
+    assert_eq!(data.iter().position(is_unreadable), Some(CONTENDERS - 1));
+    let secret = &list[CONTENDERS - 1];
+    assert_eq!((secret.session, secret.is_holder()), (other.session_id(), false));
+    assert!(secret.token > list[0].token);
+    drop((guard, waiting, last));
+    nothing_is_left(stage).await;
+}
+
+/// The list takes more than the one before the others accepts: it leaves, and nobody waits for it.
+pub async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
+    stage: &impl Stage,
+) {
+    const PATH: &str = "/locks/long";
+    const MAX_REPLY: usize = 4096;
+    const OTHERS: usize = 100;
+    let at = stage.connect_string();
+    let narrow = Client::builder(&at).max_reply(MAX_REPLY).connect().await.expect("it answers");
+    let wide = client(stage).await;
+    let mutex = |client: &Client| Mutex::new(client, PATH).expect("a valid path");
+    let all_are_there = async |count: usize| {
+        let in_line = |stage: &_| ephemerals(stage).len() == count;
+        eventually(stage, "all stand in line", in_line).await;
+    };
+    let first = mutex(&wide).acquire().await.expect("free");
+    let second = mutex(&wide).acquire();
+    all_are_there(2).await;
+    let third = tokio::spawn(mutex(&narrow).acquire());
+    all_are_there(3).await;
+    let others: Vec<_> = (0..OTHERS).map(|_| mutex(&wide).acquire()).collect();
+    all_are_there(3 + OTHERS).await;
+    first.release().await.expect("held");
+    second.await.expect("its turn").release().await.expect("held");
+    match third.await.expect("no panic").map_err(LockError::from).err() {
+        Some(LockError::Request(Error::ReplyTooLarge { length, limit: MAX_REPLY, outcome })) => {
+            assert!(length > MAX_REPLY && outcome == Outcome::NotApplied, "{length} {outcome:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    for other in others {
+        other.await.expect("its turn").release().await.expect("held");
+    }
+    assert_eq!(narrow.statistics().connections, 1);
+    // Now that it is short, it can be read again.
+    mutex(&narrow).acquire().await.expect("free").release().await.expect("held");
+    nothing_is_left(stage).await;
+}
+
+/// A watch that came with a list too long is removed; and a node is found by its session alone.
+pub async fn what_a_list_too_long_has_left_is_found_and_goes(stage: &impl Stage) {
+    let at = stage.connect_string();
+    let narrow = Client::builder(&at).max_reply(200).connect().await.expect("it answers");
+    let other = client(stage).await;
+    narrow.ensure_path("/long").await.expect("made");
+    for number in 0..5 {
+        let path = format!("/long/{number}-{}", "x".repeat(50));
+        narrow.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
+        let path = format!("/long/other-{number}");
+        other.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
+    }
+    let listed = narrow.get_children_and_watch("/long").await;
+    let is_too_long =
+        |error: &RequestError| matches!(error.reason, Error::ReplyTooLarge { limit: 200, .. });
+    assert!(listed.as_ref().is_err_and(is_too_long), "{listed:?}");
+    let all = narrow.get_ephemerals("/").await;
+    assert!(all.as_ref().is_err_and(is_too_long), "{all:?}");
+    // The beginning of a path is enough.
+    let own = narrow.get_ephemerals("/long/3-").await.expect("listed");
+    assert_eq!(own, [format!("/long/3-{}", "x".repeat(50))]);
+    eventually(stage, "no watch", |stage| stage.watches() == 0).await;
+    assert_eq!(narrow.statistics().connections, 1);
+    narrow.close().await;
+    other.close().await;
+    nothing_is_left(stage).await;
 }
 
 // ---- Readers and writers -------------------------------------------------------------------------
@@ -39,7 +144,9 @@ pub async fn a_downgrade_lets_readers_in_and_keeps_writers_out(stage: &impl Stag
     let writer = here.write().await.expect("free");
     let (token, mut read, mut written) =
         (writer.fencing_token(), Box::pin(there.read()), Box::pin(there.write()));
-    assert!(waits(&mut read).await && waits(&mut written).await, "a writer holds it");
+    let all_stand = |stage: &_| in_line_at(stage, "/locks/rw/") == 3;
+    let both = Box::pin(async { tokio::join!(&mut read, &mut written) });
+    waits_until(stage, both, "a writer holds it", all_stand).await;
 
     let downgraded = writer.downgrade().await.expect("one transaction");
     assert_eq!(downgraded.fencing_token(), token);
@@ -67,7 +174,10 @@ pub async fn of_two_that_upgrade_nobody_waits_for_ever(stage: &impl Stage) {
     let second = there.read().await.expect("shared");
     let (up, down) = tokio::join!(first.try_upgrade(), second.try_upgrade());
     let (up, down) = (up.expect_err("not alone"), down.expect_err("not alone"));
-    assert_eq!((&up.error, &down.error), (&LockError::NotAlone, &LockError::NotAlone));
+    assert_eq!(
+        (&up.error.reason, &down.error.reason),
+        (&LockError::NotAlone, &LockError::NotAlone)
+    );
     assert!(up.to_string().ends_with(&up.error.to_string()), "{up}");
     let (first, second) = (up.into_guard(), down.into_guard());
 
@@ -98,7 +208,9 @@ pub async fn a_holder_hears_that_somebody_asks_for_the_lock(stage: &impl Stage) 
     let node = guard.node().to_owned();
     guard.release().await.expect("released");
     let gone = mutex(&other, Options::new()).revoke(&node).await;
-    assert_eq!(gone, Err(LockError::Request(Error::Server(ErrorCode::NO_NODE))));
+    let gone = gone.expect_err("it is released");
+    assert_eq!((gone.operation, &*gone.path), ("revoke", &*format!("/locks/mutex/{node}")));
+    assert_eq!(gone.reason, LockError::Request(Error::Server(ErrorCode::NO_NODE)));
     nothing_is_left(stage).await;
 }
 
@@ -112,7 +224,11 @@ pub async fn no_more_permits_are_out_than_there_are(stage: &impl Stage) {
     let first = here.acquire().await.expect("free");
     let second = there.acquire_many(2).await.expect("free");
     let mut third = Box::pin(here.acquire());
-    assert!(waits(&mut third).await, "all are out");
+    let next_in_line = |stage: &_| {
+        let counts = ["/semaphore/locks/", "/semaphore/leases/"];
+        counts.map(|parent| in_line_at(stage, parent)) == [1, 4]
+    };
+    waits_until(stage, &mut third, "all are out", next_in_line).await;
     assert_eq!(here.leases().await.expect("listed").len(), 4, "three, and that of who is next");
     assert_eq!(here.waiting().await.expect("listed").len(), 1);
     second.release().await.expect("held");
@@ -141,7 +257,7 @@ pub async fn all_are_held_and_all_are_released(stage: &impl Stage) {
     assert_eq!((guard.state(), guard.validate().await), (Holding::Held, Ok(())));
     for path in ["/a", "/b", "/c"] {
         let busy = mutex(&other, path).try_acquire().await.expect_err("it is taken");
-        assert_eq!(busy, LockError::Busy);
+        assert_eq!(busy.reason, LockError::Busy);
     }
     guard.release().await.expect("released");
     nothing_is_left(stage).await;
@@ -150,7 +266,7 @@ pub async fn all_are_held_and_all_are_released(stage: &impl Stage) {
 /// Permits and a lock together; what is written depends on all of them.
 pub async fn permits_are_taken_together_with_locks(stage: &impl Stage) {
     let (ours, other) = (client(stage).await, client(stage).await);
-    ours.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    ours.create("/data", b"", NodeKind::Persistent).await.expect("created");
     let semaphore = |client| Semaphore::new(client, "/s", 3).expect("a valid path");
     let permits = |permits| Part::permits(&semaphore(&ours), permits);
     let mutex = Mutex::new(&ours, "/t").expect("a valid path");
@@ -160,16 +276,17 @@ pub async fn permits_are_taken_together_with_locks(stage: &impl Stage) {
     assert_eq!(first.directory(), "/s/leases");
     assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
     let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
-    assert_eq!(busy, LockError::Busy);
+    assert_eq!(busy.reason, LockError::Busy);
     // Both leases and the lock are checked.
-    let write = || guard.transaction().set_data("/data", "1", None).commit();
+    let write = || guard.transaction().set_data("/data", b"1", None).commit();
     assert_eq!(write().await.expect("applied").len(), 4);
     let mut leases = semaphore(&other).leases().await.expect("listed").into_iter();
     let second = leases.find(|lease| lease.node != first.node()).expect("there are two");
     other.delete(&format!("/s/leases/{}", second.node), None).await.expect("deleted");
     let refused = write().await.expect_err("refused");
     // Who has heard of the loss of one gives the other back.
-    let is_lease = matches!(refused, Error::Transaction { index: 0 | 1, code: ErrorCode::NO_NODE });
+    let is_lease =
+        matches!(refused.reason, Error::Transaction { index: 0 | 1, code: ErrorCode::NO_NODE });
     assert!(is_lease, "{refused:?}");
     drop(guard);
     nothing_is_left(stage).await;
@@ -185,7 +302,9 @@ fn election(client: &Client, name: &'static str) -> LeaderElection {
 
 async fn names(election: &LeaderElection) -> Vec<String> {
     let participants = election.participants().await.expect("listed").into_iter();
-    participants.map(|one| String::from_utf8_lossy(&one.data).into_owned()).collect()
+    participants
+        .map(|one| String::from_utf8_lossy(one.data.as_deref().expect("readable")).into_owned())
+        .collect()
 }
 
 async fn in_line(stage: &impl Stage, count: usize) {
@@ -206,7 +325,7 @@ pub async fn candidates_lead_one_after_another(stage: &impl Stage) {
     assert!(follower.transaction().is_none());
     assert_eq!(names(&second).await, ["one", "two"]);
     let told = second.leader().await.expect("listed").expect("somebody leads");
-    assert_eq!((told.token, &*told.data), (term.token, &b"one"[..]));
+    assert_eq!((told.token, told.data.as_deref()), (term.token, Some(&b"one"[..])));
     assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
     leader.close().await.expect("closed");
     assert!(follower.elected().await.expect("it is next").token > term.token);
@@ -218,18 +337,18 @@ pub async fn candidates_lead_one_after_another(stage: &impl Stage) {
 /// Somebody deletes the leader's node: what it writes is refused, and it queues again, at the end.
 pub async fn a_leader_that_loses_its_node_queues_again(stage: &impl Stage) {
     let (one, two) = (client(stage).await, client(stage).await);
-    one.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    one.create("/data", b"", NodeKind::Persistent).await.expect("created");
     let first = election(&one, "one").stand();
     let term = first.elected().await.expect("elected");
     let second = election(&two, "two").stand();
     eventually(stage, "all is watched", |stage| stage.watches() == 3).await;
-    let applied = first.transaction().expect("it leads").set_data("/data", "1", None).commit();
+    let applied = first.transaction().expect("it leads").set_data("/data", b"1", None).commit();
     assert_eq!(applied.await.expect("applied").len(), 2);
     // What it began before it heard of the loss is refused.
-    let late = first.transaction().expect("it leads").set_data("/data", "2", None);
+    let late = first.transaction().expect("it leads").set_data("/data", b"2", None);
     two.delete(&term.node, None).await.expect("deleted");
     let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
-    assert_eq!(late.commit().await.expect_err("refused"), refused);
+    assert_eq!(late.commit().await.expect_err("refused").reason, refused);
     let mut states = first.states();
     let follows = states.wait_for(|state| *state == Leadership::Follower);
     timeout(PATIENCE, follows).await.expect("in time").expect("it goes on");
@@ -284,7 +403,10 @@ pub async fn nobody_passes_until_it_is_opened(stage: &impl Stage) {
         barrier(&keeper).close().await.expect("closed, and closed again");
     }
     assert_eq!(barrier(&one).is_closed().await, Ok(true));
-    assert_eq!(barrier(&one).wait_timeout(MOMENT).await, Err(LockError::TimedOut));
+    assert_eq!(
+        barrier(&one).wait_timeout(MOMENT).await.map_err(LockError::from),
+        Err(LockError::TimedOut)
+    );
     let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));
     eventually(stage, "both wait", |stage| stage.watches() == 2).await;
     // Other data is no reason to pass.
@@ -322,7 +444,7 @@ pub async fn all_wait_for_all_again_and_again(stage: &impl Stage) {
         }));
     }
     for member in members {
-        let done = timeout(2 * PATIENCE, member).await;
+        let done = timeout(PATIENCE, member).await;
         done.expect("nobody waits for ever").expect("no panic");
     }
     nothing_is_left(stage).await;

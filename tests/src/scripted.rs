@@ -109,6 +109,27 @@ impl Peer {
         self.reply(xid, err)
     }
 
+    /// Waits for a request, and begins a reply of `length` bytes to it, which says that it went
+    /// well. The rest is for the caller to send.
+    ///
+    /// # Errors
+    ///
+    /// When the client hangs up.
+    pub fn begin_reply(&mut self, length: i32) -> io::Result<()> {
+        let xid = loop {
+            let frame = self.frame()?;
+            let RequestHeader { xid, opcode } =
+                RequestHeader::decode(&mut Reader::new(&frame)).map_err(io::Error::other)?;
+            if opcode != OpCode::PING {
+                break xid;
+            }
+            self.reply(xid, ErrorCode::OK)?;
+        };
+        let mut start = length.to_be_bytes().to_vec();
+        ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::OK }.encode(&mut start);
+        self.stream.write_all(&start)
+    }
+
     fn reply(&mut self, xid: Xid, err: ErrorCode) -> io::Result<()> {
         self.send(&ReplyHeader { xid, zxid: Zxid(1), err })
     }

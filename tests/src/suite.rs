@@ -1,18 +1,18 @@
 //! What suites of tests have in common, on the embedded ensemble and on a real server.
 
 use core::time::Duration;
+use std::time::Instant;
 
-use tokio::time::{Instant, sleep};
 use zk_session::Client;
 
 use crate::real::RealEnsemble;
 use crate::serve::Embedded;
 
-/// Longer than any of these tests takes, so that no session expires by itself.
-pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest that servers grant: no session expires by itself, however busy the machine is.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long something may take that is to come to be.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Turns a hang into a failure, and is too long for anything else.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An ensemble that tells what sessions have there.
 pub trait Stage {
@@ -87,7 +87,27 @@ pub async fn eventually<S: Stage>(stage: &S, what: &str, condition: impl Fn(&S) 
             let (nodes, watches) = (stage.ephemerals(), stage.watches());
             panic!("it never came to be: {what}; there are {nodes:?} and {watches} watches");
         }
-        sleep(Duration::from_millis(1)).await;
+        // Not by tokio's clock, which may stand still.
+        let pause = || std::thread::sleep(Duration::from_millis(1));
+        tokio::task::spawn_blocking(pause).await.expect("it does not panic");
+    }
+}
+
+/// Drives `future`, which must still wait for somebody when `condition` holds for an ensemble.
+///
+/// # Panics
+///
+/// When the future is complete, and when the condition does not hold for too long.
+pub async fn waits_until<S: Stage>(
+    stage: &S,
+    mut future: impl Future + Unpin,
+    what: &str,
+    condition: impl Fn(&S) -> bool,
+) {
+    tokio::select! {
+        biased;
+        _ = &mut future => panic!("it does not wait: {what}"),
+        () = eventually(stage, what, condition) => {}
     }
 }
 

@@ -4,9 +4,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use zk_proto::CreateMode;
+use zk_proto::NodeKind;
 use zk_session::{Client, ConnectError, Error, Notice, PersistentWatch, Watch};
 
+use crate::suite::SESSION_TIMEOUT;
 use crate::wire::CountedConnect;
 
 /// How many watches a session has.
@@ -43,9 +44,9 @@ fn path(directory: &str, number: usize) -> String {
 /// How many requests are under way at once while the watches are set.
 const IN_FLIGHT: usize = 256;
 
-async fn each<F: Future<Output = Result<T, Error>>, T>(
+async fn each<F: Future<Output = Result<T, E>>, T, E>(
     requests: impl Iterator<Item = F>,
-) -> Result<Vec<T>, Error> {
+) -> Result<Vec<T>, E> {
     let (mut under_way, mut answers) = (VecDeque::new(), Vec::new());
     for request in requests {
         under_way.push_back(request);
@@ -73,7 +74,10 @@ impl Watchers {
     /// When the server refuses something.
     pub async fn start(at: &str, load: Load) -> Result<Self, ConnectError> {
         let connect = CountedConnect::default();
-        let client = Client::builder(at).connect_with(connect.clone()).await?;
+        let client = Client::builder(at)
+            .session_timeout(SESSION_TIMEOUT)
+            .connect_with(connect.clone())
+            .await?;
         for directory in ["data", "absent", "child", "stays", "below"] {
             client.ensure_path(&format!("/{directory}")).await.expect("it can be created");
         }
@@ -85,7 +89,7 @@ impl Watchers {
     async fn watch(&mut self) -> Result<(), Error> {
         let (client, load) = (&self.client, self.load);
         let of = |kind: usize| (0..load.once).filter(move |number| number % 3 == kind);
-        let create = |path: String| client.create(&path, b"", CreateMode::PERSISTENT);
+        let create = |path: String| client.create(&path, b"", NodeKind::Persistent);
         each(of(0).map(|number| create(path("data", number)))).await?;
         each(of(2).map(|number| create(path("child", number)))).await?;
         each((0..load.recursive).map(|number| create(path("below", number)))).await?;
@@ -112,7 +116,12 @@ impl Watchers {
     pub async fn cut(&self) -> Result<Duration, Error> {
         let before = self.connect.connected_at();
         self.connect.cut();
-        while self.client.exists("/").await == Err(Error::ConnectionLost) {}
+        while self
+            .client
+            .exists("/")
+            .await
+            .is_err_and(|error| error.reason == Error::ConnectionLost)
+        {}
         let done = Instant::now();
         let connected = self.connect.connected_at().filter(|at| Some(*at) != before);
         Ok(done - connected.expect("an answer on a new connection"))
@@ -124,14 +133,15 @@ impl Watchers {
     ///
     /// The first one that `other` meets.
     pub async fn change_everything(&self, other: &Client) -> Result<(), Error> {
-        let create = |path: String| other.create(&path, b"", CreateMode::PERSISTENT);
+        let create = |path: String| other.create(&path, b"", NodeKind::Persistent);
         let of = |kind: usize| (0..self.load.once).filter(move |number| number % 3 == kind);
         each(of(0).map(|number| other.set_data(&path("data", number), b"new", None))).await?;
         each(of(1).map(|number| create(path("absent", number)))).await?;
         each(of(2).map(|number| create(path("child", number) + "/new"))).await?;
         each((0..self.load.persistent).map(|number| create(path("stays", number)))).await?;
         let below = (0..self.load.recursive).map(|number| create(path("below", number) + "/new"));
-        each(below).await.map(drop)
+        each(below).await?;
+        Ok(())
     }
 
     /// Waits until every watch has told of its change, and those that stay of a gap before it.

@@ -110,6 +110,87 @@ pub fn split_bytes(
     }
 }
 
+/// Splits a stream into frames, and skips frames that are too long.
+///
+/// Use one for each connection. Only the start of a frame that is too long is kept: if it is a
+/// reply, its header tells which request it answers. The rest is dropped as it arrives, so that
+/// the frames behind it can be read.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zk_proto::frame::{Piece, Splitter};
+///
+/// let mut splitter = Splitter::new(2);
+/// let mut stream = BytesMut::from(&[0, 0, 0, 3, b'a', b'b', b'c', 0, 0, 0, 2, b'h', b'i'][..]);
+/// let first = splitter.split(&mut stream)?;
+/// assert_eq!(first, Some(Piece::TooLong { start: "abc".into(), length: 3 }));
+/// assert_eq!(splitter.split(&mut stream)?, Some(Piece::Frame("hi".into())));
+/// # Ok::<(), zk_proto::frame::FrameError>(())
+/// ```
+#[cfg(feature = "bytes")]
+#[derive(Clone, Debug)]
+pub struct Splitter {
+    limit: usize,
+    /// How many bytes of the last frame are still to be dropped.
+    left: u32,
+}
+
+/// What a [`Splitter`] finds.
+#[cfg(feature = "bytes")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// The payload of a frame.
+    Frame(bytes::Bytes),
+    /// A frame that is too long has begun. The splitter drops the rest of it.
+    TooLong {
+        /// The first bytes of its payload: as many as a
+        /// [`ReplyHeader`](crate::ReplyHeader) takes, or all if there are fewer.
+        start: bytes::Bytes,
+        /// The length of its payload.
+        length: usize,
+    },
+}
+
+#[cfg(feature = "bytes")]
+impl Splitter {
+    /// Bytes of a [`ReplyHeader`](crate::ReplyHeader).
+    const START: usize = 16;
+
+    /// A splitter for the frames of one connection, which skips those longer than `limit` bytes.
+    pub const fn new(limit: usize) -> Self {
+        Self { limit, left: 0 }
+    }
+
+    /// Splits the first frame off `stream`, sharing its buffer. `None` while it has not arrived as
+    /// a whole or, if it is too long, its start has not.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::Negative`]. The stream cannot be read any further.
+    pub fn split(&mut self, stream: &mut bytes::BytesMut) -> Result<Option<Piece>, FrameError> {
+        use bytes::Buf as _;
+
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let dropped = left.min(stream.len());
+        stream.advance(dropped);
+        self.left -= dropped as u32;
+        if self.left > 0 {
+            return Ok(None);
+        }
+        let length = match split_bytes(stream, self.limit) {
+            Ok(payload) => return Ok(payload.map(Piece::Frame)),
+            Err(FrameError::TooLong { length, .. }) => length,
+            Err(error) => return Err(error),
+        };
+        let start = length.min(Self::START);
+        if stream.len() - PREFIX < start {
+            return Ok(None);
+        }
+        self.left = stream.get_u32() - start as u32;
+        Ok(Some(Piece::TooLong { start: stream.split_to(start).freeze(), length }))
+    }
+}
+
 /// Appends `message` to `out` as one frame.
 ///
 /// # Errors

@@ -6,12 +6,22 @@ use alloc::vec::Vec;
 
 use crate::owned::{List, Multi};
 
+#[cfg(feature = "arbitrary")]
+pub(crate) use sources::draw;
+#[cfg(feature = "proptest")]
+pub use strategies::Sample;
 #[cfg(feature = "proptest")]
 pub(crate) use strategies::{Generate, number};
 
+/// Names of the nodes that valid paths lead to: few, so that requests meet the same nodes.
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "n-", "\u{fc}\u{6f22}"];
+
 #[cfg(feature = "proptest")]
 mod strategies {
+    use alloc::boxed::Box;
+    use alloc::format;
     use alloc::string::String;
+    use core::any::Any;
     use core::fmt::Debug;
 
     use proptest::collection::vec;
@@ -19,11 +29,102 @@ mod strategies {
     use proptest::sample::select;
 
     use super::*;
+    use crate::codes::{CreateMode, Perms};
+    use crate::kind::Ttl;
+    use crate::owned::Acl;
 
-    /// Yields any value of a field. Unlike [`Arbitrary`], it prefers the extremes of numbers, and
-    /// keeps strings, buffers and lists short.
+    /// What made-up records are like: the parameter of
+    /// [`any_with`](proptest::arbitrary::any_with).
+    ///
+    /// ```
+    /// use proptest::prelude::*;
+    /// use zk_proto::{Sample, owned::Request};
+    ///
+    /// let sensible = any::<Request>();
+    /// let wild = any_with::<Request>(Sample::Wild);
+    /// # drop((sensible, wild));
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Sample {
+        /// Paths are valid, and few, so that requests meet the same nodes. Access control lists,
+        /// modes, versions and times to live are mostly ones that a server takes.
+        #[default]
+        Valid,
+        /// Any strings, numbers and lists. Still no request that
+        /// [harms servers](crate::Request::harms_servers).
+        Wild,
+        /// Like [`Wild`](Self::Wild), and also requests that [harm
+        /// servers](crate::Request::harms_servers). Use it only on servers that can be thrown away.
+        Harmful,
+    }
+
+    /// Makes up values. Unlike [`Arbitrary`], it prefers the extremes of numbers, and keeps
+    /// strings, buffers and lists short.
     pub(crate) trait Generate: Sized + Debug + 'static {
-        fn any() -> BoxedStrategy<Self>;
+        /// Yields any value of this type.
+        fn any(sample: Sample) -> BoxedStrategy<Self>;
+
+        /// Yields any value of this field, which is named `Record.field`.
+        fn field(name: &str, sample: Sample) -> BoxedStrategy<Self> {
+            let valid = || valid(name)?.downcast().ok();
+            let valid = Some(valid).filter(|_| sample == Sample::Valid).and_then(|valid| valid());
+            valid.map_or_else(|| Self::any(sample), |strategy| *strategy)
+        }
+    }
+
+    /// A strategy for a field, where its name says more than its type: `BoxedStrategy<T>`.
+    fn valid(field: &str) -> Option<Box<dyn Any>> {
+        let strategy: Box<dyn Any> = match field {
+            "CreateRequest.mode" => Box::new(mostly(select(&PLAIN[..]))),
+            "CreateTtlRequest.mode" => Box::new(mostly(Just(CreateMode::PERSISTENT_WITH_TTL))),
+            "CreateTtlRequest.ttl" => Box::new(mostly(Just(Ttl::MAX.as_millis()))),
+            "Acl.perms" => Box::new(mostly(Just(Perms::ALL))),
+            "Id.scheme" => Box::new(mostly(Just(String::from("world")))),
+            "Id.id" => Box::new(mostly(Just(Some(String::from("anyone"))))),
+            "AuthPacket.scheme" => Box::new(mostly(Just(String::from("digest")))),
+            "AuthPacket.auth" => Box::new(mostly(Just(Some(b"user:password".to_vec())))),
+            "GetSaslRequest.token" => {
+                Box::new(Vec::<u8>::any(Sample::Valid).prop_map(Some).boxed())
+            }
+            "GetEphemeralsRequest.prefix_path" => Box::new(path().prop_map(Some).boxed()),
+            _ => match field.rsplit('.').next() {
+                Some("path") => Box::new(path()),
+                Some("version") => Box::new(mostly(prop_oneof![4 => Just(-1), 1 => Just(0)])),
+                Some("acl") => {
+                    let acl = vec(Acl::any(Sample::Valid), 1..3);
+                    Box::new(acl.prop_map(List::from).boxed())
+                }
+                Some(name) if name.ends_with("_watches") => {
+                    Box::new(vec(path(), 0..4).prop_map(List::from).boxed())
+                }
+                _ => return None,
+            },
+        };
+        Some(strategy)
+    }
+
+    const PLAIN: [CreateMode; 5] = [
+        CreateMode::PERSISTENT,
+        CreateMode::PERSISTENT,
+        CreateMode::PERSISTENT_SEQUENTIAL,
+        CreateMode::EPHEMERAL,
+        CreateMode::EPHEMERAL_SEQUENTIAL,
+    ];
+
+    /// Mostly one directly below the root, so that it exists or can be created.
+    fn path() -> BoxedStrategy<String> {
+        let name = || select(&NAMES[..]);
+        prop_oneof![
+            1 => Just(String::from("/")),
+            8 => name().prop_map(|name| format!("/{name}")),
+            3 => (name(), name()).prop_map(|(above, name)| format!("/{above}/{name}")),
+        ]
+        .boxed()
+    }
+
+    fn mostly<T: Generate>(usual: impl Strategy<Value = T> + 'static) -> BoxedStrategy<T> {
+        prop_oneof![31 => usual, 1 => T::any(Sample::Wild)].boxed()
     }
 
     /// Three in four have a name.
@@ -32,13 +133,13 @@ mod strategies {
         T: Generate + Clone,
         N: Generate,
     {
-        prop_oneof![3 => select(known), 1 => N::any().prop_map(new)].boxed()
+        prop_oneof![3 => select(known), 1 => N::any(Sample::Wild).prop_map(new)].boxed()
     }
 
     macro_rules! fields {
         ($($type:ty: $strategy:expr;)*) => {$(
             impl Generate for $type {
-                fn any() -> BoxedStrategy<Self> {
+                fn any(_: Sample) -> BoxedStrategy<Self> {
                     $strategy.boxed()
                 }
             }
@@ -56,39 +157,60 @@ mod strategies {
 
     /// Null is one in five.
     impl<T: Generate> Generate for Option<T> {
-        fn any() -> BoxedStrategy<Self> {
-            proptest::option::weighted(0.8, T::any()).boxed()
+        fn any(sample: Sample) -> BoxedStrategy<Self> {
+            proptest::option::weighted(0.8, T::any(sample)).boxed()
         }
     }
 
     impl<T: Generate> Generate for List<T> {
-        fn any() -> BoxedStrategy<Self> {
-            proptest::option::weighted(0.9, vec(T::any(), 0..5)).prop_map(Self).boxed()
+        fn any(sample: Sample) -> BoxedStrategy<Self> {
+            proptest::option::weighted(0.9, vec(T::any(sample), 0..5)).prop_map(Self).boxed()
         }
     }
 
     impl<T: Generate> Generate for Multi<T> {
-        fn any() -> BoxedStrategy<Self> {
-            vec(T::any(), 0..5).prop_map(Self).boxed()
+        fn any(sample: Sample) -> BoxedStrategy<Self> {
+            vec(T::any(sample), 0..5).prop_map(Self).boxed()
         }
     }
 
     /// As the fields of records have it.
-    impl<T: Arbitrary + 'static> Arbitrary for Multi<T> {
-        type Parameters = ();
+    impl<T: Arbitrary<Parameters = Sample> + 'static> Arbitrary for Multi<T> {
+        type Parameters = Sample;
         type Strategy = BoxedStrategy<Self>;
 
-        fn arbitrary_with((): ()) -> Self::Strategy {
-            vec(any::<T>(), 0..5).prop_map(Self).boxed()
+        fn arbitrary_with(sample: Sample) -> Self::Strategy {
+            vec(any_with::<T>(sample), 0..5).prop_map(Self).boxed()
         }
     }
 }
 
 #[cfg(feature = "arbitrary")]
 mod sources {
+    use alloc::boxed::Box;
+    use alloc::format;
+    use core::any::Any;
+
     use arbitrary::{Arbitrary, Result, Unstructured};
 
     use super::*;
+
+    /// Any value of a field; a valid path if it is a path.
+    pub(crate) fn draw<'u, T>(field: &str, source: &mut Unstructured<'u>) -> Result<T>
+    where
+        T: Arbitrary<'u> + 'static,
+    {
+        if field != "path" {
+            return source.arbitrary();
+        }
+        let path = match source.int_in_range(0..=11)? {
+            0 => "/".into(),
+            1..=8 => format!("/{}", source.choose(&NAMES)?),
+            _ => format!("/{}/{}", source.choose(&NAMES)?, source.choose(&NAMES)?),
+        };
+        let path: Box<dyn Any> = Box::new(path);
+        path.downcast().map_or_else(|_| source.arbitrary(), |path| Ok(*path))
+    }
 
     impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {
         fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {

@@ -1,6 +1,6 @@
 //! What kinds of node there are, and which operation makes which.
 
-use crate::codes::CreateMode;
+use crate::codes::{CreateMode, OpCode};
 use crate::list::List;
 use crate::multi::MultiOp;
 use crate::operations::Request;
@@ -72,11 +72,25 @@ impl NodeKind {
         }
     }
 
+    /// Whether the server appends a number to the name.
+    pub fn is_sequential(self) -> bool {
+        self.mode().is_sequential()
+    }
+
     /// Its time to live, if it is of a kind that has one.
     pub fn ttl(self) -> Option<Ttl> {
         match self {
             Self::PersistentWithTtl(ttl) | Self::PersistentSequentialWithTtl(ttl) => Some(ttl),
             _ => None,
+        }
+    }
+
+    /// The operation that creates such a node and answers with its stat.
+    pub fn opcode(self) -> OpCode {
+        match (self, self.ttl()) {
+            (_, Some(_)) => OpCode::CREATE_TTL,
+            (Self::Container, _) => OpCode::CREATE_CONTAINER,
+            _ => OpCode::CREATE2,
         }
     }
 
@@ -118,7 +132,6 @@ impl NodeKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codes::OpCode;
     use crate::multi::MultiEntry;
 
     #[test]
@@ -148,6 +161,7 @@ mod tests {
         ] {
             let request = kind.create("/a", None, acl);
             let op = kind.create_op("/a", None, acl);
+            assert_eq!(kind.opcode(), alone);
             assert_eq!((request.opcode(), op.header().opcode), (alone, in_a_multi), "{kind:?}");
             let (mode, ttl) = match request {
                 Request::CreateTtl(request) => (request.mode, Some(request.ttl)),

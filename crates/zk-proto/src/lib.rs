@@ -47,6 +47,8 @@ pub use connect::{ConnectRequest, ConnectResponse};
 pub use digest::DigestId;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, Place};
 pub use explain::Explain;
+#[cfg(feature = "proptest")]
+pub use generate::Sample;
 pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{Password, SessionId, Zxid};
 pub use kind::{NodeKind, Ttl};

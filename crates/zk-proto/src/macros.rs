@@ -97,7 +97,7 @@ macro_rules! record {
     };
 }
 
-/// Shows a struct as its fields, without the secret ones.
+/// Shows a struct as its fields; of secret ones only how long they are.
 macro_rules! debugged_fields {
     ($name:ident [$($generics:tt)*] $self:ty { $( $([$secret:ident])? $field:ident )* }) => {
         impl<$($generics)*> core::fmt::Debug for $self {
@@ -108,7 +108,7 @@ macro_rules! debugged_fields {
             }
         }
     };
-    (@ secret $value:expr) => { &format_args!("..") };
+    (@ secret $value:expr) => { &$crate::wire::Secret(&$value) };
     (@ $value:expr) => { &$value };
 }
 

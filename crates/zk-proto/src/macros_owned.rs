@@ -125,54 +125,77 @@ macro_rules! keeps_itself {
 /// name.
 macro_rules! generated {
     ($name:ident { $($field:ident)* }) => {
-        generated!(@proptest $name, {
+        generated!(@proptest $name, sample, {
             use proptest::strategy::Strategy;
 
-            ($( { let $field = $crate::generate::Generate::any(); $field }, )*)
+            ($( {
+                let name = concat!(stringify!($name), ".", stringify!($field));
+                $crate::generate::Generate::field(name, sample)
+            }, )*)
                 .prop_map(|($($field,)*)| Self { $($field,)* })
                 .boxed()
         });
         generated!(@arbitrary $name, source, {
-            Ok(Self { $( $field: source.arbitrary()?, )* })
+            Ok(Self { $( $field: $crate::generate::draw(stringify!($field), source)?, )* })
+        });
+    };
+    // What harms servers is made up on demand only.
+    (Request [ $($variant:ident)* ]) => {
+        generated!(@proptest Request, sample, {
+            use proptest::strategy::Strategy;
+
+            let any = generated!(@union sample $($variant)*);
+            match sample {
+                $crate::generate::Sample::Harmful => any.boxed(),
+                _ => any.prop_map(Self::harmless).boxed(),
+            }
+        });
+        generated!(@arbitrary Request, source, {
+            generated!(@choice source $($variant)*).map(Self::harmless)
         });
     };
     ($name:ident [ $($variant:ident)* ]) => {
-        generated!(@proptest $name, {
+        generated!(@proptest $name, sample, {
             use proptest::strategy::Strategy;
 
-            proptest::strategy::Union::new([
-                $( $crate::generate::Generate::any().prop_map(Self::$variant).boxed(), )*
-            ])
-            .boxed()
+            generated!(@union sample $($variant)*).boxed()
         });
-        generated!(@arbitrary $name, source, {
-            let variants: &[fn(&mut arbitrary::Unstructured<'u>) -> arbitrary::Result<Self>] =
-                &[ $( |source| source.arbitrary().map(Self::$variant), )* ];
-            source.choose(variants)?(source)
-        });
+        generated!(@arbitrary $name, source, generated!(@choice source $($variant)*));
     };
+    (@union $sample:ident $($variant:ident)*) => {
+        proptest::strategy::Union::new([
+            $( $crate::generate::Generate::any($sample).prop_map(Self::$variant).boxed(), )*
+        ])
+    };
+    (@choice $source:ident $($variant:ident)*) => {{
+        let variants: &[fn(&mut arbitrary::Unstructured<'u>) -> arbitrary::Result<Self>] =
+            &[ $( |source| source.arbitrary().map(Self::$variant), )* ];
+        $source.choose(variants)?($source)
+    }};
     ($name:ident($known:expr)) => {
-        generated!(@proptest $name, $crate::generate::number($known, Self));
+        generated!(@proptest $name, _sample, $crate::generate::number($known, Self));
         generated!(@arbitrary $name, source, match source.ratio(3, 4)? {
             true => source.choose($known).copied(),
             false => source.arbitrary().map(Self),
         });
     };
-    (@proptest $name:ident, $strategy:expr) => {
+    (@proptest $name:ident, $sample:ident, $strategy:expr) => {
         #[cfg(feature = "proptest")]
         impl $crate::generate::Generate for $name {
-            fn any() -> proptest::strategy::BoxedStrategy<Self> {
+            fn any(
+                $sample: $crate::generate::Sample,
+            ) -> proptest::strategy::BoxedStrategy<Self> {
                 $strategy
             }
         }
 
         #[cfg(feature = "proptest")]
         impl proptest::arbitrary::Arbitrary for $name {
-            type Parameters = ();
+            type Parameters = $crate::generate::Sample;
             type Strategy = proptest::strategy::BoxedStrategy<Self>;
 
-            fn arbitrary_with((): ()) -> Self::Strategy {
-                $crate::generate::Generate::any()
+            fn arbitrary_with(sample: $crate::generate::Sample) -> Self::Strategy {
+                $crate::generate::Generate::any(sample)
             }
         }
     };

@@ -1,6 +1,6 @@
 //! The table of operations: which record asks, which record answers.
 
-use crate::codes::OpCode;
+use crate::codes::{CreateMode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::explain::{Explain, Path, Show};
 use crate::records::*;
@@ -27,7 +27,8 @@ macro_rules! operations {
 
             /// Whether this is one of [`REQUESTS`](Self::REQUESTS). A server refuses any other
             /// with [`ErrorCode::UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED), and closes the
-            /// connection.
+            /// connection; but for [`CREATE_SESSION`](Self::CREATE_SESSION), which it answers
+            /// with a [`ConnectResponse`](crate::ConnectResponse) as its reply.
             pub fn is_request(self) -> bool {
                 matches!(self, $( Self::$opcode )|*)
             }
@@ -182,6 +183,101 @@ operations! {
     ADD_WATCH               => AddWatch             (AddWatchRequest<'a>)             -> ErrorResponse;
     WHO_AM_I                => WhoAmI               (())                              -> WhoAmIResponse<'a>;
     CLOSE_SESSION           => CloseSession         (())                              -> ();
+}
+
+impl Request<'_> {
+    /// Whether the request ends released servers, though it looks harmless.
+    ///
+    /// - A [`Check`](Self::Check) outside of a [`Multi`](Self::Multi). If the check holds, a
+    ///   standalone server (seen with 3.6.3 and 3.8.0) goes on, but cannot read its transaction log
+    ///   any more: it never starts again. In an ensemble the leader steps down, again and again.
+    /// - A [`CreateTtl`](Self::CreateTtl) with a mode that has no time to live and a ttl below 0. The
+    ///   server (seen with 3.8.0 and 3.9.5) shuts down, and never starts again.
+    ///
+    /// Both are harmless inside a multi.
+    pub fn harms_servers(&self) -> bool {
+        match self {
+            Self::Check(_) => true,
+            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<S: crate::owned::Storage> owned::Request<S> {
+    /// As [`Request::harms_servers`]: whether servers do not survive the request.
+    pub fn harms_servers(&self) -> bool {
+        match self {
+            Self::Check(_) => true,
+            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(any(feature = "proptest", feature = "arbitrary"))]
+impl owned::Request {
+    /// A similar request that servers survive.
+    pub(crate) fn harmless(self) -> Self {
+        match self {
+            Self::Check(body) => {
+                Self::Multi(crate::owned::Multi(alloc::vec![crate::owned::MultiOp::Check(body)]))
+            }
+            Self::CreateTtl(body) if is_deadly(body.mode, body.ttl) => {
+                let mode = CreateMode::PERSISTENT_WITH_TTL;
+                Self::CreateTtl(crate::owned::CreateTtlRequest { mode, ..body })
+            }
+            other => other,
+        }
+    }
+}
+
+/// Whether a `createTTL` passes the checks of a server and cannot be applied by it.
+fn is_deadly(mode: CreateMode, ttl: i64) -> bool {
+    let has_ttl = matches!(
+        mode,
+        CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL
+    );
+    ttl < 0 && !has_ttl
+}
+
+impl<'a> Request<'a> {
+    /// The node that the request is about, if it is about one; the prefix of
+    /// [`GetEphemerals`](Self::GetEphemerals).
+    pub fn path(&self) -> Option<&'a str> {
+        match self {
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
+                Some(body.path)
+            }
+            Self::CreateTtl(body) => Some(body.path),
+            Self::Delete(body) => Some(body.path),
+            Self::DeleteContainer(body) => Some(body.path),
+            Self::Exists(body) => Some(body.path),
+            Self::GetData(body) => Some(body.path),
+            Self::SetData(body) => Some(body.path),
+            Self::GetAcl(body) => Some(body.path),
+            Self::SetAcl(body) => Some(body.path),
+            Self::GetChildren(body) | Self::GetChildren2(body) => Some(body.path),
+            Self::Sync(body) => Some(body.path),
+            Self::Check(body) => Some(body.path),
+            Self::CheckWatches(body) => Some(body.path),
+            Self::RemoveWatches(body) => Some(body.path),
+            Self::GetEphemerals(body) => body.prefix_path,
+            Self::GetAllChildrenNumber(body) => Some(body.path),
+            Self::AddWatch(body) => Some(body.path),
+            Self::Ping(())
+            | Self::Multi(_)
+            | Self::MultiRead(_)
+            | Self::Reconfig(_)
+            | Self::Auth(_)
+            | Self::Sasl(_)
+            | Self::SetWatches(_)
+            | Self::SetWatches2(_)
+            | Self::WhoAmI(())
+            | Self::CloseSession(()) => None,
+        }
+    }
 }
 
 fn unknown(number: i32, offset: usize) -> DecodeError {

@@ -168,6 +168,10 @@ impl<'a, T: Copy + Decode<'a> + Keep> Keep for crate::List<'a, T> {
 }
 
 /// A multi: items, each behind a header, without a count.
+///
+/// The headers are made anew when it is encoded. Of what they hold, only the error is not told by
+/// the item itself; nobody reads it, so it is not kept: an item of a request gets -1, as from every
+/// known client, and a result its own error, as from every known server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multi<T>(
     /// The items.

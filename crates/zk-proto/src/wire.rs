@@ -3,8 +3,25 @@
 //! Everything is big-endian, without tags or padding; fields simply follow one another. A length
 //! of -1 means null (`BinaryInputArchive.java`, `BinaryOutputArchive.java`).
 
+use core::fmt;
+
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::sink::{Sink, SliceSink};
+
+/// Shows of a secret, a buffer on the wire, whether there is one and how long it is.
+pub(crate) struct Secret<'a, T>(pub(crate) &'a T);
+
+impl<T: Encode> fmt::Debug for Secret<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The length comes first, and is negative where there is no buffer; there is no room for more.
+        let mut length = [0; 4];
+        self.0.encode(&mut SliceSink::new(&mut length));
+        match i32::from_be_bytes(length) {
+            length if length < 0 => f.write_str("Secret(none)"),
+            length => write!(f, "Secret({length} bytes)"),
+        }
+    }
+}
 
 /// A value that knows its bytes on the wire.
 pub trait Encode {

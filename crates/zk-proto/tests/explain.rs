@@ -231,7 +231,7 @@ fn what_cannot_be_explained_is_one_line() {
 fn the_guide_shows_what_the_recording_says() {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
-    let (c2s, s2c) = (golden("3.8.0-kazoo-lock.c2s"), golden("3.8.0-kazoo-lock.s2c"));
+    let (c2s, s2c) = (golden("3.8.0-zkproto-lock.c2s"), golden("3.8.0-zkproto-lock.s2c"));
     let (result, recording) = run(&["--pair", &c2s, &s2c]);
     assert_eq!(result, Ok(()));
     let frames: Vec<_> = recording.split_inclusive("\n\n").map(str::trim_end).collect();
@@ -240,7 +240,7 @@ fn the_guide_shows_what_the_recording_says() {
         .filter_map(|block| block.strip_prefix("text\n"))
         .flat_map(|block| block.split("\n\n"))
         .collect();
-    assert_eq!(shown.len(), 15);
+    assert_eq!(shown.len(), 16);
     let mut later = frames.iter();
     for block in shown {
         assert!(later.any(|frame| *frame == block), "not in the recording, or not here:\n{block}");

@@ -136,14 +136,39 @@ fn every_operation_is_made_up_in_both_directions() {
             Err(error) => error.kind() != DecodeErrorKind::UnknownOperation(opcode.0),
         })
         .collect();
-    fn opcodes<T: Arbitrary>(of: impl Fn(T) -> OpCode) -> BTreeSet<OpCode> {
+    fn opcodes<T: Arbitrary<Parameters = Sample>>(of: impl Fn(T) -> OpCode) -> BTreeSet<OpCode> {
         let mut runner = TestRunner::deterministic();
-        let mut sample =
-            || any::<T>().new_tree(&mut runner).expect("nothing is filtered").current();
+        let strategy = any_with::<T>(Sample::Harmful);
+        let mut sample = || strategy.new_tree(&mut runner).expect("nothing is filtered").current();
         (0..2000).map(|_| of(sample())).collect()
     }
     assert_eq!(opcodes(|request: owned::Request| request.opcode()), supported);
     assert_eq!(opcodes(|response: owned::Response| response.opcode()), supported);
+}
+
+#[test]
+fn made_up_requests_have_valid_paths_and_harm_no_server_unless_that_is_asked_for() {
+    let mut runner = TestRunner::deterministic();
+    let mut count = |sample, is: fn(&owned::Request) -> bool| {
+        let strategy = any_with::<owned::Request>(sample);
+        let mut make = || strategy.new_tree(&mut runner).expect("nothing is filtered").current();
+        (0..2000).filter(|_| is(&make())).count()
+    };
+    let harms = |request: &owned::Request| {
+        let bytes = encoded(request);
+        let borrowed = Request::decode(request.opcode(), &bytes).expect("what was encoded");
+        assert_eq!(borrowed.harms_servers(), request.harms_servers());
+        request.harms_servers()
+    };
+    let strays = |request: &owned::Request| {
+        let bytes = encoded(request);
+        let borrowed = Request::decode(request.opcode(), &bytes).expect("what was encoded");
+        borrowed.path().is_some_and(|path| path::validate(path).is_err())
+    };
+    assert_eq!([Sample::Valid, Sample::Wild].map(|sample| count(sample, harms)), [0, 0]);
+    assert!(count(Sample::Harmful, harms) > 20);
+    assert_eq!(count(Sample::default(), strays), 0);
+    assert!(count(Sample::Wild, strays) > 500);
 }
 
 #[cfg(feature = "arbitrary")]
@@ -166,9 +191,13 @@ fn every_operation_is_made_of_arbitrary_bytes() {
             .collect();
         opcodes.len()
     }
-    let requests = check(owned::Request::opcode);
-    assert_eq!(requests, check(owned::Response::opcode));
-    assert!(requests > 25, "{requests}");
+    let requests = check(|request: &owned::Request| {
+        assert!(!request.harms_servers(), "{request:?}");
+        request.opcode()
+    });
+    assert_eq!(requests + 1, check(owned::Response::opcode));
+    // A check alone harms servers.
+    assert!(requests > 24, "{requests}");
     // No bytes at all are enough for something.
     let nothing = &mut Unstructured::new(&[]);
     let _: owned::ConnectRequest = nothing.arbitrary().expect("zeros");
@@ -230,16 +259,34 @@ fn passwords_and_credentials_are_not_shown() {
         password: secret,
         read_only: None,
     };
-    assert!(shown(&asked, &asked.into_owned()).contains("password: .."));
-    assert!(shown(&granted, &granted.into_owned()).contains("password: .."));
+    assert!(shown(&asked, &asked.into_owned()).contains("password: Secret(6 bytes)"));
+    assert!(shown(&granted, &granted.into_owned()).contains("password: Secret(6 bytes)"));
     let auth = AuthPacket { auth_type: 0, scheme: "digest", auth: secret };
     assert_eq!(
         shown(&auth, &auth.into_owned()),
-        r#"AuthPacket { auth_type: 0, scheme: "digest", auth: .. }"#
+        r#"AuthPacket { auth_type: 0, scheme: "digest", auth: Secret(6 bytes) }"#
     );
     let sasl = Request::Sasl(GetSaslRequest { token: secret });
-    assert_eq!(shown(&sasl, &sasl.into_owned()), "Sasl(GetSaslRequest { token: .. })");
+    assert_eq!(shown(&sasl, &sasl.into_owned()), "Sasl(GetSaslRequest { token: Secret(6 bytes) })");
+    for (token, shows) in [(None, "Secret(none)"), (Some(&b""[..]), "Secret(0 bytes)")] {
+        let sasl = GetSaslRequest { token };
+        assert_eq!(format!("{sasl:?}"), format!("GetSaslRequest {{ token: {shows} }}"));
+    }
+    let password = Password(*b"sixteen  secrets");
+    assert_eq!(format!("{password:?} {:?}", Password::NONE), "Password(16 bytes) Password(none)");
     // What is no secret is shown, or this would pass if nothing were.
     let data = SetDataRequest { path: "/a", data: secret, version: -1 };
     assert!(format!("{data:?}").contains("115, 101, 115, 97, 109, 101"));
+}
+
+#[test]
+fn an_owned_multi_makes_the_headers_of_its_items_anew_and_a_borrowed_one_keeps_them() {
+    let operations = [MultiOp::Check(CheckVersionRequest { path: "/a", version: 0 })];
+    let usual = encoded(&Multi::new(&operations));
+    // The error in the header of the first item.
+    let mut odd = usual.clone();
+    odd[5..9].copy_from_slice(&7i32.to_be_bytes());
+    let borrowed = MultiRequest::decode_all(&odd).expect("nobody reads it");
+    assert_eq!(encoded(&borrowed), odd);
+    assert_eq!(encoded(&borrowed.into_owned()), usual);
 }

@@ -1,16 +1,20 @@
 //! Why a lock was not acquired, or is not held any more.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
 use zk_session::proto::path::PathError;
-use zk_session::{End, Error};
+use zk_session::{End, Error, RequestError};
 
-/// Why a lock was not acquired or could not be released.
+use crate::machine::Scheme;
+
+/// Why a lock was not acquired or could not be released: the reason of a [`RecipeError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A request failed for good; the session goes on.
+    /// A request failed for good; the session goes on. Its [`outcome`](Error::outcome) says whether
+    /// it may have been applied.
     Request(Error),
     /// The session has ended, and with it every node that it owned.
     Ended(End),
@@ -23,11 +27,24 @@ pub enum LockError {
         /// The name of that node.
         node: String,
     },
+    /// The node ahead of ours belongs to this client, and the ensemble [refused to
+    /// delete](crate::machine::Event::Abandoned) it. It stays until the session ends, so waiting
+    /// would never succeed. Delete it with a client that has the permission, or close this client.
+    Abandoned {
+        /// The name of that node.
+        node: String,
+    },
     /// The numbers that the server appends to names in this directory are used up (after about
     /// 2^31 creations), and nobody can tell who is first. Delete the directory when it is empty.
     SequenceExhausted,
     /// The lock had been lost before it was released.
     Lost(Loss),
+    /// The lock was released here, but no server has confirmed that its node is gone. The deletion
+    /// may have been applied or not. While the session lives, the deletion continues in the
+    /// background, counted by `pending_cleanups`; otherwise the servers delete the node with the
+    /// session. Until the node is gone, no other client gets the lock. The cause is the network or
+    /// the servers; do not repeat the call.
+    NotConfirmed(Unconfirmed),
     /// The lock is taken, and was not to be waited for.
     Busy,
     /// The time to wait was over.
@@ -36,8 +53,19 @@ pub enum LockError {
     NotAlone,
     /// The names of this lock have no place for readers.
     NoReaders,
+    /// A node at the lock's path is a contender of another kind of lock, as its name shows. The two
+    /// locks would ignore each other, and both could be held at once. Use another path, or the
+    /// [names](crate::machine::Contest::scheme) of that lock if it is meant to be the same one;
+    /// [`Foreign::Ignore`](crate::machine::Foreign::Ignore) lets both run side by side.
+    OtherLock {
+        /// The name of its node.
+        node: String,
+        /// How that lock names its nodes.
+        scheme: Box<Scheme>,
+    },
     /// There is a node in the lock's directory that is no contender's, and
-    /// [`Foreign::Refuse`](crate::machine::Foreign::Refuse) was asked for.
+    /// [`Foreign::Refuse`](crate::machine::Foreign::Refuse) was asked for. Or there is a persistent
+    /// node at the path of a `SimpleLock`, which may never be deleted.
     Foreign {
         /// The name of that node.
         node: String,
@@ -47,9 +75,10 @@ pub enum LockError {
         /// How many it has.
         maximum: u32,
     },
-    /// The semaphore has fewer permits than were asked for, so waiting would be in vain.
+    /// The semaphore has fewer permits than were asked for, so waiting would be in vain; or more were
+    /// asked for than can be had [at once](crate::machine::Loan::MOST_AT_ONCE).
     TooManyPermits {
-        /// How many it has.
+        /// How many can be had.
         maximum: u32,
     },
     /// No permits at all were asked for.
@@ -59,6 +88,21 @@ pub enum LockError {
     NoMaximum,
     /// The path of the lock is none.
     Path(PathError),
+}
+
+/// Why the caller no longer waits for the confirmation of a [release](LockError::NotConfirmed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unconfirmed {
+    /// The session's [lease](zk_session::session::Session::lease) has ended: the servers delete the
+    /// node with the session by themselves, unless it is deleted before that.
+    LeaseEnded,
+    /// The caller's time limit has passed.
+    TimedOut,
+    /// The session has ended here before a server answered, by [`End::Closed`] also with the
+    /// runtime that it lives on. The servers end it and delete the node after the session timeout;
+    /// if it was detached, the process that resumes it owns the node.
+    Ended(End),
 }
 
 /// Why a lock is not held any more.
@@ -76,8 +120,8 @@ pub enum Loss {
     /// The connection is lost, and the lock was to be trusted
     /// [only while there is one](crate::machine::Trust::WhileConnected).
     Disconnected,
-    /// The connection is lost, and the ensemble
-    /// [need not keep the session](crate::machine::Trust::UntilLeaseEnds) any longer.
+    /// No server has confirmed the session for so long that the ensemble
+    /// [need not keep it](crate::machine::Trust::UntilLeaseEnds) any longer.
     LeaseEnded,
 }
 
@@ -90,14 +134,24 @@ impl fmt::Display for LockError {
             Self::Unreadable { node } => {
                 write!(f, "'{node}' is before us and its access control list denies reading it")
             }
+            Self::Abandoned { node } => write!(
+                f,
+                "'{node}' is before us: this client's own node, which the ensemble refused to delete"
+            ),
             Self::SequenceExhausted => {
                 f.write_str("the sequence numbers of the lock's directory are used up")
             }
             Self::Lost(loss) => write!(f, "the lock had been lost: {loss}"),
+            Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the lock was not acquired in time"),
             Self::NotAlone => f.write_str("others hold the lock too, or wait for it"),
             Self::NoReaders => f.write_str("the names of this lock have no place for readers"),
+            Self::OtherLock { node, scheme } => write!(
+                f,
+                "'{node}' belongs to {scheme} at the same path, which would not exclude this lock: \
+                 use another path, or the same names"
+            ),
             Self::Foreign { node } => {
                 write!(f, "'{node}' is in the lock's directory and belongs to no contender")
             }
@@ -105,11 +159,25 @@ impl fmt::Display for LockError {
                 write!(f, "the semaphore has another number of permits: {maximum}")
             }
             Self::TooManyPermits { maximum } => {
-                write!(f, "the semaphore has no more than {maximum} permits")
+                write!(f, "no more than {maximum} permits of the semaphore can be had at once")
             }
             Self::NoPermits => f.write_str("no permits were asked for"),
             Self::NoMaximum => f.write_str("the number of permits of the semaphore is not known"),
             Self::Path(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LeaseEnded => f.write_str(
+                "no server has answered until the end of the lease; the node goes with the session",
+            ),
+            Self::TimedOut => f.write_str(
+                "no server has answered in time; the deletion goes on in the background",
+            ),
+            Self::Ended(end) => write!(f, "{end}; the servers delete the node when it times out"),
         }
     }
 }
@@ -129,8 +197,8 @@ impl fmt::Display for Loss {
 impl core::error::Error for LockError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Request(error) => Some(error),
-            Self::Path(error) => Some(error),
+            // It is printed with the error itself, and so is what is wrong with a path.
+            Self::Request(error) => error.source(),
             _ => None,
         }
     }
@@ -138,9 +206,59 @@ impl core::error::Error for LockError {
 
 impl core::error::Error for Loss {}
 
+/// An operation of a recipe that has failed: which one, on which lock, and why.
+///
+/// It prints all three: `acquire of '/locks/printer': the lock was not acquired in time`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecipeError {
+    /// The method that was called, without `_until` or `_timeout`; `"new"` for all that only make a
+    /// value. For a candidate it is `"stand"` or `"resign"`.
+    pub operation: &'static str,
+    /// The path of the lock, or of whatever recipe it is, as the client sees it. For `revoke` it is
+    /// the path of the node; for several locks that are taken together, of the one that failed.
+    pub path: Box<str>,
+    /// Why it failed.
+    pub reason: LockError,
+}
+
+#[cfg(feature = "tokio")]
+impl RecipeError {
+    pub(crate) fn new(operation: &'static str, path: &str, reason: impl Into<LockError>) -> Self {
+        Self { operation, path: path.into(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for RecipeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, path, reason } = self;
+        // A path that is invalid may hold anything.
+        write!(f, "{operation} of '{}': {reason}", path.escape_debug())
+    }
+}
+
+impl core::error::Error for RecipeError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        // The reason is printed with the error itself.
+        self.reason.source()
+    }
+}
+
+impl From<RecipeError> for LockError {
+    fn from(error: RecipeError) -> Self {
+        error.reason
+    }
+}
+
 impl From<PathError> for LockError {
     fn from(error: PathError) -> Self {
         Self::Path(error)
+    }
+}
+
+impl From<RequestError> for LockError {
+    fn from(error: RequestError) -> Self {
+        Self::from(error.reason)
     }
 }
 
@@ -149,6 +267,43 @@ impl From<Error> for LockError {
         match error.end() {
             Some(end) => Self::Ended(end),
             None => Self::Request(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use core::error::Error as _;
+
+    use zk_session::proto::path;
+    use zk_session::proto::{Decode, Reader, ReplyHeader};
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_small() {
+        assert!(size_of::<RecipeError>() <= 72, "{}", size_of::<RecipeError>());
+        #[cfg(feature = "tokio")]
+        assert_eq!(size_of::<Result<crate::MutexGuard, RecipeError>>(), size_of::<crate::Held>());
+    }
+
+    #[test]
+    fn no_error_prints_its_source_and_returns_it_too() {
+        let mut short = Reader::new(&[0]);
+        let unreadable = Error::Reply(ReplyHeader::decode(&mut short).expect_err("too short"));
+        let invalid = path::validate("relative").expect_err("it is relative");
+        let nested = LockError::Request(unreadable);
+        assert!(nested.source().is_some(), "what could not be read");
+        for reason in [nested, invalid.into(), Error::from(invalid).into(), LockError::Busy] {
+            let (operation, path) = ("acquire", "/locks/printer".into());
+            let printed = format!("acquire of '/locks/printer': {reason}");
+            let source = reason.source().map(ToString::to_string);
+            assert!(source.iter().all(|source| !printed.contains(source)), "{printed}");
+            let error = RecipeError { operation, path, reason };
+            assert_eq!(error.to_string(), printed);
+            assert_eq!(error.source().map(ToString::to_string), source);
         }
     }
 }

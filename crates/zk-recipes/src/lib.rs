@@ -11,7 +11,7 @@ mod error;
 mod face;
 pub mod machine;
 
-pub use error::{LockError, Loss};
+pub use error::{LockError, Loss, RecipeError, Unconfirmed};
 #[cfg(feature = "tokio")]
 pub use face::*;
 pub use zk_session as session;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use zk_session::ClientBuilder;
 use zk_session::blocking::Client;
-use zk_session::proto::CreateMode;
+use zk_session::proto::NodeKind;
 use zk_testkit::serve::Embedded;
 
 const WORKERS: &str = "/example/blocking/workers";
@@ -68,7 +68,7 @@ fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
 /// A worker is there for as long as its session.
 fn work(number: u64, builder: ClientBuilder<Client>) -> Result<(), Box<dyn Error>> {
     let client = builder.connect()?;
-    client.create(&format!("{WORKERS}/{number}"), b"", CreateMode::EPHEMERAL)?;
+    client.create(&format!("{WORKERS}/{number}"), b"", NodeKind::Ephemeral)?;
     thread::sleep(Duration::from_millis(100 * number));
     client.close();
     Ok(())

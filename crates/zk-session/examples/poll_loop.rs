@@ -12,15 +12,15 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant as Clock};
 
 use bytes::BytesMut;
+use zk_session::proto::frame::{Piece, Splitter};
 use zk_session::proto::{
-    Acl, CreateMode, CreateRequest, DeleteRequest, GetDataRequest, Request, Response, frame,
+    Acl, CreateMode, CreateRequest, DeleteRequest, GetDataRequest, Request, Response,
 };
 use zk_session::session::{Action, Config, Event, Reply, Session, State};
 use zk_session::time::Instant;
 use zk_testkit::serve::Embedded;
 
 const NODE: &str = "/example-poll-loop";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_REPLY: usize = 1 << 20;
 
@@ -94,6 +94,7 @@ struct Poller {
     members: Vec<SocketAddr>,
     link: Option<TcpStream>,
     inbox: BytesMut,
+    frames: Splitter,
     start: Clock,
     is_over: bool,
     /// Why a connection was lost or not made, the last time.
@@ -106,8 +107,9 @@ impl Poller {
         let seed = RandomState::new().hash_one(());
         let session = Session::new(Instant::START, Config::new(members.len(), seed));
         let (link, inbox, start) = (None, BytesMut::new(), Clock::now());
+        let frames = Splitter::new(MAX_REPLY);
         let failure = String::new();
-        Self { session, members, link, inbox, start, is_over: false, failure }
+        Self { session, members, link, inbox, frames, start, is_over: false, failure }
     }
 
     fn now(&self) -> Instant {
@@ -130,8 +132,10 @@ impl Poller {
             match action {
                 Action::Connect(member) => {
                     self.inbox.clear();
+                    self.frames = Splitter::new(MAX_REPLY);
                     // Connecting without blocking is beyond the standard library.
-                    match connect(&self.members[member]) {
+                    let due = self.session.connect_deadline().unwrap_or(Instant::END);
+                    match connect(&self.members[member], due - self.now()) {
                         Ok(link) => {
                             self.link = Some(link);
                             self.session.handle_connected(self.now());
@@ -194,8 +198,12 @@ impl Poller {
 
     fn handle_frames(&mut self) {
         loop {
-            match frame::split_bytes(&mut self.inbox, MAX_REPLY) {
-                Ok(Some(payload)) => self.session.handle_frame(self.now(), payload),
+            match self.frames.split(&mut self.inbox) {
+                Ok(Some(Piece::Frame(payload))) => self.session.handle_frame(self.now(), payload),
+                // It fails the request that it answers, and is skipped.
+                Ok(Some(Piece::TooLong { start, length })) => {
+                    self.session.handle_oversized(self.now(), &start, length);
+                }
                 Ok(None) => return,
                 Err(error) => return self.session.handle_bad_frame(self.now(), error),
             }
@@ -225,8 +233,8 @@ impl Poller {
     }
 }
 
-fn connect(address: &SocketAddr) -> IoResult<TcpStream> {
-    let link = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
+fn connect(address: &SocketAddr, patience: Duration) -> IoResult<TcpStream> {
+    let link = TcpStream::connect_timeout(address, patience)?;
     link.set_nodelay(true)?;
     link.set_nonblocking(true)?;
     Ok(link)

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use zk_session::Client;
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{ErrorCode, NodeKind};
 use zk_testkit::serve::Embedded;
 
 const CONFIG: &str = "/example/watch/config";
@@ -35,15 +35,15 @@ async fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
 
     let service = tokio::spawn(follow(client.clone()));
     for version in VERSIONS {
-        match client.create_all(CONFIG, version.as_bytes(), CreateMode::PERSISTENT).await {
-            Err(zk_session::Error::Server(ErrorCode::NODE_EXISTS)) => {
+        match client.create_all(CONFIG, version.as_bytes(), NodeKind::Persistent).await {
+            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {
                 client.set_data(CONFIG, version.as_bytes(), None).await?;
             }
             created => drop(created?),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    service.await??;
+    service.await?.map_err(|error| error as Box<dyn Error>)?;
     client.delete_all("/example/watch").await?;
     client.close().await;
     Ok(())
@@ -53,11 +53,11 @@ async fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
 ///
 /// What is read is always newer than the event that made it worth reading. Versions that follow
 /// each other faster than they are read are skipped; the last one never is.
-async fn follow(client: Client) -> Result<(), zk_session::Error> {
+async fn follow(client: Client) -> Result<(), Box<dyn Error + Send + Sync>> {
     loop {
         let (data, stat, changed) = match client.get_data_and_watch(CONFIG).await {
             Ok(read) => read,
-            Err(zk_session::Error::Server(ErrorCode::NO_NODE)) => {
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
                 let (stat, created) = client.exists_and_watch(CONFIG).await?;
                 if stat.is_none() {
                     println!("there is no configuration yet");
@@ -65,7 +65,7 @@ async fn follow(client: Client) -> Result<(), zk_session::Error> {
                 }
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         println!("version {} says {}", stat.version, String::from_utf8_lossy(&data));
         if data == "end" {

@@ -58,8 +58,16 @@ pub enum ConnectStringError {
     NoHost,
     /// A member's port is not a number from 1 to 65535.
     Port(String),
-    /// An IPv6 address lacks its brackets, or one of them.
+    /// An IPv6 address lacks its brackets, or one of them, or brackets hold no such address.
     Brackets(String),
+    /// A character that no host name has: a blank within it, a control character, `@`, and others
+    /// that mean something in a URL.
+    Character {
+        /// The character.
+        character: char,
+        /// Where it is in the string, in bytes.
+        position: usize,
+    },
     /// The chroot is no valid path.
     Chroot(PathError),
 }
@@ -68,45 +76,88 @@ impl fmt::Display for ConnectStringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHost => f.write_str("a member has no host name"),
-            Self::Port(member) => write!(f, "'{member}' has no port from 1 to 65535"),
+            Self::Port(member) => write!(f, "{member:?} has no port from 1 to 65535"),
             Self::Brackets(member) => {
-                write!(f, "'{member}': an IPv6 address is written as [address]:port")
+                write!(f, "{member:?}: an IPv6 address is written as [address]:port")
             }
-            Self::Chroot(error) => write!(f, "the chroot is invalid: {error}"),
+            Self::Character { character, position } => {
+                write!(f, "no host name contains {character:?}, as at byte {position}")
+            }
+            Self::Chroot(_) => f.write_str("the chroot is invalid"),
         }
     }
 }
 
-impl core::error::Error for ConnectStringError {}
+impl core::error::Error for ConnectStringError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Chroot(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ConnectString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, member) in self.members.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            write!(f, "{comma}{member}")?;
+        }
+        match &*self.chroot.apply("/") {
+            "/" => Ok(()),
+            chroot => f.write_str(chroot),
+        }
+    }
+}
 
 impl FromStr for ConnectString {
     type Err = ConnectStringError;
 
+    /// As Java's client does, this ignores blanks around members and empty members, such as the one
+    /// behind a trailing comma.
     fn from_str(text: &str) -> Result<Self, ConnectStringError> {
-        let (members, chroot) = match text.find('/') {
+        let (list, chroot) = match text.find('/') {
             Some(at) => {
                 let chroot = Chroot::new(&text[at..]).map_err(ConnectStringError::Chroot)?;
                 (&text[..at], chroot)
             }
             None => (text, Chroot::default()),
         };
-        let members =
-            members.split(',').map(str::trim).map(parse_member).collect::<Result<_, _>>()?;
+        let mut members = Vec::new();
+        let mut start = 0;
+        for part in list.split(',') {
+            let member = part.trim_matches([' ', '\t']);
+            if !member.is_empty() {
+                let blanks = part.len() - part.trim_start_matches([' ', '\t']).len();
+                members.push(parse_member(member, start + blanks)?);
+            }
+            start += part.len() + 1;
+        }
+        if members.is_empty() {
+            return Err(ConnectStringError::NoHost);
+        }
         Ok(Self { members, chroot })
     }
 }
 
-fn parse_member(text: &str) -> Result<Member, ConnectStringError> {
+/// Reads a member that begins at this byte of the string.
+fn parse_member(text: &str, start: usize) -> Result<Member, ConnectStringError> {
+    let brackets = || ConnectStringError::Brackets(text.to_string());
+    let is_stray = |c: char| c.is_whitespace() || c.is_control() || "@?#\"'\\<>{}|^`".contains(c);
+    if let Some((at, character)) = text.char_indices().find(|(_, c)| is_stray(*c)) {
+        return Err(ConnectStringError::Character { character, position: start + at });
+    }
     let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((host, "")) => (host, None),
-            Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or_default())),
-            None => return Err(ConnectStringError::Brackets(text.to_string())),
-        },
-        None => match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err(ConnectStringError::Brackets(text.to_string()));
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or_else(brackets)?;
+            if !host.contains(':') {
+                return Err(brackets());
             }
+            let port = rest.strip_prefix(':').unwrap_or_default();
+            (host, (!rest.is_empty()).then_some(port))
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(brackets()),
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         },
@@ -114,9 +165,14 @@ fn parse_member(text: &str) -> Result<Member, ConnectStringError> {
     if host.is_empty() {
         return Err(ConnectStringError::NoHost);
     }
-    let port = match port.map(str::parse) {
+    if host.contains(['[', ']']) {
+        return Err(brackets());
+    }
+    // `parse` takes a sign, too.
+    let number = |port: &str| port.parse().ok().filter(|_| !port.starts_with('+'));
+    let port = match port.map(number) {
         None => DEFAULT_PORT,
-        Some(Ok(port)) if port > 0 => port,
+        Some(Some(port)) if port > 0 => port,
         Some(_) => return Err(ConnectStringError::Port(text.to_string())),
     };
     Ok(Member { host: host.to_string(), port })
@@ -124,6 +180,8 @@ fn parse_member(text: &str) -> Result<Member, ConnectStringError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -131,7 +189,8 @@ mod tests {
         for (text, error) in [
             ("", ConnectStringError::NoHost),
             (":2181", ConnectStringError::NoHost),
-            ("a,", ConnectStringError::NoHost),
+            (",", ConnectStringError::NoHost),
+            (" , ", ConnectStringError::NoHost),
             ("/chroot", ConnectStringError::NoHost),
             ("a:", ConnectStringError::Port("a:".to_string())),
             ("a:0", ConnectStringError::Port("a:0".to_string())),
@@ -140,10 +199,44 @@ mod tests {
             ("[::1]2181", ConnectStringError::Port("[::1]2181".to_string())),
             ("::1:2181", ConnectStringError::Brackets("::1:2181".to_string())),
             ("[::1", ConnectStringError::Brackets("[::1".to_string())),
+            ("[[::1]", ConnectStringError::Brackets("[[::1]".to_string())),
+            ("[[x]", ConnectStringError::Brackets("[[x]".to_string())),
+            ("[]:1", ConnectStringError::Brackets("[]:1".to_string())),
+            ("a]", ConnectStringError::Brackets("a]".to_string())),
+            ("a[:1", ConnectStringError::Brackets("a[:1".to_string())),
+            ("a:+1", ConnectStringError::Port("a:+1".to_string())),
+            ("user@host", ConnectStringError::Character { character: '@', position: 4 }),
+            ("a, b\0", ConnectStringError::Character { character: '\0', position: 4 }),
+            ("a, b c", ConnectStringError::Character { character: ' ', position: 4 }),
+            ("a\nb", ConnectStringError::Character { character: '\n', position: 1 }),
+            ("a :1", ConnectStringError::Character { character: ' ', position: 1 }),
             ("a//b", ConnectStringError::Chroot(PathError::EmptyComponent(1))),
             ("a/b/", ConnectStringError::Chroot(PathError::TrailingSlash)),
         ] {
             assert_eq!(text.parse::<ConnectString>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn blanks_around_members_and_empty_members_are_ignored_as_by_javas_client() {
+        for text in ["a:1,b:2/c", " a:1 , b:2 /c", "a:1,b:2,/c", "a:1,,b:2/c", ",a:1,\tb:2/c"] {
+            let at: ConnectString = text.parse().expect(text);
+            assert_eq!(at.to_string(), "a:1,b:2/c", "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_and_read_as_the_same(
+            text in prop_oneof![
+                "\\PC{0,20}",
+                "[ab,: @\\[\\]/0-9.\0\t-]{0,16}",
+                "(\\[(::1|fe80::1%lo|x)\\]|[a-z]{1,3})(:[0-9]{1,5})?( ?, ?[a-z]{0,3}){0,3}(/[a-z]{1,3})?",
+            ],
+        ) {
+            if let Ok(at) = text.parse::<ConnectString>() {
+                prop_assert_eq!(at.to_string().parse(), Ok(at), "{}", text);
+            }
         }
     }
 

@@ -23,7 +23,7 @@ mod face;
 
 pub use chroot::Chroot;
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Member};
-pub use error::{Error, Invalid, Outcome};
+pub use error::{Error, Invalid, Outcome, RequestError};
 pub use session::{End, Resume, State, WatchedEvent};
 pub use zk_proto as proto;
 

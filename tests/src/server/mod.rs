@@ -191,6 +191,12 @@ impl Ensemble {
 
     // ---- Outputs -------------------------------------------------------------------------------
 
+    /// Has so many of the next watch events of a session get lost that are about nodes below this path,
+    /// as by a fault of its server. The watches are used up.
+    pub fn swallow_events(&mut self, session: SessionId, below: &'static str, count: u64) {
+        self.outbox.swallowed.insert(session, (below, count));
+    }
+
     /// The next thing to do for connections, in the order in which it is to be done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outbox.poll()

@@ -17,10 +17,12 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::{
     Encode, EventType, GetChildrenRequest, GetChildrenResponse, OpCode, Request, SessionId, Zxid,
-    frame, path,
+    frame::{Piece, Splitter},
+    path,
 };
 use zk_recipes::machine::{
-    Borrower, Claim, Contender, Contest, Input, Loan, Machine, OpId, Output, Precedent, Scheme,
+    Borrower, Claim, Contender, Contest, Input, Loan, Machine, OpId, Operation, Output, Precedent,
+    Renewal, Scheme,
 };
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
@@ -39,6 +41,8 @@ const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
 enum Token {
     Call(CallId),
     Lock(AttemptId, OpId),
+    /// A watch of it that is renewed.
+    Renewal(AttemptId, OpId),
 }
 
 #[derive(Debug)]
@@ -47,6 +51,13 @@ struct Attempt {
     directory: String,
     guid: Uuid,
     alarm: Option<Instant>,
+    /// Its watches, and how to set them again.
+    watches: Vec<(OpId, Operation)>,
+    renewal: Renewal,
+    /// When a watch was last asked for, or the session resumed.
+    silent_since: Instant,
+    /// When a watch is renewed, if it has heard nothing by then.
+    silent_until: Option<Instant>,
 }
 
 /// See the module `sim`.
@@ -57,8 +68,16 @@ pub struct SimClient {
     quirk: Option<Quirk>,
     /// Bytes of a frame that has not arrived as a whole.
     inbox: BytesMut,
+    /// Splits it, and knows how long a frame may be.
+    frames: Splitter,
+    max_reply: usize,
     /// How many bytes were transmitted on this connection.
     transmitted: usize,
+    members: u32,
+    /// Attempts to connect that failed in a row.
+    failures: u32,
+    /// Until then it tries no other member.
+    sleeps_until: Option<Instant>,
     last_id: u64,
     /// Requests that were not answered yet.
     calls: BTreeMap<CallId, Arc<Call>>,
@@ -66,8 +85,6 @@ pub struct SimClient {
     attempts: BTreeMap<AttemptId, Attempt>,
     /// What the last attempt in each directory has left.
     precedents: BTreeMap<String, Precedent>,
-    /// Until when the session is sure to be kept, while there is no connection that says so.
-    lease: Option<Instant>,
     /// Answers that were found without the session.
     answers: VecDeque<(Token, Result<Reply, Error>)>,
     notes: VecDeque<Note>,
@@ -100,6 +117,16 @@ impl SimClient {
         self.accepts_read_only
     }
 
+    /// Until when the ensemble is bound to keep the session.
+    pub fn lease(&self) -> Option<Duration> {
+        self.session.lease().map(Instant::since_start)
+    }
+
+    /// The session timeout.
+    pub fn session_timeout(&self) -> Duration {
+        self.session.timeout()
+    }
+
     /// How many requests wait for an answer.
     pub fn waiting(&self) -> usize {
         self.calls.len()
@@ -116,19 +143,25 @@ impl SimClient {
     /// A client that begins now.
     pub fn new(now: Duration, mut config: Config, quirk: Option<Quirk>) -> Self {
         let accepts_read_only = config.read_only;
+        let members = u32::try_from(config.members).unwrap_or(u32::MAX);
         config.read_only |= quirk == Some(Quirk::AcceptsReadOnlyUnasked);
+        let max_reply = config.max_reply;
         Self {
             session: Session::new(instant(now), config),
             accepts_read_only,
             quirk,
             inbox: BytesMut::new(),
+            frames: Splitter::new(max_reply),
+            max_reply,
             transmitted: 0,
+            members,
+            failures: 0,
+            sleeps_until: None,
             last_id: 0,
             calls: BTreeMap::new(),
             watches: BTreeMap::new(),
             attempts: BTreeMap::new(),
             precedents: BTreeMap::new(),
-            lease: None,
             answers: VecDeque::new(),
             notes: VecDeque::new(),
         }
@@ -137,6 +170,7 @@ impl SimClient {
     /// The connection asked for is there.
     pub fn handle_connected(&mut self, now: Duration) {
         self.inbox.clear();
+        self.frames = Splitter::new(self.max_reply);
         self.transmitted = 0;
         self.session.handle_connected(instant(now));
         self.settle(now);
@@ -160,8 +194,11 @@ impl SimClient {
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
         self.inbox.extend_from_slice(bytes);
         loop {
-            match frame::split_bytes(&mut self.inbox, frame::DEFAULT_LIMIT) {
-                Ok(Some(frame)) => self.session.handle_frame(instant(now), frame),
+            match self.frames.split(&mut self.inbox) {
+                Ok(Some(Piece::Frame(frame))) => self.session.handle_frame(instant(now), frame),
+                Ok(Some(Piece::TooLong { start, length })) => {
+                    self.session.handle_oversized(instant(now), &start, length);
+                }
                 Ok(None) => return,
                 Err(error) => {
                     self.inbox.clear();
@@ -174,13 +211,11 @@ impl SimClient {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Duration) {
-        self.session.handle_timeout(instant(now));
-        self.settle(now);
-        if self.lease.take_if(|lease| *lease <= instant(now)).is_some() {
-            for id in self.attempts.keys().copied().collect::<Vec<_>>() {
-                self.tell_attempt(now, id, Input::LeaseEnded);
-            }
+        if self.sleeps_until.is_none_or(|until| until <= instant(now)) {
+            self.sleeps_until = None;
+            self.session.handle_timeout(instant(now));
         }
+        self.settle(now);
         let is_due = |attempt: &Attempt| attempt.alarm.is_some_and(|at| at <= instant(now));
         let due = self.attempts.iter().filter(|(_, attempt)| is_due(attempt));
         for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -188,6 +223,12 @@ impl SimClient {
                 attempt.alarm = None;
             }
             self.tell_attempt(now, id, Input::Timer);
+        }
+        let is_silent =
+            |attempt: &Attempt| attempt.silent_until.is_some_and(|at| at <= instant(now));
+        let silent = self.attempts.iter().filter(|(_, attempt)| is_silent(attempt));
+        for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.renew_watch(now, id);
         }
         self.settle(now);
     }
@@ -241,9 +282,19 @@ impl SimClient {
             }
             _ => Box::new(Contender::new(contest)),
         };
-        self.attempts
-            .insert(id, Attempt { machine, directory: directory.to_owned(), guid, alarm: None });
+        let attempt = Attempt {
+            machine,
+            directory: directory.to_owned(),
+            guid,
+            alarm: None,
+            watches: Vec::new(),
+            renewal: Renewal::new(guid.as_u64_pair().1 ^ id),
+            silent_since: instant(now),
+            silent_until: None,
+        };
+        self.attempts.insert(id, attempt);
         self.tell_attempt(now, id, Input::Session(self.session.state()));
+        self.tell_end_of_lease(now, id);
         self.settle(now);
         id
     }
@@ -252,6 +303,7 @@ impl SimClient {
     pub fn let_go(&mut self, now: Duration, attempt: AttemptId) {
         self.notes.push_back(Note::LetGo(attempt));
         self.tell_attempt(now, attempt, Input::LetGo);
+        self.tell_end_of_lease(now, attempt);
         self.settle(now);
     }
 
@@ -292,8 +344,12 @@ impl SimClient {
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let alarms = self.attempts.values().filter_map(|attempt| attempt.alarm);
-        let timeouts = alarms.chain(self.lease).chain(self.session.poll_timeout());
+        let alarms = self
+            .attempts
+            .values()
+            .flat_map(|attempt| attempt.alarm.into_iter().chain(attempt.silent_until));
+        let session = self.session.poll_timeout().map(|at| Some(at).max(self.sleeps_until));
+        let timeouts = alarms.chain(session.flatten());
         timeouts.min().map(Instant::since_start)
     }
 }

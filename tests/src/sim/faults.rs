@@ -2,6 +2,22 @@
 
 use super::*;
 
+/// How all servers are out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// They are dead: connections break, and new ones are refused.
+    Dead,
+    /// Nothing arrives at them, or from them. Later it does.
+    Silent,
+    /// As [`Silent`](Self::Silent), and connections break first.
+    Cut,
+}
+
+impl Outage {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Dead, Self::Silent, Self::Cut];
+}
+
 /// Something that goes wrong, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
@@ -16,6 +32,8 @@ pub enum Fault {
     Pause(usize, Duration),
     /// The process of a client dies, and another one begins after a while.
     Crash(usize, Duration),
+    /// The server of a client loses the next watch event about a lock that it should send to it.
+    Swallow(usize),
     /// The session of a client is ended by the ensemble.
     Expire(usize),
     /// A member dies and starts again after a while.
@@ -37,6 +55,7 @@ impl Fault {
             Self::Isolate(..) => "isolate",
             Self::Pause(..) => "pause",
             Self::Crash(..) => "crash",
+            Self::Swallow(..) => "swallow",
             Self::Expire(..) => "expire",
             Self::Kill(..) => "kill",
             Self::Part(..) => "part",
@@ -59,6 +78,7 @@ impl Default for Weights {
             ("pause", 3),
             ("crash", 2),
             ("expire", 1),
+            ("swallow", 4),
             ("kill", 2),
             ("part", 4),
             ("hold", 5),
@@ -110,6 +130,7 @@ impl Weights {
             "pause" => Fault::Pause(client, time),
             "crash" => Fault::Crash(client, time),
             "expire" => Fault::Expire(client),
+            "swallow" => Fault::Swallow(client),
             "kill" => Fault::Kill(member, time),
             // Long enough for somebody to come who has no session yet.
             "part" => Fault::Part(member, rest.mul_f64(rng.f64())),
@@ -146,6 +167,7 @@ impl Sim {
             Fault::Isolate(client, time) => self.isolate(client, time),
             Fault::Pause(client, time) => self.pause(client, time),
             Fault::Crash(client, time) => self.crash(client, time),
+            Fault::Swallow(client) => self.swallow(client),
             Fault::Expire(client) => self.expire(client),
             Fault::Kill(member, time) => {
                 self.kill(member);
@@ -190,6 +212,36 @@ impl Sim {
         *until = (*until).max(self.now + time);
     }
 
+    /// Puts all servers out of reach of all clients for a while.
+    ///
+    /// Every client whose lease lasts long enough is to keep its session and its locks: until the
+    /// servers are back, the longest delay between two rounds of attempts has passed, which is a
+    /// twentieth of the session timeout, and the client has had time to `reconnect`. The judge
+    /// holds it to that until it is connected again. How many such clients there are.
+    pub fn outage(&mut self, outage: Outage, time: Duration, reconnect: Duration) -> usize {
+        let back = self.now + time;
+        let keeps = |client: &SimClient| {
+            let lease = client.lease().unwrap_or_default();
+            back + client.session_timeout() / 20 + reconnect <= lease
+        };
+        let machines = self.slots.iter().filter_map(|slot| slot.machine.as_ref().zip(Some(slot)));
+        let kept = machines.filter(|(machine, _)| keeps(machine)).map(|(_, slot)| slot.incarnation);
+        let count = self.judge.expect_kept(kept);
+        match outage {
+            Outage::Dead => (0..self.options.members).for_each(|member| {
+                self.kill(member);
+                self.queue.schedule(back, Occurrence::Restart(member));
+            }),
+            Outage::Silent | Outage::Cut => (0..self.options.clients).for_each(|client| {
+                if outage == Outage::Cut {
+                    self.cut(client, Cut::BEFORE_RECEIVED);
+                }
+                self.isolate(client, time);
+            }),
+        }
+        count
+    }
+
     /// Stops a client for a while.
     pub fn pause(&mut self, client: usize, time: Duration) {
         let slot = &mut self.slots[client];
@@ -212,6 +264,13 @@ impl Sim {
         if let Some(machine) = &self.slots[client].machine {
             self.ensemble.expire_session(self.now, machine.id());
             self.drain_ensemble();
+        }
+    }
+
+    /// Has the next watch event about a lock for a client get lost by a fault of its server.
+    pub fn swallow(&mut self, client: usize) {
+        if let Some(machine) = &self.slots[client].machine {
+            self.ensemble.swallow_events(machine.id(), "/lock", 1);
         }
     }
 

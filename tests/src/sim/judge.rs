@@ -10,6 +10,8 @@ use core::time::Duration;
 use rustc_hash::FxHashMap;
 use zk_proto::{Create2Response, CreateMode, ErrorCode, ExistsResponse, GetDataResponse};
 use zk_proto::{SessionId, SetDataResponse, Zxid};
+use zk_recipes::LockError;
+use zk_recipes::machine::Event as LockEvent;
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome, State};
 
@@ -46,6 +48,8 @@ struct View {
 pub struct Judge {
     pub(super) locks: LockJudge,
     views: BTreeMap<u64, View>,
+    /// Who must lose neither session nor lock before it is connected again.
+    keepers: BTreeSet<u64>,
     /// What was written, by node and version.
     written: BTreeMap<(String, i32), String>,
     counts: FxHashMap<&'static str, u64>,
@@ -75,8 +79,30 @@ impl Judge {
         }
     }
 
+    /// There is an outage, and these clients are to keep what they have. How many there are.
+    pub(super) fn expect_kept(&mut self, clients: impl Iterator<Item = u64>) -> usize {
+        self.keepers = clients.collect();
+        self.keepers.len()
+    }
+
+    /// A client that was to keep its session and its locks throughout an outage.
+    fn check_kept(&mut self, who: u64, note: &Note) {
+        match note {
+            Note::State(State::Connected { .. }) => {
+                self.keepers.remove(&who);
+            }
+            Note::State(State::Ended(_)) | Note::Lock(_, LockEvent::Lost(_))
+                if self.keepers.remove(&who) =>
+            {
+                self.violated(format!("{who}: {note:?} in an outage shorter than the lease"));
+            }
+            _ => {}
+        }
+    }
+
     /// A client tells something.
     pub fn hear(&mut self, who: u64, session: SessionId, note: &Note, ensemble: &Ensemble) {
+        self.check_kept(who, note);
         let mut found = Vec::new();
         match note {
             Note::Called(id, call, until) => {
@@ -109,6 +135,11 @@ impl Judge {
             Note::State(_) => {}
             Note::Unlisted(_) => self.count("locks without a list"),
             _ => {
+                if let Note::Lock(_, LockEvent::Failed(error)) = note
+                    && matches!(error, LockError::Request(Error::ReplyTooLarge { .. }))
+                {
+                    self.count("lists too long");
+                }
                 self.locks.hear((who, session), note, ensemble, &mut found);
             }
         }
@@ -146,6 +177,7 @@ impl Judge {
     /// A client is no more.
     pub fn forget(&mut self, who: u64) {
         self.locks.forget(who);
+        self.keepers.remove(&who);
         if let Some(view) = self.views.get_mut(&who) {
             view.watching.clear();
             view.deadlines.clear();
@@ -159,8 +191,11 @@ impl Judge {
         self.count("answers");
         let fate = match result {
             Ok(_) => Fate::Applied,
-            Err(error) if error.outcome() == Outcome::NotApplied => Fate::NotApplied,
-            Err(_) => Fate::Unknown,
+            Err(error) => match error.outcome() {
+                Outcome::Applied => Fate::Applied,
+                Outcome::NotApplied => Fate::NotApplied,
+                Outcome::Unknown => Fate::Unknown,
+            },
         };
         let Some(view) = self.views.get_mut(&who) else { return };
         view.deadlines.remove(&id);
@@ -175,8 +210,10 @@ impl Judge {
             Fate::NotApplied => self.count("answered: not applied"),
             _ => self.count("answered: unknown"),
         }
-        if let Err(Error::DeadlinePassed { .. }) = result {
-            self.count("deadlines passed");
+        match result {
+            Err(Error::DeadlinePassed { .. }) => self.count("deadlines passed"),
+            Err(Error::ReplyTooLarge { .. }) => self.count("replies too long"),
+            _ => {}
         }
         self.check_order(who, id, &call, result);
         if let Ok(reply) = result {

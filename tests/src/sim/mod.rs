@@ -33,7 +33,7 @@ use zk_session::session::{Action, Config};
 
 pub use call::Call;
 pub use client::SimClient;
-pub use faults::{Fault, Weights};
+pub use faults::{Fault, Outage, Weights};
 pub use habits::Habits;
 pub use judge::Judge;
 pub use link::{Cut, Direction, LinkId, Tail};
@@ -58,6 +58,10 @@ pub struct Options {
     pub habits: bool,
     /// Whether clients accept read-only members. Of those that have habits half of them do.
     pub read_only: bool,
+    /// How long bytes take from one end to the other, at least.
+    pub latency: Duration,
+    /// The longest reply that clients accept, in bytes.
+    pub max_reply: usize,
     /// A fault that all clients have.
     pub quirk: Option<Quirk>,
     /// Whether to print what happens.
@@ -72,6 +76,8 @@ impl Default for Options {
             members: 3,
             habits: false,
             read_only: false,
+            latency: Duration::from_micros(200),
+            max_reply: Config::new(0, 0).max_reply,
             quirk: None,
             print: false,
         }
@@ -338,6 +344,7 @@ impl Sim {
         let timeout = Duration::from_secs(self.rng.u64(4..=8));
         let mut config = Config::new(self.options.members, self.rng.u64(..));
         config.timeout = timeout;
+        config.max_reply = self.options.max_reply;
         config.read_only = self.options.read_only || self.options.habits && self.rng.bool();
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;

@@ -2,8 +2,6 @@
 
 use super::*;
 
-/// How long bytes take, at least.
-const LATENCY: Duration = Duration::from_micros(200);
 /// One in so many pieces takes much longer.
 const SLOW: u32 = 64;
 
@@ -33,7 +31,7 @@ impl Sim {
     fn arrival(&mut self) -> Duration {
         let jitter = self.rng.u64(..2_000);
         let factor = if self.rng.u32(..SLOW) == 0 { 20 } else { 1 };
-        self.now + LATENCY + Duration::from_micros(jitter) * factor
+        self.now + self.options.latency + Duration::from_micros(jitter) * factor
     }
 
     fn send(&mut self, id: LinkId, direction: Direction, segment: Segment) {

@@ -34,8 +34,13 @@ pub enum Quirk {
     TakesDeadlineForRefusal,
     /// Read-only members are accepted although that was not wanted.
     AcceptsReadOnlyUnasked,
+    /// Locks do not renew watches that stay silent.
+    NeverRenews,
     /// A member that can write is not turned to while a read-only one serves.
     StaysReadOnly,
+    /// Between rounds of attempts to connect it sleeps ever longer, up to 5 s, whatever the session
+    /// timeout.
+    SleepsThroughOutages,
 }
 
 /// What an attempt is to get.

@@ -13,6 +13,8 @@ pub struct Scale {
     pub faulty: Duration,
     /// How long clients go on with their habits.
     pub busy: Duration,
+    /// The longest reply that clients accept, in bytes.
+    pub max_reply: usize,
     /// How long all of it takes; whoever waits at `busy` must have been served by then.
     pub length: Duration,
 }
@@ -25,7 +27,8 @@ impl Scale {
             faults: 15,
             faulty: Duration::from_secs(10),
             busy: Duration::from_secs(13),
-            length: Duration::from_secs(40),
+            max_reply: Options::default().max_reply,
+            length: Duration::from_secs(70),
         }
     }
 
@@ -36,7 +39,8 @@ impl Scale {
             faults: 25,
             faulty: Duration::from_secs(30),
             busy: Duration::from_secs(40),
-            length: Duration::from_secs(60),
+            max_reply: Options::default().max_reply,
+            length: Duration::from_secs(100),
         }
     }
 }
@@ -61,8 +65,15 @@ pub struct Report {
 /// Makes a run: clients with habits and a plan of faults, then a time without faults, then
 /// the end of all sessions.
 pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Report {
-    let options =
-        Options { seed, clients: scale.clients, habits: true, quirk, print, ..<_>::default() };
+    let options = Options {
+        seed,
+        clients: scale.clients,
+        max_reply: scale.max_reply,
+        habits: true,
+        quirk,
+        print,
+        ..<_>::default()
+    };
     let mut sim = Sim::new(options.clone());
     sim.with(0, |now, client| {
         for call in Habits::groundwork() {

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport, Transport};
-use zk_session::proto::CreateMode;
+use zk_session::proto::NodeKind;
 use zk_session::{ConnectError, Member, State};
 
-use super::{Ensemble, PATIENCE, assert_moves_from};
+use super::{Ensemble, SESSION_TIMEOUT, assert_moves_from};
 
 /// What is sent plain arrives as nonsense, and the other way round.
 const SEAL: u8 = 0x5a;
@@ -113,9 +113,9 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
 fn a_session_lives_on_a_transport_of_ones_own() {
     let ensemble = Ensemble::start(3);
     let members = [0, 1, 2].map(|member| sealed(ensemble.embedded.address(member)));
-    let builder = Client::builder(&members.join(",")).session_timeout(PATIENCE);
+    let builder = Client::builder(&members.join(",")).session_timeout(SESSION_TIMEOUT);
     let client = builder.connect_with(SealedConnect).expect("it answers");
-    client.create("/a", &[1; 100], CreateMode::EPHEMERAL).expect("it is new");
+    client.create("/a", &[1; 100], NodeKind::Ephemeral).expect("it is new");
     let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
     let State::Connected { member, session } = client.state() else { panic!("not connected") };
     ensemble.embedded.kill(member);

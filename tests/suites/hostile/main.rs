@@ -10,7 +10,7 @@ use std::{fs, thread};
 
 use tokio::runtime::Builder;
 use zk_session::proto::{EventType, KeeperState, WatcherEvent};
-use zk_session::{Client, ConnectError, blocking};
+use zk_session::{Client, ConnectError, Error, Outcome, blocking};
 use zk_testkit::scripted::{self, Peer};
 
 const MAX_REPLY: usize = 1 << 20;
@@ -30,6 +30,10 @@ enum Attack {
     NegativeLength,
     /// A frame of the greatest length that is allowed, over and over.
     EndlessFrames,
+    /// A reply of the greatest length that a frame can have.
+    EndlessReply,
+    /// Such a reply that goes on by a byte now and then.
+    SlowReply,
     /// Events of watches that nobody has.
     EndlessEvents,
     /// A frame that is begun and goes on by a byte now and then.
@@ -38,10 +42,12 @@ enum Attack {
     Corpus,
 }
 
-const ATTACKS: [Attack; 6] = [
+const ATTACKS: [Attack; 8] = [
     Attack::HugeLength,
     Attack::NegativeLength,
     Attack::EndlessFrames,
+    Attack::EndlessReply,
+    Attack::SlowReply,
     Attack::EndlessEvents,
     Attack::SlowDrip,
     Attack::Corpus,
@@ -60,6 +66,14 @@ impl Attack {
                 frame[..4].copy_from_slice(&(MAX_REPLY as u32).to_be_bytes());
                 flood(&mut peer.stream, &frame)
             }
+            Self::EndlessReply => {
+                peer.begin_reply(i32::MAX)?;
+                flood(&mut peer.stream, &[0x55; 64 << 10])
+            }
+            Self::SlowReply => {
+                peer.begin_reply(i32::MAX)?;
+                drip(&mut peer.stream)
+            }
             Self::EndlessEvents => {
                 let path = "/x".repeat(30_000);
                 let event = WatcherEvent {
@@ -74,10 +88,7 @@ impl Attack {
             }
             Self::SlowDrip => {
                 peer.stream.write_all(&[0, 0, 0xff, 0xff])?;
-                loop {
-                    peer.stream.write_all(&[0])?;
-                    thread::sleep(Duration::from_millis(50));
-                }
+                drip(&mut peer.stream)
             }
             Self::Corpus => match corpus().get(number) {
                 Some(bytes) => {
@@ -112,6 +123,14 @@ impl Attack {
 
 fn flood(stream: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
     (0..FLOOD.div_ceil(bytes.len())).try_for_each(|_| stream.write_all(bytes))
+}
+
+/// Goes on until the other end hangs up.
+fn drip(stream: &mut impl io::Write) -> io::Result<()> {
+    loop {
+        stream.write_all(&[0])?;
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Each input as it is, and behind its length.
@@ -152,12 +171,40 @@ async fn survive(attack: Attack, at: &str) {
 }
 
 #[test]
+fn a_reply_of_any_length_is_skipped_and_its_request_fails_alone() {
+    let at = scripted::listen(|_, mut peer| {
+        peer.welcome(60_000)?;
+        peer.begin_reply(FLOOD as i32 + 16)?;
+        flood(&mut peer.stream, &[0x55; 64 << 10])?;
+        peer.serve(|_| {})
+    });
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let allocations = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            let builder = Client::builder(&at).max_reply(MAX_REPLY);
+            let client = builder.connect().await.expect("the handshake is answered");
+            let too_large = Error::ReplyTooLarge {
+                length: FLOOD + 16,
+                limit: MAX_REPLY,
+                outcome: Outcome::NotApplied,
+            };
+            assert_eq!(client.exists("/").await.map_err(Error::from), Err(too_large));
+            assert_eq!(client.exists("/").await, Ok(None));
+            assert_eq!(client.statistics().connections, 1);
+            client.close().await;
+        });
+    });
+    let most = 64 << 10;
+    assert!(allocations.bytes_max <= most, "{}", allocations.bytes_max);
+}
+
+#[test]
 fn a_peer_that_never_answers_the_handshake_is_told_of() {
     for (attack, reason) in [
         (Attack::HugeLength, "frame"),
         (Attack::NegativeLength, "frame"),
         (Attack::EndlessFrames, "cannot be read"),
-        (Attack::SlowDrip, "no answer to the handshake"),
+        (Attack::SlowDrip, "no answer in time"),
     ] {
         let at = scripted::listen(move |number, mut peer| attack.run(number, &mut peer));
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");

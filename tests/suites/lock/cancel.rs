@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use zk_recipes::Mutex;
-use zk_session::State;
+use zk_proto::{Acl, ErrorCode, Id, Perms};
+use zk_recipes::{LockError, Mutex, Options, ReentrantMutex, Semaphore};
+use zk_session::{Error, State};
 use zk_testkit::serve::Embedded;
 
 use super::{LOCK, client, eventually, lock_nodes, watches};
@@ -123,4 +124,50 @@ async fn what_is_dropped_counts_as_pending_at_once() {
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
         assert_eq!(lock_nodes(&embedded), Vec::<String>::new());
     }
+}
+
+/// Directories in which nobody may delete anything.
+fn without_delete() -> Options {
+    let anybody = Id { scheme: "world", id: Some("anyone") };
+    Options::new().parent_acl(&[Acl { perms: Perms::READ | Perms::CREATE, id: anybody }])
+}
+
+const NO_AUTH: LockError = LockError::Request(Error::Server(ErrorCode::NO_AUTH));
+
+#[tokio::test]
+async fn a_node_that_may_not_be_deleted_is_counted_and_not_waited_for() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (one, other) = (client(&embedded).await, client(&embedded).await);
+    let mutex = Mutex::with(&one, LOCK, without_delete()).expect("valid");
+    let guard = mutex.acquire().await.expect("free");
+    let node = guard.node().to_owned();
+    let refused = guard.release().await.expect_err("nobody may delete it");
+    assert_eq!((refused.operation, &*refused.path, refused.reason), ("release", LOCK, NO_AUTH));
+    assert_eq!((mutex.pending_cleanups(), mutex.abandoned_nodes()), (0, 1));
+    assert_eq!(
+        mutex.acquire().await.map(drop).map_err(LockError::from),
+        Err(LockError::Abandoned { node })
+    );
+    // Another lock of the same client knows the second one, too; another client may wait for it.
+    let same = ReentrantMutex::with(&one, LOCK, without_delete()).expect("valid");
+    let failed = same.acquire().await.map(drop).map_err(LockError::from);
+    assert!(matches!(failed, Err(LockError::Abandoned { .. })), "{failed:?}");
+    let limit = Duration::from_millis(50);
+    let waiting = Mutex::new(&other, LOCK).expect("valid").acquire_timeout(limit).await;
+    assert_eq!(waiting.map(drop).map_err(LockError::from), Err(LockError::TimedOut));
+    let abandoned = || (mutex.abandoned_nodes(), same.abandoned_nodes());
+    eventually(&embedded, "all deletions are refused", |_| abandoned() == (2, 1)).await;
+    assert_eq!((mutex.pending_cleanups(), same.pending_cleanups()), (0, 0));
+}
+
+#[tokio::test]
+async fn permits_that_may_not_be_given_back_are_counted() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let semaphore = Semaphore::with(&client, LOCK, Some(3), without_delete()).expect("valid");
+    let guard = semaphore.acquire_many(2).await.expect("free");
+    let refused = guard.release().await.expect_err("nobody may delete it");
+    assert_eq!((refused.operation, &*refused.path, refused.reason), ("release", LOCK, NO_AUTH));
+    // Both leases, and the place in the queue.
+    eventually(&embedded, "all are counted", |_| semaphore.abandoned_nodes() == 3).await;
 }

@@ -2,11 +2,21 @@
 
 use std::time::Duration;
 
-use zk_recipes::{Holding, LockError, Loss, Mutex};
-use zk_session::{End, State};
+use zk_recipes::{Barrier, Holding, LockError, Loss, Mutex, RwLock};
+use zk_session::{Client, End, State};
 use zk_testkit::serve::Embedded;
+use zk_testkit::server::{Config, Ensemble};
 
-use super::{LOCK, client, eventually, lock_nodes, watches};
+use super::{LOCK, PATIENCE, client, eventually, lock_nodes, watches};
+
+/// The second in line watches the holder's node and its own. The holder may watch its own, too.
+async fn both_watches(embedded: &Embedded, waiter: &Client) {
+    let watched_by = |session| {
+        move |ensemble: &Ensemble| ensemble.watched().iter().filter(|one| one.0 == session).count()
+    };
+    let count = watched_by(waiter.session_id());
+    eventually(embedded, "both its watches", |embedded| embedded.with(count) == 2).await;
+}
 
 #[tokio::test]
 async fn a_holder_whose_session_expires_loses_the_lock_to_the_next() {
@@ -14,7 +24,7 @@ async fn a_holder_whose_session_expires_loses_the_lock_to_the_next() {
     let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
-    eventually(&embedded, "somebody waits", |embedded| watches(embedded) == 2).await;
+    both_watches(&embedded, &waiter).await;
     assert!(embedded.expire_session(holder.session_id()));
     let next = waiting.await.expect("no panic").expect("acquired");
     assert!(next.fencing_token() > guard.fencing_token());
@@ -22,7 +32,7 @@ async fn a_holder_whose_session_expires_loses_the_lock_to_the_next() {
     let loss = guard.lost().await;
     assert!(matches!(loss, Loss::NodeDeleted | Loss::Ended(End::Expired)), "{loss:?}");
     assert_eq!(guard.state(), Holding::Lost(loss));
-    assert_eq!(guard.release().await, Err(LockError::Lost(loss)));
+    assert_eq!(guard.release().await.map_err(LockError::from), Err(LockError::Lost(loss)));
     assert_eq!(holder.ended().await, End::Expired);
     assert_eq!(next.state(), Holding::Held);
 }
@@ -33,9 +43,12 @@ async fn a_holder_whose_node_is_deleted_loses_the_lock() {
     let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     vandal.delete(&lock_nodes(&embedded)[0], None).await.expect("it is there");
-    let lost = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await;
+    let lost = tokio::time::timeout(PATIENCE, guard.lost()).await;
     assert_eq!(lost, Ok(Loss::NodeDeleted));
-    assert_eq!(guard.release().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(
+        guard.release().await.map_err(LockError::from),
+        Err(LockError::Lost(Loss::NodeDeleted))
+    );
     assert!(matches!(holder.state(), State::Connected { .. }), "the session is not to blame");
     assert_eq!(watches(&embedded), 0);
 }
@@ -62,11 +75,14 @@ async fn a_waiter_whose_node_is_deleted_does_not_get_the_lock() {
         (client(&embedded).await, client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
-    eventually(&embedded, "both its watches", |embedded| watches(embedded) == 2).await;
+    both_watches(&embedded, &waiter).await;
     let nodes = lock_nodes(&embedded);
     let waiters = nodes.iter().find(|path| !path.ends_with(guard.node())).expect("two nodes");
     vandal.delete(waiters, None).await.expect("it is there");
-    assert!(matches!(waiting.await.expect("no panic"), Err(LockError::NodeVanished)));
+    assert!(matches!(
+        waiting.await.expect("no panic").map_err(LockError::from),
+        Err(LockError::NodeVanished)
+    ));
     guard.release().await.expect("released");
 }
 
@@ -76,25 +92,30 @@ async fn a_waiter_whose_session_expires_is_told() {
     let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
-    eventually(&embedded, "both its watches", |embedded| watches(embedded) == 2).await;
+    both_watches(&embedded, &waiter).await;
     assert!(embedded.expire_session(waiter.session_id()));
     // A server tells of the end of the session's nodes before it closes the connection.
     let told = waiting.await.expect("no panic");
-    assert!(matches!(told, Err(LockError::NodeVanished | LockError::Ended(End::Expired))));
+    assert!(matches!(
+        told.map_err(LockError::from),
+        Err(LockError::NodeVanished | LockError::Ended(End::Expired))
+    ));
     assert_eq!(waiter.ended().await, End::Expired);
     guard.release().await.expect("released");
 }
 
 #[tokio::test]
 async fn a_lost_connection_suspends_a_lock_and_does_not_lose_it() {
-    let embedded = Embedded::start(3).await.expect("loopback");
+    const MEMBERS: usize = 3;
+    let embedded = Embedded::start(MEMBERS).await.expect("loopback");
     let holder = client(&embedded).await;
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
-    let State::Connected { member, .. } = holder.state() else {
-        panic!("it was connected a moment ago");
-    };
-    embedded.kill(member);
+    // All of them: with one left, the connection may be back before anybody looks.
+    (0..MEMBERS).for_each(|member| embedded.kill(member));
     eventually(&embedded, "suspended", |_| guard.state() == Holding::Suspended).await;
+    for member in 0..MEMBERS {
+        embedded.restart(member).await.expect("the port is still free");
+    }
     eventually(&embedded, "resumed", |_| guard.state() == Holding::Held).await;
     assert!(guard.lease().is_some_and(|lease| lease > tokio::time::Instant::now()));
     guard.release().await.expect("released");
@@ -106,5 +127,76 @@ async fn an_attempt_on_a_closed_session_fails_at_once() {
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("valid");
     client.close().await;
-    assert!(matches!(mutex.acquire().await, Err(LockError::Ended(End::Closed))));
+    assert!(matches!(
+        mutex.acquire().await.map_err(LockError::from),
+        Err(LockError::Ended(End::Closed))
+    ));
+}
+
+/// An ensemble that lets sessions last for a second, so that watches are renewed after a few.
+async fn with_short_sessions() -> (Embedded, Client) {
+    let config = Config::members(1).with_tick(Duration::from_millis(500));
+    let embedded = Embedded::with_config(config).await.expect("loopback");
+    let builder = Client::builder(&embedded.connect_string());
+    let client = builder.session_timeout(Duration::from_secs(1)).connect().await;
+    (embedded, client.expect("it answers"))
+}
+
+/// The next events for this client are lost by the server.
+fn swallow_events(embedded: &Embedded, client: &Client) {
+    let session = client.session_id();
+    embedded.command(|ensemble, _| ensemble.swallow_events(session, "/", u64::MAX));
+}
+
+#[tokio::test]
+async fn a_waiter_whose_event_the_server_loses_is_served_all_the_same() {
+    let (embedded, waiter) = with_short_sessions().await;
+    let holder = client(&embedded).await;
+    let lock = RwLock::new(&holder, LOCK).expect("valid").write().await.expect("free");
+    let barrier = Barrier::new(&holder, "/barrier").expect("valid");
+    barrier.close().await.expect("closed");
+    let read = tokio::spawn(RwLock::new(&waiter, LOCK).expect("valid").read());
+    let open = tokio::spawn(Barrier::new(&waiter, "/barrier").expect("valid").wait());
+    let session = waiter.session_id();
+    eventually(&embedded, "both wait", |embedded| {
+        embedded.with(|it| it.watched().iter().filter(|(of, _)| *of == session).count() == 2)
+    })
+    .await;
+    swallow_events(&embedded, &waiter);
+    lock.release().await.expect("released");
+    barrier.open().await.expect("opened");
+    let guard = read.await.expect("no panic").expect("its turn");
+    assert_eq!(guard.state(), Holding::Held);
+    open.await.expect("no panic").expect("open");
+}
+
+#[tokio::test]
+async fn a_holder_whose_event_the_server_loses_hears_of_its_loss_all_the_same() {
+    let (embedded, holder) = with_short_sessions().await;
+    let vandal = client(&embedded).await;
+    let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
+    eventually(&embedded, "it watches its node", |embedded| watches(embedded) == 1).await;
+    swallow_events(&embedded, &holder);
+    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    assert_eq!(guard.lost().await, Loss::NodeDeleted);
+}
+
+#[tokio::test]
+async fn a_waiter_deleted_together_with_its_predecessor_does_not_get_the_lock() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
+    let vandal = client(&embedded).await;
+    for _ in 0..50 {
+        let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
+        let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
+        both_watches(&embedded, &waiter).await;
+        let nodes = lock_nodes(&embedded);
+        let own = nodes.iter().find(|node| **node != guard.node_path()).expect("it waits");
+        // The predecessor first, so that the event of its end is sent first.
+        let both = vandal.transaction().delete(&guard.node_path(), None).delete(own, None);
+        both.commit().await.expect("both are there");
+        let failed = waiting.await.expect("no panic").map(drop);
+        assert_eq!(failed.map_err(LockError::from), Err(LockError::NodeVanished));
+        drop(guard);
+    }
 }

@@ -4,16 +4,20 @@ mod cancel;
 mod contend;
 mod cost;
 mod elsewhere;
+#[path = "../frozen.rs"]
+mod frozen;
 mod hazards;
+mod long_list;
 mod lose;
 mod options;
 mod others;
+mod release;
 mod rw;
 mod semaphore;
 mod semaphore_cost;
 
 use zk_testkit::serve::Embedded;
-use zk_testkit::suite::{SESSION_TIMEOUT, client, eventually, watches};
+use zk_testkit::suite::{PATIENCE, SESSION_TIMEOUT, client, eventually, waits_until, watches};
 
 const LOCK: &str = "/locks/test";
 

@@ -7,13 +7,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use zk_proto::{Acl, ErrorCode, Id, Perms};
+use zk_proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
 use zk_recipes::machine::{Claim, Event, Foreign, Scheme, Trust};
-use zk_recipes::{Attempt, Holding, LockError, Loss, Mutex, Options, RwLock};
-use zk_session::{Client, State};
+use zk_recipes::{Attempt, Holding, LeaderElection, LockError, Loss, Mutex, Options, RwLock};
+use zk_session::{Client, Error, State};
 use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
+use zk_testkit::server::{Config, Version};
 
+use super::frozen::Frozen;
 use super::{LOCK, client, eventually, lock_nodes, start, watches};
 
 const SCHEMES: [Scheme; 8] = [
@@ -44,10 +46,16 @@ async fn every_naming_scheme_makes_a_lock() {
         second.await.expect("its turn").release().await.expect("released");
         let read_write = RwLock::with(&one, LOCK, Options::new().scheme(scheme));
         match read_write {
-            Err(error) => assert_eq!((error, scheme.has_readers()), (LockError::NoReaders, false)),
+            Err(error) => {
+                assert_eq!((error.reason, scheme.has_readers()), (LockError::NoReaders, false));
+            }
             Ok(lock) => {
                 let reader = lock.read().await.expect("free");
-                assert_eq!(lock.try_write().await.map(drop), Err(LockError::Busy), "{scheme:?}");
+                assert_eq!(
+                    lock.try_write().await.map(drop).map_err(LockError::from),
+                    Err(LockError::Busy),
+                    "{scheme:?}"
+                );
                 reader.release().await.expect("released");
             }
         }
@@ -59,12 +67,14 @@ async fn a_lock_that_is_tried_makes_no_node_where_it_is_taken() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let guard = mutex(&one, Options::new()).acquire().await.expect("free");
-    let created =
-        || embedded.with(|ensemble| ensemble.counters().requests(zk_proto::OpCode::CREATE2));
+    let created = || embedded.with(|ensemble| ensemble.counters().requests(OpCode::CREATE2));
     let before = created();
     let tried = mutex(&other, Options::new());
     for _ in 0..5 {
-        assert_eq!(tried.try_acquire().await.map(drop), Err(LockError::Busy));
+        assert_eq!(
+            tried.try_acquire().await.map(drop).map_err(LockError::from),
+            Err(LockError::Busy)
+        );
     }
     assert_eq!(created(), before);
     guard.release().await.expect("released");
@@ -89,12 +99,17 @@ async fn contenders_are_told_in_the_order_of_service() {
         .collect();
     eventually(&embedded, "all stand in line", |embedded| lock_nodes(embedded).len() == 3).await;
     let list = mutex(&clients[2], Options::new()).contenders().await.expect("listed");
-    assert_eq!(list[0].data, "first");
+    assert_eq!(list[0].data.as_deref(), Some(&b"first"[..]));
     assert_eq!((list[0].token, list[0].session), (guard.fencing_token(), clients[0].session_id()));
     assert!(list.iter().all(|one| one.claim == Claim::Exclusive && one.since >= 0));
     let waits_for: Vec<_> = list.iter().map(|one| one.waits_for.as_deref()).collect();
     assert_eq!(waits_for, [None, Some(&*list[0].node), Some(&*list[1].node)]);
     drop(waiting);
+}
+
+#[tokio::test]
+async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same() {
+    scenes::contenders_that_are_many_or_unreadable_are_listed_all_the_same(&start().await).await;
 }
 
 #[tokio::test]
@@ -107,15 +122,17 @@ async fn what_a_stale_holder_writes_is_refused() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, vandal) = (client(&embedded).await, client(&embedded).await);
     let guard = mutex(&one, Options::new()).acquire().await.expect("free");
-    let written = guard.transaction().create("/written", "", zk_proto::CreateMode::PERSISTENT);
+    let written = guard.transaction().create("/written", b"", NodeKind::Persistent);
     written.commit().await.expect("it is held");
     guard.validate().await.expect("it is held");
     vandal.delete(&guard.node_path(), None).await.expect("it is there");
-    let refused =
-        guard.transaction().create("/late", "", zk_proto::CreateMode::PERSISTENT).commit().await;
+    let refused = guard.transaction().create("/late", b"", NodeKind::Persistent).commit().await;
     let code = refused.expect_err("it is lost").code();
     assert_eq!(code, Some(ErrorCode::NO_NODE));
-    assert_eq!(guard.validate().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(
+        guard.validate().await.map_err(LockError::from),
+        Err(LockError::Lost(Loss::NodeDeleted))
+    );
     let is_there = |path| embedded.with(|ensemble| ensemble.node(path).is_some());
     assert!(is_there("/written") && !is_there("/late"));
 }
@@ -144,15 +161,15 @@ async fn a_lock_is_trusted_as_long_as_was_asked_for() {
 
 #[tokio::test]
 async fn the_trust_ends_with_the_lease() {
+    let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
-    let builder = Client::builder(&embedded.connect_string());
-    let client =
-        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
+    let client = client(&embedded).await;
     let lock = mutex(&client, Options::new().trust(Trust::UntilLeaseEnds));
     let guard = lock.acquire().await.expect("free");
     embedded.kill(0);
-    let loss = timeout(Duration::from_secs(20), guard.lost()).await;
-    assert_eq!(loss, Ok(Loss::LeaseEnded));
+    eventually(&embedded, "it is cut off", |_| guard.state() == Holding::Suspended).await;
+    tokio::time::advance(super::SESSION_TIMEOUT).await;
+    assert_eq!(guard.lost().await, Loss::LeaseEnded);
 }
 
 #[tokio::test]
@@ -165,7 +182,7 @@ async fn a_predecessor_that_may_not_be_read_is_an_error() {
     let guard = mutex(&one, Options::new().acl(&acl)).acquire().await.expect("free");
     let failed = mutex(&other, Options::new()).acquire().await.map(drop);
     let node = guard.node().to_owned();
-    assert_eq!(failed, Err(LockError::Unreadable { node }));
+    assert_eq!(failed.map_err(LockError::from), Err(LockError::Unreadable { node }));
     eventually(&embedded, "only the holder's node", |embedded| lock_nodes(embedded).len() == 1)
         .await;
     guard.release().await.expect("released");
@@ -204,25 +221,44 @@ async fn foreign_nodes_are_told_of_or_refused() {
         }
     };
     for path in ["/locks", LOCK, &format!("{LOCK}/lease_holder")] {
-        client.create(path, b"", zk_proto::CreateMode::PERSISTENT).await.expect("created");
+        client.create(path, b"", NodeKind::Persistent).await.expect("created");
     }
     let guard = mutex(&client, Options::new().observer(observer)).acquire().await.expect("free");
     guard.release().await.expect("released");
     assert!(told.load(Ordering::Relaxed));
     let refused = mutex(&client, Options::new().foreign(Foreign::Refuse)).acquire().await.map(drop);
-    assert_eq!(refused, Err(LockError::Foreign { node: "lease_holder".into() }));
+    assert_eq!(
+        refused.map_err(LockError::from),
+        Err(LockError::Foreign { node: "lease_holder".into() })
+    );
     eventually(&embedded, "no node of ours", |embedded| lock_nodes(embedded).len() == 1).await;
 }
 
 #[tokio::test]
-async fn a_lock_of_another_kind_at_the_same_path_goes_unseen_unless_it_is_refused() {
+async fn a_lock_of_another_kind_at_the_same_path_is_refused_unless_it_is_ignored() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let rw_lock = RwLock::new(&client, LOCK).expect("valid");
     let writer = rw_lock.write().await.expect("acquired");
-    let guard = mutex(&client, Options::new()).try_acquire().await.expect("it sees nobody");
-    let refused = mutex(&client, Options::new().foreign(Foreign::Refuse)).acquire().await.map(drop);
-    assert_eq!(refused, Err(LockError::Foreign { node: writer.node().into() }));
+    let other = LockError::OtherLock {
+        node: writer.node().into(),
+        scheme: Scheme::CURATOR_READ_WRITE.into(),
+    };
+    for foreign in [Foreign::default(), Foreign::Refuse] {
+        let mutex = mutex(&client, Options::new().foreign(foreign));
+        assert_eq!(mutex.acquire().await.map(drop).map_err(LockError::from), Err(other.clone()));
+        assert_eq!(
+            mutex.try_acquire().await.map(drop).map_err(LockError::from),
+            Err(other.clone())
+        );
+    }
+    let election = LeaderElection::new(&client, LOCK).expect("valid").stand();
+    assert_eq!(election.elected().await.map_err(LockError::from), Err(other));
+    let ignoring = mutex(&client, Options::new().foreign(Foreign::Ignore));
+    let guard = ignoring.try_acquire().await.expect("it passes the writer over");
+    let beside = rw_lock.try_read().await.map(drop);
+    let beside = beside.expect_err("it is another lock").reason;
+    assert!(matches!(beside, LockError::OtherLock { .. }), "{beside:?}");
     guard.release().await.expect("released");
     writer.release().await.expect("released");
 }
@@ -232,11 +268,11 @@ async fn where_numbers_end_only_private_names_go_on() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     for path in ["/locks", LOCK] {
-        client.create(path, b"", zk_proto::CreateMode::PERSISTENT).await.expect("created");
+        client.create(path, b"", NodeKind::Persistent).await.expect("created");
     }
     embedded.command(|ensemble, now| ensemble.set_counter(now, LOCK, i32::MAX - 2));
     let failed = mutex(&client, Options::new()).acquire().await.map(drop);
-    assert_eq!(failed, Err(LockError::SequenceExhausted));
+    assert_eq!(failed.map_err(LockError::from), Err(LockError::SequenceExhausted));
     let private = mutex(&client, Options::new().scheme(Scheme::private("mine-", None)));
     let all: Vec<_> = (0..8).map(|_| tokio::spawn(private.acquire())).collect();
     let mut tokens = Vec::new();
@@ -287,14 +323,57 @@ async fn a_deadline_is_kept_when_the_network_swallows_everything() {
         builder.session_timeout(super::SESSION_TIMEOUT).connect().await.expect("it answers");
     let (queue, read_write) = (mutex(&cut_off, Options::new()), RwLock::new(&cut_off, LOCK));
     silent.store(true, Ordering::Relaxed);
-    let started = std::time::Instant::now();
     let limit = Duration::from_millis(50);
-    assert_eq!(queue.acquire_timeout(limit).await.map(drop), Err(LockError::TimedOut));
+    assert_eq!(
+        queue.acquire_timeout(limit).await.map(drop).map_err(LockError::from),
+        Err(LockError::TimedOut)
+    );
     let read_write = read_write.expect("a valid path");
-    assert_eq!(read_write.read_timeout(limit).await.map(drop), Err(LockError::TimedOut));
-    assert_eq!(read_write.write_timeout(limit).await.map(drop), Err(LockError::TimedOut));
-    // Long before anybody could have noticed that the connection is dead.
-    assert!(started.elapsed() < super::SESSION_TIMEOUT / 4);
+    assert_eq!(
+        read_write.read_timeout(limit).await.map(drop).map_err(LockError::from),
+        Err(LockError::TimedOut)
+    );
+    assert_eq!(
+        read_write.write_timeout(limit).await.map(drop).map_err(LockError::from),
+        Err(LockError::TimedOut)
+    );
+    assert!(matches!(cut_off.state(), State::Connected { .. }), "nobody has noticed yet");
     let pending = || (queue.pending_cleanups(), read_write.pending_cleanups());
     eventually(&embedded, "the clean-up goes on", |_| pending() == (1, 2)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_told_as_such_and_asked_once() {
+    let config = Config::default().with_version(Version::V3_4);
+    let embedded = Embedded::with_config(config).await.expect("loopback");
+    let client = client(&embedded).await;
+    client.create("/old", b"", NodeKind::Persistent).await.expect_err("3.4 has no create2");
+    let before = client.statistics();
+    let refused = mutex(&client, Options::new()).acquire().await.expect_err("3.4 has no create2");
+    let too_old = Error::Unsupported { opcode: OpCode::CREATE2, needs: "ZooKeeper 3.5" };
+    assert_eq!(refused.reason, LockError::Request(too_old));
+    let after = client.statistics();
+    assert_eq!(after.connections - before.connections, 1, "the server hung up");
+    assert!(after.requests - before.requests <= 2, "{before:?} {after:?}");
+}
+
+#[tokio::test]
+async fn every_error_names_the_operation_and_the_lock() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let mutex = mutex(&client, Options::new());
+    let guard = mutex.acquire().await.expect("free");
+    let busy = mutex.try_acquire().await.expect_err("it is taken");
+    let late = mutex.acquire_timeout(Duration::from_millis(20)).await.expect_err("it is taken");
+    client.delete(&guard.node_path(), None).await.expect("it is there");
+    let lost = guard.release().await.expect_err("it is lost");
+    let invalid = Mutex::new(&client, "a\tb").expect_err("it is relative");
+    let printed = [busy, late, lost, invalid].map(|error| error.to_string());
+    let expected = [
+        "try_acquire of '/locks/test': the lock is taken",
+        "acquire of '/locks/test': the lock was not acquired in time",
+        "release of '/locks/test': the lock had been lost: our node was deleted",
+        "new of 'a\\tb': a path must start with '/'",
+    ];
+    assert_eq!(printed, expected);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_proto::{Acl, CreateMode, Perms};
+use zk_proto::{Acl, NodeKind, Perms};
 use zk_recipes::{Holding, Mutex, Options, RwLock, Semaphore};
 use zk_session::{Client, State};
 use zk_testkit::serve::Embedded;
@@ -162,7 +162,7 @@ async fn directories_that_were_made_go_when_nobody_needs_them() {
     let quick = Config { container_check: Duration::from_millis(10), ..Config::members(1) };
     let embedded = Embedded::with_config(quick).await.expect("loopback");
     let client = client(&embedded).await;
-    client.create("/locks", b"", CreateMode::PERSISTENT).await.expect("created");
+    client.create("/locks", b"", NodeKind::Persistent).await.expect("created");
     let lock = Mutex::new(&client, "/locks/some/where").expect("a valid path");
     let attempts: Vec<_> = (0..10).map(|_| tokio::spawn(lock.acquire())).collect();
     for attempt in attempts {
@@ -227,8 +227,15 @@ async fn under_load_all_permits_are_out_and_never_more() {
                 let count = 1 + (place + round) % 2;
                 let permits = semaphore.acquire_many(count).await.expect("its turn");
                 let count = i32::try_from(count).expect("one or two");
-                most.fetch_max(out.fetch_add(count, Ordering::SeqCst) + count, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                let now_out = out.fetch_add(count, Ordering::SeqCst) + count;
+                most.fetch_max(now_out, Ordering::SeqCst);
+                let all_were_out = async {
+                    while most.load(Ordering::SeqCst) < PERMITS as i32 {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                // In vain where the next in line wants two and one is left.
+                let _ = timeout(A_WHILE, all_were_out).await;
                 out.fetch_sub(count, Ordering::SeqCst);
                 permits.release().await.expect("released");
             }

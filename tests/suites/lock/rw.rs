@@ -9,7 +9,7 @@ use zk_session::Client;
 use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes, start, watches};
+use super::{LOCK, client, eventually, lock_nodes, start, waits_until, watches};
 
 /// Longer than anything here takes that does not wait for somebody.
 const A_WHILE: Duration = Duration::from_millis(50);
@@ -38,18 +38,19 @@ async fn readers_hold_it_together_and_a_writer_alone() {
     let (here, there) = (lock(&one), lock(&other));
     let readers = (here.read().await.expect("free"), there.read().await.expect("shared"));
     let mut writing = Box::pin(here.write());
-    assert!(waits(&mut writing).await, "readers hold it");
+    let stand = |count| move |embedded: &Embedded| lock_nodes(embedded).len() == count;
+    waits_until(&embedded, &mut writing, "readers hold it", stand(3)).await;
     // Nobody passes a writer that waits.
     let mut late = Box::pin(there.read());
-    assert!(waits(&mut late).await, "a writer waits");
-    assert_eq!(there.try_read().await.map(drop), Err(LockError::Busy));
+    waits_until(&embedded, &mut late, "a writer waits", stand(4)).await;
+    assert_eq!(there.try_read().await.map(drop).map_err(LockError::from), Err(LockError::Busy));
 
     readers.0.release().await.expect("released");
     assert!(waits(&mut writing).await, "one reader is left");
     readers.1.release().await.expect("released");
     let writer = writing.await.expect("its turn");
     assert!(waits(&mut late).await, "a writer holds it");
-    assert_eq!(there.try_write().await.map(drop), Err(LockError::Busy));
+    assert_eq!(there.try_write().await.map(drop).map_err(LockError::from), Err(LockError::Busy));
     writer.release().await.expect("released");
     late.await.expect("its turn").release().await.expect("released");
     nothing_is_left(&embedded, &[&here, &there]).await;
@@ -97,7 +98,10 @@ async fn a_writer_that_was_deleted_is_lost_when_it_downgrades() {
     let writer = here.write().await.expect("free");
     vandal.delete(&writer.node_path(), None).await.expect("it is there");
     let lost = writer.downgrade().await.expect_err("it is gone");
-    assert_eq!(lost.error, LockError::Lost(Loss::NodeDeleted));
-    assert_eq!(lost.into_guard().release().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(lost.error.reason, LockError::Lost(Loss::NodeDeleted));
+    assert_eq!(
+        lost.into_guard().release().await.map_err(LockError::from),
+        Err(LockError::Lost(Loss::NodeDeleted))
+    );
     nothing_is_left(&embedded, &[&here]).await;
 }

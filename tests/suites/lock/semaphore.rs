@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_recipes::{Holding, LockError, Loss, Options, Semaphore};
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, Error};
 use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 
-use super::{client, eventually, lock_nodes, start, watches};
+use super::{PATIENCE, client, eventually, lock_nodes, start, waits_until, watches};
 
 const PATH: &str = super::LOCK;
 /// Longer than anything here takes that does not wait for ever.
@@ -52,7 +52,7 @@ async fn two_that_want_all_do_not_keep_each_other_waiting() {
         });
     }
     let all = async { while tasks.join_next().await.transpose().expect("no panic").is_some() {} };
-    timeout(Duration::from_secs(20), all).await.expect("nobody waits for ever");
+    timeout(PATIENCE, all).await.expect("nobody waits for ever");
     nothing_is_left(&embedded).await;
 }
 
@@ -62,7 +62,8 @@ async fn who_wants_many_is_not_overtaken() {
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let held = semaphore(&one, 2).acquire().await.expect("free");
     let mut both = Box::pin(semaphore(&one, 2).acquire_many(2));
-    assert!(timeout(A_WHILE, &mut both).await.is_err());
+    let has_leases = |embedded: &Embedded| leases(embedded) == 3;
+    waits_until(&embedded, &mut both, "one is out", has_leases).await;
     let mut late = Box::pin(semaphore(&other, 2).acquire());
     assert!(timeout(A_WHILE, &mut late).await.is_err(), "one is free, but not for the second");
     held.release().await.expect("held");
@@ -78,7 +79,7 @@ async fn giving_up_gives_everything_back() {
     let semaphore = semaphore(&client, 2);
     let held = semaphore.acquire().await.expect("free");
     let answer = semaphore.acquire_many_timeout(2, A_WHILE).await;
-    assert_eq!(answer.expect_err("one is out"), LockError::TimedOut);
+    assert_eq!(answer.expect_err("one is out").reason, LockError::TimedOut);
     eventually(&embedded, "one lease", |embedded| leases(embedded) == 1).await;
     let next = semaphore.acquire_timeout(Duration::MAX).await.expect("free");
     next.release().await.expect("held");
@@ -96,10 +97,16 @@ async fn trying_creates_nothing_when_there_is_no_room() {
     let queue_is_empty = |embedded: &Embedded| lock_nodes(embedded).len() == leases(embedded) + 3;
     eventually(&embedded, "an empty queue", queue_is_empty).await;
     let before = embedded.with(|ensemble| ensemble.zxid());
-    assert_eq!(semaphore.try_acquire_many(2).await.expect_err("one is out"), LockError::Busy);
+    assert_eq!(
+        semaphore.try_acquire_many(2).await.expect_err("one is out").reason,
+        LockError::Busy
+    );
     assert_eq!(embedded.with(|ensemble| ensemble.zxid()), before, "nothing was written");
     let second = semaphore.try_acquire_many(1).await.expect("one is left");
-    assert_eq!(semaphore.try_acquire_many(1).await.expect_err("none is left"), LockError::Busy);
+    assert_eq!(
+        semaphore.try_acquire_many(1).await.expect_err("none is left").reason,
+        LockError::Busy
+    );
     second.release().await.expect("held");
     first.release().await.expect("held");
     nothing_is_left(&embedded).await;
@@ -111,7 +118,7 @@ async fn who_finds_no_number_leaves_no_directory() {
     let quick = Config { container_check: Duration::from_millis(10), ..Config::members(1) };
     let embedded = Embedded::with_config(quick).await.expect("loopback");
     let any = Semaphore::open(&client(&embedded).await, PATH).expect("a valid path");
-    assert_eq!(any.acquire().await.expect_err("none yet"), LockError::NoMaximum);
+    assert_eq!(any.acquire().await.expect_err("none yet").reason, LockError::NoMaximum);
     let is_gone = |embedded: &Embedded| embedded.with(|all| all.node("/locks").is_none());
     eventually(&embedded, "nothing of it is there", is_gone).await;
 }
@@ -122,16 +129,18 @@ async fn the_number_of_permits_is_the_same_for_all_and_can_be_raised_and_lowered
     let client = client(&embedded).await;
     let (two, three) = (semaphore(&client, 2), semaphore(&client, 3));
     let any = Semaphore::open(&client, PATH).expect("a valid path");
-    assert_eq!(any.acquire().await.expect_err("none yet"), LockError::NoMaximum);
+    assert_eq!(any.acquire().await.expect_err("none yet").reason, LockError::NoMaximum);
     let first = two.acquire_many(2).await.expect("free");
     assert_eq!(
-        three.acquire().await.expect_err("another number"),
+        three.acquire().await.expect_err("another number").reason,
         LockError::OtherMaximum { maximum: 2 }
     );
-    assert_eq!(
-        any.acquire_many(3).await.expect_err("too many"),
-        LockError::TooManyPermits { maximum: 2 }
-    );
+    for too_many in [3, 100_000, 4_000_000_000] {
+        assert_eq!(
+            any.acquire_many(too_many).await.expect_err("too many").reason,
+            LockError::TooManyPermits { maximum: 2 }
+        );
+    }
     let mut waiting = Box::pin(any.acquire());
     assert!(timeout(A_WHILE, &mut waiting).await.is_err());
     any.set_permits(3).await.expect("written");
@@ -166,13 +175,13 @@ async fn a_lease_that_somebody_deletes_is_lost_when_held_and_made_anew_when_not(
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let held = semaphore(&one, 2).acquire_many(2).await.expect("free");
     let mut waiting = Box::pin(semaphore(&other, 2).acquire());
-    assert!(timeout(A_WHILE, &mut waiting).await.is_err());
+    let has_lease = |embedded: &Embedded| leases(embedded) == 3;
+    waits_until(&embedded, &mut waiting, "both are out", has_lease).await;
     let mine = semaphore(&one, 2).leases().await.expect("listed");
     let theirs = mine.iter().find(|lease| lease.session == other.session_id()).expect("waiting");
     let node = |name: &str| format!("{PATH}/leases/{name}");
     one.delete(&node(&theirs.node), None).await.expect("deleted");
-    assert!(timeout(A_WHILE, &mut waiting).await.is_err());
-    assert_eq!(leases(&embedded), 3, "there is another");
+    waits_until(&embedded, &mut waiting, "there is another", has_lease).await;
     one.delete(&node(held.node()), None).await.expect("deleted");
     assert_eq!(held.lost().await, Loss::NodeDeleted);
     waiting.await.expect("both are free").release().await.expect("held");
@@ -205,8 +214,8 @@ async fn a_transaction_fails_without_any_of_several_leases() {
     // Nobody tells the holder before it writes: it checks for itself.
     let deleted = other.delete(&format!("{PATH}/leases/{}", second.node), None);
     deleted.await.expect("deleted");
-    let written = permits.transaction().create("/written", "", CreateMode::PERSISTENT).commit();
+    let written = permits.transaction().create("/written", b"", NodeKind::Persistent).commit();
     let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
-    assert_eq!(written.await.expect_err("one is gone"), refused);
+    assert_eq!(written.await.expect_err("one is gone").reason, refused);
     assert!(permits.validate().await.is_err());
 }

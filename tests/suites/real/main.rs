@@ -15,3 +15,4 @@ mod reconnect;
 mod render;
 mod script;
 mod stage;
+mod survival;

@@ -1,12 +1,9 @@
 //! Every operation of both clients, on a real server: one script, by the names that they share.
 
-use std::time::Duration;
-
-use zk_session::proto::{
-    Acl, CreateMode, ErrorCode, EventType, NodeKind, ReconfigRequest, SessionId, Ttl,
-};
+use zk_session::proto::{Acl, ErrorCode, EventType, NodeKind, ReconfigRequest, SessionId, Ttl};
 use zk_session::{Client, Error, Notice, ReadResult, TransactionResult, blocking};
 use zk_testkit::real;
+use zk_testkit::suite::PATIENCE;
 
 /// Plays the script. `wait` waits for an answer, `fired` for a watch that fires once, `told` for
 /// the next notice of one that stays.
@@ -17,7 +14,7 @@ macro_rules! play {
 
         // Nodes of all kinds.
         $wait!(client.ensure_path("/a/b")).expect("new");
-        let created = $wait!(client.create("/a/n-", b"1", CreateMode::EPHEMERAL_SEQUENTIAL));
+        let created = $wait!(client.create("/a/n-", b"1", NodeKind::EphemeralSequential));
         let (ephemeral, stat) = created.expect("new");
         assert_eq!((&*ephemeral, stat.version), ("/a/n-0000000001", 0));
         assert_eq!(stat.ephemeral_owner, client.session_id());
@@ -26,17 +23,17 @@ macro_rules! play {
             [("/c", NodeKind::Container), ("/a/ttl", NodeKind::PersistentWithTtl(ttl))]
         {
             let (created, stat) =
-                $wait!(client.create_kind(path, b"", kind, &[Acl::OPEN])).expect("new");
+                $wait!(client.create(path, b"", kind)).expect("new");
             assert_eq!((&*created, stat.ephemeral_owner), (path, SessionId::NONE));
         }
-        let exists = $wait!(client.create("/a", b"", CreateMode::PERSISTENT));
-        assert_eq!(exists.unwrap_err(), server(ErrorCode::NODE_EXISTS));
-        let (all, _) = $wait!(client.create_all("/d/e/f", b"", CreateMode::PERSISTENT))
+        let exists = $wait!(client.create("/a", b"", NodeKind::Persistent));
+        assert_eq!(exists.unwrap_err().reason, server(ErrorCode::NODE_EXISTS));
+        let (all, _) = $wait!(client.create_all("/d/e/f", b"", NodeKind::Persistent))
             .expect("new");
         assert_eq!(all, "/d/e/f");
         $wait!(client.delete_all("/d")).expect("there");
         assert_eq!($wait!(client.exists("/d")), Ok(None));
-        assert_eq!($wait!(client.delete("/a", None)), Err(server(ErrorCode::NOT_EMPTY)));
+        assert_eq!($wait!(client.delete("/a", None)).map_err(Error::from), Err(server(ErrorCode::NOT_EMPTY)));
         assert_eq!($wait!(client.count_descendants("/a")), Ok(3));
         assert_eq!($wait!(client.get_ephemerals("/")), Ok(vec![ephemeral.clone()]));
         let (mut children, _) = $wait!(client.get_children("/a")).expect("there");
@@ -47,7 +44,7 @@ macro_rules! play {
         let stat = $wait!(client.set_data("/a", b"two", Some(0))).expect("the first version");
         assert_eq!((stat.version, stat.data_length), (1, 3));
         let refused = $wait!(client.set_data("/a", b"x", Some(0)));
-        assert_eq!(refused, Err(server(ErrorCode::BAD_VERSION)));
+        assert_eq!(refused.map_err(Error::from), Err(server(ErrorCode::BAD_VERSION)));
         assert_eq!($wait!(client.get_data("/a")).expect("there").0, "two");
         let read =
             $wait!(
@@ -59,7 +56,7 @@ macro_rules! play {
         let done = $wait!(client
             .transaction()
             .check("/a", Some(1))
-            .create("/t", &b""[..], CreateMode::PERSISTENT)
+            .create("/t", &b""[..], NodeKind::Persistent)
             .set_data("/t", &b"x"[..], Some(0))
             .delete("/t", Some(1))
             .commit())
@@ -78,7 +75,7 @@ macro_rules! play {
         );
         let refused = $wait!(client.transaction().check("/a", Some(1)).delete("/x", None).commit());
         let failed = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
-        assert_eq!(refused.unwrap_err(), failed);
+        assert_eq!(refused.unwrap_err().reason, failed);
 
         // Who may do what.
         $wait!(client.add_auth("digest", b"me:secret")).expect("any is accepted");
@@ -91,13 +88,13 @@ macro_rules! play {
 
         // Watches that fire once.
         let (_, created) = $wait!(client.exists_and_watch("/w")).expect("an answer");
-        $wait!(client.create("/w", b"", CreateMode::PERSISTENT)).expect("new");
+        $wait!(client.create("/w", b"", NodeKind::Persistent)).expect("new");
         assert_eq!($fired!(created).event_type, EventType::NODE_CREATED);
         let (_, _, changed) = $wait!(client.get_data_and_watch("/w")).expect("there");
         let (_, _, children) = $wait!(client.get_children_and_watch("/w")).expect("there");
 
         $wait!(client.set_data("/w", b"x", None)).expect("there");
-        $wait!(client.create("/w/x", b"", CreateMode::PERSISTENT)).expect("new");
+        $wait!(client.create("/w/x", b"", NodeKind::Persistent)).expect("new");
         assert_eq!($fired!(changed).event_type, EventType::NODE_DATA_CHANGED);
         assert_eq!($fired!(children).event_type, EventType::NODE_CHILDREN_CHANGED);
 
@@ -110,7 +107,7 @@ macro_rules! play {
             let Ok(Notice::Event(event)) = $told!(below) else { panic!("no event") };
             assert_eq!((&*event.path, event.event_type), expected);
         }
-        $wait!(client.create("/stays", b"", CreateMode::PERSISTENT)).expect("new");
+        $wait!(client.create("/stays", b"", NodeKind::Persistent)).expect("new");
         $wait!(client.delete("/stays", None)).expect("there");
         for expected in [EventType::NODE_CREATED, EventType::NODE_DELETED] {
             let Ok(Notice::Event(event)) = $told!(one) else { panic!("no event") };
@@ -127,7 +124,7 @@ macro_rules! play {
             cur_config_id: -1,
         };
         let refused = $wait!(client.reconfig(&change)).unwrap_err();
-        assert_eq!(refused, server(ErrorCode::RECONFIG_DISABLED));
+        assert_eq!(refused.reason, server(ErrorCode::RECONFIG_DISABLED));
 
         for path in ["/a", "/c", "/r", "/w"] {
             $wait!(client.delete_all(path)).expect("there, and ours");
@@ -159,7 +156,7 @@ async fn the_async_client_has_every_operation() {
 }
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("in time")
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
 }
 
 #[test]
@@ -173,12 +170,12 @@ fn the_blocking_client_has_every_operation() {
     }
     macro_rules! fired {
         ($watch:ident) => {
-            $watch.wait_timeout(Duration::from_secs(20)).expect("no error").expect("it fires")
+            $watch.wait_timeout(PATIENCE).expect("no error").expect("it fires")
         };
     }
     macro_rules! told {
         ($watch:ident) => {
-            $watch.wait_timeout(Duration::from_secs(20)).map(|notice| notice.expect("in time"))
+            $watch.wait_timeout(PATIENCE).map(|notice| notice.expect("in time"))
         };
     }
     play!(&client, wait, fired, told);

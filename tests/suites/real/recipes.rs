@@ -16,6 +16,9 @@ macro_rules! play {
 }
 
 play! {
+    contenders_that_are_many_or_unreadable_are_listed_all_the_same,
+    who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on,
+    what_a_list_too_long_has_left_is_found_and_goes,
     a_downgrade_lets_readers_in_and_keeps_writers_out,
     of_two_that_upgrade_nobody_waits_for_ever,
     a_holder_hears_that_somebody_asks_for_the_lock,

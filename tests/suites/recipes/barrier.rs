@@ -46,7 +46,7 @@ async fn the_end_of_the_session_ends_the_wait() {
         eventually(&embedded, "it waits", |embedded| watches(embedded) == 1).await;
         client.clone().close().await;
     });
-    assert_eq!(waited, Err(LockError::Ended(End::Closed)));
+    assert_eq!(waited.map_err(LockError::from), Err(LockError::Ended(End::Closed)));
 }
 
 #[tokio::test]

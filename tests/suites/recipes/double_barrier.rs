@@ -2,8 +2,8 @@
 
 use tokio::time::timeout;
 use zk_recipes::{DoubleBarrier, LockError, Loss};
-use zk_session::proto::{CreateMode, ErrorCode};
-use zk_session::{Client, Error};
+use zk_session::Client;
+use zk_session::proto::{ErrorCode, NodeKind};
 
 use super::{
     MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
@@ -25,10 +25,10 @@ async fn one_that_gives_up_is_not_counted() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     let early = barrier(&one, 2).enter_timeout(MOMENT).await;
-    assert_eq!(early.expect_err("it is alone"), LockError::TimedOut);
+    assert_eq!(early.expect_err("it is alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
     let late = barrier(&two, 2).enter_timeout(MOMENT).await;
-    assert_eq!(late.expect_err("it is alone, too"), LockError::TimedOut);
+    assert_eq!(late.expect_err("it is alone, too").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
 }
 
@@ -57,7 +57,7 @@ async fn one_that_dies_inside_is_not_waited_for() {
         };
         tokio::join!(leaving, expire);
         assert!(matches!(dead.lost().await, Loss::NodeDeleted | Loss::Ended(_)));
-        assert!(matches!(dead.leave().await, Err(LockError::Lost(_))));
+        assert!(matches!(dead.leave().await.map_err(LockError::from), Err(LockError::Lost(_))));
         nothing_is_left(&embedded).await;
     }
 }
@@ -72,7 +72,7 @@ async fn one_that_is_dropped_inside_leaves_nothing_that_would_let_others_in() {
     let ready = format!("{PATH}/ready");
     assert!(embedded.with(|ensemble| ensemble.node(&ready).is_some()), "nobody has left in order");
     let alone = barrier(&one, 2).enter_timeout(MOMENT).await;
-    assert_eq!(alone.expect_err("it is alone"), LockError::TimedOut);
+    assert_eq!(alone.expect_err("it is alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
     // Together they get in all the same, and tidy up.
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
@@ -103,7 +103,7 @@ async fn a_member_whose_node_is_deleted_hears_of_it() {
     eventually(&embedded, "it waits, watched", |embedded| watches(embedded) == 2).await;
     meddle(&embedded, &ephemerals(&embedded)[0]).await;
     let error = entering.await.expect("no panic").expect_err("lost");
-    assert_eq!(error, LockError::Lost(Loss::NodeDeleted));
+    assert_eq!(error.reason, LockError::Lost(Loss::NodeDeleted));
     nothing_is_left(&embedded).await;
 }
 
@@ -115,10 +115,13 @@ async fn members_with_names_of_another_kind_count_as_well() {
     eventually(&embedded, "it waits", |embedded| watches(embedded) >= 1).await;
     // As Curator does it.
     let theirs = format!("{PATH}/0d9cbd9f-ea25-4e57-8a5c-5a2c9f1ee31f");
-    foreign.create(&theirs, b"", CreateMode::EPHEMERAL).await.expect("created");
+    foreign.create(&theirs, b"", NodeKind::Ephemeral).await.expect("created");
     // Ours may have seen that all are there, and been faster.
-    let ready = foreign.create(&format!("{PATH}/ready"), b"", CreateMode::PERSISTENT).await;
-    assert!(matches!(ready, Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS))), "{ready:?}");
+    let ready = foreign.create(&format!("{PATH}/ready"), b"", NodeKind::Persistent).await;
+    assert!(
+        ready.as_ref().err().is_none_or(|error| error.code() == Some(ErrorCode::NODE_EXISTS)),
+        "{ready:?}"
+    );
     let inside = entering.await.expect("no panic").expect("entered");
     let leaving = tokio::spawn(inside.leave());
     tokio::time::sleep(MOMENT).await;

@@ -5,7 +5,9 @@ use zk_recipes::{Candidate, LeaderElection, Leadership, LockError, Options};
 use zk_session::{Client, End};
 use zk_testkit::serve::Embedded;
 
-use super::{client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches};
+use super::{
+    PATIENCE, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+};
 
 const ELECTION: &str = "/election";
 
@@ -16,14 +18,15 @@ fn election(client: &Client, name: &'static str) -> LeaderElection {
 /// Waits until the candidate says so.
 async fn becomes(candidate: &Candidate, condition: impl Fn(&Leadership) -> bool) -> Leadership {
     let mut states = candidate.states();
-    let patience = std::time::Duration::from_secs(10);
-    let state = tokio::time::timeout(patience, states.wait_for(|state| condition(state))).await;
+    let state = tokio::time::timeout(PATIENCE, states.wait_for(|state| condition(state))).await;
     state.expect("in time").expect("it goes on").clone()
 }
 
 async fn names(election: &LeaderElection) -> Vec<String> {
     let participants = election.participants().await.expect("listed").into_iter();
-    participants.map(|one| String::from_utf8_lossy(&one.data).into_owned()).collect()
+    participants
+        .map(|one| String::from_utf8_lossy(one.data.as_deref().expect("readable")).into_owned())
+        .collect()
 }
 
 async fn in_line(embedded: &Embedded, count: usize) {
@@ -123,12 +126,15 @@ async fn the_end_of_the_session_is_the_end_of_the_candidacy() {
     assert!(embedded.expire_session(one.session_id()));
     let ended = |end| Leadership::Failed(LockError::Ended(end));
     becomes(&leader, |state| *state == ended(End::Expired)).await;
-    assert_eq!(leader.elected().await, Err(LockError::Ended(End::Expired)));
-    assert_eq!(leader.close().await, Err(LockError::Ended(End::Expired)));
+    assert_eq!(
+        leader.elected().await.map_err(LockError::from),
+        Err(LockError::Ended(End::Expired))
+    );
+    assert_eq!(leader.close().await.map_err(LockError::from), Err(LockError::Ended(End::Expired)));
     follower.elected().await.expect("elected");
     two.close().await;
     becomes(&follower, |state| *state == ended(End::Closed)).await;
-    assert_eq!(follower.close().await, Err(LockError::Ended(End::Closed)));
+    assert_eq!(follower.close().await.map_err(LockError::from), Err(LockError::Ended(End::Closed)));
 }
 
 #[tokio::test]

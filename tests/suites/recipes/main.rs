@@ -3,6 +3,8 @@
 mod barrier;
 mod double_barrier;
 mod dropping;
+#[path = "../frozen.rs"]
+mod frozen;
 mod herd;
 mod leader;
 mod multi_lock;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use zk_testkit::scenes;
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{
-    SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left, watches,
+    PATIENCE, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left, watches,
 };
 
 /// Long enough for whatever should not happen to happen.

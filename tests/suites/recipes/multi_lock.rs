@@ -1,17 +1,17 @@
 //! Several locks, all or none.
 
-use std::time::Duration;
-
 use tokio::time::timeout;
 use zk_recipes::{
-    Holding, LockError, Loss, Mismatch, MultiLock, MultiLockError, Mutex, Options, Part, RwLock,
+    Holding, LockError, Loss, Mismatch, MultiLock, Mutex, Options, Part, RecipeError, RwLock,
     Semaphore, machine::Scheme,
 };
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, Error};
 
+use super::frozen::Frozen;
 use super::{
-    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+    MOMENT, PATIENCE, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start,
+    watches,
 };
 
 fn mutex(client: &Client, path: &str) -> Mutex {
@@ -23,8 +23,9 @@ fn multi(client: &Client, paths: &[&str]) -> MultiLock {
     MultiLock::new(parts).expect("they go together")
 }
 
-fn blamed(path: &str, error: LockError) -> MultiLockError {
-    MultiLockError { path: path.into(), error }
+/// What has failed, and where.
+fn blamed(error: RecipeError) -> (&'static str, String, LockError) {
+    (error.operation, error.path.into(), error.reason)
 }
 
 #[tokio::test]
@@ -46,7 +47,7 @@ async fn those_who_list_locks_in_opposite_orders_never_wait_for_each_other() {
         }));
     }
     for contender in contenders {
-        let done = timeout(Duration::from_secs(30), contender).await;
+        let done = timeout(PATIENCE, contender).await;
         done.expect("nobody waits for ever").expect("no panic");
     }
     nothing_is_left(&embedded).await;
@@ -67,7 +68,10 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
     let both = MultiLock::new([Part::read(&lock), Part::write(&lock), Part::read(&lock)]);
     let guard = both.expect("they fit").acquire().await.expect("acquired");
     assert_eq!(ephemerals(&embedded).len(), 1);
-    assert_eq!(theirs.try_read().await.expect_err("it is held for writing"), LockError::Busy);
+    assert_eq!(
+        theirs.try_read().await.expect_err("it is held for writing").reason,
+        LockError::Busy
+    );
     guard.release().await.expect("released");
 
     let again = ours.with_chroot("/").expect("a valid path");
@@ -102,10 +106,10 @@ async fn when_one_cannot_be_had_none_is_kept() {
     for bad in PATHS {
         // A lock's nodes cannot be below a node that belongs to a session.
         other.delete_all(bad).await.expect("deleted");
-        other.create(bad, b"", CreateMode::EPHEMERAL).await.expect("created");
+        other.create(bad, b"", NodeKind::Ephemeral).await.expect("created");
         let error = multi(&ours, &PATHS).acquire().await.expect_err("one cannot be had");
         let refused = Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
-        assert_eq!(error, blamed(bad, LockError::Request(refused)));
+        assert_eq!(blamed(error), ("acquire", bad.into(), LockError::Request(refused)));
         other.delete(bad, None).await.expect("deleted");
         nothing_is_left(&embedded).await;
     }
@@ -124,7 +128,7 @@ async fn permits_that_cannot_be_taken_together_with_locks_are_refused() {
     let permits = |permits| Part::permits(&semaphore, permits);
     let too_many = MultiLock::new([Part::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
     let error = too_many.expect("they fit").acquire().await.expect_err("there are three");
-    assert_eq!(error, blamed("/s", LockError::TooManyPermits { maximum: 3 }));
+    assert_eq!(blamed(error), ("acquire", "/s".into(), LockError::TooManyPermits { maximum: 3 }));
     let mixed = MultiLock::new([permits(1), Part::from(&mutex(&ours, "/s"))]);
     assert_eq!(mixed.expect_err("two kinds"), Mismatch::Schemes { path: "/s".into() });
     nothing_is_left(&embedded).await;
@@ -132,11 +136,16 @@ async fn permits_that_cannot_be_taken_together_with_locks_are_refused() {
 
 #[tokio::test]
 async fn one_deadline_is_for_all() {
+    let _frozen = Frozen::start();
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let in_the_way = mutex(&other, "/b").acquire().await.expect("acquired");
-    let waiting = multi(&ours, &["/a", "/b", "/c"]).acquire_timeout(MOMENT);
-    assert_eq!(waiting.await.expect_err("too late"), blamed("/b", LockError::TimedOut));
+    let waiting = tokio::spawn(multi(&ours, &["/a", "/b", "/c"]).acquire_timeout(MOMENT));
+    let waits = |embedded: &zk_testkit::serve::Embedded| watches(embedded) > 0;
+    eventually(&embedded, "it waits for the second", waits).await;
+    tokio::time::advance(2 * MOMENT).await;
+    let error = waiting.await.expect("no panic").expect_err("too late");
+    assert_eq!(blamed(error), ("acquire", "/b".into(), LockError::TimedOut));
     let left = |embedded: &zk_testkit::serve::Embedded| ephemerals(embedded).len() == 1;
     eventually(&embedded, "only the other's node", left).await;
     in_the_way.release().await.expect("released");
@@ -147,9 +156,9 @@ async fn one_deadline_is_for_all() {
 async fn the_loss_of_one_is_told_and_nothing_is_written_any_more() {
     let embedded = start().await;
     let client = client(&embedded).await;
-    client.create("/data", b"", CreateMode::PERSISTENT).await.expect("created");
+    client.create("/data", b"", NodeKind::Persistent).await.expect("created");
     let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
-    let write = || guard.transaction().set_data("/data", "x", None).commit();
+    let write = || guard.transaction().set_data("/data", b"x", None).commit();
     assert_eq!(write().await.expect("applied").len(), 3);
     eventually(&embedded, "their nodes are watched", |embedded| watches(embedded) == 2).await;
     meddle(&embedded, &guard.locks()[1].node_path()).await;
@@ -158,10 +167,10 @@ async fn the_loss_of_one_is_told_and_nothing_is_written_any_more() {
     assert_eq!(lost.to_string(), "/b: our node was deleted");
     assert_eq!(guard.state(), Holding::Lost(Loss::NodeDeleted));
     let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
-    assert_eq!(write().await.expect_err("refused"), refused);
-    let is_lost = blamed("/b", LockError::Lost(Loss::NodeDeleted));
-    assert_eq!(guard.validate().await, Err(is_lost.clone()));
-    assert_eq!(guard.release().await, Err(is_lost));
+    assert_eq!(write().await.expect_err("refused").reason, refused);
+    let is_lost = |operation| Err((operation, "/b".into(), LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(guard.validate().await.map_err(blamed), is_lost("validate"));
+    assert_eq!(guard.release().await.map_err(blamed), is_lost("release"));
     nothing_is_left(&embedded).await;
 }
 
@@ -177,7 +186,7 @@ async fn whichever_is_lost_the_ensemble_knows_it_by_its_path() {
         assert_eq!(guard.validate().await, Ok(()));
         meddle(&embedded, &guard.locks()[place].node_path()).await;
         let error = guard.validate().await.expect_err("one is lost");
-        assert_eq!(error, blamed(path, LockError::Lost(Loss::NodeDeleted)));
+        assert_eq!(blamed(error), ("validate", path.into(), LockError::Lost(Loss::NodeDeleted)));
     }
     nothing_is_left(&embedded).await;
 }
@@ -192,7 +201,7 @@ async fn the_loss_of_one_while_another_is_waited_for_ends_the_attempt() {
     let (nodes, _) = other.get_children("/a").await.expect("listed");
     meddle(&embedded, &format!("/a/{}", nodes[0])).await;
     let error = attempt.await.expect("no panic").expect_err("lost");
-    assert_eq!(error, blamed("/a", LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(blamed(error), ("acquire", "/a".into(), LockError::Lost(Loss::NodeDeleted)));
     in_the_way.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }
@@ -206,6 +215,6 @@ async fn the_end_of_the_session_takes_all() {
     let loss = guard.lost().await.loss;
     assert!(matches!(loss, Loss::Ended(_)));
     let error = guard.release().await.expect_err("lost");
-    assert_eq!(error.error, LockError::Lost(loss));
+    assert_eq!(error.reason, LockError::Lost(loss));
     nothing_is_left(&embedded).await;
 }

@@ -4,13 +4,15 @@ use core::time::Duration;
 
 use tokio::time::Instant;
 use zk_recipes::{
-    Barrier, DoubleBarrier, LeaderElection, LockError, MultiLock, Mutex, Owner, Part,
+    Barrier, DoubleBarrier, LeaderElection, LockError, MultiLock, Mutex, Owner, Part, RecipeError,
     ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
+use zk_session::{End, State};
 
-use super::{MOMENT, client, nothing_is_left, start};
+use super::{MOMENT, client, eventually, nothing_is_left, start};
 
 const FOR_EVER: Duration = Duration::MAX;
+const ZERO: Duration = Duration::ZERO;
 
 #[tokio::test]
 async fn no_patience_is_too_long() {
@@ -94,6 +96,108 @@ async fn who_is_too_late_waits_for_nobody_and_leaves_nothing() {
     nothing_is_left(&embedded).await;
 }
 
-async fn timed_out<T>(waiting: impl Future<Output = Result<T, LockError>>) {
-    assert_eq!(waiting.await.map(drop), Err(LockError::TimedOut));
+async fn timed_out<T>(waiting: impl Future<Output = Result<T, RecipeError>>) {
+    assert_eq!(waiting.await.map(drop).map_err(LockError::from), Err(LockError::TimedOut));
+}
+
+#[tokio::test]
+async fn who_does_not_wait_at_all_gets_whatever_is_free() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let mutex = Mutex::new(&client, "/mutex").expect("a valid path");
+    let rw_lock = RwLock::new(&client, "/rw").expect("a valid path");
+    let semaphore = Semaphore::new(&client, "/semaphore", 2).expect("a valid path");
+    let both = [Part::from(&mutex), Part::read(&rw_lock), Part::permits(&semaphore, 2)];
+    let multi = MultiLock::new(both).expect("they fit");
+    let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
+    let simple = SimpleLock::new(&client, "/simple").expect("a valid path");
+    let barrier = Barrier::new(&client, "/barrier").expect("a valid path");
+    let double = DoubleBarrier::new(&client, "/double", 1).expect("a valid path");
+    let election = LeaderElection::new(&client, "/election").expect("a valid path");
+    let leader = election.stand();
+    leader.elected().await.expect("elected");
+    for _ in 0..50 {
+        let late = Instant::now() - MOMENT;
+        let guard = mutex.acquire_timeout(ZERO).await.expect("free");
+        guard.release().await.expect("released");
+        let guard = mutex.acquire_until(late).await.expect("free");
+        guard.release().await.expect("released");
+        let guard = rw_lock.read_timeout(ZERO).await.expect("free");
+        let other = rw_lock.read_until(late).await.expect("free for readers");
+        guard.release().await.expect("released");
+        other.release().await.expect("released");
+        let guard = rw_lock.write_timeout(ZERO).await.expect("free");
+        guard.release().await.expect("released");
+        let guard = semaphore.acquire_timeout(ZERO).await.expect("free");
+        guard.release().await.expect("released");
+        let guard = semaphore.acquire_many_timeout(2, ZERO).await.expect("free");
+        guard.release().await.expect("released");
+        let guard = multi.acquire_timeout(ZERO).await.expect("free");
+        guard.release().await.expect("released");
+        // What its owner has given back just now is waited for.
+        let outer = reentrant.acquire_timeout(ZERO).await.expect("free");
+        drop((reentrant.acquire_timeout(ZERO).await.expect("ours"), outer));
+        let guard = simple.acquire_timeout(ZERO).await.expect("free");
+        guard.release().await.expect("released");
+        barrier.wait_timeout(ZERO).await.expect("it is open");
+        leader.elected_timeout(ZERO).await.expect("it leads");
+        let member = double.enter_timeout(ZERO).await.expect("all have come");
+        member.leave().await.expect("all have left");
+    }
+    leader.close().await.expect("closed");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
+    let embedded = start().await;
+    let ours = client(&embedded).await;
+    let path = "a valid path";
+    let mutex = Mutex::new(&ours, "/mutex").expect(path);
+    let rw_lock = RwLock::new(&ours, "/rw").expect(path);
+    let semaphore = Semaphore::new(&ours, "/semaphore", 2).expect(path);
+    let multi = MultiLock::new([Part::from(&mutex), Part::read(&rw_lock)]).expect("they fit");
+    let reentrant = ReentrantMutex::new(&ours, "/reentrant").expect(path);
+    let simple = SimpleLock::new(&ours, "/simple").expect(path);
+    let barrier = Barrier::new(&ours, "/barrier").expect(path);
+    let double = DoubleBarrier::new(&ours, "/double", 1).expect(path);
+    // Its release is not confirmed while the connection is lost.
+    let released = reentrant.acquire().await.expect("acquired");
+    embedded.kill(0);
+    let mut states = ours.states();
+    states.wait_for(|state| *state == State::Suspended).await.expect("it lives");
+    drop(released);
+
+    timed_out(mutex.acquire_timeout(ZERO)).await;
+    timed_out(rw_lock.read_timeout(ZERO)).await;
+    timed_out(rw_lock.write_timeout(ZERO)).await;
+    timed_out(semaphore.acquire_timeout(ZERO)).await;
+    timed_out(semaphore.acquire_many_timeout(2, ZERO)).await;
+    let error = multi.acquire_timeout(ZERO).await.expect_err("no connection");
+    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::TimedOut));
+    timed_out(reentrant.acquire_timeout(ZERO)).await;
+    timed_out(simple.acquire_timeout(ZERO)).await;
+    timed_out(barrier.wait_timeout(ZERO)).await;
+    timed_out(double.enter_timeout(ZERO)).await;
+    let is_clean = |_: &_| mutex.pending_cleanups() == 0;
+    eventually(&embedded, "nothing was requested", is_clean).await;
+    embedded.restart(0).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
+    ours.close().await;
+    let error = mutex.acquire_timeout(ZERO).await.expect_err("it has ended");
+    assert_eq!(error.reason, LockError::Ended(End::Closed));
+    let error = barrier.wait_timeout(ZERO).await.expect_err("it has ended");
+    assert_ne!(error.reason, LockError::TimedOut);
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_is_waited_for_as_long_as_the_connection_lasts() {
+    let embedded = start().await;
+    let ours = client(&embedded).await;
+    let mutex = Mutex::new(&ours, "/mutex").expect("a valid path");
+    embedded.kill(0);
+    // The client may not have noticed yet.
+    timed_out(mutex.acquire_timeout(ZERO)).await;
+    embedded.restart(0).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
 }

@@ -1,7 +1,12 @@
 //! A lock that its owner may acquire again.
 
+use core::future::poll_fn;
+use core::task::Poll;
+
 use tokio::time::timeout;
-use zk_recipes::{Holding, LockError, Loss, Mutex, Options, Owner, ReentrantGuard, ReentrantMutex};
+use zk_recipes::{
+    Holding, LockError, Loss, Mutex, Options, Owner, RecipeError, ReentrantGuard, ReentrantMutex,
+};
 use zk_session::Client;
 
 use super::{
@@ -41,8 +46,8 @@ async fn trying_waits_for_nobody() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let (mutex, owner) = (reentrant(&ours), Owner::unique());
-    let busy = |tried: Result<ReentrantGuard, LockError>| {
-        assert_eq!(tried.expect_err("it is taken"), LockError::Busy);
+    let busy = |tried: Result<ReentrantGuard, RecipeError>| {
+        assert_eq!(tried.expect_err("it is taken").reason, LockError::Busy);
     };
     let elsewhere = Mutex::new(&other, LOCK).expect("valid").acquire().await.expect("acquired");
     busy(mutex.try_acquire_as(owner).await);
@@ -94,12 +99,12 @@ async fn the_lock_is_lost_on_all_levels_and_cannot_be_entered_again() {
     meddle(&embedded, &outer.node_path()).await;
     assert_eq!(tokio::join!(outer.lost(), inner.lost()), (Loss::NodeDeleted, Loss::NodeDeleted));
     let lost = LockError::Lost(Loss::NodeDeleted);
-    assert_eq!(mutex.acquire_as(owner).await.expect_err("lost"), lost);
+    assert_eq!(mutex.acquire_as(owner).await.expect_err("lost").reason, lost);
     // Whoever does not know yet that it has lost the lock keeps others of its process out.
     assert!(timeout(MOMENT, mutex.acquire_as(other)).await.is_err());
-    assert_eq!(inner.release().await, Err(lost.clone()));
-    assert_eq!(mutex.acquire_as(owner).await.expect_err("lost"), lost);
-    assert_eq!(outer.release().await, Err(lost));
+    assert_eq!(inner.release().await.map_err(LockError::from), Err(lost.clone()));
+    assert_eq!(mutex.acquire_as(owner).await.expect_err("lost").reason, lost);
+    assert_eq!(outer.release().await.map_err(LockError::from), Err(lost));
     let anew = mutex.acquire_as(owner).await.expect("acquired anew");
     assert_eq!(anew.state(), Holding::Held);
     anew.release().await.expect("released");
@@ -182,6 +187,21 @@ async fn the_end_of_the_one_who_asks_is_not_the_end_of_those_who_wait_with_it() 
 }
 
 #[tokio::test]
+async fn one_task_enters_any_number_of_times_at_once() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let (mutex, owner) = (reentrant(&client), Owner::unique());
+    let first = mutex.acquire_as(owner).await.expect("acquired");
+    let mut entering: Vec<_> = (0..200).map(|_| Box::pin(mutex.acquire_as(owner))).collect();
+    let guards = poll_fn(|cx| {
+        let entered = entering.iter_mut().map(|entering| entering.as_mut().poll(cx));
+        Poll::Ready(entered.filter(Poll::is_ready).count())
+    });
+    assert_eq!(guards.await, 200);
+    first.release().await.expect("released");
+}
+
+#[tokio::test]
 async fn the_end_of_the_session_is_told_to_holders_and_to_those_who_wait() {
     let embedded = start().await;
     let client = client(&embedded).await;
@@ -190,6 +210,9 @@ async fn the_end_of_the_session_is_told_to_holders_and_to_those_who_wait() {
     let waiting = mutex.acquire_as(Owner::unique());
     client.close().await;
     assert!(matches!(guard.lost().await, Loss::Ended(_)));
-    assert!(matches!(guard.release().await, Err(LockError::Lost(Loss::Ended(_)))));
-    assert!(matches!(waiting.await, Err(LockError::Ended(_))));
+    assert!(matches!(
+        guard.release().await.map_err(LockError::from),
+        Err(LockError::Lost(Loss::Ended(_)))
+    ));
+    assert!(matches!(waiting.await.map_err(LockError::from), Err(LockError::Ended(_))));
 }

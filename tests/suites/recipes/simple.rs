@@ -1,7 +1,5 @@
 //! The textbook lock: not fair, but right.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 use zk_recipes::{LockError, Loss, SimpleLock};
 use zk_session::{Client, State};
@@ -9,7 +7,9 @@ use zk_testkit::contention::clients;
 use zk_testkit::oracle::LockOracle;
 use zk_testkit::serve::Embedded;
 
-use super::{MOMENT, SESSION_TIMEOUT, client, eventually, meddle, nothing_is_left, start, watches};
+use super::{
+    MOMENT, PATIENCE, SESSION_TIMEOUT, client, eventually, meddle, nothing_is_left, start, watches,
+};
 
 const LOCK: &str = "/locks/simple";
 
@@ -56,7 +56,7 @@ async fn those_who_wait_are_patient_or_not_and_leave_nothing() {
     let guard = simple(&holder).acquire().await.expect("acquired");
     assert_eq!(guard.node_path(), LOCK);
     let early = simple(&waiter).acquire_timeout(MOMENT).await;
-    assert_eq!(early.expect_err("it is held"), LockError::TimedOut);
+    assert_eq!(early.expect_err("it is held").reason, LockError::TimedOut);
     eventually(&embedded, "its watch is gone", |embedded| watches(embedded) <= 1).await;
     let waiting = tokio::spawn(simple(&waiter).acquire());
     tokio::time::sleep(MOMENT).await;
@@ -77,7 +77,10 @@ async fn its_loss_is_noticed() {
     eventually(&embedded, "its node is watched", |embedded| watches(embedded) == 1).await;
     meddle(&embedded, LOCK).await;
     assert_eq!(guard.lost().await, Loss::NodeDeleted);
-    assert_eq!(guard.release().await, Err(LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(
+        guard.release().await.map_err(LockError::from),
+        Err(LockError::Lost(Loss::NodeDeleted))
+    );
     nothing_is_left(&embedded).await;
 }
 
@@ -94,6 +97,6 @@ async fn an_attempt_can_be_dropped_at_any_moment() {
         let _ = attempt.await;
         nothing_is_left(&embedded).await;
     }
-    let guard = simple(&client).acquire_timeout(Duration::from_secs(10)).await;
+    let guard = simple(&client).acquire_timeout(PATIENCE).await;
     guard.expect("it is free").release().await.expect("released");
 }

@@ -91,9 +91,14 @@ async fn a_killed_member_refuses_and_comes_back_on_its_port() {
     let (mut client, session) = Client::connect(embedded.address(0)).await;
     embedded.kill(0);
     assert_eq!(client.hear().await, None);
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let refused = TcpStream::connect(embedded.address(0)).await.map_err(|error| error.kind());
-    assert_eq!(refused.map(|_| ()), Err(ErrorKind::ConnectionRefused));
+    // Until the runtime has dropped the listener, a connection is accepted, and closed.
+    let refused = loop {
+        if let Err(error) = TcpStream::connect(embedded.address(0)).await {
+            break error.kind();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(refused, ErrorKind::ConnectionRefused);
 
     let resume = RawClient::resume(Zxid::ZERO, &session);
     let mut moved = Client::open(embedded.address(1), &resume).await;
@@ -112,6 +117,7 @@ async fn sessions_expire_by_the_clock_and_on_command() {
     assert_eq!(silent.hear().await, None);
     assert_eq!(embedded.with(|ensemble| ensemble.sessions().count()), 0);
 
+    let embedded = Embedded::start(1).await.unwrap();
     let (mut client, session) = Client::connect(embedded.address(0)).await;
     assert!(embedded.expire_session(session.id));
     assert_eq!(client.hear().await, None);

@@ -1,6 +1,6 @@
 //! A session changes hands.
 
-use zk_session::proto::CreateMode;
+use zk_session::proto::NodeKind;
 use zk_session::{Client, End, blocking};
 use zk_testkit::serve::Embedded;
 
@@ -10,7 +10,7 @@ async fn a_detached_session_goes_on_elsewhere_with_what_it_has() {
     let at = embedded.connect_string();
     let first = Client::connect(&at).await.expect("it answers");
     let id = first.session_id();
-    first.create("/mine", b"", CreateMode::EPHEMERAL).await.expect("created");
+    first.create("/mine", b"", NodeKind::Ephemeral).await.expect("created");
     let observer = first.clone();
     let resume = first.detach().await.expect("it lives");
     assert_eq!((resume.id, observer.ended().await), (id, End::Closed));

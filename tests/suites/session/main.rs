@@ -1,5 +1,7 @@
 //! zk-session's clients under load and at rest.
 
 mod detach;
+#[path = "../frozen.rs"]
+mod frozen;
 mod memory;
 mod reconnect;

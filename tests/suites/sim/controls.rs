@@ -2,6 +2,8 @@
 
 use zk_testkit::sim::{Quirk, Scale, run};
 
+use super::outages::outages;
+
 /// Looks for a run that finds the fault, and for what `symptom` says of it.
 fn assert_found(quirk: Quirk, symptom: &str) {
     let mut others = Vec::new();
@@ -64,4 +66,19 @@ fn a_deadline_taken_for_a_refusal_is_found() {
 #[test]
 fn a_client_that_reads_from_the_past_unasked_is_found() {
     assert_found(Quirk::AcceptsReadOnlyUnasked, "by a read-only member without having asked");
+}
+
+#[test]
+fn a_client_that_sleeps_through_outages_is_found() {
+    let runs = (0..20).map(|seed| outages(seed, Some(Quirk::SleepsThroughOutages)));
+    let found =
+        runs.filter(|found| found.iter().any(|what| what.contains("shorter than the lease")));
+    let found = found.count();
+    println!("SleepsThroughOutages: found by {found} seeds of 20");
+    assert!(found >= 5, "found by {found} seeds of 20");
+}
+
+#[test]
+fn a_lock_that_trusts_in_every_event_is_found() {
+    assert_found(Quirk::NeverRenews, "1 attempts unanswered");
 }

@@ -4,5 +4,7 @@
 //! there are, `ZK_SIM_FROM=n` the first seed.
 
 mod controls;
+mod lost_events;
+mod outages;
 mod scenarios;
 mod seeds;

@@ -7,10 +7,10 @@ use zk_proto::CreateMode;
 use zk_session::State;
 use zk_testkit::sim::{Call, Cut, Demand, Direction, Options, Quirk, Sim, SimClient, Tail};
 
-const LOCK: &str = "/lock";
+pub(crate) const LOCK: &str = "/lock";
 
 /// A simulation whose clients are all connected, and a directory for locks.
-fn connected(options: Options) -> Sim {
+pub(crate) fn connected(options: Options) -> Sim {
     let clients = options.clients;
     let mut sim = Sim::new(options);
     let is_connected = |sim: &Sim, client| {
@@ -24,7 +24,7 @@ fn connected(options: Options) -> Sim {
     sim
 }
 
-fn second() -> Duration {
+pub(crate) fn second() -> Duration {
     Duration::from_secs(1)
 }
 

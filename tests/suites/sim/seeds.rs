@@ -8,7 +8,7 @@ use cpu_time::ProcessTime;
 use zk_testkit::sim::{Report, Scale, run};
 
 /// What must have happened in so many runs, for them to mean anything.
-const REACHED: [&str; 19] = [
+const REACHED: [&str; 20] = [
     "answered: applied",
     "answered: not applied",
     "answered: unknown",
@@ -27,6 +27,7 @@ const REACHED: [&str; 19] = [
     "sessions ended",
     "stall",
     "step",
+    "swallow",
     "watches fired",
 ];
 
@@ -94,4 +95,24 @@ fn one_seed_is_one_run() {
     let reports = [1, 1, 2].map(|seed| run(seed, &Scale::small(), None, false));
     assert_eq!(reports[0], reports[1]);
     assert_ne!(reports[0].hash, reports[2].hash);
+}
+
+/// No list of more than two contenders can be read, nor the answer to the creation of two leases.
+/// Whoever cannot read a list leaves.
+#[test]
+fn runs_with_short_replies() {
+    let scale = Scale { max_reply: 190, clients: 8, ..Scale::small() };
+    let mut totals = BTreeMap::new();
+    for seed in 0..30 {
+        let report = run(seed, &scale, None, false);
+        assert_clean("runs_with_short_replies", &report);
+        for (what, count) in report.counts {
+            *totals.entry(what).or_insert(0) += count;
+        }
+        *totals.entry("acquisitions").or_insert(0) += report.acquisitions;
+    }
+    println!("{totals:?}");
+    for what in ["lists too long", "acquisitions", "answered: applied", "cut", "stall"] {
+        assert!(totals.get(what).is_some_and(|count| *count > 0), "{what} never happened");
+    }
 }

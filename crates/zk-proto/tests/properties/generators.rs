@@ -24,7 +24,7 @@ macro_rules! borrow {
     ($($name:ident)*) => {$(
         impl Generate for $name<'static> {
             fn any() -> BoxedStrategy<Self> {
-                any::<owned::$name>()
+                any_with::<owned::$name>(Sample::Harmful)
                     .prop_map(|owned| Decode::decode_all(leaked(&owned)).expect("what was encoded"))
                     .boxed()
             }
@@ -47,7 +47,7 @@ macro_rules! own {
     ($($name:ident)*) => {$(
         impl Generate for $name {
             fn any() -> BoxedStrategy<Self> {
-                proptest::arbitrary::any::<Self>().boxed()
+                any_with::<Self>(Sample::Harmful).boxed()
             }
         }
     )*};
@@ -62,7 +62,7 @@ macro_rules! operations {
     ($($name:ident)*) => {$(
         impl Generate for $name<'static> {
             fn any() -> BoxedStrategy<Self> {
-                any::<owned::$name>()
+                any_with::<owned::$name>(Sample::Harmful)
                     .prop_map(|owned| {
                         let decoded = Self::decode(owned.opcode(), leaked(&owned));
                         decoded.expect("what was encoded")

@@ -78,6 +78,7 @@ fn cut<'s>(mut stream: &'s [u8], lengths: &[usize]) -> Vec<&'s [u8]> {
 #[cfg(feature = "bytes")]
 mod shared {
     use bytes::BytesMut;
+    use zk_proto::frame::{Piece, Splitter};
 
     use super::*;
 
@@ -116,6 +117,54 @@ mod shared {
             prop_assert_eq!(frames, payloads);
             prop_assert!(arrived.is_empty());
         }
+
+        /// Those that are too long yield their start, and what is kept of them is no more.
+        #[test]
+        fn frames_that_are_too_long_are_skipped_however_the_stream_was_cut(
+            payloads in vec(vec(any::<u8>(), 0..=3 * LIMIT), 0..8),
+            chunks in vec(1..30usize, 1..20),
+        ) {
+            let piece = |payload: &Vec<u8>| match payload.len() {
+                0..=LIMIT => Piece::Frame(payload.clone().into()),
+                length => Piece::TooLong { start: payload[..16].to_vec().into(), length },
+            };
+            let stream = stream_of(&payloads);
+            let (mut splitter, mut arrived) = (Splitter::new(LIMIT), BytesMut::new());
+            let mut pieces = Vec::new();
+            for chunk in cut(&stream, &chunks) {
+                arrived.extend_from_slice(chunk);
+                while let Some(piece) = splitter.split(&mut arrived).expect("no length is negative") {
+                    pieces.push(piece);
+                }
+                prop_assert!(arrived.len() < LIMIT + frame::PREFIX);
+            }
+            prop_assert_eq!(pieces, payloads.iter().map(piece).collect::<Vec<_>>());
+            prop_assert!(arrived.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_frame_shorter_than_a_header_that_is_too_long_yields_all_of_it() {
+        let mut stream = BytesMut::from(&stream_of(&[vec![7; 5], vec![8]])[..]);
+        let mut splitter = Splitter::new(4);
+        let short = Piece::TooLong { start: vec![7; 5].into(), length: 5 };
+        assert_eq!(splitter.split(&mut stream), Ok(Some(short)));
+        assert_eq!(splitter.split(&mut stream), Ok(Some(Piece::Frame(vec![8].into()))));
+    }
+
+    #[test]
+    fn the_longest_frame_of_all_is_skipped_and_a_negative_length_is_not() {
+        let mut splitter = Splitter::new(LIMIT);
+        let mut stream = BytesMut::from(&i32::MAX.to_be_bytes()[..]);
+        assert_eq!(splitter.split(&mut stream), Ok(None));
+        stream.extend_from_slice(&[1; 100]);
+        let start = vec![1; 16].into();
+        let huge = Piece::TooLong { start, length: i32::MAX as usize };
+        assert_eq!(splitter.split(&mut stream), Ok(Some(huge)));
+        assert_eq!((splitter.split(&mut stream), stream.len()), (Ok(None), 0));
+        let mut splitter = Splitter::new(LIMIT);
+        let mut stream = BytesMut::from(&[0xff; 30][..]);
+        assert_eq!(splitter.split(&mut stream), Err(frame::FrameError::Negative(-1)));
     }
 }
 

@@ -1,18 +1,19 @@
 //! What the owner of a lock and the task that looks after it tell each other.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use zk_session::Client;
 use zk_session::proto::Zxid;
 
 use crate::error::{LockError, Loss};
-use crate::machine::Claim;
+use crate::machine::{Claim, Trust};
 
 /// The node that holds a lock.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Place {
     pub(crate) node: String,
     pub(crate) token: Zxid,
     /// All of its nodes, if they are several.
-    pub(crate) leases: Vec<String>,
+    pub(crate) leases: Box<[String]>,
 }
 
 /// How things stand with a lock that was acquired.
@@ -46,6 +47,8 @@ impl Status {
 pub(crate) enum Wish {
     Convert(Claim),
     Leave,
+    /// The lease had ended when somebody asked how things stand, and was told so.
+    EndLease,
 }
 
 /// What was told last.
@@ -55,16 +58,48 @@ pub(crate) struct Notes {
     pub(crate) revoked: bool,
     /// What has come of acquiring the lock, or of its conversion.
     pub(crate) place: Option<Result<Place, LockError>>,
+    /// Whether the lock was acquired.
+    pub(crate) is_acquired: bool,
     /// Whether the task has ended, and nothing more will be told.
     pub(crate) is_final: bool,
     wish: Option<Wish>,
+    /// Whether somebody was told that the lease has ended, and the task was not yet.
+    lease_ended: bool,
     has_owner: bool,
     cleanup: Cleanup,
     /// Wakes the task.
     task: Waker,
+    /// Tells the time of the lease, while the task lives.
+    client: Option<Client>,
+    trust: Trust,
 }
 
 impl Notes {
+    /// What has come of the lock. Once it is no longer held, it never is again.
+    pub(crate) fn set_status(&mut self, status: Status) {
+        if self.status.is_open() {
+            if !status.is_open() {
+                self.is_over();
+            }
+            self.status = status;
+        }
+    }
+
+    /// Compares the lease with the clock, lest anybody is told that the lock is held when it is not to
+    /// be trusted any more. The task may not have noticed yet: its runtime may be blocked, or the
+    /// process was stopped. Yields what wakes the task, if it has to be told.
+    fn look_at_clock(&mut self) -> Option<Waker> {
+        let has_ended = self.client.as_ref().is_some_and(Client::lease_has_ended);
+        match self.trust.loss_after_lease() {
+            _ if !has_ended || !self.is_acquired || !self.status.is_open() => return None,
+            Some(loss) => self.set_status(Status::Lost(loss)),
+            None if matches!(self.status, Status::Suspended) => return None,
+            None => self.status = Status::Suspended,
+        }
+        self.lease_ended = true;
+        Some(core::mem::replace(&mut self.task, Waker::noop().clone()))
+    }
+
     /// What is left is to clean up.
     pub(crate) fn is_over(&mut self) {
         self.cleanup.begin();
@@ -74,6 +109,7 @@ impl Notes {
     pub(crate) fn is_wanted_again(&mut self) {
         if self.has_owner {
             self.cleanup.end();
+            self.status = Status::Held;
         }
     }
 }
@@ -118,20 +154,58 @@ impl Desk {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what is there now.
+    /// Reads what is there now, the end of the lease included.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Notes) -> T) -> T {
-        read(&self.notes())
+        let mut notes = self.notes();
+        let task = notes.look_at_clock();
+        let found = read(&notes);
+        drop(notes);
+        if let Some(task) = task {
+            task.wake();
+            self.told.notify_waiters();
+        }
+        found
+    }
+
+    /// Has the task give the lock up, or doubt it, as the lease has ended.
+    pub(crate) fn end_lease(&self) {
+        let mut notes = self.notes();
+        notes.lease_ended = true;
+        let task = core::mem::replace(&mut notes.task, Waker::noop().clone());
+        drop(notes);
+        task.wake();
     }
 
     /// Waits until `find` has found something; nothing if the task has ended without.
-    pub(crate) async fn wait<T>(&self, mut find: impl FnMut(&mut Notes) -> Option<T>) -> Option<T> {
+    pub(crate) async fn wait<T>(&self, find: impl FnMut(&mut Notes) -> Option<T>) -> Option<T> {
+        self.wait_looking(find, |_| None).await
+    }
+
+    /// As [`wait`](Self::wait), with the end of the lease included. Its end wakes nobody but the task,
+    /// which then tells.
+    pub(crate) async fn wait_by_clock<T>(
+        &self,
+        find: impl FnMut(&mut Notes) -> Option<T>,
+    ) -> Option<T> {
+        self.wait_looking(find, Notes::look_at_clock).await
+    }
+
+    async fn wait_looking<T>(
+        &self,
+        mut find: impl FnMut(&mut Notes) -> Option<T>,
+        look: impl Fn(&mut Notes) -> Option<Waker>,
+    ) -> Option<T> {
         loop {
             // Begun before the look, so that nothing is missed that is told behind it.
             let told = self.told.notified();
-            let (found, is_final) = {
+            let (found, is_final, task) = {
                 let mut notes = self.notes();
-                (find(&mut notes), notes.is_final)
+                let task = look(&mut notes);
+                (find(&mut notes), notes.is_final, task)
             };
+            if let Some(task) = task {
+                task.wake();
+            }
             if found.is_some() || is_final {
                 return found;
             }
@@ -190,16 +264,24 @@ pub(crate) struct Clerk {
 
 impl Clerk {
     /// Both ends.
-    pub(crate) fn with_handle(cleanups: Arc<AtomicUsize>) -> (Self, Handle) {
+    pub(crate) fn with_handle(
+        client: Client,
+        trust: Trust,
+        cleanups: Arc<AtomicUsize>,
+    ) -> (Self, Handle) {
         let notes = Notes {
             status: Status::Held,
             revoked: false,
             place: None,
+            is_acquired: false,
             is_final: false,
             wish: None,
+            lease_ended: false,
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },
             task: Waker::noop().clone(),
+            client: Some(client),
+            trust,
         };
         let desk = Arc::new(Desk { notes: Mutex::new(notes), told: Notify::new() });
         (Self { desk: Arc::clone(&desk) }, Handle { desk })
@@ -218,6 +300,9 @@ impl Clerk {
     /// The next wish; nothing when nobody is left to wish.
     pub(crate) fn poll_wish(&self, cx: &Context<'_>) -> Poll<Option<Wish>> {
         let mut notes = self.desk.notes();
+        if core::mem::take(&mut notes.lease_ended) {
+            return Poll::Ready(Some(Wish::EndLease));
+        }
         match notes.wish.take() {
             None if notes.has_owner => {
                 notes.task.clone_from(cx.waker());
@@ -230,9 +315,13 @@ impl Clerk {
 
 impl Drop for Clerk {
     fn drop(&mut self) {
+        let mut client = None;
         self.tell(|notes| {
             notes.is_final = true;
             notes.cleanup.end();
+            client = notes.client.take();
         });
+        // Perhaps the last one, which closes the session: not while the notes are locked.
+        drop(client);
     }
 }

@@ -5,9 +5,10 @@ use core::ops::Deref;
 
 use zk_session::Client;
 
-use crate::error::LockError;
+use crate::error::RecipeError;
+use crate::face::call::Call;
 use crate::face::held::Held;
-use crate::face::limited::limited;
+use crate::face::limited::{limited, limited_release};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
 use crate::machine::{Claim, Entry, Participant, Scheme};
@@ -55,8 +56,8 @@ impl DoubleBarrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, LockError> {
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
+    pub fn new(client: &Client, path: &str, members: usize) -> Result<Self, RecipeError> {
         Self::with(client, path, members, Options::new())
     }
 
@@ -71,7 +72,7 @@ impl DoubleBarrier {
         path: &str,
         members: usize,
         options: Options,
-    ) -> Result<Self, LockError> {
+    ) -> Result<Self, RecipeError> {
         // What members are called is for the machine to say.
         let queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
         Ok(Self { queue, members })
@@ -86,7 +87,8 @@ impl DoubleBarrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when our node was lost meanwhile; see [`LockError`].
+    /// [`Lost`](crate::LockError::Lost) when our node was lost meanwhile; see
+    /// [`LockError`](crate::LockError).
     ///
     /// # Ordering
     ///
@@ -95,18 +97,35 @@ impl DoubleBarrier {
     /// # Cancellation
     ///
     /// Dropping the future takes the member back, in the background.
-    pub fn enter(&self) -> impl Future<Output = Result<BarrierGuard, LockError>> + Send + use<> {
-        let contest = self.queue.contest(Claim::Shared, Entry::Queue);
+    pub fn enter(&self) -> impl Future<Output = Result<BarrierGuard, RecipeError>> + Send + use<> {
+        self.enter_by("enter", Entry::Queue)
+    }
+
+    fn enter_by(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<BarrierGuard, RecipeError>> + Send + use<> {
+        let contest = self.queue.contest(Claim::Shared, entry);
         let participant = Participant::new(contest, self.members);
-        let entering = self.queue.start(participant, self.queue.path.clone());
+        let entering = self.queue.start(operation, participant, self.queue.path.clone());
         async { entering.held().await.map(BarrierGuard) }
     }
 
-    limited!(enter_until, enter_timeout: enter() -> BarrierGuard);
+    limited!("enter": enter_until, enter_timeout: enter() by enter_by() -> BarrierGuard);
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.queue.pending_cleanups()
+    }
+
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.queue.abandoned_nodes()
+    }
+
+    fn call(&self, operation: &'static str) -> Call {
+        self.queue.call(operation)
     }
 }
 
@@ -125,17 +144,21 @@ impl Deref for BarrierGuard {
 
 impl BarrierGuard {
     /// Waits until all members that are in now are out, or have begun to leave: the end of the
-    /// first one is the end of all.
+    /// first one is the end of all. Without a server it waits no longer than to the end of the
+    /// [lease](Held::lease).
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when our node had been lost before; see [`LockError`]. The member is out
-    /// in any case.
+    /// [`Lost`](crate::LockError::Lost) when our node had been lost before, and
+    /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has told that all are out; see
+    /// [`LockError`](crate::LockError). The member is out in any case.
     ///
     /// # Cancellation
     ///
     /// The member is out all the same, in the background.
-    pub async fn leave(self) -> Result<(), LockError> {
-        self.0.leave().await
+    pub fn leave(self) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        self.0.leave()
     }
+
+    limited_release!("leave": leave_until, leave_timeout: leave);
 }

@@ -3,13 +3,16 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::Future;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
 
 use tokio::time::Instant;
 use zk_session::proto::{ErrorCode, Zxid, path};
-use zk_session::{Client, End, Error, Transaction};
+use zk_session::{Client, End, Error, RequestError, Transaction};
 
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
+use crate::face::call::Call;
 use crate::face::desk::{Desk, Handle, Place, Status, Wish};
 use crate::machine::Claim;
 
@@ -29,7 +32,9 @@ pub enum Holding {
 /// What every guard tells of the lock that it holds.
 pub struct Held {
     client: Client,
-    directory: String,
+    /// The path of the lock.
+    path: Arc<str>,
+    directory: Arc<str>,
     place: Place,
     handle: Handle,
 }
@@ -47,11 +52,17 @@ impl fmt::Debug for Held {
 impl Held {
     pub(crate) const fn new(
         client: Client,
-        directory: String,
+        path: Arc<str>,
+        directory: Arc<str>,
         place: Place,
         handle: Handle,
     ) -> Self {
-        Self { client, directory, place, handle }
+        Self { client, path, directory, place, handle }
+    }
+
+    /// What is asked for, as its errors name it.
+    pub(crate) fn call(&self, operation: &'static str) -> Call {
+        Call { operation, path: self.path.clone() }
     }
 
     /// Greater than that of anybody who held this lock before, whatever happened in between. A
@@ -85,6 +96,11 @@ impl Held {
     }
 
     /// How things stand now, as far as is known here.
+    ///
+    /// It compares the [lease](Self::lease) with the session's clock, so a lock that is trusted
+    /// [until the lease ends](crate::machine::Trust) is reported lost from that instant on, even
+    /// while the runtime is blocked or right after the process was stopped. Once reported lost, it
+    /// stays lost.
     pub fn state(&self) -> Holding {
         self.handle.desk.read(|notes| match holding(&notes.status) {
             // The runtime was shut down.
@@ -97,10 +113,13 @@ impl Held {
     /// it is [not to be trusted](crate::Options::trust) any longer. Never returns while it is
     /// held, or may be: with [`Trust::UntilTold`](crate::machine::Trust::UntilTold) that is as long
     /// as there is no connection. When it is released, it tells [`Loss::Released`].
+    ///
+    /// The runtime of the session wakes it, so while that runtime is blocked,
+    /// [`state`](Self::state) reports the loss sooner.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let desk = self.handle.desk.clone();
         async move {
-            let lost = desk.wait(|notes| match holding(&notes.status) {
+            let lost = desk.wait_by_clock(|notes| match holding(&notes.status) {
                 Holding::Lost(loss) => Some(loss),
                 Holding::Held | Holding::Suspended => None,
             });
@@ -120,7 +139,9 @@ impl Held {
     }
 
     /// Until when the ensemble is bound to keep the session, and with it the lock, as far as can
-    /// be known here; see [`Client::lease`].
+    /// be known here; see [`Client::lease`]. Where the machine can be suspended, the client needs a
+    /// [clock](zk_session::ClientBuilder::clock) that goes on meanwhile, or the lease seems to last
+    /// longer than it does.
     pub fn lease(&self) -> Option<Instant> {
         self.client.lease()
     }
@@ -154,42 +175,55 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when it is not; anything else leaves it open.
+    /// [`LockError::Lost`] when it is not, or is not to be trusted any more: without a server that
+    /// is at the end of the lease, unless the lock is held [until
+    /// told](crate::machine::Trust::UntilTold) otherwise. After any other error it is unknown
+    /// whether the lock is held.
     ///
     /// # Cancellation
     ///
     /// Nothing happens.
-    pub async fn validate(&self) -> Result<(), LockError> {
-        self.transaction().commit().await.map(drop).map_err(not_validated)
+    pub async fn validate(&self) -> Result<(), RecipeError> {
+        let mut lost = pin!(self.lost());
+        let mut checked = pin!(self.transaction().commit());
+        let checked = poll_fn(|cx| match checked.as_mut().poll(cx) {
+            Poll::Ready(checked) => Poll::Ready(checked.map(drop).map_err(not_validated)),
+            Poll::Pending => lost.as_mut().poll(cx).map(|loss| Err(LockError::Lost(loss))),
+        });
+        checked.await.map_err(|error| self.call("validate").failed(error))
     }
 
-    pub(crate) fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let desk = self.handle.desk.clone();
-        drop(self.handle);
-        over(desk)
+    pub(crate) fn release(self) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        // If the lease has ended, it was lost before.
+        self.state();
+        let Self { path, handle, .. } = self;
+        let desk = handle.desk.clone();
+        drop(handle);
+        async move { over(desk).await.map_err(|error| RecipeError::new("release", &path, error)) }
     }
 
     /// Lets go as soon as others allow. Dropping the future releases it at once.
-    pub(crate) async fn leave(self) -> Result<(), LockError> {
+    pub(crate) async fn leave(self) -> Result<(), RecipeError> {
         self.handle.wish(Wish::Leave);
-        over(self.handle.desk.clone()).await
+        let left = over(self.handle.desk.clone()).await;
+        left.map_err(|error| self.call("leave").failed(error))
     }
 
     /// Holds the lock with another claim. On failure it is held as before, or lost.
-    pub(crate) async fn convert(&mut self, claim: Claim) -> Result<(), LockError> {
+    pub(crate) async fn convert(
+        &mut self,
+        operation: &'static str,
+        claim: Claim,
+    ) -> Result<(), RecipeError> {
         self.handle.wish(Wish::Convert(claim));
         let converted = self.handle.desk.wait(|notes| match notes.place.take() {
             // Then nothing is converted any more.
             None if !notes.status.is_open() => Some(None),
             place => place.map(Some),
         });
-        match converted.await.flatten() {
-            Some(place) => {
-                self.place = place?;
-                Ok(())
-            }
-            None => Err(self.lost_error()),
-        }
+        let converted = converted.await.flatten().unwrap_or_else(|| Err(self.lost_error()));
+        self.place = converted.map_err(|error| self.call(operation).failed(error))?;
+        Ok(())
     }
 
     fn lost_error(&self) -> LockError {
@@ -220,18 +254,28 @@ macro_rules! guard {
         }
 
         impl $name {
-            /// Releases the lock and waits until the next in line can have it.
+            /// Releases the lock and waits until the next in line can have it; without a server, no
+            /// longer than to the end of the [lease](Held::lease).
             ///
             /// # Errors
             ///
-            /// [`LockError::Lost`] when it had been lost before.
+            /// [`Lost`](crate::LockError::Lost) when it had been lost before.
+            /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no
+            /// server has confirmed its end: the lock is not held here any more, its node is
+            /// deleted in the background, or goes with the session.
             ///
             /// # Cancellation
             ///
             /// The lock is released when this method is called; dropping its future changes nothing.
-            pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+            pub fn release(
+                self,
+            ) -> impl Future<Output = Result<(), $crate::RecipeError>> + Send + use<> {
                 self.0.release()
             }
+
+            $crate::face::limited::limited_release!(
+                "release": release_until, release_timeout: release
+            );
         }
     };
 }
@@ -246,13 +290,13 @@ async fn over(desk: Arc<Desk>) -> Result<(), LockError> {
         Some(Status::Lost(loss)) => Err(LockError::Lost(loss)),
         Some(_) => Ok(()),
         // The runtime was shut down.
-        None => Err(LockError::Ended(End::Closed)),
+        None => Err(LockError::NotConfirmed(Unconfirmed::Ended(End::Closed))),
     }
 }
 
 /// What it means that a transaction of nothing but checks has failed.
-pub(crate) fn not_validated(error: Error) -> LockError {
-    match error {
+pub(crate) fn not_validated(error: RequestError) -> LockError {
+    match error.reason {
         Error::Transaction { code: ErrorCode::NO_NODE, .. } => LockError::Lost(Loss::NodeDeleted),
         error => error.into(),
     }

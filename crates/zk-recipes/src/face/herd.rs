@@ -4,7 +4,7 @@ use core::future::Future;
 
 use zk_session::Client;
 
-use crate::error::LockError;
+use crate::error::RecipeError;
 use crate::face::held::{Held, guard};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
@@ -44,8 +44,8 @@ impl HerdMutex {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, Options::new())
     }
 
@@ -54,7 +54,7 @@ impl HerdMutex {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, RecipeError> {
         Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
@@ -63,16 +63,21 @@ impl HerdMutex {
     ///
     /// # Errors
     ///
-    /// See [`LockError`].
-    pub fn acquire(&self) -> impl Future<Output = Result<HerdGuard, LockError>> + Send + use<> {
+    /// See [`LockError`](crate::LockError).
+    pub fn acquire(&self) -> impl Future<Output = Result<HerdGuard, RecipeError>> + Send + use<> {
         let contest = Contest { herd: true, ..self.0.contest(Claim::Exclusive, Entry::Queue) };
-        let entrance = self.0.start(Contender::new(contest), self.0.path.clone());
+        let entrance = self.0.start("acquire", Contender::new(contest), self.0.path.clone());
         async { entrance.held().await.map(HerdGuard) }
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.0.pending_cleanups()
+    }
+
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
     }
 }
 

@@ -1,20 +1,25 @@
 //! The election of a leader.
 
 use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
+use core::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::sync::watch;
+use zk_session::proto::Zxid;
 use zk_session::{Client, End, Transaction};
 
-use crate::error::LockError;
+use crate::error::{LockError, RecipeError, Unconfirmed};
+use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
 use crate::face::desk::Handle;
-use crate::face::limited::limited;
+use crate::face::limited::{limited, limited_release};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
 use crate::face::runner::Note;
-use crate::machine::{Candidacy, Claim, Entry, Event, Leadership, Scheme, Term};
+use crate::machine::{Candidacy, Claim, Entry, Event, Leadership, Scheme, Term, Trust};
 
 /// The election of one leader among those who stand for it, again and again, for as long as
 /// anybody stands.
@@ -65,7 +70,7 @@ impl LeaderElection {
     /// # Errors
     ///
     /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+    pub fn new(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, Options::new())
     }
 
@@ -75,7 +80,7 @@ impl LeaderElection {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, RecipeError> {
         Queue::new(client, path, Scheme::CURATOR_LEADER, options).map(Self)
     }
 
@@ -87,7 +92,7 @@ impl LeaderElection {
     /// Stands for election, until the candidate is closed or dropped, or the session ends.
     pub fn stand(&self) -> Candidate {
         let (state, states) = watch::channel(Leadership::Follower);
-        let (directory, told) = (self.0.path.clone(), self.0.note());
+        let (directory, told) = (self.0.path.to_string(), self.0.note());
         let note: Note = Box::new(move |event: &Event| {
             if let Some(tell) = &told {
                 tell(event);
@@ -97,7 +102,16 @@ impl LeaderElection {
         });
         let candidacy = Candidacy::new(self.0.contest(Claim::Exclusive, Entry::Queue));
         let closing = self.0.start_noted(candidacy, Some(note));
-        Candidate { client: self.0.client.clone(), states, closing }
+        let (client, trust) = (self.0.client.clone(), self.0.options.trust);
+        let path = self.0.path.clone();
+        Candidate {
+            client,
+            path,
+            states,
+            trust,
+            over: Arc::new(AtomicI64::new(Zxid::ZERO.0)),
+            closing,
+        }
     }
 
     /// Who stands, in the order in which they are to lead; the first one leads. It may be out of
@@ -106,8 +120,8 @@ impl LeaderElection {
     /// # Errors
     ///
     /// As for [`Mutex::contenders`](crate::Mutex::contenders).
-    pub async fn participants(&self) -> Result<Vec<Entrant>, LockError> {
-        contenders::list(&self.0).await
+    pub async fn participants(&self) -> Result<Vec<Entrant>, RecipeError> {
+        contenders::list(&self.0, "participants").await
     }
 
     /// Who leads, if anybody does. It may be out of date when it arrives.
@@ -115,13 +129,19 @@ impl LeaderElection {
     /// # Errors
     ///
     /// As for [`participants`](Self::participants).
-    pub async fn leader(&self) -> Result<Option<Entrant>, LockError> {
-        Ok(self.participants().await?.into_iter().find(Entrant::is_holder))
+    pub async fn leader(&self) -> Result<Option<Entrant>, RecipeError> {
+        let participants = contenders::list(&self.0, "leader").await?;
+        Ok(participants.into_iter().find(Entrant::is_holder))
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.0.pending_cleanups()
+    }
+
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
     }
 }
 
@@ -130,22 +150,47 @@ impl LeaderElection {
 #[must_use = "a candidate that is dropped resigns"]
 pub struct Candidate {
     client: Client,
+    path: Arc<str>,
     states: watch::Receiver<Leadership>,
+    trust: Trust,
+    /// The token of the term that was told to be over when its lease had ended.
+    over: Arc<AtomicI64>,
     /// Its end is the message.
     closing: Handle,
 }
 
 impl Candidate {
     /// How things stand now, as far as is known here.
+    ///
+    /// It compares the session's [lease](Client::lease) with the clock, as
+    /// [`Held::state`](crate::Held::state) does. A term that it has reported as over stays over.
     pub fn leadership(&self) -> Leadership {
-        self.states.borrow().clone()
+        let state = self.states.borrow().clone();
+        let (Leadership::Leader(term) | Leadership::Suspended(term)) = &state else { return state };
+        let token = term.token.0;
+        if self.over.load(Ordering::Relaxed) == token {
+            return Leadership::Follower;
+        }
+        if !self.client.lease_has_ended() {
+            return state;
+        }
+        self.closing.desk.end_lease();
+        match self.trust.loss_after_lease() {
+            Some(_) => {
+                self.over.store(token, Ordering::Relaxed);
+                Leadership::Follower
+            }
+            None => Leadership::Suspended(term.clone()),
+        }
     }
 
     /// How things stand, and every change of it: the newest, if several come before anybody looks.
     /// It ends when the candidate does. A leader that resigns is told to lead until it has.
     ///
     /// So who looks seldom may see the candidate lead, and lead again, and miss that it did not in
-    /// between. Compare [`Term::token`]: another one is another term.
+    /// between. Compare [`Term::token`]: another one is another term. The end of the lease is
+    /// reported when the session's runtime notices it; [`leadership`](Self::leadership) looks at
+    /// the clock.
     pub fn states(&self) -> watch::Receiver<Leadership> {
         self.states.clone()
     }
@@ -159,52 +204,88 @@ impl Candidate {
     /// # Cancellation
     ///
     /// Nothing happens; it stands all the same.
-    pub fn elected(&self) -> impl Future<Output = Result<Term, LockError>> + Send + use<> {
-        let mut states = self.states.clone();
+    pub fn elected(&self) -> impl Future<Output = Result<Term, RecipeError>> + Send + use<> {
+        self.elected_by("stand", Entry::Queue)
+    }
+
+    fn elected_by(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<Term, RecipeError>> + Send + use<> {
+        // A term whose lease has ended is over, whether or not the runtime has noticed.
+        self.leadership();
+        let (mut states, over) = (self.states.clone(), self.over.clone());
+        let call = self.call(operation);
         async move {
-            let waits = |state: &Leadership| {
-                !matches!(state, Leadership::Follower | Leadership::Suspended(_))
+            let is_decided = |state: &Leadership| match state {
+                Leadership::Follower | Leadership::Suspended(_) => false,
+                Leadership::Leader(term) => term.token.0 != over.load(Ordering::Relaxed),
+                Leadership::Resigned | Leadership::Failed(_) => true,
             };
-            match states.wait_for(waits).await.as_deref() {
-                Ok(Leadership::Leader(term)) => Ok(term.clone()),
-                Ok(Leadership::Failed(error)) => Err(error.clone()),
-                _ => Err(LockError::Ended(End::Closed)),
+            let state = match entry.refusal() {
+                None => states.wait_for(is_decided).await.ok().map(|state| state.clone()),
+                Some(refusal) => {
+                    let state = states.borrow().clone();
+                    let decided = is_decided(&state).then_some(state);
+                    Some(decided.ok_or_else(|| call.failed(refusal))?)
+                }
+            };
+            match state {
+                Some(Leadership::Leader(term)) => Ok(term),
+                Some(Leadership::Failed(error)) => Err(call.failed(error)),
+                _ => Err(call.failed(LockError::Ended(End::Closed))),
             }
         }
     }
 
-    limited!(elected_until, elected_timeout: elected() -> Term);
+    limited!("stand": elected_until, elected_timeout: elected() by elected_by() -> Term);
 
     /// Several writes that are applied only if this candidate still leads; see
     /// [`Held::transaction`](crate::Held::transaction). Nothing if it does not, as far as is known here.
     pub fn transaction(&self) -> Option<Transaction<'_, Client>> {
-        match &*self.states.borrow() {
+        match self.leadership() {
             Leadership::Leader(Term { node, .. }) | Leadership::Suspended(Term { node, .. }) => {
-                Some(self.client.transaction().check(node, None))
+                Some(self.client.transaction().check(&node, None))
             }
             _ => None,
         }
     }
 
-    /// Resigns, and waits until nothing is left of it. Without a connection that takes until there
-    /// is one again, or the session ends.
+    /// Resigns, and waits until nothing is left of it; without a server, no longer than to the end of
+    /// the session's [lease](Client::lease).
     ///
     /// # Errors
     ///
     /// What it had [failed](Leadership::Failed) with before, or could not be deleted for.
+    /// [`LockError::NotConfirmed`] when no server has confirmed its end: it does not lead any more, and
+    /// its node is deleted in the background, or goes with the session.
     ///
     /// # Cancellation
     ///
     /// It resigns when this method is called; dropping its future changes nothing.
-    pub fn close(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    pub fn close(self) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        let call = self.call("resign");
         let Self { mut states, closing, .. } = self;
         drop(closing);
         async move {
-            while states.changed().await.is_ok() {}
-            match &*states.borrow() {
-                Leadership::Failed(error) => Err(error.clone()),
-                _ => Ok(()),
+            let is_over =
+                |state: &Leadership| matches!(state, Leadership::Resigned | Leadership::Failed(_));
+            match states.wait_for(is_over).await.as_deref() {
+                Ok(Leadership::Failed(error)) => Err(call.failed(error.clone())),
+                Ok(_) => Ok(()),
+                // The runtime was shut down.
+                Err(_) => {
+                    let closed = Unconfirmed::Ended(End::Closed);
+                    Err(call.failed(LockError::NotConfirmed(closed)))
+                }
             }
         }
+    }
+
+    limited_release!("resign": close_until, close_timeout: close);
+
+    fn call(&self, operation: &'static str) -> Call {
+        Call { operation, path: self.path.clone() }
     }
 }

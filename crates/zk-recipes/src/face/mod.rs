@@ -1,7 +1,9 @@
 //! The recipes for tasks of tokio: each starts a [machine](crate::machine), has it run, and gives out
 //! a guard.
 
+mod abandoned;
 mod barrier;
+mod call;
 mod contenders;
 mod desk;
 mod double_barrier;
@@ -31,7 +33,7 @@ pub use self::held::{Held, Holding};
 #[cfg(feature = "study")]
 pub use self::herd::{HerdGuard, HerdMutex};
 pub use self::leader::{Candidate, LeaderElection};
-pub use self::multi_lock::{MultiGuard, MultiLock, MultiLockError, MultiLoss};
+pub use self::multi_lock::{MultiGuard, MultiLock, MultiLoss};
 pub use self::mutex::{Mutex, MutexGuard};
 pub use self::options::{Attempt, Options};
 pub use self::part::Part;

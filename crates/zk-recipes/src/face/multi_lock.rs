@@ -1,34 +1,26 @@
 //! Several locks at once.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::iter;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 
 use tokio::time::Instant;
 use zk_session::{Client, Error, Transaction};
 
-use crate::error::{LockError, Loss};
-use crate::face::held::{self, Held, Holding};
+use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
+use crate::face::call::{Call, after};
+use crate::face::held::{Held, Holding, not_validated};
 use crate::face::part::{Entering, Part};
 use crate::face::queue;
-use crate::machine::{Happening, Mismatch, Together, Wanted, in_order};
+use crate::machine::{Entry, Happening, Mismatch, Together, Wanted, in_order};
 
-type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + Sync>>;
-
-/// Why locks were not acquired together, or not released.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MultiLockError {
-    /// The lock that was to blame.
-    pub path: String,
-    /// What was wrong with it.
-    pub error: LockError,
-}
+type Releasing = Pin<Box<dyn Future<Output = Result<(), RecipeError>> + Send + Sync>>;
 
 /// Which of several locks is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +47,7 @@ pub struct MultiLoss {
 /// let paper = RwLock::new(&client, "/locks/paper")?;
 /// let both = MultiLock::new([Part::from(&printer), Part::read(&paper)])?;
 /// let guard = both.acquire_timeout(std::time::Duration::from_secs(5)).await?;
-/// guard.transaction().set_data("/pages", "17", None).commit().await?;
+/// guard.transaction().set_data("/pages", b"17", None).commit().await?;
 /// guard.release().await?;
 /// # Ok(())
 /// # }
@@ -111,14 +103,14 @@ impl MultiLock {
     /// # Cancellation
     ///
     /// Dropping the future releases what was acquired, in the background.
-    pub fn acquire(
-        &self,
-    ) -> impl Future<Output = Result<MultiGuard, MultiLockError>> + Send + use<> {
+    pub fn acquire(&self) -> impl Future<Output = Result<MultiGuard, RecipeError>> + Send + use<> {
         self.acquire_by(None)
     }
 
     /// As [`acquire`](Self::acquire), but waits no longer than until `deadline`, for all of them
-    /// together and whatever happens.
+    /// together and whatever happens. With a deadline that has passed at the call, one after the other
+    /// is asked for in their order, and none is waited for: nor a connection, as for
+    /// [`Mutex::acquire_until`](crate::Mutex::acquire_until).
     ///
     /// # Errors
     ///
@@ -126,7 +118,7 @@ impl MultiLock {
     pub fn acquire_until(
         &self,
         deadline: Instant,
-    ) -> impl Future<Output = Result<MultiGuard, MultiLockError>> + Send + use<> {
+    ) -> impl Future<Output = Result<MultiGuard, RecipeError>> + Send + use<> {
         self.acquire_by(Some(deadline))
     }
 
@@ -138,16 +130,17 @@ impl MultiLock {
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<MultiGuard, MultiLockError>> + Send + use<> {
-        self.acquire_by(queue::after(timeout))
+    ) -> impl Future<Output = Result<MultiGuard, RecipeError>> + Send + use<> {
+        self.acquire_by(after(timeout))
     }
 
     fn acquire_by(
         &self,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<MultiGuard, MultiLockError>> + Send + use<> {
+    ) -> impl Future<Output = Result<MultiGuard, RecipeError>> + Send + use<> {
         // The first place is taken at once, the next when this one is ours.
-        let locks = Locks::new(self.parts.clone());
+        let (entry, deadline) = queue::entry(deadline);
+        let locks = Locks::new(self.parts.clone(), entry);
         let client = self.client.clone();
         async move { locks.acquire(deadline).await.map(|locks| MultiGuard { client, locks }) }
     }
@@ -157,11 +150,12 @@ impl MultiLock {
 struct Locks {
     together: Together,
     parts: Vec<Part>,
+    entry: Entry,
     held: Vec<Held>,
     /// The next one.
     entering: Option<Entering>,
     /// Those that were let go, the last one first.
-    releasing: Vec<(String, Releasing)>,
+    releasing: Vec<(Call, Releasing)>,
 }
 
 impl fmt::Debug for Locks {
@@ -177,15 +171,15 @@ impl Drop for Locks {
 }
 
 impl Locks {
-    fn new(parts: Vec<Part>) -> Self {
+    fn new(parts: Vec<Part>, entry: Entry) -> Self {
         let together = Together::new(parts.len());
         let (held, releasing) = (Vec::new(), Vec::new());
-        let mut locks = Self { together, parts, held, entering: None, releasing };
+        let mut locks = Self { together, parts, entry, held, entering: None, releasing };
         locks.perform();
         locks
     }
 
-    async fn acquire(mut self, deadline: Option<Instant>) -> Result<Self, MultiLockError> {
+    async fn acquire(mut self, deadline: Option<Instant>) -> Result<Self, RecipeError> {
         let mut too_late: Timeout = match deadline {
             Some(deadline) => Box::pin(tokio::time::sleep_until(deadline)),
             None => Box::pin(core::future::pending()),
@@ -217,27 +211,27 @@ impl Locks {
                     self.held.push(held);
                     Happening::Acquired
                 }
-                Err(error) => Happening::Failed(error),
+                Err(error) => Happening::Failed(error.reason),
             });
         }
         too_late.as_mut().poll(cx).map(|()| Happening::TooLate)
     }
 
     /// How the attempt has ended, if it has.
-    fn handle(&mut self, happening: Happening) -> Option<Result<(), MultiLockError>> {
+    fn handle(&mut self, happening: Happening) -> Option<Result<(), RecipeError>> {
         self.together.handle(happening);
         self.perform()
     }
 
-    fn perform(&mut self) -> Option<Result<(), MultiLockError>> {
+    fn perform(&mut self) -> Option<Result<(), RecipeError>> {
         let mut end = None;
         while let Some(wanted) = self.together.poll_output() {
             match wanted {
-                Wanted::Enter(place) => self.entering = Some(self.parts[place].enter()),
+                Wanted::Enter(place) => self.entering = Some(self.parts[place].enter(self.entry)),
                 Wanted::LetGo(place) => self.let_go(place),
                 Wanted::Acquired => end = Some(Ok(())),
                 Wanted::Failed(place, error) => {
-                    end = Some(Err(MultiLockError { path: self.path(place), error }));
+                    end = Some(Err(self.parts[place].queue.call("acquire").failed(error)));
                 }
             }
         }
@@ -249,12 +243,8 @@ impl Locks {
         if place < self.held.len()
             && let Some(held) = self.held.pop()
         {
-            self.releasing.push((self.path(place), Box::pin(held.release())));
+            self.releasing.push((held.call("release"), Box::pin(held.release())));
         }
-    }
-
-    fn path(&self, place: usize) -> String {
-        self.parts[place].queue.path.clone()
     }
 
     /// Waits until one is lost; of several, the first.
@@ -296,7 +286,7 @@ impl MultiGuard {
     /// The lock at `path`.
     pub fn lock(&self, path: &str) -> Option<&Held> {
         let mut locks = self.locks.parts.iter().zip(self.locks());
-        locks.find(|(part, _)| part.queue.path == path).map(|(_, held)| held)
+        locks.find(|(part, _)| *part.queue.path == *path).map(|(_, held)| held)
     }
 
     /// How things stand: the worst of what the locks say.
@@ -311,7 +301,7 @@ impl MultiGuard {
     /// session, which takes all of them, it tells of one.
     pub fn lost(&self) -> impl Future<Output = MultiLoss> + Send + use<> {
         let mut losing = self.locks.losing();
-        let paths = self.locks.parts.iter().map(|part| part.queue.path.clone());
+        let paths = self.locks.parts.iter().map(|part| part.queue.path.to_string());
         let mut paths: Vec<_> = paths.collect();
         async move {
             let (place, loss) = poll_fn(|cx| losing.poll(cx)).await;
@@ -330,19 +320,32 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`], with the first that is not; anything else leaves it open, and names the
-    /// first of all if it is not about one of them.
+    /// [`LockError::Lost`], with the first that is not, or is not to be trusted any more: without a
+    /// server that is at the end of the lease. Anything else leaves it open, and names the first of all
+    /// if it is not about one of them.
     ///
     /// # Cancellation
     ///
     /// Nothing happens.
-    pub async fn validate(&self) -> Result<(), MultiLockError> {
-        let Err(error) = self.transaction().commit().await else { return Ok(()) };
-        let place = match error {
+    pub async fn validate(&self) -> Result<(), RecipeError> {
+        let mut lost = pin!(self.lost());
+        let mut checked = pin!(self.transaction().commit());
+        let checked = poll_fn(|cx| match checked.as_mut().poll(cx) {
+            Poll::Ready(checked) => Poll::Ready(Ok(checked)),
+            Poll::Pending => lost.as_mut().poll(cx).map(Err),
+        });
+        let error = match checked.await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(MultiLoss { path, loss }) => {
+                return Err(RecipeError::new("validate", &path, LockError::Lost(loss)));
+            }
+        };
+        let place = match error.reason {
             Error::Transaction { index, .. } => self.checked(index),
             _ => 0,
         };
-        Err(MultiLockError { path: self.locks.path(place), error: held::not_validated(error) })
+        Err(self.locks.held[place].call("validate").failed(not_validated(error)))
     }
 
     /// The place of the lock that this operation of a transaction checks.
@@ -356,29 +359,64 @@ impl MultiGuard {
     ///
     /// # Errors
     ///
-    /// The first that could not be released, or had been lost before; all others are released all
-    /// the same.
+    /// The first that could not be released, had been lost before, or was not
+    /// [confirmed](LockError::NotConfirmed) to be released; all others are released all the same.
     ///
     /// # Cancellation
     ///
     /// The locks are released when this method is called; dropping its future changes nothing.
-    pub fn release(mut self) -> impl Future<Output = Result<(), MultiLockError>> + Send + use<> {
+    pub fn release(self) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        self.release_by(None)
+    }
+
+    /// As [`release`](Self::release), but waits for its confirmation no longer than until `deadline`.
+    /// The rest is done in the background.
+    ///
+    /// # Panics
+    ///
+    /// When the future is polled outside of a tokio runtime, whose timer it uses.
+    ///
+    /// # Errors
+    ///
+    /// As for [`release`](Self::release); [`LockError::NotConfirmed`], with the first lock that is not
+    /// known to be released by then.
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`release`](Self::release).
+    pub fn release_until(
+        self,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        self.release_by(Some(deadline))
+    }
+
+    /// As [`release_until`](Self::release_until), for so long from now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`release_until`](Self::release_until).
+    pub fn release_timeout(
+        self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        self.release_by(after(timeout))
+    }
+
+    fn release_by(
+        mut self,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
         let _ = self.locks.handle(Happening::LetGo);
         let releasing = core::mem::take(&mut self.locks.releasing);
         async move {
             let mut result = Ok(());
-            for (path, releasing) in releasing {
-                let released = releasing.await.map_err(|error| MultiLockError { path, error });
-                result = result.and(released);
+            for (call, releasing) in releasing {
+                let late = LockError::NotConfirmed(Unconfirmed::TimedOut);
+                result = result.and(call.before(deadline, late, releasing).await);
             }
             result
         }
-    }
-}
-
-impl fmt::Display for MultiLockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.error)
     }
 }
 
@@ -389,9 +427,3 @@ impl fmt::Display for MultiLoss {
 }
 
 impl core::error::Error for MultiLoss {}
-
-impl core::error::Error for MultiLockError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}

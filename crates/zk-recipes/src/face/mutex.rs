@@ -5,7 +5,8 @@ use core::future::Future;
 
 use zk_session::Client;
 
-use crate::error::LockError;
+use crate::error::RecipeError;
+use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
 use crate::face::limited::limited;
@@ -30,9 +31,10 @@ use crate::machine::{Claim, Entry, Scheme};
 /// comes too late. For what is kept in ZooKeeper itself, [`Held::transaction`] does that.
 ///
 /// A contender is known by the name of its node, so a mutex and a lock of another kind, such as a
-/// read/write lock or a semaphore, do not see each other at one path: both can be held at once.
-/// With [`Foreign::Refuse`](crate::machine::Foreign::Refuse) whoever finds nodes of the other kind
-/// is refused.
+/// read/write lock or a mutex of kazoo, do not exclude each other at one path. An attempt that
+/// finds a contender of another kind fails with
+/// [`LockError::OtherLock`](crate::LockError::OtherLock); [`Foreign`](crate::machine::Foreign)
+/// offers other policies. The later contender must make this check: one of kazoo does not.
 ///
 /// # Cost
 ///
@@ -50,8 +52,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, Options::new())
     }
 
@@ -60,7 +62,7 @@ impl Mutex {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, RecipeError> {
         Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
@@ -73,8 +75,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// See [`LockError`]. A lost connection is none: the place in the queue is kept as long as
-    /// the session lives.
+    /// See [`LockError`](crate::LockError). A lost connection is not an error: the place in the
+    /// queue is kept as long as the session lives.
     ///
     /// # Ordering
     ///
@@ -85,39 +87,55 @@ impl Mutex {
     ///
     /// Dropping the future gives the place up: the node is deleted in the background, also when
     /// nobody knows yet whether it exists, and also after a lost connection.
-    pub fn acquire(&self) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
-        let entering = self.0.enter(Claim::Exclusive, Entry::Queue);
-        async { entering.await.map(MutexGuard) }
+    pub fn acquire(&self) -> impl Future<Output = Result<MutexGuard, RecipeError>> + Send + use<> {
+        self.enter("acquire", Entry::Queue)
     }
 
-    limited!(acquire_until, acquire_timeout: acquire() -> MutexGuard);
+    limited!("acquire": acquire_until, acquire_timeout: acquire() by enter() -> MutexGuard);
+
+    fn enter(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<MutexGuard, RecipeError>> + Send + use<> {
+        let entering = self.0.enter(operation, Claim::Exclusive, entry);
+        async { entering.held().await.map(MutexGuard) }
+    }
 
     /// Acquires the lock if nobody holds it or waits for it. It looks first, and enters the queue
     /// only if there is nobody; so it costs one round trip if the lock is taken, two if it is
     /// free. Of several that try at once, all may see each other and fail.
     ///
+    /// It does not wait for other contenders, but it does wait for a connection. To fail at once
+    /// without one, use [`acquire_timeout`](Self::acquire_timeout) with a timeout of zero.
+    ///
     /// # Errors
     ///
-    /// [`LockError::Busy`].
+    /// [`LockError::Busy`](crate::LockError::Busy).
     ///
     /// # Cancellation
     ///
     /// As for [`acquire`](Self::acquire).
     pub fn try_acquire(
         &self,
-    ) -> impl Future<Output = Result<MutexGuard, LockError>> + Send + use<> {
-        let entering = self.0.enter(Claim::Exclusive, Entry::OnlyIfFree);
-        async { entering.await.map(MutexGuard) }
+    ) -> impl Future<Output = Result<MutexGuard, RecipeError>> + Send + use<> {
+        self.enter("try_acquire", Entry::OnlyIfFree)
     }
 
     /// Who holds the lock and who waits for it, in the order in which they are served. It may be
     /// out of date when it arrives.
     ///
+    /// Nodes are read in batches of 1,000, with as many requests under way as the session takes, so
+    /// any number of contenders can be listed. One that may not be read is listed without its data.
+    ///
     /// # Errors
     ///
-    /// [`LockError::Request`]. Where there is no directory there are no contenders.
-    pub async fn contenders(&self) -> Result<Vec<Entrant>, LockError> {
-        contenders::list(&self.0).await
+    /// [`LockError::Request`](crate::LockError::Request). Where there is no directory there are no
+    /// contenders. Without a connection it waits for one, as all requests do: limit that with
+    /// [`Client::with_request_timeout`](zk_session::Client::with_request_timeout) before the lock is
+    /// made, or with `tokio::time::timeout`.
+    pub async fn contenders(&self) -> Result<Vec<Entrant>, RecipeError> {
+        contenders::list(&self.0, "contenders").await
     }
 
     /// Asks whoever owns `node` to let go, as Apache Curator does: by its data. The owner hears
@@ -125,15 +143,31 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`], with `NO_NODE` when it is gone already.
-    pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
+    /// [`LockError::Request`](crate::LockError::Request), with `NO_NODE` when it is gone already.
+    /// Without a connection it waits for one, as [`contenders`](Self::contenders) does.
+    pub async fn revoke(&self, node: &str) -> Result<(), RecipeError> {
         contenders::revoke(&self.0.client, &self.0.below(node)).await
     }
 
     /// How many contenders of this lock, made by this value and its clones, are no longer wanted
-    /// and not yet known to be gone from the server.
+    /// and not yet known to be gone from the server. A deletion that was refused for good is not
+    /// pending any more: [`abandoned_nodes`](Self::abandoned_nodes) counts it.
     pub fn pending_cleanups(&self) -> usize {
         self.0.pending_cleanups()
+    }
+
+    /// How many nodes of this lock, made by this value and its clones, the ensemble has refused to
+    /// delete, mostly because the access control list of the lock's path does not let this client
+    /// delete. They stay until the session ends or another client deletes them, and block the
+    /// contenders behind them. An attempt of this process that would wait for one fails with
+    /// [`LockError::Abandoned`](crate::LockError::Abandoned); an [observer](Options::observer)
+    /// receives an event for each ([`Event::Abandoned`](crate::Event::Abandoned)).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
+    }
+
+    fn call(&self, operation: &'static str) -> Call {
+        self.0.call(operation)
     }
 }
 

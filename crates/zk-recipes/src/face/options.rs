@@ -83,7 +83,8 @@ impl Options {
         Self { parent_acl: AccessList::new(acl), ..self }
     }
 
-    /// What to do about nodes in the lock's directory that are not contenders'.
+    /// What to do about nodes at the lock's path that are no contenders of this lock. Those of
+    /// another kind of lock are refused, unless this says otherwise.
     pub fn foreign(self, foreign: Foreign) -> Self {
         Self { foreign, ..self }
     }

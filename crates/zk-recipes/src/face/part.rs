@@ -1,10 +1,11 @@
 //! A lock among several.
 
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use core::future::Future;
 use core::pin::Pin;
 
-use crate::error::LockError;
+use crate::error::RecipeError;
 use crate::face::held::Held;
 use crate::face::mutex::Mutex;
 use crate::face::queue::Queue;
@@ -13,7 +14,7 @@ use crate::face::semaphore::Semaphore;
 use crate::machine::{Claim, Demand, Entry, Member};
 
 /// Somebody on the way to a lock.
-pub(crate) type Entering = Pin<Box<dyn Future<Output = Result<Held, LockError>> + Send + Sync>>;
+pub(crate) type Entering = Pin<Box<dyn Future<Output = Result<Held, RecipeError>> + Send + Sync>>;
 
 /// One of the locks that a [`MultiLock`](crate::MultiLock) takes: a [`Mutex`], one side of an
 /// [`RwLock`], or permits of a [`Semaphore`].
@@ -58,17 +59,19 @@ impl Part {
         Member {
             session: client.session_id(),
             root: client.chroot().apply("/").into_owned(),
-            path: path.clone(),
+            path: path.to_string(),
             demand: self.demand,
         }
     }
 
     /// Enters the queue at once.
-    pub(crate) fn enter(&self) -> Entering {
+    pub(crate) fn enter(&self, entry: Entry) -> Entering {
         let (queue, maximum) = (self.queue.clone(), self.maximum);
         let entrance = match self.demand {
-            Demand::Place { claim, .. } => queue.begin(claim, Entry::Queue),
-            Demand::Permits(permits) => Semaphore { queue, maximum }.begin(permits, Entry::Queue),
+            Demand::Place { claim, .. } => queue.enter("acquire", claim, entry),
+            Demand::Permits(permits) => {
+                Semaphore { queue, maximum }.enter("acquire", permits, entry)
+            }
         };
         Box::pin(entrance.held())
     }

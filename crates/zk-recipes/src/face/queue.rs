@@ -1,19 +1,22 @@
 //! A lock as its contenders see it: where it is, and how it is taken.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::Future;
+use core::future::{Future, poll_fn};
+use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
+use core::task::Poll;
 
 use tokio::time::Instant;
 use uuid::Uuid;
 use zk_session::proto::path;
-use zk_session::{Client, End};
+use zk_session::{Client, End, State};
 
-use crate::error::LockError;
+use crate::error::{LockError, RecipeError};
+use crate::face::abandoned::Tracked;
+use crate::face::call::Call;
 use crate::face::desk::Handle;
 use crate::face::held::Held;
 use crate::face::memory::Memory;
@@ -25,10 +28,11 @@ use crate::machine::{Claim, Contest, Entry, Machine, Scheme};
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) client: Client,
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     pub(crate) scheme: Scheme,
     pub(crate) options: Options,
     cleanups: Arc<AtomicUsize>,
+    abandoned: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
     memory: Memory,
 }
@@ -48,30 +52,29 @@ impl Queue {
         path: &str,
         default: Scheme,
         options: Options,
-    ) -> Result<Self, LockError> {
-        path::validate(path)?;
+    ) -> Result<Self, RecipeError> {
+        path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
         Ok(Self {
             client: client.clone(),
-            path: path.to_string(),
+            path: path.into(),
             scheme: options.scheme.unwrap_or(default),
             options,
             cleanups: Arc::default(),
+            abandoned: Arc::default(),
             attempts: Arc::default(),
             memory: Memory::default(),
         })
     }
 
-    pub(crate) fn enter(
-        &self,
-        claim: Claim,
-        entry: Entry,
-    ) -> impl Future<Output = Result<Held, LockError>> + Send + use<> {
-        self.begin(claim, entry).held()
+    /// What is asked for, as its errors name it.
+    pub(crate) fn call(&self, operation: &'static str) -> Call {
+        Call { operation, path: self.path.clone() }
     }
 
     /// Enters the queue at once.
-    pub(crate) fn begin(&self, claim: Claim, entry: Entry) -> Entrance {
-        self.start(self.memory.contender(self.contest(claim, entry)), self.path.clone())
+    pub(crate) fn enter(&self, operation: &'static str, claim: Claim, entry: Entry) -> Entrance {
+        let contender = self.memory.contender(self.contest(claim, entry));
+        self.start(operation, contender, self.path.clone())
     }
 
     /// An attempt that is to begin now.
@@ -97,11 +100,12 @@ impl Queue {
     /// Has `machine` run, whose nodes are in `directory`.
     pub(crate) fn start(
         &self,
+        operation: &'static str,
         machine: impl Machine + Send + 'static,
-        directory: String,
+        directory: Arc<str>,
     ) -> Entrance {
         let handle = self.start_noted(machine, self.note());
-        Entrance { client: self.client.clone(), directory, handle }
+        Entrance { client: self.client.clone(), call: self.call(operation), directory, handle }
     }
 
     /// What is to be told of an attempt that begins now.
@@ -117,7 +121,9 @@ impl Queue {
         machine: impl Machine + Send + 'static,
         note: Option<Note>,
     ) -> Handle {
-        runner::start(&self.client, machine, note, self.cleanups.clone())
+        let machine = Tracked::new(machine, self.abandoned.clone());
+        let trust = self.options.trust;
+        runner::start(&self.client, machine, note, trust, self.cleanups.clone())
     }
 
     /// The path of a node below that of the lock.
@@ -128,49 +134,56 @@ impl Queue {
     pub(crate) fn pending_cleanups(&self) -> usize {
         self.cleanups.load(Ordering::Relaxed)
     }
+
+    pub(crate) fn abandoned_nodes(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
 }
 
 /// Somebody on the way to a lock. Dropped, it gives up.
 #[derive(Debug)]
 pub(crate) struct Entrance {
-    pub(crate) client: Client,
-    pub(crate) directory: String,
+    client: Client,
+    call: Call,
+    directory: Arc<str>,
     pub(crate) handle: Handle,
 }
 
 impl Entrance {
-    pub(crate) async fn held(self) -> Result<Held, LockError> {
+    pub(crate) async fn held(self) -> Result<Held, RecipeError> {
         match self.handle.acquired().await {
-            Some(place) => Ok(Held::new(self.client, self.directory, place?, self.handle)),
+            Some(Ok(place)) => {
+                let Self { client, call, directory, handle } = self;
+                Ok(Held::new(client, call.path, directory, place, handle))
+            }
+            Some(Err(error)) => Err(self.call.failed(error)),
             // The runtime was shut down.
-            None => Err(LockError::Ended(End::Closed)),
+            None => Err(self.call.failed(LockError::Ended(End::Closed))),
         }
     }
 }
 
-/// What comes of `acquiring`, if it comes in time. The time counts whatever the network does.
-pub(crate) async fn before<T>(
-    deadline: impl Into<Option<Instant>>,
-    acquiring: impl Future<Output = Result<T, LockError>>,
-) -> Result<T, LockError> {
-    match deadline.into() {
-        Some(deadline) => {
-            let in_time = tokio::time::timeout_at(deadline, acquiring).await;
-            in_time.unwrap_or(Err(LockError::TimedOut))
-        }
-        None => acquiring.await,
+/// How an attempt is made that is limited by `deadline`, and by when that has to end: one that begins
+/// too late ends by itself.
+pub(crate) fn entry(deadline: Option<Instant>) -> (Entry, Option<Instant>) {
+    match deadline {
+        Some(deadline) if deadline <= Instant::now() => (Entry::OnlyIfFirst, None),
+        deadline => (Entry::Queue, deadline),
     }
 }
 
-/// As [`before`], for no longer than `timeout` from now.
-pub(crate) fn within<T>(
-    timeout: Duration,
-    acquiring: impl Future<Output = Result<T, LockError>>,
-) -> impl Future<Output = Result<T, LockError>> {
-    before(after(timeout), acquiring)
-}
-
-/// When `timeout` from now is; never, if that is later than a clock can tell.
-pub(crate) fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
+/// What comes of `asking`, unless there is no connection to a majority, or it is lost.
+pub(crate) async fn while_connected<T>(
+    client: &Client,
+    asking: impl Future<Output = T>,
+) -> Option<T> {
+    let mut states = client.states();
+    // The end of the session is told to whoever asks.
+    let is_lost = |state: &State| !matches!(state, State::Connected { .. } | State::Ended(_));
+    let (mut losing, mut asking) = (pin!(states.wait_for(is_lost)), pin!(asking));
+    poll_fn(|cx| match losing.as_mut().poll(cx) {
+        Poll::Ready(_) => Poll::Ready(None),
+        Poll::Pending => asking.as_mut().poll(cx).map(Some),
+    })
+    .await
 }

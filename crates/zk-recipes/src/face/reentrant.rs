@@ -13,13 +13,14 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::task;
 use zk_session::{Client, End};
 
-use crate::error::LockError;
+use crate::error::{LockError, RecipeError};
+use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
 use crate::face::desk::Desk;
 use crate::face::held::{Held, Holding};
-use crate::face::limited::limited;
+use crate::face::limited::{limited, limited_release};
 use crate::face::options::Options;
-use crate::face::queue::Queue;
+use crate::face::queue::{self, Queue};
 use crate::face::turns::{Ticket, Turns};
 use crate::machine::{Claim, Entry, Scheme};
 
@@ -116,7 +117,7 @@ impl ReentrantMutex {
     /// # Errors
     ///
     /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+    pub fn new(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, Options::new())
     }
 
@@ -125,7 +126,7 @@ impl ReentrantMutex {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, RecipeError> {
         let queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
         Ok(Self { queue, local: Arc::default() })
     }
@@ -152,9 +153,8 @@ impl ReentrantMutex {
     /// As for [`acquire_as`](Self::acquire_as).
     pub fn acquire(
         &self,
-    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        let this = self.clone();
-        async move { this.acquire_as(Owner::current()).await }
+    ) -> impl Future<Output = Result<ReentrantGuard, RecipeError>> + Send + use<> {
+        self.enter_current("acquire", Entry::Queue)
     }
 
     /// Waits for the lock, or acquires it again.
@@ -176,15 +176,8 @@ impl ReentrantMutex {
     pub fn acquire_as(
         &self,
         owner: Owner,
-    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        let (place, turn) = self.enter(owner);
-        let this = self.clone();
-        async move {
-            // Only a place that has gone hears nothing.
-            let turn = turn.await.map_err(|_| LockError::Ended(End::Closed))?;
-            turn.held.get_or_try_init(|| this.fetch(Entry::Queue)).await?;
-            ReentrantGuard::of(turn, place)
-        }
+    ) -> impl Future<Output = Result<ReentrantGuard, RecipeError>> + Send + use<> {
+        self.enter_as("acquire_as", owner, Entry::Queue)
     }
 
     /// As [`try_acquire_as`](Self::try_acquire_as), for the [current](Owner::current) task: the one
@@ -195,9 +188,8 @@ impl ReentrantMutex {
     /// As for [`try_acquire_as`](Self::try_acquire_as).
     pub fn try_acquire(
         &self,
-    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        let this = self.clone();
-        async move { this.try_acquire_as(Owner::current()).await }
+    ) -> impl Future<Output = Result<ReentrantGuard, RecipeError>> + Send + use<> {
+        self.enter_current("try_acquire", Entry::OnlyIfFree)
     }
 
     /// Acquires the lock again, or acquires it if nobody holds it or waits for it, here or
@@ -214,30 +206,23 @@ impl ReentrantMutex {
     pub fn try_acquire_as(
         &self,
         owner: Owner,
-    ) -> impl Future<Output = Result<ReentrantGuard, LockError>> + Send + use<> {
-        let entered = self.try_enter(owner);
-        let this = self.clone();
-        async move {
-            let (is_first, place, turn) = entered.ok_or(LockError::Busy)?;
-            if is_first {
-                turn.held.get_or_try_init(|| this.fetch(Entry::OnlyIfFree)).await?;
-            } else if !turn.held.initialized() {
-                return Err(LockError::Busy);
-            }
-            ReentrantGuard::of(turn, place)
-        }
+    ) -> impl Future<Output = Result<ReentrantGuard, RecipeError>> + Send + use<> {
+        self.enter_as("try_acquire_as", owner, Entry::OnlyIfFree)
     }
 
-    limited!(acquire_until, acquire_timeout: acquire() -> ReentrantGuard);
-    limited!(acquire_as_until, acquire_as_timeout: acquire_as(owner: Owner) -> ReentrantGuard);
+    limited!("acquire": acquire_until, acquire_timeout: acquire() by enter_current() -> ReentrantGuard);
+    limited!(
+        "acquire_as": acquire_as_until, acquire_as_timeout:
+        acquire_as(owner: Owner) by enter_as(owner) -> ReentrantGuard
+    );
 
     /// Who holds the lock and who waits for it in ZooKeeper, each for its process.
     ///
     /// # Errors
     ///
     /// As for [`Mutex::contenders`](crate::Mutex::contenders).
-    pub async fn contenders(&self) -> Result<Vec<Entrant>, LockError> {
-        contenders::list(&self.queue).await
+    pub async fn contenders(&self) -> Result<Vec<Entrant>, RecipeError> {
+        contenders::list(&self.queue, "contenders").await
     }
 
     /// Asks whoever owns `node` to let go, on all levels; see
@@ -246,7 +231,7 @@ impl ReentrantMutex {
     /// # Errors
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
-    pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
+    pub async fn revoke(&self, node: &str) -> Result<(), RecipeError> {
         contenders::revoke(&self.queue.client, &self.queue.below(node)).await
     }
 
@@ -255,15 +240,58 @@ impl ReentrantMutex {
         self.queue.pending_cleanups()
     }
 
-    fn enter(&self, owner: Owner) -> (Place, oneshot::Receiver<Arc<Turn>>) {
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.queue.abandoned_nodes()
+    }
+
+    fn call(&self, operation: &'static str) -> Call {
+        self.queue.call(operation)
+    }
+
+    fn enter_current(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<ReentrantGuard, RecipeError>> + Send + use<> {
+        let this = self.clone();
+        async move { this.enter_as(operation, Owner::current(), entry).await }
+    }
+
+    fn enter_as(
+        &self,
+        operation: &'static str,
+        owner: Owner,
+        entry: Entry,
+    ) -> impl Future<Output = Result<ReentrantGuard, RecipeError>> + Send + use<> {
+        let refusal = entry.refusal();
+        let entered = match &refusal {
+            None => Ok((true, self.enter(owner))),
+            Some(refusal) => self.try_enter(owner).ok_or_else(|| refusal.clone()),
+        };
+        let this = self.clone();
+        async move {
+            let failed = |error| this.call(operation).failed(error);
+            let (is_first, (place, turn)) = entered.map_err(failed)?;
+            // Only a place that has gone hears nothing.
+            let turn = task::unconstrained(turn).await;
+            let turn = turn.map_err(|_| failed(LockError::Ended(End::Closed)))?;
+            if let Some(refusal) = refusal
+                && !is_first
+                && !turn.held.initialized()
+            {
+                return Err(failed(refusal));
+            }
+            turn.held.get_or_try_init(|| this.fetch(operation, entry)).await?;
+            ReentrantGuard::of(turn, place).map_err(failed)
+        }
+    }
+
+    fn enter(&self, owner: Owner) -> Visit {
         self.enter_local(&mut lock(&self.local), owner)
     }
 
-    fn enter_local(
-        &self,
-        local: &mut Local,
-        owner: Owner,
-    ) -> (Place, oneshot::Receiver<Arc<Turn>>) {
+    fn enter_local(&self, local: &mut Local, owner: Owner) -> Visit {
         let (waiter, turn) = oneshot::channel();
         let (ticket, comes_in) = local.turns.enter(owner, waiter);
         if let Some(waiter) = comes_in {
@@ -274,21 +302,24 @@ impl ReentrantMutex {
     }
 
     /// Comes in if it can at once, and tells whether as the first of its turn.
-    fn try_enter(&self, owner: Owner) -> Option<(bool, Place, Arc<Turn>)> {
+    fn try_enter(&self, owner: Owner) -> Option<(bool, Visit)> {
         let mut local = lock(&self.local);
         let is_first = local.turns.admits(owner)?;
-        let (place, mut turn) = self.enter_local(&mut local, owner);
-        drop(local);
-        Some((is_first, place, turn.try_recv().ok()?))
+        Some((is_first, self.enter_local(&mut local, owner)))
     }
 
     /// Gets the lock from ZooKeeper, once nothing is left there of whoever of us was there before.
-    async fn fetch(&self, entry: Entry) -> Result<Held, LockError> {
+    async fn fetch(&self, operation: &'static str, entry: Entry) -> Result<Held, RecipeError> {
         let last = lock(&self.local).last.clone();
-        if let Some(last) = last {
-            last.gone().await;
+        match (last, entry) {
+            // Without a connection the attempt fails by itself.
+            (Some(last), Entry::OnlyIfFirst) => {
+                queue::while_connected(&self.queue.client, last.gone()).await;
+            }
+            (Some(last), Entry::Queue | Entry::OnlyIfFree) => last.gone().await,
+            (None, _) => {}
         }
-        let entrance = self.queue.begin(Claim::Exclusive, entry);
+        let entrance = self.queue.enter(operation, Claim::Exclusive, entry);
         lock(&self.local).last = Some(entrance.handle.desk.clone());
         entrance.held().await
     }
@@ -303,6 +334,9 @@ struct Place {
     local: Arc<StdMutex<Local>>,
     ticket: Ticket,
 }
+
+/// A place, and what its turn is told to.
+type Visit = (Place, oneshot::Receiver<Arc<Turn>>);
 
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -357,13 +391,14 @@ impl ReentrantGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock had been lost before, on every level.
+    /// [`LockError::Lost`] when the lock had been lost before, on every level;
+    /// [`LockError::NotConfirmed`] for the last guard, as for a [`MutexGuard`](crate::MutexGuard).
     ///
     /// # Cancellation
     ///
     /// The guard is gone when this method is called; dropping its future changes nothing.
-    pub fn release(self) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-        let state = self.state();
+    pub fn release(self) -> impl Future<Output = Result<(), RecipeError>> + Send + use<> {
+        let (state, call) = (self.state(), self.call("release"));
         let Self { turn, place } = self;
         drop(place);
         let last = Arc::into_inner(turn).and_then(|turn| turn.held.into_inner());
@@ -371,9 +406,11 @@ impl ReentrantGuard {
         async move {
             match (releasing, state) {
                 (Some(releasing), _) => releasing.await,
-                (None, Holding::Lost(loss)) => Err(LockError::Lost(loss)),
+                (None, Holding::Lost(loss)) => Err(call.failed(LockError::Lost(loss))),
                 (None, Holding::Held | Holding::Suspended) => Ok(()),
             }
         }
     }
+
+    limited_release!("release": release_until, release_timeout: release);
 }

@@ -7,17 +7,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
-use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
-use zk_session::{Answer, Client, State, Watch};
+use zk_session::{Answer, Client, Error, State, Watch};
 
 use crate::error::LockError;
 use crate::face::desk::{Clerk, Handle, Notes, Place, Status, Wish};
-use crate::machine::{Event, Input, Machine, OpId, Output};
+use crate::machine::{Event, Input, Machine, OpId, Operation, Output, Renewal, Trust};
 
 /// Is told everything that happens in one attempt.
 pub(crate) type Note = Box<dyn Fn(&Event) + Send + Sync>;
@@ -29,9 +29,10 @@ pub(crate) fn start(
     client: &Client,
     machine: impl Machine + Send + 'static,
     note: Option<Note>,
+    trust: Trust,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
-    let (clerk, handle) = Clerk::with_handle(cleanups);
+    let (clerk, handle) = Clerk::with_handle(client.clone(), trust, cleanups);
     let mut states = client.states();
     let state = *states.borrow_and_update();
     let mut runner = Box::new(Runner {
@@ -40,10 +41,15 @@ pub(crate) fn start(
         machine,
         answers: Vec::new(),
         watches: Vec::new(),
+        renewal: Renewal::new(next_seed(client)),
+        renewing: None,
+        silent_since: Instant::now(),
+        silent_until: None,
+        is_connected: false,
         alarm: None,
-        lease: None,
         is_wanted: true,
         is_acquired: false,
+        is_settling: false,
         inbox: VecDeque::new(),
         leases: Vec::new(),
         clerk,
@@ -55,19 +61,48 @@ pub(crate) fn start(
     handle
 }
 
+/// Different for every attempt of this process, and most likely for those of others.
+fn next_seed(client: &Client) -> u64 {
+    static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
+    let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
+    client.session_id().0.cast_unsigned().rotate_left(32) ^ attempt
+}
+
+/// A watch that is set, and how to set it again.
+struct Watching {
+    op: OpId,
+    operation: Operation,
+    watch: Watch,
+}
+
+struct Renewing {
+    op: OpId,
+    answer: Answer,
+    watch: Option<Watch>,
+}
+
 struct Runner<M> {
     client: Client,
     machine: M,
     answers: Vec<(OpId, Answer)>,
-    watches: Vec<(OpId, Watch)>,
+    watches: Vec<Watching>,
+    renewal: Renewal,
+    /// The watch that is being renewed.
+    renewing: Option<Renewing>,
+    /// When a watch was last asked for, or the session resumed: pings count from then, too.
+    silent_since: Instant,
+    /// If the machine has heard nothing by then, a watch is renewed.
+    silent_until: Option<Instant>,
+    /// Whether there is a connection to a quorum.
+    is_connected: bool,
     /// When the machine wants to be called.
     alarm: Option<Instant>,
-    /// Until when the session is sure to be kept, while there is no connection.
-    lease: Option<Instant>,
     /// Whether anybody is left to wish.
     is_wanted: bool,
     /// Whether it is told already what came of acquiring the lock.
     is_acquired: bool,
+    /// Whether the machine wants everything that has arrived.
+    is_settling: bool,
     /// What was found at one look, in the order in which the machine is to hear of it.
     inbox: VecDeque<Input>,
     /// Told before the place that they belong to.
@@ -91,18 +126,27 @@ impl<M: Machine> Runner<M> {
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         let mut next = pin!(next_state(states));
         while !self.machine.is_done() {
+            let settles = core::mem::take(&mut self.is_settling);
+            if settles {
+                // The session reads what has arrived, and hands it out under its lock.
+                tokio::task::yield_now().await;
+                client.together(|| ());
+            }
             poll_fn(|cx| {
                 self.poll_timer(timer.as_mut(), cx);
                 self.poll_wishes(cx);
+                self.poll_renewal(cx);
                 poll_watches(&mut self.watches, &mut self.inbox, cx);
                 poll_answers(&mut self.answers, &mut self.inbox, cx);
                 if let Poll::Ready((state, states)) = next.as_mut().poll(cx) {
                     next.set(next_state(states));
                     self.inbox.push_front(Input::Session(state));
                 }
-                if self.inbox.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+                if self.inbox.is_empty() && !settles { Poll::Pending } else { Poll::Ready(()) }
             })
             .await;
+            self.inbox.extend(settles.then_some(Input::Settled));
+            self.silent_until = None;
             client.together(|| self.handle_inbox());
         }
     }
@@ -115,12 +159,26 @@ impl<M: Machine> Runner<M> {
         }
     }
 
+    /// A state is published again when the lease ends, and what the owner wants may have come after
+    /// that.
     fn handle(&mut self, input: Input) {
-        match input {
-            Input::Session(State::Connected { .. }) => self.lease = None,
-            Input::Session(_) if self.lease.is_none() => self.lease = self.client.lease(),
-            _ => {}
+        if let Input::Session(state) = input {
+            self.is_connected = matches!(state, State::Connected { .. });
+            self.silent_since = Instant::now();
         }
+        // The process may have been stopped while the event of the hand-over was on its way.
+        if matches!(input, Input::Settled) && self.client.lease_has_ended() {
+            self.tell_machine(Input::LeaseEnded);
+        }
+        let may_be_late =
+            matches!(input, Input::Session(_) | Input::Convert(_) | Input::Leave | Input::LetGo);
+        self.tell_machine(input);
+        if may_be_late && !self.machine.is_done() && self.client.lease_has_ended() {
+            self.tell_machine(Input::LeaseEnded);
+        }
+    }
+
+    fn tell_machine(&mut self, input: Input) {
         self.machine.handle(input);
         while let Some(output) = self.machine.poll_output() {
             self.perform(output);
@@ -133,14 +191,19 @@ impl<M: Machine> Runner<M> {
                 let (answer, watch) =
                     operation.with_request(|request| self.client.submit_and_watch(request));
                 self.answers.push((op, answer));
-                self.watches.extend(watch.map(|watch| (op, watch)));
+                self.silent_since = Instant::now();
+                self.watches.extend(watch.map(|watch| Watching { op, operation, watch }));
             }
             Output::Submit { op, operation } => {
                 let answer = operation.with_request(|request| self.client.submit(request));
                 self.answers.push((op, answer));
             }
-            Output::Unwatch(op) => self.watches.retain(|(watch, _)| *watch != op),
+            Output::Unwatch(op) => {
+                self.watches.retain(|watching| watching.op != op);
+                self.renewing.take_if(|renewing| renewing.op == op);
+            }
             Output::SetTimer(after) => self.alarm = Some(Instant::now() + after),
+            Output::Settle => self.is_settling = true,
             Output::Event(event) => self.tell(event),
         }
     }
@@ -152,13 +215,13 @@ impl<M: Machine> Runner<M> {
         let status = match event {
             // A candidate that has lost begins anew.
             Event::Enqueued { .. } => return self.clerk.note(Notes::is_wanted_again),
-            Event::Waiting { .. } | Event::Foreign(_) => return,
+            Event::Waiting { .. } | Event::Foreign(_) | Event::Abandoned { .. } => return,
             Event::Leased(leases) => {
                 self.leases = leases;
                 return;
             }
             Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
-                let leases = core::mem::take(&mut self.leases);
+                let leases = core::mem::take(&mut self.leases).into_boxed_slice();
                 return self.answer(Ok(Place { node, token, leases }));
             }
             Event::NotConverted(error) => return self.answer(Err(error)),
@@ -173,21 +236,24 @@ impl<M: Machine> Runner<M> {
             }
             Event::Failed(error) => Status::Failed(error),
         };
-        self.clerk.tell(|notes| {
-            if !status.is_open() {
-                notes.is_over();
-            }
-            notes.status = status;
-        });
+        self.clerk.tell(|notes| notes.set_status(status));
     }
 
     fn answer(&mut self, place: Result<Place, LockError>) {
         self.is_acquired = true;
-        self.clerk.tell(|notes| notes.place = Some(place));
+        self.clerk.tell(|notes| {
+            notes.is_acquired |= place.is_ok();
+            notes.place = Some(place);
+        });
     }
 
     fn poll_timer(&mut self, mut timer: Pin<&mut Sleep>, cx: &mut Context<'_>) {
-        let Some(due) = self.alarm.into_iter().chain(self.lease).min() else {
+        if self.silent_until.is_none() && self.renewing.is_none() && !self.watches.is_empty() {
+            let wait = self.renewal.wait(self.client.session_timeout());
+            self.silent_until = self.silent_since.checked_add(wait);
+        }
+        let dues = self.alarm.into_iter().chain(self.silent_until);
+        let Some(due) = dues.min() else {
             return;
         };
         if timer.deadline() != due {
@@ -196,18 +262,55 @@ impl<M: Machine> Runner<M> {
         if timer.poll(cx).is_ready() {
             let is_due = |at: &mut Instant| *at == due;
             self.inbox.extend(self.alarm.take_if(is_due).map(|_| Input::Timer));
-            self.inbox.extend(self.lease.take_if(is_due).map(|_| Input::LeaseEnded));
+            if self.silent_until.take_if(is_due).is_some() {
+                self.renew();
+                // What is due next is to be found out.
+                cx.waker().wake_by_ref();
+            }
+        }
+    }
+
+    /// Makes the request of a watch again. The old watch stands until the new one is set.
+    fn renew(&mut self) {
+        self.silent_since = Instant::now();
+        let place = self.renewal.next(self.watches.len()).filter(|_| self.is_connected);
+        if let Some(place) = place {
+            let Watching { op, operation, .. } = &self.watches[place];
+            let (answer, watch) =
+                operation.with_request(|request| self.client.submit_and_watch(request));
+            self.renewing = Some(Renewing { op: *op, answer, watch });
+        }
+    }
+
+    /// It is newer than all that was asked before, so its answer is looked at before theirs.
+    fn poll_renewal(&mut self, cx: &mut Context<'_>) {
+        let Some(renewing) = &mut self.renewing else { return };
+        let Poll::Ready(result) = Pin::new(&mut renewing.answer).poll(cx) else { return };
+        let result = result.map_err(Error::from);
+        let (op, watch) = (renewing.op, renewing.watch.take());
+        self.renewing = None;
+        // The next silence begins.
+        cx.waker().wake_by_ref();
+        // The event may have come after all.
+        let Some(old) = self.watches.iter_mut().find(|watching| watching.op == op) else { return };
+        if let (Ok(_), Some(watch)) = (&result, watch) {
+            old.watch = watch;
+        }
+        if Renewal::is_news(&result) {
+            self.inbox.push_front(Input::Reply { op, result });
         }
     }
 
     fn poll_wishes(&mut self, cx: &Context<'_>) {
-        if self.is_wanted
+        while self.is_wanted
             && let Poll::Ready(wish) = self.clerk.poll_wish(cx)
         {
             self.is_wanted = wish.is_some();
             self.inbox.push_back(match wish {
                 Some(Wish::Convert(claim)) => Input::Convert(claim),
                 Some(Wish::Leave) => Input::Leave,
+                // Whoever was told so must not be told anything else.
+                Some(Wish::EndLease) => Input::LeaseEnded,
                 None => Input::LetGo,
             });
         }
@@ -231,19 +334,15 @@ fn poll_answers(
     for place in (0..answers.len()).rev() {
         let (op, answer) = &mut answers[place];
         if let Poll::Ready(result) = Pin::new(answer).poll(cx) {
-            inbox.push_front(Input::Reply { op: *op, result });
+            inbox.push_front(Input::Reply { op: *op, result: result.map_err(Error::from) });
             drop(answers.remove(place));
         }
     }
 }
 
-fn poll_watches(
-    watches: &mut Vec<(OpId, Watch)>,
-    inbox: &mut VecDeque<Input>,
-    cx: &mut Context<'_>,
-) {
+fn poll_watches(watches: &mut Vec<Watching>, inbox: &mut VecDeque<Input>, cx: &mut Context<'_>) {
     for place in (0..watches.len()).rev() {
-        let (op, watch) = &mut watches[place];
+        let Watching { op, watch, .. } = &mut watches[place];
         if let Poll::Ready(event) = Pin::new(watch).poll(cx) {
             // A watch that ends without an event has been told by the state of the session.
             if let Ok(event) = event {

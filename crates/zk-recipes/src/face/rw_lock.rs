@@ -6,7 +6,8 @@ use core::future::Future;
 
 use zk_session::Client;
 
-use crate::error::LockError;
+use crate::error::{LockError, RecipeError};
+use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
 use crate::face::limited::limited;
@@ -26,7 +27,7 @@ use crate::machine::{Claim, Entry, Scheme};
 ///
 /// As for [`Mutex`](crate::Mutex): a writer never holds the lock beside anybody else, as the
 /// ensemble sees it. Tokens of readers that hold it together say nothing about each other. As for
-/// a mutex, too, a lock of another kind at the same path goes unseen.
+/// a mutex, too, contenders of another kind of lock at the same path are refused.
 ///
 /// # Cost
 ///
@@ -42,7 +43,7 @@ impl RwLock {
     /// # Errors
     ///
     /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+    pub fn new(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, Options::new())
     }
 
@@ -52,9 +53,12 @@ impl RwLock {
     ///
     /// As [`new`](Self::new); and [`LockError::NoReaders`] for a [scheme](Options::scheme)
     /// without shared nodes.
-    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, RecipeError> {
         let queue = Queue::new(client, path, Scheme::CURATOR_READ_WRITE, options)?;
-        if queue.scheme.has_readers() { Ok(Self(queue)) } else { Err(LockError::NoReaders) }
+        if !queue.scheme.has_readers() {
+            return Err(queue.call("new").failed(LockError::NoReaders));
+        }
+        Ok(Self(queue))
     }
 
     /// The path of the lock.
@@ -68,9 +72,8 @@ impl RwLock {
     /// # Errors
     ///
     /// See [`LockError`].
-    pub fn read(&self) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
-        let entering = self.0.enter(Claim::Shared, Entry::Queue);
-        async { entering.await.map(ReadGuard) }
+    pub fn read(&self) -> impl Future<Output = Result<ReadGuard, RecipeError>> + Send + use<> {
+        self.enter_read("read", Entry::Queue)
     }
 
     /// Waits until nobody is before us. Errors, panics, order and cancellation as for
@@ -79,14 +82,31 @@ impl RwLock {
     /// # Errors
     ///
     /// See [`LockError`].
-    pub fn write(&self) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
-        let entering = self.0.enter(Claim::Exclusive, Entry::Queue);
-        async { entering.await.map(WriteGuard) }
+    pub fn write(&self) -> impl Future<Output = Result<WriteGuard, RecipeError>> + Send + use<> {
+        self.enter_write("write", Entry::Queue)
     }
 
-    limited!(read_until, read_timeout: read() -> ReadGuard);
+    limited!("read": read_until, read_timeout: read() by enter_read() -> ReadGuard);
 
-    limited!(write_until, write_timeout: write() -> WriteGuard);
+    limited!("write": write_until, write_timeout: write() by enter_write() -> WriteGuard);
+
+    fn enter_read(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<ReadGuard, RecipeError>> + Send + use<> {
+        let entering = self.0.enter(operation, Claim::Shared, entry);
+        async { entering.held().await.map(ReadGuard) }
+    }
+
+    fn enter_write(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<WriteGuard, RecipeError>> + Send + use<> {
+        let entering = self.0.enter(operation, Claim::Exclusive, entry);
+        async { entering.held().await.map(WriteGuard) }
+    }
 
     /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody.
     /// Cost as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).
@@ -94,9 +114,8 @@ impl RwLock {
     /// # Errors
     ///
     /// [`LockError::Busy`].
-    pub fn try_read(&self) -> impl Future<Output = Result<ReadGuard, LockError>> + Send + use<> {
-        let entering = self.0.enter(Claim::Shared, Entry::OnlyIfFree);
-        async { entering.await.map(ReadGuard) }
+    pub fn try_read(&self) -> impl Future<Output = Result<ReadGuard, RecipeError>> + Send + use<> {
+        self.enter_read("try_read", Entry::OnlyIfFree)
     }
 
     /// Acquires the lock for writing if nobody holds it or waits for it.
@@ -105,9 +124,10 @@ impl RwLock {
     /// # Errors
     ///
     /// [`LockError::Busy`].
-    pub fn try_write(&self) -> impl Future<Output = Result<WriteGuard, LockError>> + Send + use<> {
-        let entering = self.0.enter(Claim::Exclusive, Entry::OnlyIfFree);
-        async { entering.await.map(WriteGuard) }
+    pub fn try_write(
+        &self,
+    ) -> impl Future<Output = Result<WriteGuard, RecipeError>> + Send + use<> {
+        self.enter_write("try_write", Entry::OnlyIfFree)
     }
 
     /// Who holds the lock and who waits for it, in the order in which they came.
@@ -115,8 +135,8 @@ impl RwLock {
     /// # Errors
     ///
     /// As for [`Mutex::contenders`](crate::Mutex::contenders).
-    pub async fn contenders(&self) -> Result<Vec<Entrant>, LockError> {
-        contenders::list(&self.0).await
+    pub async fn contenders(&self) -> Result<Vec<Entrant>, RecipeError> {
+        contenders::list(&self.0, "contenders").await
     }
 
     /// Asks whoever owns `node` to let go; see [`Mutex::revoke`](crate::Mutex::revoke).
@@ -124,13 +144,22 @@ impl RwLock {
     /// # Errors
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
-    pub async fn revoke(&self, node: &str) -> Result<(), LockError> {
+    pub async fn revoke(&self, node: &str) -> Result<(), RecipeError> {
         contenders::revoke(&self.0.client, &self.0.below(node)).await
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.0.pending_cleanups()
+    }
+
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
+    }
+
+    fn call(&self, operation: &'static str) -> Call {
+        self.0.call(operation)
     }
 }
 
@@ -146,13 +175,16 @@ impl ReadGuard {
     /// # Errors
     ///
     /// The guard comes back with the reason: [`LockError::NotAlone`], or whatever kept us from
-    /// finding out; the lock is held for reading then, unless the reason is its loss.
+    /// finding out; the lock is held for reading then, unless the reason is its loss. Without a server
+    /// that is at the end of the [lease](Held::lease); a lock that is held
+    /// [until told otherwise](crate::machine::Trust::UntilTold) waits for the server, or the end of the
+    /// session.
     ///
     /// # Cancellation
     ///
     /// The lock is released in the background.
     pub async fn try_upgrade(mut self) -> Result<WriteGuard, NotConverted<Self>> {
-        match self.0.convert(Claim::Exclusive).await {
+        match self.0.convert("try_upgrade", Claim::Exclusive).await {
             Ok(()) => Ok(WriteGuard(self.0)),
             Err(error) => Err(NotConverted { guard: self, error }),
         }
@@ -172,13 +204,13 @@ impl WriteGuard {
     /// # Errors
     ///
     /// The guard comes back with the reason; the lock is held for writing then, unless the reason
-    /// is its loss.
+    /// is its loss. Without a server it ends as [`try_upgrade`](ReadGuard::try_upgrade) does.
     ///
     /// # Cancellation
     ///
     /// The lock is released in the background.
     pub async fn downgrade(mut self) -> Result<ReadGuard, NotConverted<Self>> {
-        match self.0.convert(Claim::Shared).await {
+        match self.0.convert("downgrade", Claim::Shared).await {
             Ok(()) => Ok(ReadGuard(self.0)),
             Err(error) => Err(NotConverted { guard: self, error }),
         }
@@ -192,7 +224,7 @@ pub struct NotConverted<G> {
     /// The guard, as it was.
     pub guard: G,
     /// Why it was not converted. After [`LockError::Lost`] nothing is held any more.
-    pub error: LockError,
+    pub error: RecipeError,
 }
 
 impl<G> NotConverted<G> {
@@ -204,12 +236,13 @@ impl<G> NotConverted<G> {
 
 impl<G> fmt::Display for NotConverted<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the lock was not converted: {}", self.error)
+        write!(f, "{}", self.error)
     }
 }
 
 impl<G: fmt::Debug> core::error::Error for NotConverted<G> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&self.error)
+        // The error is printed with this one.
+        self.error.source()
     }
 }

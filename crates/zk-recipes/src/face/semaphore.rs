@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use core::future::Future;
 
-use zk_session::proto::{CreateMode, ErrorCode, path};
-use zk_session::{Client, Error};
+use zk_session::Client;
+use zk_session::proto::{ErrorCode, NodeKind, path};
 
-use crate::error::LockError;
+use crate::error::{LockError, RecipeError};
+use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
 use crate::face::held::{Held, guard};
 use crate::face::limited::limited;
@@ -64,7 +65,7 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self, LockError> {
+    pub fn new(client: &Client, path: &str, permits: u32) -> Result<Self, RecipeError> {
         Self::with(client, path, Some(permits), Options::new())
     }
 
@@ -73,7 +74,7 @@ impl Semaphore {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn open(client: &Client, path: &str) -> Result<Self, LockError> {
+    pub fn open(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, None, Options::new())
     }
 
@@ -88,7 +89,7 @@ impl Semaphore {
         path: &str,
         permits: Option<u32>,
         options: Options,
-    ) -> Result<Self, LockError> {
+    ) -> Result<Self, RecipeError> {
         let mut queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
         queue.scheme = Scheme::CURATOR_MUTEX;
         Ok(Self { queue, maximum: permits })
@@ -104,8 +105,8 @@ impl Semaphore {
     /// # Errors
     ///
     /// See [`LockError`].
-    pub fn acquire(&self) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        self.acquire_many(1)
+    pub fn acquire(&self) -> impl Future<Output = Result<PermitGuard, RecipeError>> + Send + use<> {
+        self.borrow("acquire", 1, Entry::Queue)
     }
 
     /// Waits for so many permits: for all of them before it takes any. Order and cancellation as
@@ -114,16 +115,19 @@ impl Semaphore {
     /// # Errors
     ///
     /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) when there are not so many,
-    /// or not any more; [`NoPermits`](LockError::NoPermits) for none.
+    /// or not any more, and for more than 65,536; [`NoPermits`](LockError::NoPermits) for none.
     pub fn acquire_many(
         &self,
         permits: u32,
-    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        self.borrow(permits, Entry::Queue)
+    ) -> impl Future<Output = Result<PermitGuard, RecipeError>> + Send + use<> {
+        self.borrow("acquire_many", permits, Entry::Queue)
     }
 
-    limited!(acquire_until, acquire_timeout: acquire() -> PermitGuard);
-    limited!(acquire_many_until, acquire_many_timeout: acquire_many(permits: u32) -> PermitGuard);
+    limited!("acquire": acquire_until, acquire_timeout: acquire() by borrow(1) -> PermitGuard);
+    limited!(
+        "acquire_many": acquire_many_until, acquire_many_timeout:
+        acquire_many(permits: u32) by borrow(permits) -> PermitGuard
+    );
 
     /// As [`try_acquire_many`](Self::try_acquire_many), for one permit.
     ///
@@ -132,8 +136,8 @@ impl Semaphore {
     /// [`LockError::Busy`].
     pub fn try_acquire(
         &self,
-    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        self.try_acquire_many(1)
+    ) -> impl Future<Output = Result<PermitGuard, RecipeError>> + Send + use<> {
+        self.borrow("try_acquire", 1, Entry::OnlyIfFree)
     }
 
     /// Acquires permits if there are so many and nobody waits for any. It looks first, and creates
@@ -145,24 +149,25 @@ impl Semaphore {
     pub fn try_acquire_many(
         &self,
         permits: u32,
-    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        self.borrow(permits, Entry::OnlyIfFree)
+    ) -> impl Future<Output = Result<PermitGuard, RecipeError>> + Send + use<> {
+        self.borrow("try_acquire_many", permits, Entry::OnlyIfFree)
     }
 
     fn borrow(
         &self,
+        operation: &'static str,
         permits: u32,
         entry: Entry,
-    ) -> impl Future<Output = Result<PermitGuard, LockError>> + Send + use<> {
-        let borrowing = self.begin(permits, entry);
+    ) -> impl Future<Output = Result<PermitGuard, RecipeError>> + Send + use<> {
+        let borrowing = self.enter(operation, permits, entry);
         async { borrowing.held().await.map(PermitGuard) }
     }
 
     /// Enters the queue at once.
-    pub(crate) fn begin(&self, permits: u32, entry: Entry) -> Entrance {
+    pub(crate) fn enter(&self, operation: &'static str, permits: u32, entry: Entry) -> Entrance {
         let contest = self.queue.contest(Claim::Exclusive, entry);
         let loan = Loan { contest, permits, maximum: self.maximum };
-        self.queue.start(Borrower::new(loan), self.queue.below("leases"))
+        self.queue.start(operation, Borrower::new(loan), self.queue.below("leases").into())
     }
 
     /// How many permits there are; nothing if nobody has said so yet.
@@ -170,11 +175,15 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`LockError::NoMaximum`] when the node holds something else, [`LockError::Request`].
-    pub async fn permits(&self) -> Result<Option<u32>, LockError> {
+    pub async fn permits(&self) -> Result<Option<u32>, RecipeError> {
+        let failed = |error| self.call("permits").failed(error);
         match self.queue.client.get_data(&self.queue.below("max")).await {
-            Ok((data, _)) => Loan::read_maximum(&data).map(Some).ok_or(LockError::NoMaximum),
-            Err(Error::Server(ErrorCode::NO_NODE)) => Ok(None),
-            Err(error) => Err(error.into()),
+            Ok((data, _)) => match Loan::read_maximum(&data) {
+                None => Err(failed(LockError::NoMaximum)),
+                permits => Ok(permits),
+            },
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+            Err(error) => Err(failed(error.into())),
         }
     }
 
@@ -188,22 +197,23 @@ impl Semaphore {
     /// # Cancellation
     ///
     /// The number may be changed or not.
-    pub async fn set_permits(&self, permits: u32) -> Result<(), LockError> {
+    pub async fn set_permits(&self, permits: u32) -> Result<(), RecipeError> {
         let client = &self.queue.client;
-        let number = i32::try_from(permits)
-            .map_err(|_| LockError::TooManyPermits { maximum: i32::MAX.cast_unsigned() })?;
+        let failed = |error| self.call("set_permits").failed(error);
+        let too_many = LockError::TooManyPermits { maximum: i32::MAX.cast_unsigned() };
+        let number = i32::try_from(permits).map_err(|_| failed(too_many))?;
         let (path, data) = (self.queue.below("max"), number.to_be_bytes());
         let acl: Vec<_> = self.queue.options.parent_acl.list().iter().collect();
-        let (mode, parents) = (CreateMode::PERSISTENT, CreateMode::CONTAINER);
+        let (kind, parents) = (NodeKind::Persistent, NodeKind::Container);
         // It may be created or deleted in between, but not for ever.
         loop {
             match client.set_data(&path, &data, None).await {
-                Err(Error::Server(ErrorCode::NO_NODE)) => {}
-                answer => return Ok(answer.map(drop)?),
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                answer => return answer.map(drop).map_err(|error| failed(error.into())),
             }
-            match client.create_all_with(&path, &data, mode, &acl, parents).await {
-                Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
-                answer => return Ok(answer.map(drop)?),
+            match client.create_all_with(&path, &data, kind, &acl, parents).await {
+                Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
+                answer => return answer.map(drop).map_err(|error| failed(error.into())),
             }
         }
     }
@@ -214,10 +224,10 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`LockError::Request`].
-    pub async fn leases(&self) -> Result<Vec<Entrant>, LockError> {
+    pub async fn leases(&self) -> Result<Vec<Entrant>, RecipeError> {
         let directory = self.queue.below("leases");
         let mut leases =
-            contenders::list_in(&self.queue.client, &directory, Scheme::CURATOR_LEASE).await?;
+            contenders::list_in(&self.queue, "leases", &directory, Scheme::CURATOR_LEASE).await?;
         leases.iter_mut().for_each(|lease| lease.waits_for = None);
         Ok(leases)
     }
@@ -227,9 +237,9 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`LockError::Request`].
-    pub async fn waiting(&self) -> Result<Vec<Entrant>, LockError> {
-        let Queue { client, scheme, .. } = &self.queue;
-        contenders::list_in(client, &self.queue.below("locks"), *scheme).await
+    pub async fn waiting(&self) -> Result<Vec<Entrant>, RecipeError> {
+        let directory = self.queue.below("locks");
+        contenders::list_in(&self.queue, "waiting", &directory, self.queue.scheme).await
     }
 
     /// Asks whoever owns `lease` to give it back; see [`Mutex::revoke`](crate::Mutex::revoke).
@@ -237,7 +247,7 @@ impl Semaphore {
     /// # Errors
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
-    pub async fn revoke(&self, lease: &str) -> Result<(), LockError> {
+    pub async fn revoke(&self, lease: &str) -> Result<(), RecipeError> {
         let path = path::child(&self.queue.below("leases"), lease);
         contenders::revoke(&self.queue.client, &path).await
     }
@@ -245,6 +255,15 @@ impl Semaphore {
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.queue.pending_cleanups()
+    }
+
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.queue.abandoned_nodes()
+    }
+
+    fn call(&self, operation: &'static str) -> Call {
+        self.queue.call(operation)
     }
 }
 

@@ -1,12 +1,12 @@
 //! The textbook lock.
 
-use alloc::string::ToString;
 use core::future::Future;
 
 use zk_session::Client;
 use zk_session::proto::path;
 
-use crate::error::LockError;
+use crate::error::RecipeError;
+use crate::face::call::Call;
 use crate::face::held::{Held, guard};
 use crate::face::limited::limited;
 use crate::face::options::Options;
@@ -48,18 +48,19 @@ impl SimpleLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid.
-    pub fn new(client: &Client, path: &str) -> Result<Self, LockError> {
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
+    pub fn new(client: &Client, path: &str) -> Result<Self, RecipeError> {
         Self::with(client, path, Options::new())
     }
 
-    /// The lock whose node is at `path`, taken in this way. There are no names to choose, nor any
-    /// that are foreign.
+    /// The lock whose node is at `path`, taken in this way. There are no names to choose. A
+    /// persistent node at the path is refused with [`LockError::Foreign`](crate::LockError::Foreign),
+    /// as it may be the parent of another lock, unless [`Foreign::Ignore`](crate::Foreign::Ignore) says otherwise.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, LockError> {
+    pub fn with(client: &Client, path: &str, options: Options) -> Result<Self, RecipeError> {
         Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
@@ -67,7 +68,7 @@ impl SimpleLock {
     ///
     /// # Errors
     ///
-    /// See [`LockError`]. A lost connection is none.
+    /// See [`LockError`](crate::LockError). A lost connection is not an error.
     ///
     /// # Ordering
     ///
@@ -76,18 +77,35 @@ impl SimpleLock {
     /// # Cancellation
     ///
     /// As for [`Mutex::acquire`](crate::Mutex::acquire).
-    pub fn acquire(&self) -> impl Future<Output = Result<SimpleGuard, LockError>> + Send + use<> {
-        let contest = self.0.contest(Claim::Exclusive, Entry::Queue);
-        let directory = path::parent(&self.0.path).unwrap_or("/").to_string();
-        let entrance = self.0.start(SimpleContender::new(contest), directory);
+    pub fn acquire(&self) -> impl Future<Output = Result<SimpleGuard, RecipeError>> + Send + use<> {
+        self.enter("acquire", Entry::Queue)
+    }
+
+    fn enter(
+        &self,
+        operation: &'static str,
+        entry: Entry,
+    ) -> impl Future<Output = Result<SimpleGuard, RecipeError>> + Send + use<> {
+        let contest = self.0.contest(Claim::Exclusive, entry);
+        let directory = path::parent(&self.0.path).unwrap_or("/").into();
+        let entrance = self.0.start(operation, SimpleContender::new(contest), directory);
         async { entrance.held().await.map(SimpleGuard) }
     }
 
-    limited!(acquire_until, acquire_timeout: acquire() -> SimpleGuard);
+    limited!("acquire": acquire_until, acquire_timeout: acquire() by enter() -> SimpleGuard);
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
     pub fn pending_cleanups(&self) -> usize {
         self.0.pending_cleanups()
+    }
+
+    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
+    }
+
+    fn call(&self, operation: &'static str) -> Call {
+        self.0.call(operation)
     }
 }
 

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 
 use uuid::Uuid;
+use zk_session::Error;
 use zk_session::proto::{Zxid, path};
 use zk_session::session::State;
 
@@ -28,6 +29,8 @@ pub struct Candidacy {
     step: Step,
     /// What was last told of the session.
     session: Option<State>,
+    /// Whether the caller was told how it ended.
+    concluded: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -49,6 +52,9 @@ impl Machine for Candidacy {
     fn handle(&mut self, input: Input) {
         match input {
             _ if self.is_done() => {}
+            Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
+                self.session_changed(State::Ended(end));
+            }
             Input::Reply { .. } | Input::Watch { .. } => {
                 if let Some(input) = input.of_part(self.attempt) {
                     self.contender.handle(input);
@@ -59,7 +65,8 @@ impl Machine for Candidacy {
                 Step::Pausing => self.stand_again(),
                 _ => self.contender.handle(input),
             },
-            Input::LeaseEnded => self.contender.handle(input),
+            Input::LeaseEnded => self.lease_ended(),
+            Input::Settled | Input::BehindAbandoned => self.contender.handle(input),
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::LetGo => self.resign(),
         }
@@ -85,6 +92,7 @@ impl Candidacy {
             attempt: 0,
             step: Step::Standing,
             session: None,
+            concluded: false,
             outputs: VecDeque::new(),
         };
         candidacy.settle();
@@ -112,9 +120,22 @@ impl Candidacy {
 
     fn session_changed(&mut self, state: State) {
         self.session = Some(state);
+        self.contest.follow(state);
         self.contender.handle(Input::Session(state));
-        if let (State::Ended(end), Step::Retreating | Step::Pausing) = (state, self.step) {
-            self.conclude(Event::Failed(LockError::Ended(end)));
+        match (state, self.step) {
+            (State::Ended(end), Step::Retreating | Step::Pausing) => {
+                self.conclude(Event::Failed(LockError::Ended(end)));
+            }
+            (State::Ended(end), Step::Resigning) => self.conclude(Event::gone_with(end)),
+            _ => {}
+        }
+    }
+
+    fn lease_ended(&mut self) {
+        self.contender.handle(Input::LeaseEnded);
+        // The contender has told already that it has lost.
+        if matches!(self.step, Step::Resigning) && !core::mem::replace(&mut self.concluded, true) {
+            self.tell(Event::NOT_CONFIRMED);
         }
     }
 
@@ -157,7 +178,9 @@ impl Candidacy {
     }
 
     fn conclude(&mut self, event: Event) {
-        self.tell(event);
+        if !core::mem::replace(&mut self.concluded, true) {
+            self.tell(event);
+        }
         self.step = Step::Done;
     }
 }

@@ -8,7 +8,11 @@
 //!   [`Input::Watch`].
 //! * [`Output::Unwatch`]: this watch is not wanted any more.
 //! * [`Output::SetTimer`]: after this time, input [`Input::Timer`].
+//! * [`Output::Settle`]: once all that has arrived is input, input [`Input::Settled`].
 //! * [`Output::Event`]: tell the caller.
+//!
+//! An event that is lost must not keep a machine waiting for ever: [`Renewal`] says when to make the
+//! request of a watch again.
 //!
 //! Answers, events and changes of the session's state must be given in the order in which the
 //! session reported them. A machine that [`is_done`](Contender::is_done) has left nothing behind
@@ -26,6 +30,7 @@ mod parents;
 mod phase;
 mod precedent;
 mod remedy;
+mod renewal;
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
@@ -52,11 +57,12 @@ pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted
 pub use self::name::{Claim, Name, Scheme};
 pub use self::operation::{OpId, Operation};
 pub use self::precedent::Precedent;
+pub use self::renewal::Renewal;
 pub use self::semaphore::{Borrower, Loan};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
 pub use self::view::{Foreign, Standing, standing};
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, Unconfirmed};
 
 /// Something that makes requests until it has got what it is about, and given it back.
 pub trait Machine: core::fmt::Debug {
@@ -87,7 +93,8 @@ pub struct Contest {
     pub claim: Claim,
     /// Marks the node of this attempt. It must never have been used before.
     pub guid: Uuid,
-    /// The session that the node will belong to.
+    /// The session that the node will belong to, as far as is known. [`Input::Session`] replaces it:
+    /// a session that begins on a read-only server gets another id from the quorum.
     pub session: SessionId,
     /// What the node is to hold, for people who look.
     pub data: Bytes,
@@ -100,7 +107,7 @@ pub struct Contest {
     pub entry: Entry,
     /// How long to believe that the lock is held while nobody can be asked.
     pub trust: Trust,
-    /// What to do about nodes that are not contenders'.
+    /// What to do about nodes that are no contenders of this lock.
     pub foreign: Foreign,
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
@@ -132,11 +139,19 @@ impl Contest {
             parent_acl: AccessList::OPEN,
             entry: Entry::Queue,
             trust: Trust::UntilLeaseEnds,
-            foreign: Foreign::Ignore,
+            foreign: Foreign::RefuseOtherLocks,
             revocable: false,
             precedent: None,
             #[cfg(feature = "study")]
             herd: false,
+        }
+    }
+
+    /// Takes the session from the server that owns it. The id that a read-only server has given is
+    /// its own, and ends with the connection to it.
+    const fn follow(&mut self, state: State) {
+        if let State::Connected { session, .. } = state {
+            self.session = session;
         }
     }
 
@@ -155,12 +170,28 @@ pub enum Entry {
     /// Enter the queue, and wait.
     #[default]
     Queue,
+    /// Enter the queue, and fail with [`LockError::TimedOut`] when somebody is to be waited for: of
+    /// two that try at once, the first gets the lock. A connection is not waited for either: the
+    /// attempt begins with the first [`Input::Session`], and fails when that, or a later one, tells of
+    /// no connection to a majority.
+    OnlyIfFirst,
     /// Look first, and fail with [`LockError::Busy`] when there is somebody to wait for. Two who
     /// try at once may see each other, and both fail.
     OnlyIfFree,
 }
 
-/// How long a lock is believed to be held while the connection is lost. Where the trust ends
+impl Entry {
+    /// Why the attempt fails when somebody is to be waited for, if it does.
+    pub(crate) const fn refusal(self) -> Option<LockError> {
+        match self {
+            Self::Queue => None,
+            Self::OnlyIfFirst => Some(LockError::TimedOut),
+            Self::OnlyIfFree => Some(LockError::Busy),
+        }
+    }
+}
+
+/// How long a lock is believed to be held while no server confirms it. Where the trust ends
 /// sooner than the session, the lock is given up, and told to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
@@ -176,10 +207,21 @@ pub enum Trust {
     WhileConnected,
 }
 
+impl Trust {
+    /// Why a lock that was held is lost when the lease ends; `None` if it is trusted beyond that, and
+    /// only suspended.
+    pub const fn loss_after_lease(self) -> Option<Loss> {
+        match self {
+            Self::UntilTold => None,
+            Self::UntilLeaseEnds | Self::WhileConnected => Some(Loss::LeaseEnded),
+        }
+    }
+}
+
 /// What has happened to a contender.
 #[derive(Debug)]
 pub enum Input {
-    /// A request was answered, or never will be.
+    /// A request was answered, or never will be; or a watch was [renewed](Renewal).
     Reply {
         /// The request.
         op: OpId,
@@ -198,8 +240,15 @@ pub enum Input {
     Session(State),
     /// The time that was last set is over.
     Timer,
-    /// The connection is lost, and the ensemble need not keep the session any longer.
+    /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or without a
+    /// connection. Give it as well behind a new state, and behind what the caller wants, whenever the
+    /// lease [has ended](zk_session::session::Session::lease_has_ended) by then.
     LeaseEnded,
+    /// Everything that had arrived when [`Output::Settle`] asked for it has been given.
+    Settled,
+    /// The node that [`Event::Waiting`] has named is one that this client has
+    /// [abandoned](Event::Abandoned). Waiting for it would be in vain.
+    BehindAbandoned,
     /// The holder wants the lock with another claim; nothing else in between.
     /// [`Event::Converted`] or [`Event::NotConverted`] answers.
     Convert(Claim),
@@ -236,6 +285,8 @@ pub enum Output {
     Unwatch(OpId),
     /// Input [`Input::Timer`] after this time; replaces what was set before.
     SetTimer(Duration),
+    /// Give the machine everything that has arrived by now, then [`Input::Settled`].
+    Settle,
     /// Tell the caller.
     Event(Event),
 }
@@ -247,14 +298,14 @@ impl Output {
             Self::Submit { op, operation } => Self::Submit { op: op.of_part(part), operation },
             Self::Unwatch(op) => Self::Unwatch(op.of_part(part)),
             // One clock for all: each takes a call that was meant for another for its own.
-            Self::SetTimer(_) | Self::Event(_) => self,
+            Self::SetTimer(_) | Self::Settle | Self::Event(_) => self,
         }
     }
 }
 
 /// What a contender tells its caller. After [`Acquired`](Self::Acquired) comes exactly one of
-/// `Released`, `Lost` and `Failed`, and nothing comes after those; except that a [`Candidacy`] that
-/// has lost begins anew, unless its session has ended.
+/// `Released`, `Lost` and `Failed`, and nothing comes after those; except `Abandoned`, and that a
+/// [`Candidacy`] that has lost begins anew, unless its session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -282,9 +333,10 @@ pub enum Event {
         /// Greater than the token of anybody who held the lock before, on this ensemble.
         token: Zxid,
     },
-    /// The connection is lost; whether the lock is still ours cannot be told.
+    /// The connection is lost, or the lease has ended; it is unknown whether the lock is still
+    /// ours.
     Suspended,
-    /// The connection is back, and the lock is still ours.
+    /// A server has confirmed that the lock is still ours.
     Resumed,
     /// The lock is not ours any more.
     Lost(Loss),
@@ -301,13 +353,38 @@ pub enum Event {
     NotConverted(LockError),
     /// Somebody asks us to let go. Nothing forces us.
     Revoked,
-    /// There is a child of the lock's directory that is no contender, and this is its name.
-    /// Perhaps somebody uses other names for the same lock: then neither sees the other.
+    /// There is a child of the lock's path that is no contender, and this is its name. It is passed
+    /// over, or [counts](Foreign::Count).
     Foreign(String),
+    /// The ensemble permanently refuses to delete a node that we no longer need. The node stays
+    /// until the session ends or another client deletes it, and keeps the contenders behind it
+    /// waiting.
+    Abandoned {
+        /// Its name.
+        node: String,
+        /// Why it was refused: mostly `NO_AUTH`, where the access control list of the parent does
+        /// not let us delete.
+        error: Error,
+    },
     /// Our node is gone, as we wanted; or it never came to be.
     Released,
-    /// It did not work. If our node is still there it is being deleted.
+    /// The operation failed. If our node still exists it is being deleted, also if a deletion was
+    /// [not confirmed](LockError::NotConfirmed) in time.
     Failed(LockError),
+}
+
+impl Event {
+    /// What has become of a node that was to be deleted when the session ended.
+    const fn gone_with(end: End) -> Self {
+        match end {
+            End::Expired => Self::Released,
+            // Nobody but the servers ends it now.
+            end => Self::Failed(LockError::NotConfirmed(Unconfirmed::Ended(end))),
+        }
+    }
+
+    /// The lease has ended before a server has confirmed that our node is gone.
+    const NOT_CONFIRMED: Self = Self::Failed(LockError::NotConfirmed(Unconfirmed::LeaseEnded));
 }
 
 impl From<End> for Loss {

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::fmt;
 
 use uuid::Uuid;
 use zk_session::proto::{Sequence, SessionId};
@@ -128,6 +129,223 @@ impl Scheme {
         Some(Name { child, guid: Some(guid), claim, sequence: Sequence::parse(suffix)? })
     }
 }
+
+/// # Schemes of others
+impl Scheme {
+    /// One for each kind of name that is in use: none of them reads the names of another.
+    const KNOWN: [Self; 6] = [
+        Self::CURATOR_MUTEX,
+        Self::CURATOR_READ_WRITE,
+        Self::CURATOR_LEADER,
+        Self::CURATOR_LEASE,
+        Self::KAZOO_READ_WRITE,
+        Self::ZOOKEEPER_RECIPE,
+    ];
+
+    /// The scheme of a node's name, if it is a contender's of any known kind of lock. Private schemes
+    /// are recognised whatever their markers are.
+    pub fn recognize(child: &str) -> Option<Self> {
+        let is_private = || {
+            let (_, rest) = compact_guid(child)?;
+            let sequence = |length| {
+                let (_, suffix) = rest.split_at_checked(rest.len().checked_sub(length)?)?;
+                Sequence::parse(suffix)
+            };
+            sequence(10).or_else(|| sequence(11)).map(|_| Self::private("", None))
+        };
+        let known = Self::KNOWN.into_iter().find(|scheme| scheme.parse(child).is_some());
+        known.or_else(is_private)
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.style, self.exclusive, self.shared) {
+            (Style::Curator { .. }, "lock-", None) => "an Apache Curator or go-zk mutex",
+            (Style::Curator { .. }, "latch-", None) => "an Apache Curator leader latch",
+            (Style::Curator { .. }, "lease-", None) => "an Apache Curator semaphore",
+            (Style::Curator { .. }, ..) => "an Apache Curator read/write lock",
+            (Style::Kazoo, ..) => "a kazoo lock",
+            (Style::Compact, ..) => "a lock with private names",
+            (Style::Session, ..) => "ZooKeeper's WriteLock",
+        })
+    }
+}
+
+/// What a name tells at a glance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Glance {
+    pub(super) claim: Claim,
+    /// The ten digits of the sequence number, as [`head_of`] has them.
+    pub(super) number: u128,
+    /// Differs from that of another GUID, mostly.
+    pub(super) mark: u64,
+}
+
+/// The longest name that has a shape, with what follows its number in a register of 16 bytes.
+const LONGEST: usize = 64;
+/// In shorter lists, making the shapes costs more than they save.
+const FEW: usize = 8;
+
+/// The bytes that may stand at each place in the names of one kind: those of two ranges, each given
+/// by its lowest byte and its length.
+#[derive(Debug)]
+struct Shape {
+    claim: Claim,
+    length: usize,
+    guid_at: usize,
+    low: [u8; LONGEST],
+    count: [u8; LONGEST],
+    letters_low: [u8; LONGEST],
+    letters_count: [u8; LONGEST],
+}
+
+impl Shape {
+    /// The shape of names that are `before`, a GUID, `behind`, and a sequence number. `None` if they
+    /// are too long.
+    fn new(claim: Claim, before: &str, guid: &[Part<'_>], behind: [&str; 2]) -> Option<Self> {
+        // Behind the name follow zeros.
+        let mut shape = Self {
+            claim,
+            length: 0,
+            guid_at: before.len(),
+            low: [0; LONGEST],
+            count: [1; LONGEST],
+            letters_low: [b'a'; LONGEST],
+            letters_count: [0; LONGEST],
+        };
+        let behind = behind.map(Part::Text).into_iter().chain([Part::Digits(10, 10, 0)]);
+        for part in [Part::Text(before)].into_iter().chain(guid.iter().copied()).chain(behind) {
+            let places = shape.length..shape.length + part.length();
+            if places.end > LONGEST {
+                return None;
+            }
+            shape.length = places.end;
+            match part {
+                Part::Text(text) => shape.low[places].copy_from_slice(text.as_bytes()),
+                Part::Digits(_, digits, letters) => {
+                    shape.low[places.clone()].fill(b'0');
+                    shape.count[places.clone()].fill(digits);
+                    shape.letters_count[places].fill(letters);
+                }
+            }
+        }
+        (shape.length + 6 <= LONGEST).then_some(shape)
+    }
+
+    #[inline(always)]
+    fn read(&self, child: &str) -> Option<Glance> {
+        if child.len() != self.length {
+            return None;
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[..self.length].copy_from_slice(child.as_bytes());
+        // Looking at every byte takes fewer instructions than stopping at the first that is wrong.
+        let is_right = (0..LONGEST).fold(true, |all, at| {
+            let is_low = bytes[at].wrapping_sub(self.low[at]) < self.count[at];
+            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) < self.letters_count[at];
+            all & (is_low | is_letter)
+        });
+        let number = u128::from_be_bytes(*bytes.get(self.length - 10..)?.first_chunk()?);
+        let mark = u64::from_be_bytes(*bytes.get(self.guid_at..)?.first_chunk()?);
+        (is_right && number <= LAST).then_some(Glance { claim: self.claim, number, mark })
+    }
+}
+
+/// A part of a name.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    /// This text.
+    Text(&'a str),
+    /// So many places, each with one of so many digits or so many lower-case letters.
+    Digits(usize, u8, u8),
+}
+
+impl Part<'_> {
+    const fn length(self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Digits(length, ..) => length,
+        }
+    }
+}
+
+/// Reads the names of the contenders of one scheme without decoding their GUIDs and numbers, for a
+/// fraction of what [`Scheme::parse`] costs.
+#[derive(Debug)]
+pub(super) struct Glancer {
+    shapes: [Option<Shape>; 4],
+}
+
+impl Glancer {
+    /// For a list of `names`, or more.
+    pub(super) fn new(scheme: &Scheme, names: usize) -> Self {
+        const HEXADECIMAL: [Part<'_>; 1] = [Part::Digits(32, 10, 6)];
+        const HYPHENATED: [Part<'_>; 9] = [
+            Part::Digits(8, 10, 6),
+            Part::Text("-"),
+            Part::Digits(4, 10, 6),
+            Part::Text("-"),
+            Part::Digits(4, 10, 6),
+            Part::Text("-"),
+            Part::Digits(4, 10, 6),
+            Part::Text("-"),
+            Part::Digits(12, 10, 6),
+        ];
+        // 26 digits could say two bits more than a GUID has.
+        const COMPACT: [Part<'_>; 2] = [Part::Digits(1, 8, 0), Part::Digits(25, 10, 22)];
+        let guids: [Option<(&str, &[Part<'_>], &str)>; 2] = match scheme.style {
+            _ if names < FEW => [None; 2],
+            Style::Curator { .. } => {
+                [Some(("_c_", &HYPHENATED, "-")), Some(("_c_", &HEXADECIMAL, "-"))]
+            }
+            Style::Kazoo => [Some(("", &HEXADECIMAL, "")), None],
+            Style::Compact => [Some(("", &COMPACT, "-")), None],
+            // They have a session of any length.
+            Style::Session => [None; 2],
+        };
+        // Where one marker begins with the other, `parse` reads the names of readers as of none.
+        let is_marker = |shared: &&str| {
+            !shared.starts_with(scheme.exclusive) && !scheme.exclusive.starts_with(shared)
+        };
+        let markers = [Some(scheme.exclusive), scheme.shared.filter(is_marker)];
+        let shape = |at: usize| {
+            let (before, guid, behind) = guids[at / 2]?;
+            let claim = [Claim::Exclusive, Claim::Shared][at % 2];
+            Shape::new(claim, before, guid, [behind, markers[at % 2]?])
+        };
+        Self { shapes: core::array::from_fn(shape) }
+    }
+
+    /// Where it fails only `parse` can tell what the name is. Where it succeeds so does `parse`, and
+    /// the number is not negative.
+    #[inline(always)]
+    pub(super) fn glance(&self, child: &str) -> Option<Glance> {
+        self.shapes.iter().flatten().find_map(|shape| shape.read(child))
+    }
+}
+
+impl Scheme {
+    /// The mark of a GUID in the names of this scheme; `None` where nothing is read at a glance.
+    pub(super) fn mark(&self, guid: Uuid) -> Option<u64> {
+        let mut text = [0; 36];
+        let text = match self.style {
+            Style::Curator { .. } | Style::Kazoo => &*guid.as_simple().encode_lower(&mut text),
+            Style::Compact => &compact(guid),
+            Style::Session => return None,
+        };
+        text.as_bytes().first_chunk().copied().map(u64::from_be_bytes)
+    }
+}
+
+/// The digits of a sequence number, to be compared.
+pub(super) const fn head_of(digits: [u8; 10]) -> u128 {
+    let [a, b, c, d, e, f, g, h, i, j] = digits;
+    u128::from_be_bytes([a, b, c, d, e, f, g, h, i, j, 0, 0, 0, 0, 0, 0])
+}
+
+/// The last sequence number.
+const LAST: u128 = head_of(*b"2147483647");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
@@ -272,6 +490,47 @@ mod tests {
         let not_hex = "_c_gggggggg-7a53-4c0f-9d9e-0a1b2c3d4e5f-lock-0000000001";
         assert_eq!(read(Scheme::CURATOR_MUTEX, not_hex), None);
         assert_eq!(read(Scheme::CURATOR_MUTEX, "_c_üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"), None);
+    }
+
+    #[test]
+    fn the_scheme_of_every_known_name_is_recognized() {
+        for scheme in ALL {
+            for claim in [Claim::Shared, Claim::Exclusive] {
+                for number in [0, i32::MAX, i32::MIN] {
+                    let prefix = scheme.prefix(claim, guid(), SessionId(-7));
+                    let child = format!("{prefix}{}", Sequence(number));
+                    let recognized = Scheme::recognize(&child).expect("known");
+                    let is_readable = recognized.parse(&child).is_some();
+                    assert!(is_readable || recognized.is_private(), "{child}: {recognized:?}");
+                    assert_eq!(recognized.style, scheme.style_read(), "{child}");
+                }
+            }
+        }
+        // What is beside a semaphore's queue, and what anybody may have put there.
+        for child in ["locks", "leases", "max", "ready", "lease_holder", "0000000001", "x-", ""] {
+            assert_eq!(Scheme::recognize(child), None, "{child}");
+        }
+    }
+
+    #[test]
+    fn no_known_scheme_reads_the_names_of_another() {
+        for writer in Scheme::KNOWN {
+            for claim in [Claim::Shared, Claim::Exclusive] {
+                let child = writer.prefix(claim, guid(), SessionId(7)) + "0000000007";
+                let readers = Scheme::KNOWN.iter().filter(|scheme| scheme.parse(&child).is_some());
+                assert_eq!(readers.collect::<alloc::vec::Vec<_>>(), [&writer], "{child}");
+            }
+        }
+    }
+
+    impl Scheme {
+        /// Both styles of Curator are read as one.
+        fn style_read(&self) -> Style {
+            match self.style {
+                Style::Curator { .. } => Style::Curator { dashes: true },
+                style => style,
+            }
+        }
     }
 
     #[test]

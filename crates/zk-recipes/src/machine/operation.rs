@@ -4,10 +4,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use zk_session::Error;
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
-    Multi, MultiOp, Request, SetDataRequest, SyncRequest,
+    GetEphemeralsRequest, GetEphemeralsResponse, Multi, MultiOp, Request, SetDataRequest,
+    SyncRequest, path,
 };
+use zk_session::session::Reply;
 
 use super::AccessList;
 
@@ -71,6 +74,7 @@ enum Kind {
     Touch,
     Delete,
     List,
+    ListOwn,
     Sync,
     Stat,
     Watch,
@@ -135,6 +139,11 @@ impl Operation {
 
     pub(super) const fn list(directory: String) -> Self {
         Self::new(directory, Kind::List)
+    }
+
+    /// Lists the session's own nodes whose paths begin so: for who cannot read the list of all.
+    pub(super) const fn list_own(prefix: String) -> Self {
+        Self::new(prefix, Kind::ListOwn)
     }
 
     pub(super) const fn sync(directory: String) -> Self {
@@ -215,6 +224,9 @@ impl Operation {
             Kind::Touch => Request::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
             Kind::Delete => Request::Delete(DeleteRequest { path, version: -1 }),
             Kind::List => Request::GetChildren(GetChildrenRequest { path, watch: false }),
+            Kind::ListOwn => {
+                Request::GetEphemerals(GetEphemeralsRequest { prefix_path: Some(path) })
+            }
             Kind::Sync => Request::Sync(SyncRequest { path }),
             Kind::Stat => Request::Exists(ExistsRequest { path, watch: false }),
             // The cheapest watch: lock nodes have no children, so the reply is empty whatever
@@ -226,4 +238,11 @@ impl Operation {
         };
         send(&request)
     }
+}
+
+/// The names of the nodes in `directory` that [`Operation::list_own`] has found.
+pub(super) fn own_names<'r>(directory: &str, reply: &'r Reply) -> Result<Vec<&'r str>, Error> {
+    let nodes = reply.decode::<GetEphemeralsResponse<'r>>()?.ephemerals;
+    let is_here = |node: &&str| path::parent(node) == Some(directory);
+    Ok(nodes.iter().filter(is_here).filter_map(|node| node.rsplit('/').next()).collect())
 }

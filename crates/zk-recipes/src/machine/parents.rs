@@ -62,12 +62,14 @@ impl Parents {
         let error = match result {
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => return Verdict::Made,
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return Verdict::Wait,
-            Err(Error::Server(ErrorCode::UNIMPLEMENTED)) if self.containers => {
+            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) && self.containers => {
                 self.containers = false;
                 return Verdict::Again;
             }
-            Err(error) if error.outcome() == Outcome::Unknown && is_last => return Verdict::Again,
-            Err(error) if error.outcome() == Outcome::Unknown => return Verdict::Wait,
+            Err(error) if error.outcome() != Outcome::NotApplied && is_last => {
+                return Verdict::Again;
+            }
+            Err(error) if error.outcome() != Outcome::NotApplied => return Verdict::Wait,
             Err(error) => error,
         };
         let first = self.error.take().unwrap_or(error.clone());

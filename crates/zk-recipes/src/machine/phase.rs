@@ -62,6 +62,8 @@ pub(super) enum Phase {
         sync: OpId,
         list: OpId,
         synced: bool,
+        /// Why the list could not be read. Then our own nodes alone are listed, to be deleted.
+        unread: Option<Error>,
     },
     /// A node with our guid was found. Is it ours?
     Adopting {
@@ -85,6 +87,9 @@ pub(super) enum Phase {
         /// Nobody else is before us, and both watches belong to one connection.
         only: bool,
     },
+    /// The only one before us has gone. The lock is ours, unless what has arrived with that says that
+    /// our own node has gone, too: whoever deletes both at once has the events sent in any order.
+    TakingOver,
     /// The lock is ours, or was when we could last tell.
     Held {
         suspended: bool,
@@ -105,6 +110,7 @@ pub(super) enum Conversion {
     FindingReader { sync: OpId, stat: OpId, synced: bool },
     /// A writer's node is being created beside the reader's, and all are listed.
     Upgrading { create: OpId, list: OpId, created: Option<Node> },
-    /// It did not work, but the writer's node may be there.
-    FindingWriter { sync: OpId, list: OpId, synced: bool, error: Error },
+    /// It did not work, but the writer's node may be there. If the list cannot be read, our own nodes
+    /// alone are listed.
+    FindingWriter { sync: OpId, list: OpId, synced: bool, own: bool, error: Error },
 }

@@ -56,7 +56,7 @@ mod tests {
 
     const BEFORE: Precedent = Precedent {
         scheme: Scheme::CURATOR_READ_WRITE,
-        foreign: Foreign::Ignore,
+        foreign: Foreign::RefuseOtherLocks,
         claim: Claim::Exclusive,
         number: Sequence(6),
         czxid: Zxid(100),

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use zk_session::proto::ErrorCode;
-use zk_session::{Error, Invalid, Outcome};
+use zk_session::{Error, Outcome};
 
 /// When to try again what the session or the server has refused for now.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -27,11 +27,12 @@ impl Remedy {
             Error::NoConnection
             | Error::DeadlinePassed { .. }
             | Error::Server(ErrorCode::NOT_READ_ONLY)
-            | Error::Invalid(Invalid::QueueFull { .. })
+            | Error::QueueFull { .. }
+            | Error::BufferFull { .. }
             | Error::Server(ErrorCode::THROTTLED_OP)
             // The end of the connection, or of the session, is about to follow.
             | Error::Server(ErrorCode::SESSION_MOVED | ErrorCode::SESSION_EXPIRED) => Self::Later,
-            error if error.outcome() == Outcome::Unknown => Self::Later,
+            error if error.outcome() != Outcome::NotApplied => Self::Later,
             _ => Self::None,
         }
     }

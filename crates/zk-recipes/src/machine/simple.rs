@@ -24,8 +24,12 @@ use super::connection::Connection;
 use super::parents::{Parents, Verdict};
 use super::phase::Node;
 use super::remedy::{RETRY_AFTER, Remedy};
-use super::{Contender, Contest, Event, Input, Machine, OpId, Operation, Output};
+use super::{Contender, Contest, Entry, Event, Foreign, Input, Machine, OpId, Operation, Output};
 use crate::error::LockError;
+
+/// The owner of a persistent node, and that of a container.
+const NOBODY: SessionId = SessionId(0);
+const OF_CONTAINER: SessionId = SessionId(i64::MIN);
 
 /// Set in the numbers of requests that are the holder's.
 const OF_HOLDER: u64 = 1 << 32;
@@ -33,8 +37,8 @@ const OF_HOLDER: u64 = 1 << 32;
 /// One attempt to get the textbook lock. Drive it as a [`Contender`].
 ///
 /// Of its [`Contest`], the directory is the path of the one lock node; scheme and claim do not
-/// matter, nor does the entry: it always waits. The node's data is the guid, and then whatever the
-/// contest says.
+/// matter. Where the entry says not to wait, the creation is the look. The node's data is the guid,
+/// and then whatever the contest says.
 #[derive(Clone, Debug)]
 pub struct SimpleContender {
     contest: Contest,
@@ -51,6 +55,8 @@ pub struct SimpleContender {
     letting_go: bool,
     /// Nobody has been told that the lock is ours, nor should be.
     is_unwanted: bool,
+    /// Whether the caller was told that it did not work, while there may still be a node to delete.
+    has_failed: bool,
     last_op: u64,
     outputs: VecDeque<Output>,
 }
@@ -58,6 +64,8 @@ pub struct SimpleContender {
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
 enum Step {
+    /// The state of the session is to be told first.
+    Beginning,
     /// The node is being created.
     Creating {
         create: OpId,
@@ -90,7 +98,12 @@ impl Machine for SimpleContender {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
-                None => self.handle_reply(op, self.connection.hear(result)),
+                None => {
+                    if let Err(Error::ConnectionLost) = result {
+                        self.not_connected();
+                    }
+                    self.handle_reply(op, self.connection.hear(result));
+                }
             },
             Input::Watch { op: OpId(op), event_type } if op & OF_HOLDER != 0 => {
                 self.tell_holder(Input::Watch { op: OpId(op & !OF_HOLDER), event_type });
@@ -99,13 +112,21 @@ impl Machine for SimpleContender {
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => {
                 self.connection.change(state);
+                self.contest.follow(state);
+                match (&self.step, state) {
+                    (Step::Beginning, State::Connected { .. }) => self.create(),
+                    (_, State::Connected { .. }) => {}
+                    _ => self.not_connected(),
+                }
                 self.tell_holder(input);
             }
             Input::Timer => {
                 self.tell_holder(input);
                 self.repeat();
             }
-            Input::LeaseEnded | Input::Convert(_) => self.tell_holder(input),
+            Input::LeaseEnded | Input::Settled | Input::Convert(_) => self.tell_holder(input),
+            // One name serves all owners, so no node is known to be ours by it.
+            Input::BehindAbandoned => {}
             Input::Leave | Input::LetGo => self.let_go(),
         }
         self.settle();
@@ -121,11 +142,12 @@ impl Machine for SimpleContender {
 }
 
 impl SimpleContender {
-    /// An attempt that begins now, with a session that is connected.
+    /// An attempt that begins now, with a session that is connected; by [`Entry::OnlyIfFirst`], with
+    /// the first [`Input::Session`].
     pub fn new(contest: Contest) -> Self {
         let mut contender = Self {
             contest,
-            step: Step::Done,
+            step: Step::Beginning,
             holder: None,
             deletion: None,
             czxid: Zxid::ZERO,
@@ -133,10 +155,13 @@ impl SimpleContender {
             connection: Connection::Up,
             letting_go: false,
             is_unwanted: false,
+            has_failed: false,
             last_op: 0,
             outputs: VecDeque::new(),
         };
-        contender.create();
+        if contender.contest.entry != Entry::OnlyIfFirst {
+            contender.create();
+        }
         contender
     }
 
@@ -213,26 +238,34 @@ impl SimpleContender {
     }
 
     fn looked(&mut self, result: Result<Reply, Error>) {
-        let ours = result.and_then(|reply| {
+        let seen = result.and_then(|reply| {
             let GetDataResponse { data, stat } = reply.decode()?;
             let is_marked = data.is_some_and(|data| data.starts_with(mark(self.guid()).as_bytes()));
             let is_ours = is_marked && stat.ephemeral_owner == self.session();
-            Ok(is_ours.then_some(stat.czxid))
+            Ok((is_ours.then_some(stat.czxid), stat.ephemeral_owner))
         });
-        match ours {
-            Ok(Some(czxid)) => {
+        match seen {
+            Ok((Some(czxid), _)) => {
                 self.unwatch();
                 self.hold(czxid);
             }
-            Ok(None) | Err(Error::Server(ErrorCode::NO_NODE)) if self.letting_go => {
+            Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) if self.letting_go => {
                 self.unwatch();
                 self.conclude(Event::Released);
             }
-            Ok(None) => {
-                if let Step::Watching { answered, .. } = &mut self.step {
-                    *answered = true;
+            // No session owns it: it is no lock of this kind, and may never go.
+            Ok((None, NOBODY | OF_CONTAINER)) if self.refuses_others() => {
+                self.fail(LockError::Foreign { node: self.name() });
+            }
+            Ok((None, _)) => {
+                if let Some(error) = self.contest.entry.refusal() {
+                    return self.fail(error);
                 }
-                self.tell(Event::Waiting { behind: self.name(), ahead: 1 });
+                if let Step::Watching { answered, .. } = &mut self.step
+                    && !core::mem::replace(answered, true)
+                {
+                    self.tell(Event::Waiting { behind: self.name(), ahead: 1 });
+                }
             }
             Err(Error::Server(ErrorCode::NO_NODE)) => {
                 self.unwatch();
@@ -243,6 +276,10 @@ impl SimpleContender {
             }
             Err(error) => self.retry_or_fail(error),
         }
+    }
+
+    const fn refuses_others(&self) -> bool {
+        matches!(self.contest.foreign, Foreign::RefuseOtherLocks | Foreign::Refuse)
     }
 
     fn watch_fired(&mut self, op: OpId, event_type: EventType) {
@@ -283,7 +320,7 @@ impl SimpleContender {
     fn holder_heard(&mut self, op: OpId, result: Result<Reply, Error>) {
         match result {
             // It would delete whatever has the name now.
-            Err(error) if self.deletion == Some(op) && error.outcome() == Outcome::Unknown => {
+            Err(error) if self.deletion == Some(op) && error.outcome() != Outcome::NotApplied => {
                 self.find_out();
             }
             result => self.tell_holder(Input::Reply { op, result }),
@@ -335,8 +372,9 @@ impl SimpleContender {
                     Output::Submit { op: of_holder(op), operation }
                 }
                 Output::Unwatch(op) => Output::Unwatch(of_holder(op)),
-                Output::SetTimer(after) => Output::SetTimer(after),
+                Output::SetTimer(_) | Output::Settle => output,
                 Output::Event(event) if self.is_unwanted => match event {
+                    _ if self.has_failed => continue,
                     Event::Released | Event::Lost(_) => Output::Event(Event::Released),
                     Event::Failed(_) => Output::Event(event),
                     _ => continue,
@@ -358,14 +396,29 @@ impl SimpleContender {
                 self.unwatch();
                 self.conclude(Event::Released);
             }
+            Step::Beginning => self.conclude(Event::Released),
             // If there is no holder yet, whether there is a node to delete will turn out.
             _ => self.tell_holder(Input::LetGo),
+        }
+    }
+
+    /// Whoever does not wait does not wait for a connection either.
+    fn not_connected(&mut self) {
+        let is_over = self.letting_go || self.holder.is_some() || self.is_done();
+        if self.contest.entry == Entry::OnlyIfFirst && !is_over {
+            self.tell(Event::Failed(LockError::TimedOut));
+            self.has_failed = true;
+            self.let_go();
         }
     }
 
     fn session_ended(&mut self, end: End) {
         match self.holder {
             Some(_) => self.tell_holder(Input::Session(State::Ended(end))),
+            None if self.letting_go => {
+                self.unwatch();
+                self.conclude(Event::gone_with(end));
+            }
             None => self.fail(LockError::Ended(end)),
         }
     }
@@ -384,7 +437,7 @@ impl SimpleContender {
             Step::Creating { .. } => self.create(),
             Step::Watching { .. } => self.look(),
             Step::FindingOut { .. } => self.find_out(),
-            Step::MakingParents { .. } | Step::Held | Step::Done => {}
+            Step::Beginning | Step::MakingParents { .. } | Step::Held | Step::Done => {}
         }
     }
 
@@ -397,7 +450,9 @@ impl SimpleContender {
     }
 
     fn conclude(&mut self, event: Event) {
-        self.tell(event);
+        if !self.has_failed {
+            self.tell(event);
+        }
         self.step = Step::Done;
     }
 

@@ -2,6 +2,7 @@
 //! `list` or `watch a-5`, events as `Suspended`, names of nodes as `own-7` or `a-5`.
 
 mod acquiring;
+mod asking_once;
 mod double_barrier;
 mod downgrading;
 mod election;
@@ -12,10 +13,12 @@ mod holding;
 mod labels;
 mod leaving;
 pub(super) mod line;
+mod long_lists;
 mod model;
 mod ranking;
 mod reading_only;
 mod refuting;
+mod renewing;
 mod resolving;
 mod returning;
 mod revoking;
@@ -34,11 +37,11 @@ use bytes::Bytes;
 use uuid::Uuid;
 use zk_session::proto::{
     Create2Response, CreateMode, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType,
-    ExistsResponse, GetChildrenResponse, GetDataResponse, Multi, MultiOp, MultiResult, OpCode,
-    Request, Sequence, SessionId, Stat, Zxid,
+    ExistsResponse, GetChildrenResponse, GetDataResponse, GetEphemeralsResponse, Multi, MultiOp,
+    MultiResult, OpCode, Request, Sequence, SessionId, Stat, Zxid,
 };
 use zk_session::session::{Reply, State};
-use zk_session::{End, Error, Invalid, Outcome};
+use zk_session::{End, Error, Outcome};
 
 use super::*;
 use harness::Harness;
@@ -52,7 +55,7 @@ pub(super) const SESSION: SessionId = SessionId(0x51);
 /// Of a contender that had number 6, and followed many others.
 const BEFORE: Precedent = Precedent {
     scheme: SCHEME,
-    foreign: Foreign::Ignore,
+    foreign: Foreign::RefuseOtherLocks,
     claim: Claim::Exclusive,
     number: Sequence(6),
     czxid: Zxid(105),
@@ -61,7 +64,7 @@ const BEFORE: Precedent = Precedent {
 pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
 /// To a member that has lost touch with its leader.
 const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
-pub(super) const QUEUE_FULL: Error = Error::Invalid(Invalid::QueueFull { limit: 1 });
+pub(super) const QUEUE_FULL: Error = Error::QueueFull { limit: 1 };
 
 pub(super) fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = Vec::new();
@@ -124,6 +127,12 @@ fn told(event: &Event) -> String {
             format!("Waiting behind {}, {ahead} ahead", label(behind))
         }
         Event::Acquired { node, token } => format!("Acquired {} token {}", label(node), token.0),
+        Event::Abandoned { node, error: Error::Server(code) } => {
+            format!("Abandoned {}: {code:?}", label(node))
+        }
+        Event::Failed(LockError::Abandoned { node }) => {
+            format!("Failed: abandoned {}", label(node))
+        }
         Event::Failed(LockError::Unreadable { node }) => {
             format!("Failed: unreadable {}", label(node))
         }

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::Zxid;
 
-use super::name::{Claim, Name, Scheme};
+use super::name::{Claim, Glancer, Name, Scheme, head_of};
+use crate::error::LockError;
 
 /// Numbers this close to the end of the range, or beyond it, do not tell who came first.
 ///
@@ -22,13 +23,20 @@ impl Name<'_> {
     }
 }
 
-/// What becomes of children of the lock's directory that are no contenders.
+/// What to do about children of the lock's path that are no contenders of this lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
-    /// They are passed over, and told of once by every attempt that lists.
+    /// A contender of another [known](Scheme::recognize) kind of lock is refused: neither lock would
+    /// see the other, and both could be held at once. Every attempt that sees one fails with
+    /// [`LockError::OtherLock`]. Any other node is passed over, and reported once by every attempt
+    /// that lists.
     #[default]
+    RefuseOtherLocks,
+    /// All are passed over, and reported once by every attempt that lists. For paths that locks of
+    /// several kinds share on purpose, although they do not exclude each other.
     Ignore,
-    /// Nobody enters a queue with one in it.
+    /// No attempt enters a queue with any in it: [`LockError::OtherLock`], or
+    /// [`LockError::Foreign`] for a node that is no contender of any known kind.
     Refuse,
     /// They stand in the queue wherever their name sorts, as Curator has it. For directories that
     /// are shared with it and have foreign nodes in them.
@@ -65,12 +73,23 @@ pub(super) enum View {
     },
 }
 
+impl View {
+    fn behind<P>(ahead: usize, nearest: Option<(P, &str)>) -> Self {
+        match nearest {
+            None => Self::First,
+            Some((_, child)) => Self::Behind { predecessor: child.to_string(), ahead },
+        }
+    }
+}
+
 /// What one list has to say.
 #[derive(Debug)]
 pub(super) struct Sight<'a> {
     pub(super) view: View,
     /// A child that is no contender.
     pub(super) foreign: Option<&'a str>,
+    /// Why the attempt must not go on.
+    pub(super) refusal: Option<LockError>,
 }
 
 /// Somebody in the queue.
@@ -78,15 +97,36 @@ struct Entrant<'a, P> {
     place: P,
     child: &'a str,
     claim: Claim,
-    guid: Option<Uuid>,
+    /// It carries our GUID.
+    is_ours: bool,
 }
 
 impl Eyes {
     /// What `children` mean for the contender that owns `own`. A list may be long, so every name
-    /// is read once.
+    /// is read once, and most of them only as far as their number says that they do not matter.
     pub(super) fn see<'a>(&self, own: &str, children: impl Iterator<Item = &'a str>) -> Sight<'a> {
         let (mut is_there, mut in_order, mut foreign) = (false, true, None);
+        let mut refusal = None;
+        let own_name = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
+        let own_place = own_name.map(|own| by_number(own.child));
+        let (glancer, mark) = (self.glancer(&children), self.scheme.mark(self.guid));
+        // What can be told at a glance: how many block us, and the last of them.
+        let (mut ahead, mut nearest) = (0, None);
         let others = children.filter_map(|child| {
+            if let Some(glance) = glancer.glance(child)
+                && let Some(own) = &own_place
+                && glance.number <= LAST_SAFE_HEAD
+                && glance.number != own.head
+            {
+                let is_ours = || Some(glance.mark) == mark && self.is_ours(child);
+                if glance.number < own.head && self.is_blocked_by(glance.claim) && !is_ours() {
+                    ahead += 1;
+                    if nearest.is_none_or(|nearest| nearest < (glance.number, child)) {
+                        nearest = Some((glance.number, child));
+                    }
+                }
+                return None;
+            }
             if child == own {
                 is_there = true;
                 return None;
@@ -94,13 +134,19 @@ impl Eyes {
             let name = self.scheme.parse(child);
             match &name {
                 Some(name) => in_order &= name.tells_order(),
-                None => foreign = foreign.or(Some(child)),
+                None => {
+                    refusal = self.refusal(refusal.take(), child);
+                    foreign = foreign.or(Some(child));
+                }
             }
             self.entrant(child, name)
         });
-        let own = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
-        let view = match own {
-            Some(own) => self.blocked(by_number(own.child), others),
+        let view = match own_place {
+            Some(own) => {
+                let (others_ahead, nearest_other) = self.blocked(own, others);
+                let nearest = nearest.map(|(_, child)| (by_number(child), child));
+                View::behind(ahead + others_ahead, nearest.max(nearest_other))
+            }
             None => {
                 others.for_each(drop);
                 View::Exhausted
@@ -111,7 +157,38 @@ impl Eyes {
             _ if !in_order => View::Exhausted,
             view => view,
         };
-        Sight { view, foreign }
+        Sight { view, foreign, refusal }
+    }
+
+    /// Why the attempt must not go on, given a child that is no contender, and what others have
+    /// amounted to. Another lock is named rather than a node that may mean nothing.
+    fn refusal(&self, before: Option<LockError>, child: &str) -> Option<LockError> {
+        let of_lock = || {
+            let scheme = Scheme::recognize(child)?;
+            Some(LockError::OtherLock { node: child.to_string(), scheme: scheme.into() })
+        };
+        match (self.foreign, &before) {
+            (Foreign::Ignore | Foreign::Count, _) | (_, Some(LockError::OtherLock { .. })) => {
+                before
+            }
+            (Foreign::RefuseOtherLocks, _) => of_lock(),
+            (Foreign::Refuse, _) => {
+                let of_node = || Some(LockError::Foreign { node: child.to_string() });
+                of_lock().or(before).or_else(of_node)
+            }
+        }
+    }
+
+    /// As [`refusal`](Self::refusal), for a whole list.
+    pub(super) fn refuse<'a>(
+        &self,
+        children: impl Iterator<Item = &'a str>,
+    ) -> Result<(), LockError> {
+        let glancer = self.glancer(&children);
+        let is_foreign =
+            |child: &&str| glancer.glance(child).is_none() && self.scheme.parse(child).is_none();
+        let foreign = children.filter(is_foreign);
+        foreign.fold(None, |before, child| self.refusal(before, child)).map_or(Ok(()), Err)
     }
 
     /// As [`see`](Self::see), where numbers tell nothing: the contenders come with the
@@ -123,9 +200,10 @@ impl Eyes {
     ) -> View {
         let entrants = contenders.filter_map(|(czxid, child)| {
             let Name { claim, guid, .. } = self.scheme.parse(child)?;
-            Some(Entrant { place: czxid, child, claim, guid })
+            Some(Entrant { place: czxid, child, claim, is_ours: guid == Some(self.guid) })
         });
-        self.blocked(own, entrants)
+        let (ahead, nearest) = self.blocked(own, entrants);
+        View::behind(ahead, nearest)
     }
 
     /// Whether somebody who came now would have to wait.
@@ -136,7 +214,10 @@ impl Eyes {
 
     /// The nodes that carry our guid and claim, lowest first.
     pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-        let names = children.filter_map(|child| self.scheme.parse(child));
+        let (glancer, mark) = (self.glancer(&children), self.scheme.mark(self.guid));
+        let may_be_ours =
+            |child: &&str| glancer.glance(child).is_none_or(|glance| Some(glance.mark) == mark);
+        let names = children.filter(may_be_ours).filter_map(|child| self.scheme.parse(child));
         let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.claim == self.claim;
         let mut ours: Vec<_> = names.filter(is_ours).collect();
         ours.sort_unstable_by_key(|name| (name.sequence, name.child));
@@ -150,41 +231,75 @@ impl Eyes {
     ) -> Option<Entrant<'a, Place<'a>>> {
         match name {
             Some(Name { claim, guid, .. }) => {
-                Some(Entrant { place: by_number(child), child, claim, guid })
+                let is_ours = guid == Some(self.guid);
+                Some(Entrant { place: by_number(child), child, claim, is_ours })
             }
             None if self.foreign == Foreign::Count => {
-                Some(Entrant { place: (child, child), child, claim: Claim::Shared, guid: None })
+                let place = Place::new(child, child);
+                Some(Entrant { place, child, claim: Claim::Shared, is_ours: false })
             }
             None => None,
         }
+    }
+
+    fn glancer<'a>(&self, children: &impl Iterator<Item = &'a str>) -> Glancer {
+        Glancer::new(&self.scheme, children.size_hint().0)
+    }
+
+    fn is_ours(&self, child: &str) -> bool {
+        self.scheme.parse(child).is_some_and(|name| name.guid == Some(self.guid))
     }
 
     const fn is_blocked_by(&self, other: Claim) -> bool {
         matches!(self.claim, Claim::Exclusive) || matches!(other, Claim::Exclusive)
     }
 
-    fn blocked<'a, P: Ord>(&self, own: P, entrants: impl Iterator<Item = Entrant<'a, P>>) -> View {
+    /// How many block us, and the last of them.
+    fn blocked<'a, P: Ord>(
+        &self,
+        own: P,
+        entrants: impl Iterator<Item = Entrant<'a, P>>,
+    ) -> (usize, Option<(P, &'a str)>) {
         let blockers = entrants.filter(|other| {
             // What else carries our guid is us: before or after a downgrade, or an upgrade.
-            other.place < own && other.guid != Some(self.guid) && self.is_blocked_by(other.claim)
+            other.place < own && !other.is_ours && self.is_blocked_by(other.claim)
         });
         let mut ahead = 0;
-        match blockers.inspect(|_| ahead += 1).max_by(|one, other| one.place.cmp(&other.place)) {
-            None => View::First,
-            Some(Entrant { child, .. }) => View::Behind { predecessor: child.to_string(), ahead },
-        }
+        let nearest = blockers.inspect(|_| ahead += 1).map(|one| (one.place, one.child)).max();
+        (ahead, nearest)
     }
 }
 
 /// Numbers in the safe range are compared as text, since they all have ten digits; then a foreign
 /// name can be compared with them as Curator does it. Of two with one number, which no server
 /// gives twice, all must agree on one.
-type Place<'a> = (&'a str, &'a str);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<'a> {
+    /// The beginning of the number, padded with zeros: it decides most comparisons.
+    head: u128,
+    number: &'a str,
+    child: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn new(number: &'a str, child: &'a str) -> Self {
+        let mut head = [0; 16];
+        head.iter_mut().zip(number.bytes()).for_each(|(to, byte)| *to = byte);
+        Self { head: u128::from_be_bytes(head), number, child }
+    }
+}
+
+fn number_of(child: &str) -> &str {
+    let number = child.split_at_checked(child.len().wrapping_sub(10));
+    number.map_or(child, |(_, number)| number)
+}
 
 fn by_number(child: &str) -> Place<'_> {
-    let number = child.split_at_checked(child.len().wrapping_sub(10));
-    (number.map_or(child, |(_, number)| number), child)
+    Place::new(number_of(child), child)
 }
+
+/// The head of [`LAST_SAFE`].
+const LAST_SAFE_HEAD: u128 = head_of(*b"2146435071");
 
 /// A contender, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +336,7 @@ mod tests {
     use super::*;
 
     fn eyes(scheme: Scheme, claim: Claim, guid: u128) -> Eyes {
-        Eyes { scheme, foreign: Foreign::Ignore, claim, guid: Uuid::from_u128(guid) }
+        Eyes { scheme, foreign: Foreign::default(), claim, guid: Uuid::from_u128(guid) }
     }
 
     fn node(scheme: Scheme, claim: Claim, guid: u128, sequence: i32) -> String {
@@ -333,6 +448,122 @@ mod tests {
         let children = [&*two, &*one];
         assert_eq!(view(&one, &children), View::First);
         assert_eq!(view(&two, &children), behind(&one, 1));
+    }
+
+    /// What [`Eyes::see`] must say, by reading every name to its end.
+    fn plainly(eyes: &Eyes, own: &str, children: &[&str]) -> View {
+        let own_name = eyes.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
+        let others = children.iter().filter(|child| **child != own);
+        let names: Vec<_> = others.map(|child| (*child, eyes.scheme.parse(child))).collect();
+        let place = |child: &str| {
+            let number = child.split_at_checked(child.len().wrapping_sub(10));
+            (number.map_or(child, |(_, number)| number).to_string(), child.to_string())
+        };
+        let is_exhausted =
+            |(_, name): &(_, Option<Name<'_>>)| name.is_some_and(|it| !it.tells_order());
+        if !children.contains(&own) {
+            return View::Absent;
+        }
+        if own_name.is_none() || names.iter().any(is_exhausted) {
+            return View::Exhausted;
+        }
+        let mut before: Vec<_> = names
+            .iter()
+            .filter_map(|(child, name)| match name {
+                Some(name) if name.guid == Some(eyes.guid) => None,
+                Some(name) => Some((place(child), name.claim)),
+                None if eyes.foreign == Foreign::Count => {
+                    Some(((child.to_string(), child.to_string()), Claim::Shared))
+                }
+                None => None,
+            })
+            .filter(|(at, claim)| *at < place(own) && eyes.is_blocked_by(*claim))
+            .collect();
+        before.sort();
+        match before.last() {
+            None => View::First,
+            Some(((_, child), _)) => behind(child, before.len()),
+        }
+    }
+
+    #[test]
+    fn what_is_told_at_a_glance_is_what_reading_to_the_end_tells() {
+        let mut seed = 7_u64;
+        let mut draw = move |below: usize| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let schemes = [
+            Scheme::CURATOR_MUTEX,
+            Scheme::CURATOR_READ_WRITE,
+            Scheme::GO_ZK,
+            Scheme::KAZOO_READ_WRITE,
+            Scheme::ZOOKEEPER_RECIPE,
+            Scheme::private("mine-", Some("ours-")),
+            Scheme::private("1", Some("12")),
+        ];
+        let numbers = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, LAST_SAFE - 1, LAST_SAFE];
+        let bad_numbers = [LAST_SAFE + 1, i32::MAX, -1, i32::MIN];
+        let odd = ['0', '3', '9', 'g', 'A', 'F', 'w', '-', '_', '/', ':', '@', '`', '\u{0}', 'ü'];
+        let (mut read, mut glanced) = (0, 0);
+        for _ in 0..20_000 {
+            let scheme = schemes[draw(schemes.len())];
+            let claims = [Claim::Shared, Claim::Exclusive];
+            let is_spoilt = draw(4) == 0;
+            let count = 1 + draw(24);
+            let mut children = Vec::new();
+            for _ in 0..count {
+                let writer = if draw(8) == 0 { schemes[draw(schemes.len())] } else { scheme };
+                let guid = 1_u128 << (96 + 8 * draw(4)) | draw(2) as u128;
+                let number = match draw(40) {
+                    0 => bad_numbers[draw(bad_numbers.len())],
+                    _ => numbers[draw(numbers.len())],
+                };
+                let mut child = node(writer, claims[draw(2)], guid, number);
+                if is_spoilt {
+                    let at = draw(child.len());
+                    child.replace_range(at..=at, odd[draw(odd.len())].encode_utf8(&mut [0; 4]));
+                }
+                if draw(16) == 0 {
+                    child = child.to_uppercase().replace("_C_", "_c_").replace("LOCK", "lock");
+                }
+                children.push(child);
+            }
+            children.sort();
+            children.dedup();
+            let glancer = Glancer::new(&scheme, usize::MAX);
+            for child in &children {
+                let name = scheme.parse(child);
+                read += usize::from(name.is_some());
+                if let Some(glance) = glancer.glance(child) {
+                    glanced += 1;
+                    let name = name.unwrap_or_else(|| panic!("{child} by {scheme:?}"));
+                    assert_eq!(glance.claim, name.claim, "{child}");
+                    assert_eq!(glance.number, by_number(child).head, "{child}");
+                    assert_eq!(Some(glance.mark), name.guid.and_then(|guid| scheme.mark(guid)));
+                    assert_eq!(name.tells_order(), glance.number <= LAST_SAFE_HEAD, "{child}");
+                }
+            }
+            let own = children[draw(children.len())].clone();
+            let guid = scheme.parse(&own).and_then(|name| name.guid).unwrap_or_default();
+            let list: Vec<_> = children.iter().map(String::as_str).collect();
+            let list = if draw(16) == 0 { &list[1..] } else { &list[..] };
+            for foreign in [Foreign::Ignore, Foreign::RefuseOtherLocks, Foreign::Count] {
+                for claim in claims {
+                    let eyes = Eyes { scheme, foreign, claim, guid };
+                    let Sight { view, foreign: stranger, .. } =
+                        eyes.see(&own, list.iter().copied());
+                    assert_eq!(view, plainly(&eyes, &own, list), "{own} in {list:?} by {eyes:?}");
+                    let mut others = list.iter().filter(|child| **child != own);
+                    let expected = others.find(|child| scheme.parse(child).is_none());
+                    assert_eq!(stranger, expected.copied());
+                }
+            }
+        }
+        assert_eq!(LAST_SAFE_HEAD, by_number(&format!("{LAST_SAFE:010}")).head);
+        assert!(glanced > read / 2, "{glanced} of {read} at a glance");
     }
 
     #[test]

@@ -2,41 +2,37 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use zk_recipes::Mutex;
 use zk_testkit::server::Config;
 
-use crate::{LONG, PATH, World, complaint, ended, ended_by, out, ready, send};
+use crate::{LONG, PATH, World, complaint, ended, ended_by, out, ready, send, unignoring};
 
 #[test]
 fn a_command_is_told_by_signal_that_the_lock_is_lost() {
     let world = World::new();
-    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let script = "trap 'echo told; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn();
     let mut child = child.expect("the command runs");
     ready(&mut child);
-    // The lock watches its own node after a moment.
-    world.eventually("a watch", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
-    let node = world.contenders().remove(0);
-    let client = world.client();
-    world.runtime.block_on(client.delete(&node, None)).expect("deleted");
+    world.break_lock();
     let output = ended(child);
-    assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
+    assert_eq!((output.status.code(), out(&output)), (Some(73), "told\n".to_owned()));
     assert!(complaint(&output).contains("lost"));
 }
 
 #[test]
 fn a_command_is_told_when_the_lock_cannot_be_trusted_for_want_of_a_connection() {
     let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
-    let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let script = "trap 'echo told; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let arguments = ["--session-timeout", "1", "run", PATH, "--", "sh", "-c", script];
     let mut child = world.command(&arguments).spawn().expect("it runs");
     ready(&mut child);
     world.embedded.kill(0);
     let output = ended(child);
-    assert_eq!((output.status.code(), out(&output)), (Some(3), "told\n".to_owned()));
+    assert_eq!((output.status.code(), out(&output)), (Some(73), "told\n".to_owned()));
     assert!(complaint(&output).contains("lost"));
 }
 
@@ -96,7 +92,8 @@ fn whoever_gives_up_does_not_wait_for_servers() {
 #[test]
 fn signals_are_passed_on() {
     let world = World::new();
-    let script = "trap 'exit 5' HUP; trap 'exit 6' INT; echo ready; while :; do sleep 0.05; done";
+    let script = "trap 'kill $!; exit 5' HUP; trap 'kill $!; exit 6' INT; \
+                  sh -c 'echo ready; exec sleep 1000' & wait";
     for (signal, code) in [("-HUP", 5), ("-INT", 6)] {
         // No terminal has it in the foreground.
         let mut command = world.command(&["run", PATH, "--", "sh", "-c", script]);
@@ -114,12 +111,12 @@ fn signals_are_passed_on() {
 #[cfg(target_os = "linux")]
 fn signals_of_the_keyboard_are_not_passed_on() {
     let world = World::new();
-    let script = "trap 'echo interrupted' INT; trap 'echo told; exit 5' TERM; echo $PPID; \
-                  while :; do sleep 0.05; done";
+    let script = "trap 'echo interrupted' INT; trap 'echo told; exit 5' TERM; \
+                  sh -c 'echo $0; exec sleep 1000' $PPID & wait";
+    let script = script.replace('$', "\\$");
     let (program, at) = (env!("CARGO_BIN_EXE_zk-lock"), world.embedded.connect_string());
     let line = format!("exec '{program}' --connect {at} run {PATH} -- setsid sh -c \"{script}\"");
-    let line = line.replace("$PPID", "\\$PPID");
-    let mut terminal = Command::new("script")
+    let mut terminal = unignoring("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -138,28 +135,4 @@ fn signals_of_the_keyboard_are_not_passed_on() {
     screen.read_to_string(&mut rest).expect("text");
     assert_eq!(rest, "told\r\n");
     assert_eq!(ended(terminal).status.code(), Some(5));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_command_does_not_outlive_whoever_holds_its_lock() {
-    let world = World::new();
-    let mut command = world.command(&[
-        "run",
-        PATH,
-        "--",
-        "sh",
-        "-c",
-        "trap 'echo told; exit' TERM; echo on; read x",
-    ]);
-    let mut holder = command.stdin(Stdio::piped()).spawn().expect("it runs");
-    let mut said = BufReader::new(holder.stdout.take().expect("piped")).lines();
-    let mut next = || said.next().expect("it goes on").expect("text");
-    assert_eq!(next(), "on");
-    let input = holder.stdin.take();
-    holder.kill().expect("SIGKILL");
-    holder.wait().expect("it ends");
-    // Whoever was not told ends here.
-    drop(input);
-    assert_eq!(next(), "told");
 }

@@ -1,8 +1,12 @@
 //! `zk-lock`, as a user would use it, on the embedded ensemble.
 
 mod ends;
+#[cfg(target_os = "linux")]
+mod processes;
 mod run;
 mod show;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};
@@ -44,7 +48,7 @@ impl World {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        let mut command = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
         command.args(["--connect", &self.embedded.connect_string()]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -62,12 +66,33 @@ impl World {
         })
     }
 
+    /// Takes the lock from whoever holds it, who has noticed when this returns that it can be lost.
+    fn break_lock(&self) {
+        // The lock watches its own node after a moment.
+        self.eventually("a watch", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
+        let node = self.contenders().remove(0);
+        let client = self.client();
+        self.runtime.block_on(client.delete(&node, None)).expect("deleted");
+    }
+
     fn eventually(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !condition(self) {
             assert!(begun.elapsed() < LIMIT, "it never came to be: {what}");
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+}
+
+/// A program to which no signal is ignored. The tests may have inherited that, as below `nohup`, and
+/// what is ignored from the start stays so.
+fn unignoring(program: &str) -> Command {
+    if cfg!(target_os = "linux") {
+        let mut command = Command::new("env");
+        command.args(["--default-signal", program]);
+        command
+    } else {
+        Command::new(program)
     }
 }
 

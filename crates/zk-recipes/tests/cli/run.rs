@@ -97,7 +97,7 @@ fn others_are_told_the_program_but_not_its_arguments() {
     ready(&mut child);
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let contenders = world.runtime.block_on(mutex.contenders()).expect("they are listed");
-    let data = String::from_utf8_lossy(&contenders[0].data);
+    let data = String::from_utf8_lossy(contenders[0].data.as_deref().expect("readable"));
     assert!(data.ends_with(&format!(" pid {}: sh", child.id())), "{data}");
     drop(child.stdin.take());
     ended(child);
@@ -152,6 +152,16 @@ fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
     let output = world.run(&["run", PATH, "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(complaint(&output).contains(permit.node()));
+}
+
+#[test]
+fn a_timeout_longer_than_that_of_the_session_is_for_servers_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+    command.args(["--connect", "127.0.0.1:1", "--session-timeout", "0.1", "run", PATH]);
+    let output = command.args(["--timeout", "1", "-E", "9", "--", "true"]).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(9), "it waits as long as it was told to");
+    assert!(complaint(&output).contains("no server has answered"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
+use zk_recipes::session::proto::{Acl, Id, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::server::Config;
 
@@ -13,7 +14,8 @@ use crate::{PATH, World, complaint, ended, out};
 fn everybody_who_holds_and_waits_is_shown() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
-    let lock = RwLock::with(&client, PATH, Options::new().data("host-7\u{7}")).expect("valid");
+    let lock = RwLock::with(&client, PATH, Options::new().data("host-7\u{7}\u{202e}  \u{5d0}"))
+        .expect("valid");
     let reader = world.runtime.block_on(lock.read()).expect("free");
     let _writer = lock.write();
     world.eventually("two", |world| world.contenders().len() == 2);
@@ -24,7 +26,11 @@ fn everybody_who_holds_and_waits_is_shown() {
     assert_eq!(lines.len(), 4, "{text}");
     assert_eq!(lines[0], format!("{PATH}: read/write lock"));
     assert!(lines[1].starts_with("STATE"));
-    assert!(lines[2].starts_with("holds, shared") && lines[2].contains("host-7."), "{text}");
+    assert!(
+        lines[2].starts_with("holds, shared")
+            && lines[2].contains(r"host-7\u{7}\u{202e} \u{20}\u{5d0}  "),
+        "{text}"
+    );
     assert!(lines[3].starts_with("waits"), "{text}");
     let (_, number) = reader.node().split_at(reader.node().len() - 10);
     assert_eq!(lines[3].split_whitespace().nth(2), Some(number), "it watches the reader: {text}");
@@ -56,6 +62,43 @@ fn somebody_is_removed_when_that_is_confirmed() {
     let again = world.run(&[&arguments[..], &["--yes"]].concat());
     assert_eq!(again.status.code(), Some(2));
     assert!(complaint(&again).contains(guard.node()));
+}
+
+#[test]
+fn whoever_may_not_be_read_is_shown_and_can_be_removed() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let nobody_reads = [Acl { perms: Perms::DELETE, id: Id::ANYONE }];
+    let mutex = Mutex::with(&client, PATH, Options::new().acl(&nobody_reads)).expect("valid");
+    for how in [&["--yes"][..], &[]] {
+        let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+        let output = world.run(&["ls", PATH]);
+        assert_eq!((output.status.code(), complaint(&output)), (Some(0), String::new()));
+        let text = out(&output);
+        assert!(text.contains(guard.node()) && text.contains("(not readable)"), "{text}");
+        let arguments = [&["break", PATH, "--node", guard.node()], how].concat();
+        let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+        // Whoever does not ask does not listen.
+        let _ = child.stdin.take().expect("piped").write_all(b"y\n");
+        assert_eq!(ended(child).status.code(), Some(0));
+        assert!(world.contenders().is_empty());
+    }
+    for name in ["", "..", "leases", "a/b", "\u{202e}"] {
+        let output = world.run(&["break", PATH, "--yes", "--node", name]);
+        assert_eq!(output.status.code(), Some(2), "{name:?}");
+        assert!(complaint(&output).is_ascii(), "{}", complaint(&output));
+    }
+}
+
+#[test]
+fn a_lease_of_a_semaphore_is_removed_by_its_name() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let semaphore = Semaphore::new(&client, PATH, 1).expect("valid");
+    let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
+    let output = world.run(&["break", PATH, "--yes", "--node", permit.node()]);
+    assert_eq!((output.status.code(), complaint(&output)), (Some(0), String::new()));
+    assert!(world.contenders().is_empty());
 }
 
 #[test]

@@ -2,30 +2,34 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::fmt;
 use core::time::Duration;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
 
+use zk_proto::OpCode;
+
+use super::reading::Wait;
 use super::shared::Shared;
 use crate::chroot::Chroot;
-use crate::error::{Error, Outcome};
-use crate::face::Read;
+use crate::error::{Error, Outcome, RequestError};
+use crate::face::{Part, Read, Receiver, Subject};
 use crate::session::{End, Reply};
-use crate::time::Instant;
 
 /// The answer to a request, once it arrives. The request is under way, whether or not this is
 /// waited for; dropping it drops the answer.
 #[must_use = "the request is under way; only its answer is still to be waited for"]
 pub struct Answer<T = Reply> {
-    state: Result<Waiting<T>, Error>,
+    state: Result<Waiting<T>, RequestError>,
 }
 
 struct Waiting<T> {
-    receiver: Receiver<Result<Reply, Error>>,
+    receiver: RefCell<Receiver<Result<Reply, Error>>>,
     read: Box<dyn Read<T>>,
     chroot: Chroot,
     shared: Arc<Shared>,
-    deadline: Option<Instant>,
+    subject: Subject,
 }
 
 /// The session's thread is gone.
@@ -37,14 +41,22 @@ impl<T> Answer<T> {
         read: Box<dyn Read<T>>,
         chroot: Chroot,
         shared: Arc<Shared>,
-        deadline: Option<Instant>,
+        operation: OpCode,
     ) -> Self {
-        Self { state: Ok(Waiting { receiver, read, chroot, shared, deadline }) }
+        let (receiver, subject) = (RefCell::new(receiver), Subject::new(operation));
+        Self { state: Ok(Waiting { receiver, read, chroot, shared, subject }) }
     }
 
     /// The answer to a request, or why none was sent.
-    pub(super) fn of(answer: Result<Self, Error>) -> Self {
+    pub(super) fn of(answer: Result<Self, RequestError>) -> Self {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
+    }
+
+    pub(super) fn with_parts(mut self, parts: Vec<Part>) -> Self {
+        if let Ok(waiting) = &mut self.state {
+            waiting.subject.parts = parts;
+        }
+        self
     }
 
     /// Waits for it.
@@ -52,8 +64,14 @@ impl<T> Answer<T> {
     /// # Errors
     ///
     /// When the request has failed.
-    pub fn wait(self) -> Result<T, Error> {
-        self.wait_until(Instant::END)?.ok_or(GONE)
+    pub fn wait(self) -> Result<T, RequestError> {
+        let waiting = self.state.as_ref().map_err(RequestError::clone)?;
+        waiting.read(waiting.answer(None).unwrap_or(Err(GONE)))
+    }
+
+    /// Waits for the answer to a request that was about this node.
+    pub(super) fn wait_at(self, path: &str) -> Result<T, RequestError> {
+        self.wait().map_err(|error| error.at(path))
     }
 
     /// As [`wait`](Self::wait), but no longer than this, or without waiting at all if it is zero;
@@ -62,40 +80,29 @@ impl<T> Answer<T> {
     /// # Errors
     ///
     /// As [`wait`](Self::wait), and when it has arrived and was told before.
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<T>, Error> {
-        let now = self.state.as_ref().map_or(Instant::START, |waiting| waiting.shared.now());
-        self.wait_until(now + timeout)
-    }
-
-    fn wait_until(&self, end: Instant) -> Result<Option<T>, Error> {
-        let waiting = self.state.as_ref().map_err(Error::clone)?;
-        let answer = waiting.answer(end);
-        answer.map(|answer| (waiting.read)(answer, &waiting.chroot)).transpose()
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<T>, RequestError> {
+        let waiting = self.state.as_ref().map_err(RequestError::clone)?;
+        waiting.answer(Some(timeout)).map(|answer| waiting.read(answer)).transpose()
     }
 }
 
 impl<T> Waiting<T> {
-    /// The answer, if it comes until then. The session's thread sleeps until something arrives, so
-    /// whoever has a deadline sees to it that it is kept.
-    fn answer(&self, end: Instant) -> Option<Result<Reply, Error>> {
-        loop {
-            let now = self.shared.now();
-            let mut next = end;
-            match self.deadline {
-                // It has failed by then.
-                Some(deadline) if deadline <= now => {
-                    self.shared.command(|session, now| session.handle_timeout(now));
-                }
-                Some(deadline) => next = end.min(deadline),
-                None => {}
+    fn read(&self, answer: Result<Reply, Error>) -> Result<T, RequestError> {
+        (self.read)(answer, &self.chroot)
+            .map_err(|reason| self.subject.failed(reason, &self.chroot))
+    }
+
+    /// The answer, if it comes in time.
+    fn answer(&self, timeout: Option<Duration>) -> Option<Result<Reply, Error>> {
+        let mut receiver = self.receiver.borrow_mut();
+        let answer = match receiver.take() {
+            Some(answer) => Some(answer),
+            None => {
+                let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+                self.shared.wait(Wait::Reading, end, |_, waker| receiver.poll(waker))
             }
-            match self.receiver.recv_timeout(next - now) {
-                Ok(answer) => return Some(answer),
-                Err(RecvTimeoutError::Disconnected) => return Some(Err(GONE)),
-                Err(RecvTimeoutError::Timeout) if self.shared.now() >= end => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+        };
+        answer.map(|answer| answer.unwrap_or(Err(GONE)))
     }
 }
 

@@ -1,14 +1,22 @@
 //! How a member is reached, and what a connection to it can do.
 
+use alloc::string::ToString as _;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
 
 use crate::connect_string::Member;
 
 /// How long a write may find no room before the rest is left for later. It is as good as none.
 const WRITE_PATIENCE: Duration = Duration::from_millis(1);
+/// How long an address of a member may take before the next one is tried, too.
+const HEAD_START: Duration = Duration::from_millis(100);
 /// The shortest time that a transport is asked to wait.
 pub(super) const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 /// The longest time that a transport is asked to wait.
@@ -16,8 +24,9 @@ pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A connection to a member, before anything has been said on it.
 ///
-/// One thread reads from it, and meanwhile others write to it: one at a time, whichever makes a
-/// request. A transport that has one state for both directions, such as TLS, keeps it in a mutex,
+/// One thread at a time reads from it, and meanwhile others write to it: one at a time, each with a
+/// request of its own. A transport that has one state for both directions, such as TLS, keeps it in
+/// a mutex,
 /// which [`read`](Self::read) must not hold while it waits: wait for bytes of the
 /// [`TcpTransport`] beneath, then decipher them under the mutex. The `ClientConnection` of rustls,
 /// which has no socket of its own, is made for that; its `StreamOwned`, which has one, is not.
@@ -66,7 +75,7 @@ pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 /// ```
 pub trait Transport: Send + Sync + 'static {
     /// Waits for bytes, no longer than `patience`, and says how many came; 0 if no more will.
-    /// Called by one thread.
+    /// Called by one thread at a time, be it one of the caller's.
     ///
     /// # Errors
     ///
@@ -125,19 +134,53 @@ pub struct TcpConnect;
 impl Connect for TcpConnect {
     type Transport = TcpTransport;
 
-    /// Connects to whichever address of the member answers first, one after the other.
+    /// Connects to the address of the server that answers first. Each further address is tried when
+    /// the one before it has failed, or has not answered for 100 ms.
     fn connect(&self, member: &Member, patience: Duration) -> io::Result<TcpTransport> {
-        let start = std::time::Instant::now();
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (member.host.as_str(), member.port).to_socket_addrs()? {
+        let start = Instant::now();
+        let addresses: Vec<_> = (member.host.as_str(), member.port).to_socket_addrs()?.collect();
+        let connect = move |address: &SocketAddr| {
             let left = patience.saturating_sub(start.elapsed()).max(LEAST_PATIENCE);
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(stream) => return TcpTransport::new(stream),
-                Err(error) => last = error,
+            TcpStream::connect_timeout(address, left)
+        };
+        TcpTransport::new(first_of(addresses, HEAD_START, connect)?)
+    }
+}
+
+/// The first connection that is made to one of the addresses. An attempt that does not answer is
+/// left behind, in a thread of its own, for as long as it takes.
+fn first_of<S: Send + 'static>(
+    addresses: Vec<SocketAddr>,
+    head_start: Duration,
+    connect: impl Fn(&SocketAddr) -> io::Result<S> + Clone + Send + 'static,
+) -> io::Result<S> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    if let [address] = &addresses[..] {
+        return connect(address);
+    }
+    let (sender, made) = mpsc::channel();
+    let mut left = addresses.len();
+    for address in addresses {
+        left -= 1;
+        let (connect, sender) = (connect.clone(), sender.clone());
+        let attempt = move || drop(sender.send(connect(&address)));
+        thread::Builder::new().name("zookeeper-connect".to_string()).spawn(attempt)?;
+        if left > 0 {
+            match made.recv_timeout(head_start) {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = error,
+                Err(_) => {}
             }
         }
-        Err(last)
     }
+    drop(sender);
+    for made in made {
+        match made {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// A connection by TCP, also for transports of yours to be built on.
@@ -198,4 +241,36 @@ impl Transport for TcpTransport {
 /// Whether a transport has only waited as long as it was asked to.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_swallows_packets_does_not_keep_the_others_from_being_reached() {
+        let addresses: Vec<_> =
+            (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+        let (end, swallowed) = mpsc::channel::<()>();
+        let swallowed = Arc::new(Mutex::new(swallowed));
+        let connect = move |address: &SocketAddr| match address.port() {
+            1 | 3 => {
+                let _ = swallowed.lock().unwrap().recv();
+                Err(io::ErrorKind::TimedOut.into())
+            }
+            2 => Err(io::ErrorKind::ConnectionRefused.into()),
+            port => Ok(port),
+        };
+        let made = first_of(addresses.clone(), Duration::ZERO, connect.clone());
+        assert_eq!(made.unwrap(), 4);
+        drop(end);
+        let refused = first_of(addresses[..3].to_vec(), Duration::ZERO, connect.clone());
+        assert!(refused.is_err());
+        assert_eq!(first_of(addresses[3..].to_vec(), Duration::ZERO, connect.clone()).unwrap(), 4);
+        let nowhere = first_of(Vec::new(), Duration::ZERO, connect);
+        assert_eq!(nowhere.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }

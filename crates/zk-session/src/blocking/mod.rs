@@ -1,17 +1,20 @@
 //! The client for threads: a thin face on [`Session`], on nothing but the standard library.
 //!
-//! It has the operations of the async client, by the same names. One thread per session reads from
-//! its connection; requests are written by the threads that make them. While a member is being
+//! It has the operations of the async client, by the same names. A thread that waits for an answer
+//! or an event reads from the connection by itself, if no other thread does; while nobody waits,
+//! the session's own thread reads, and keeps the session alive. Requests are written by the threads
+//! that make them. Those made by [`Client::submit`] while others are under way are written
+//! together: at once by the next thread that waits, or soon by the session's own. While a member is being
 //! reached, its name looked up first, another thread waits for that. A lookup that hangs cannot be
 //! ended, only given up, and keeps its thread as long; there are at most four of them per member.
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;
-//! use zk_session::proto::CreateMode;
+//! use zk_session::proto::NodeKind;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/app")?;
-//! client.create("/config", b"v1", CreateMode::PERSISTENT)?;
+//! client.create("/config", b"v1", NodeKind::Persistent)?;
 //! let (data, stat, watch) = client.get_data_and_watch("/config")?;
 //! println!("version {} is {data:?}", stat.version);
 //! println!("{:?}", watch.wait()?);
@@ -23,8 +26,10 @@
 mod answer;
 mod connect;
 mod driver;
+mod line;
 mod operations;
 mod probe;
+mod reading;
 mod shared;
 mod subtree;
 #[cfg(test)]
@@ -34,20 +39,24 @@ mod watches;
 use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
-use std::sync::mpsc;
 use std::time::Instant;
 
 use zk_proto::{Request, SessionId};
 
 pub use self::answer::Answer;
 pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
+use self::line::Line;
 use self::shared::{Inner, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, Member};
-use crate::error::Error;
-use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, sets_watch};
+use crate::error::{Error, RequestError};
+use crate::face::{
+    ClientBuilder, Clock, ConnectError, Face, Part, Read, Settings, has_begun, not_sent,
+    sets_watch, slot,
+};
 use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 
 /// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
@@ -72,8 +81,11 @@ use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 /// - Requests that no server can have seen wait for the next connection. Those that one may have
 ///   seen fail with [`Error::ConnectionLost`].
 /// - [`Error::Ended`], once the session has.
-/// - [`Error::Invalid`] for what is impossible; nothing is sent then. So it is where too much
-///   waits already: [`ready`](Self::ready) waits for room.
+/// - [`Error::Invalid`] for an impossible request, [`Error::QueueFull`] and [`Error::BufferFull`]
+///   at the limits of the queue: nothing is sent then. [`ready`](Self::ready) waits for room.
+/// - [`Error::Unsupported`] from a server that is too old, which also closes the connection.
+/// - [`Error::ReplyTooLarge`], if the reply is longer than
+///   [`max_reply`](ClientBuilder::max_reply).
 /// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
 /// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
 ///   that of its parent, says so.
@@ -157,10 +169,15 @@ impl Client {
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
-    /// [`Session::lease`].
+    /// [`Session::lease`]. It has passed when [`Instant::now`] is later.
+    ///
+    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not:
+    /// after a suspension the lease seems to last longer than it does. Where that can happen, give
+    /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
+    /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.shared().lock().hub.session.lease()?;
-        self.shared().std_instant(lease)
+        Some(self.shared().clock.local_instant(lease))
     }
 
     /// What was sent and received so far.
@@ -208,19 +225,17 @@ impl Client {
 
     /// Waits until requests are taken: until fewer wait, in number and in bytes, than
     /// [`max_pending`](ClientBuilder::max_pending) and [`max_unsent`](ClientBuilder::max_unsent)
-    /// allow. Somebody else may be faster to use the room; then a request is still refused with
-    /// [`Invalid::QueueFull`](crate::Invalid::QueueFull).
+    /// allow. Those who wait go in the order in which they came, as many as there is room for.
+    ///
+    /// No room is reserved: a request of a caller that did not wait may use it first. A caller that
+    /// is still waiting then keeps its place. One that has returned is refused with
+    /// [`Error::QueueFull`] or [`Error::BufferFull`], and can wait again.
     ///
     /// # Errors
     ///
     /// [`Error::Ended`] when the session has ended, as then nothing is ever taken again.
     pub fn ready(&self) -> Result<(), Error> {
-        let ready = |inner: &Inner| inner.hub.session.has_room() || inner.hub.ended().is_some();
-        self.shared().wait_until(None, ready);
-        match self.shared().lock().hub.ended() {
-            Some(ended) => Err(ended),
-            None => Ok(()),
-        }
+        Line::new(self.shared().clone()).enter()
     }
 
     /// Ends the session, behind all requests made before, and waits for its end. The server
@@ -261,10 +276,11 @@ impl Client {
     /// Sends any request as it is, without waiting: paths are not checked, and are the server's,
     /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A watch
     /// that one asks for is removed at once. What the session sends for itself is
-    /// [refused](crate::Invalid::Reserved).
+    /// [refused](crate::Invalid::Reserved), and so is what [servers do not
+    /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
-        let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);
+        let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), false, unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
 
@@ -275,7 +291,11 @@ impl Client {
             return (self.submit(request), None);
         }
         match self.send_and_watch(request, |answer, _| answer) {
-            Ok((answer, watch)) => (answer, Some(watch)),
+            Ok((answer, watch)) => {
+                // Nobody waits yet.
+                self.shared().lock().write_soon(self.shared());
+                (answer, Some(watch))
+            }
             Err(error) => (Answer::of(Err(error)), None),
         }
     }
@@ -288,20 +308,24 @@ impl Client {
         &self,
         request: &Request<'_>,
         read: Box<dyn Read<T>>,
+        waits: bool,
         keep: impl FnOnce(&mut Inner, RequestId),
-    ) -> Result<(RequestId, Answer<T>), Error> {
-        let (sender, receiver) = mpsc::channel();
+    ) -> Result<(RequestId, Answer<T>), RequestError> {
+        let (sender, receiver) = slot();
         let shared = self.shared();
         let mut inner = shared.lock();
+        let alone = inner.hub.session.pending() == 0;
         let deadline = self.request_timeout.map(|timeout| shared.now() + timeout);
-        let id = match deadline {
-            None => inner.hub.session.submit(request, sender)?,
-            Some(deadline) => inner.hub.session.submit_until(request, sender, deadline)?,
+        let sent = match deadline {
+            None => inner.hub.session.submit(request, sender),
+            Some(deadline) => inner.hub.session.submit_until(request, sender, deadline),
         };
+        let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);
-        inner.settle(shared);
+        inner.send(shared, alone, waits);
         drop(inner);
-        Ok((id, Answer::new(receiver, read, self.chroot.clone(), shared.clone(), deadline)))
+        let (chroot, shared) = (self.chroot.clone(), shared.clone());
+        Ok((id, Answer::new(receiver, read, chroot, shared, request.opcode())))
     }
 }
 
@@ -309,22 +333,27 @@ impl Face for Client {
     type Answer<T> = Answer<T>;
     type Watch = Watch;
     type PersistentWatch = PersistentWatch;
+    type Line = Line;
 
     fn chroot(&self) -> &Chroot {
         &self.chroot
     }
 
-    fn send<T>(&self, request: &Request<'_>, read: impl Read<T>) -> Result<Answer<T>, Error> {
-        self.submit_with(request, Box::new(read), |_, _| {}).map(|(_, answer)| answer)
+    fn send<T>(
+        &self,
+        request: &Request<'_>,
+        read: impl Read<T>,
+    ) -> Result<Answer<T>, RequestError> {
+        self.submit_with(request, Box::new(read), true, |_, _| {}).map(|(_, answer)| answer)
     }
 
     fn send_and_watch<T>(
         &self,
         request: &Request<'_>,
         read: impl Read<T>,
-    ) -> Result<(Answer<T>, Watch), Error> {
-        let (fire, event) = mpsc::channel();
-        let (id, answer) = self.submit_with(request, Box::new(read), |inner, id| {
+    ) -> Result<(Answer<T>, Watch), RequestError> {
+        let (fire, event) = slot();
+        let (id, answer) = self.submit_with(request, Box::new(read), true, |inner, id| {
             inner.hub.watch_once(id, fire);
         })?;
         Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
@@ -334,19 +363,27 @@ impl Face for Client {
         &self,
         request: &Request<'_>,
         read: impl Read<()>,
-    ) -> Result<(Answer<()>, PersistentWatch), Error> {
-        let (id, answer) = self.submit_with(request, Box::new(read), |inner, id| {
+    ) -> Result<(Answer<()>, PersistentWatch), RequestError> {
+        let (id, answer) = self.submit_with(request, Box::new(read), true, |inner, id| {
             inner.hub.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
     }
 
-    async fn wait<T>(answer: Answer<T>) -> Result<T, Error> {
+    fn with_parts<T>(answer: Answer<T>, parts: Vec<Part>) -> Answer<T> {
+        answer.with_parts(parts)
+    }
+
+    async fn wait<T>(answer: Answer<T>) -> Result<T, RequestError> {
         answer.wait()
     }
 
-    async fn ready(&self) -> Result<(), Error> {
-        self.ready()
+    fn line(&self) -> Line {
+        Line::new(self.shared().clone())
+    }
+
+    async fn enter(&self, line: &mut Line) -> Result<(), Error> {
+        line.enter()
     }
 }
 
@@ -366,14 +403,15 @@ impl ClientBuilder<Client> {
     ///
     /// As [`connect`](Self::connect).
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, patience, request_timeout, config } = self.settings()?;
+        let Settings { at, patience, request_timeout, clock, config } = self.settings()?;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
-        let shared = Arc::new(Shared::new(at.members, connect, |now| Session::new(now, config)));
+        let clock = Clock::new(Instant::now, clock);
+        let make = |now| Session::new(now, config);
+        let shared = Arc::new(Shared::new(at.members, connect, clock, max_reply, make));
         let handle = Arc::new(Handle { shared: shared.clone() });
         let client = Client { handle, chroot: at.chroot, request_timeout };
-        driver::start(shared.clone(), max_reply)
-            .map_err(|error| ConnectError::NoThread(error.to_string()))?;
+        driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(patience);
         let begun = |inner: &Inner| has_begun(inner.hub.session.state(), resumed);

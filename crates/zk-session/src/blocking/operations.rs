@@ -1,26 +1,30 @@
 //! Every operation. Each waits for its answer.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use std::sync::mpsc::{self, RecvTimeoutError};
 
 use bytes::Bytes;
-use zk_proto::{Acl, CreateMode, NodeKind, ReconfigRequest, Stat, owned};
+use zk_proto::{Acl, NodeKind, OpCode, ReconfigRequest, Stat, owned};
 
-use super::answer::GONE;
-use super::{Client, Watch};
-use crate::error::{Error, Outcome};
+use super::{Answer, Client, Watch};
+use crate::error::{Error, Outcome, RequestError};
 use crate::face::{
-    MultiRead, ReadResult, Transaction, TransactionResult, operations, reads, transaction,
+    MultiRead, ReadResult, Transaction, TransactionResult, operations, reads, slot, transaction,
 };
 
 /// # Nodes
 impl Client {
-    /// Creates a node that is open to everybody: its path, with a sequence number if the mode is
-    /// sequential, and its stat.
+    /// Creates a node that is open to everybody. Returns its path, with a sequence number if the
+    /// kind is sequential, and its stat.
+    ///
+    /// [`NodeKind`] says how long the node lives: until it is deleted, until the session ends, as a
+    /// container until some time after its last child is deleted, or for a time to live.
     ///
     /// # Errors
     ///
+    /// [`Error::Unsupported`] from a server before 3.5, and for a time to
+    /// live from one that does not allow it (`extendedTypesEnabled`);
     /// [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS);
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) when the parent is missing;
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](zk_proto::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS). After
@@ -30,9 +34,9 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
-    ) -> Result<(String, Stat), Error> {
-        self.create_with_acl(path, data, mode, &[Acl::OPEN])
+        kind: NodeKind,
+    ) -> Result<(String, Stat), RequestError> {
+        self.create_with_acl(path, data, kind, &[Acl::OPEN])
     }
 
     /// As [`create`](Self::create), with an access control list.
@@ -44,28 +48,10 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
-        acl: &[Acl<'_>],
-    ) -> Result<(String, Stat), Error> {
-        operations::create(self, path, data, mode, acl)?.wait()
-    }
-
-    /// As [`create_with_acl`](Self::create_with_acl), of any kind: a container, which the server
-    /// deletes some time after its last child, or a node with a time to live.
-    ///
-    /// # Errors
-    ///
-    /// As [`create_with_acl`](Self::create_with_acl), and
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from servers that do not allow times
-    /// to live (`extendedTypesEnabled`).
-    pub fn create_kind(
-        &self,
-        path: &str,
-        data: &[u8],
         kind: NodeKind,
         acl: &[Acl<'_>],
-    ) -> Result<(String, Stat), Error> {
-        operations::create_kind(self, path, data, kind, acl)?.wait()
+    ) -> Result<(String, Stat), RequestError> {
+        operations::create(self, path, data, kind, acl)?.wait_at(path)
     }
 
     /// Deletes a node, if it has this version, or whatever version it has.
@@ -74,8 +60,8 @@ impl Client {
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`NOT_EMPTY`](zk_proto::ErrorCode::NOT_EMPTY).
-    pub fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Error> {
-        operations::delete(self, path, version)?.wait()
+    pub fn delete(&self, path: &str, version: Option<i32>) -> Result<(), RequestError> {
+        operations::delete(self, path, version)?.wait_at(path)
     }
 
     /// A node's stat, or `None` if there is no such node.
@@ -83,8 +69,8 @@ impl Client {
     /// # Errors
     ///
     /// Those that any request can have; see [`Client`].
-    pub fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
-        operations::exists(self, path)?.wait()
+    pub fn exists(&self, path: &str) -> Result<Option<Stat>, RequestError> {
+        operations::exists(self, path)?.wait_at(path)
     }
 
     /// As [`exists`](Self::exists), with a watch that fires when the node is created, changed or
@@ -93,9 +79,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`exists`](Self::exists). No watch is left then.
-    pub fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), Error> {
+    pub fn exists_and_watch(&self, path: &str) -> Result<(Option<Stat>, Watch), RequestError> {
         let (answer, watch) = operations::exists_and_watch(self, path)?;
-        Ok((answer.wait()?, watch))
+        Ok((answer.wait_at(path)?, watch))
     }
 }
 
@@ -107,8 +93,8 @@ impl Client {
     /// # Errors
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
-    pub fn get_data(&self, path: &str) -> Result<(Bytes, Stat), Error> {
-        operations::get_data(self, path)?.wait()
+    pub fn get_data(&self, path: &str) -> Result<(Bytes, Stat), RequestError> {
+        operations::get_data(self, path)?.wait_at(path)
     }
 
     /// As [`get_data`](Self::get_data), with a watch that fires when the node is changed or
@@ -117,9 +103,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`get_data`](Self::get_data). No watch is left then.
-    pub fn get_data_and_watch(&self, path: &str) -> Result<(Bytes, Stat, Watch), Error> {
+    pub fn get_data_and_watch(&self, path: &str) -> Result<(Bytes, Stat, Watch), RequestError> {
         let (answer, watch) = operations::get_data_and_watch(self, path)?;
-        let (data, stat) = answer.wait()?;
+        let (data, stat) = answer.wait_at(path)?;
         Ok((data, stat, watch))
     }
 
@@ -128,8 +114,13 @@ impl Client {
     /// # Errors
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION).
-    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, Error> {
-        operations::set_data(self, path, data, version)?.wait()
+    pub fn set_data(
+        &self,
+        path: &str,
+        data: &[u8],
+        version: Option<i32>,
+    ) -> Result<Stat, RequestError> {
+        operations::set_data(self, path, data, version)?.wait_at(path)
     }
 
     /// Several reads in one request.
@@ -145,8 +136,8 @@ impl Client {
     /// # Errors
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
-    pub fn get_children(&self, path: &str) -> Result<(Vec<String>, Stat), Error> {
-        operations::get_children(self, path)?.wait()
+    pub fn get_children(&self, path: &str) -> Result<(Vec<String>, Stat), RequestError> {
+        operations::get_children(self, path)?.wait_at(path)
     }
 
     /// As [`get_children`](Self::get_children), with a watch that fires when a child is created
@@ -155,9 +146,12 @@ impl Client {
     /// # Errors
     ///
     /// As [`get_children`](Self::get_children). No watch is left then.
-    pub fn get_children_and_watch(&self, path: &str) -> Result<(Vec<String>, Stat, Watch), Error> {
+    pub fn get_children_and_watch(
+        &self,
+        path: &str,
+    ) -> Result<(Vec<String>, Stat, Watch), RequestError> {
         let (answer, watch) = operations::get_children_and_watch(self, path)?;
-        let (children, stat) = answer.wait()?;
+        let (children, stat) = answer.wait_at(path)?;
         Ok((children, stat, watch))
     }
 
@@ -167,8 +161,8 @@ impl Client {
     /// # Errors
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
-    pub fn count_descendants(&self, path: &str) -> Result<usize, Error> {
-        operations::count_descendants(self, path)?.wait()
+    pub fn count_descendants(&self, path: &str) -> Result<usize, RequestError> {
+        operations::count_descendants(self, path)?.wait_at(path)
     }
 
     /// The ephemeral nodes of this session whose paths begin with `path`, in no order. It is the
@@ -177,8 +171,8 @@ impl Client {
     /// # Errors
     ///
     /// Those that any request can have; see [`Client`].
-    pub fn get_ephemerals(&self, path: &str) -> Result<Vec<String>, Error> {
-        operations::get_ephemerals(self, path)?.wait()
+    pub fn get_ephemerals(&self, path: &str) -> Result<Vec<String>, RequestError> {
+        operations::get_ephemerals(self, path)?.wait_at(path)
     }
 }
 
@@ -190,8 +184,8 @@ impl Client {
     /// # Errors
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE).
-    pub fn get_acl(&self, path: &str) -> Result<(Vec<owned::Acl>, Stat), Error> {
-        operations::get_acl(self, path)?.wait()
+    pub fn get_acl(&self, path: &str) -> Result<(Vec<owned::Acl>, Stat), RequestError> {
+        operations::get_acl(self, path)?.wait_at(path)
     }
 
     /// Replaces a node's access control list, if that has this version
@@ -206,8 +200,8 @@ impl Client {
         path: &str,
         acl: &[Acl<'_>],
         version: Option<i32>,
-    ) -> Result<Stat, Error> {
-        operations::set_acl(self, path, acl, version)?.wait()
+    ) -> Result<Stat, RequestError> {
+        operations::set_acl(self, path, acl, version)?.wait_at(path)
     }
 
     /// Presents a credential now, and on every connection to come, before anything else is asked
@@ -221,23 +215,23 @@ impl Client {
     /// [`Error::Ended`] with [`End::AuthFailed`](crate::End::AuthFailed) when a member refuses it,
     /// as every other one would: that is the end of the session. After [`Error::DeadlinePassed`]
     /// it is still presented.
-    pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Result<(), Error> {
-        let (sender, receiver) = mpsc::channel();
+    pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Result<(), RequestError> {
+        let (sender, receiver) = slot();
         let shared = self.shared();
         let mut inner = shared.lock();
-        inner.hub.session.add_auth(scheme, auth, sender)?;
+        let failed = |reason| RequestError::new(OpCode::AUTH, None, reason);
+        inner.hub.session.add_auth(scheme, auth, sender).map_err(failed)?;
         inner.settle(shared);
         drop(inner);
-        let answer = match self.request_timeout {
-            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(timeout) => receiver.recv_timeout(timeout),
-        };
-        match answer {
-            Ok(answer) => answer.map(drop),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(Error::DeadlinePassed { outcome: Outcome::Unknown })
+        let read = Box::new(|answer: Result<_, Error>, _: &_| answer.map(drop));
+        let chroot = self.chroot.clone();
+        let answer = Answer::new(receiver, read, chroot, shared.clone(), OpCode::AUTH);
+        match self.request_timeout {
+            None => answer.wait(),
+            Some(timeout) => {
+                let late = failed(Error::DeadlinePassed { outcome: Outcome::Unknown });
+                answer.wait_timeout(timeout)?.ok_or(late)
             }
-            Err(RecvTimeoutError::Disconnected) => Err(GONE),
         }
     }
 
@@ -246,9 +240,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.7, which also
+    /// [`Error::Unsupported`] from a server before 3.7, which also
     /// closes the connection.
-    pub fn who_am_i(&self) -> Result<Vec<owned::ClientInfo>, Error> {
+    pub fn who_am_i(&self) -> Result<Vec<owned::ClientInfo>, RequestError> {
         operations::who_am_i(self)?.wait()
     }
 }
@@ -261,8 +255,8 @@ impl Client {
     /// # Errors
     ///
     /// Those that any request can have; see [`Client`].
-    pub fn sync(&self, path: &str) -> Result<(), Error> {
-        operations::sync(self, path)?.wait()
+    pub fn sync(&self, path: &str) -> Result<(), RequestError> {
+        operations::sync(self, path)?.wait_at(path)
     }
 
     /// The configuration of the ensemble, as text, and its stat; `/zookeeper/config`, whatever the
@@ -271,7 +265,7 @@ impl Client {
     /// # Errors
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) from servers before 3.5.
-    pub fn get_config(&self) -> Result<(Bytes, Stat), Error> {
+    pub fn get_config(&self) -> Result<(Bytes, Stat), RequestError> {
         operations::get_config(self)?.wait()
     }
 
@@ -280,7 +274,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`get_config`](Self::get_config). No watch is left then.
-    pub fn get_config_and_watch(&self) -> Result<(Bytes, Stat, Watch), Error> {
+    pub fn get_config_and_watch(&self) -> Result<(Bytes, Stat, Watch), RequestError> {
         let (answer, watch) = operations::get_config_and_watch(self)?;
         let (data, stat) = answer.wait()?;
         Ok((data, stat, watch))
@@ -290,13 +284,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server that is alone,
+    /// [`Error::Unsupported`] from a server that is alone,
     /// [`RECONFIG_DISABLED`](zk_proto::ErrorCode::RECONFIG_DISABLED),
     /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`BAD_ARGUMENTS`](zk_proto::ErrorCode::BAD_ARGUMENTS),
     /// [`NEW_CONFIG_NO_QUORUM`](zk_proto::ErrorCode::NEW_CONFIG_NO_QUORUM),
     /// [`RECONFIG_IN_PROGRESS`](zk_proto::ErrorCode::RECONFIG_IN_PROGRESS).
-    pub fn reconfig(&self, change: &ReconfigRequest<'_>) -> Result<(Bytes, Stat), Error> {
+    pub fn reconfig(&self, change: &ReconfigRequest<'_>) -> Result<(Bytes, Stat), RequestError> {
         operations::reconfig(self, change)?.wait()
     }
 }
@@ -315,7 +309,7 @@ impl Transaction<'_, Client> {
     /// # Errors
     ///
     /// [`Error::Transaction`] names the operation that made it fail; nothing was applied then.
-    pub fn commit(self) -> Result<Vec<TransactionResult>, Error> {
+    pub fn commit(self) -> Result<Vec<TransactionResult>, RequestError> {
         transaction::commit(self)?.wait()
     }
 }
@@ -325,9 +319,9 @@ impl MultiRead<'_, Client> {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.6, which also
+    /// [`Error::Unsupported`] from a server before 3.6, which also
     /// closes the connection. A read that fails is no error of the whole.
-    pub fn send(self) -> Result<Vec<ReadResult>, Error> {
+    pub fn send(self) -> Result<Vec<ReadResult>, RequestError> {
         reads::send(self)?.wait()
     }
 }

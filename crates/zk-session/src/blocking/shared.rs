@@ -1,21 +1,23 @@
-//! What a session's thread shares with the handles of its client.
+//! What the threads that use a session share.
 
 use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::task::Waker;
 use core::time::Duration;
-use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use super::connect::{Connect, LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeout};
 use super::probe;
+use super::reading::{Link, Readers};
 use crate::connect_string::Member;
 use crate::error::Error;
-use crate::face::{Channels, Failure, Hub, Notice};
-use crate::session::{Action, Reply, RequestId, Session, WatchedEvent};
+use crate::face::{
+    Channels, Clock, Effects, Failure, Guard, Hub, Sender, Wakers, Wakes, WakingMutex,
+};
+use crate::session::{Action, Reply, Session, WatchedEvent};
 use crate::time::Instant;
 
 /// How long to wait before the rest of what a connection had no room for is tried again.
@@ -36,36 +38,44 @@ pub(super) struct Threads;
 impl Channels for Threads {
     type Caller = Answers;
     type Watcher = Sender<WatchedEvent>;
-    type Reader = Arc<Condvar>;
+    type Reader = Option<Waker>;
+    type Report = ();
 
-    fn answer(caller: Answers, answer: Result<Reply, Error>) {
-        drop(caller.send(answer));
+    fn answer(caller: Answers, answer: Result<Reply, Error>, effects: &mut Effects<()>) {
+        effects.wakers.extend(caller.send(answer));
     }
 
-    fn fire(watcher: Sender<WatchedEvent>, event: WatchedEvent) {
-        drop(watcher.send(event));
+    fn fire(watcher: Self::Watcher, event: WatchedEvent) -> Option<Waker> {
+        watcher.send(event)
     }
 
-    fn wake(reader: &mut Arc<Condvar>) {
-        reader.notify_all();
+    fn end(watcher: Self::Watcher) -> Option<Waker> {
+        watcher.close()
     }
+
+    fn wake(reader: &mut Option<Waker>) -> Option<Waker> {
+        reader.take()
+    }
+
+    fn failed(_: &Failure) {}
 }
 
-/// What a session's thread shares with the handles of its client.
+/// What the threads that use a session share.
 pub(super) struct Shared {
-    inner: Mutex<Inner>,
-    /// Something has changed that somebody may wait for: the state, room, what is to be done.
-    pub(super) changed: Condvar,
+    inner: WakingMutex<Inner>,
     reach: Box<Reach>,
-    start: std::time::Instant,
+    pub(super) clock: Clock,
 }
 
 pub(super) struct Inner {
     pub(super) hub: Hub<Threads>,
     /// The connection, as soon as the session may use it.
-    pub(super) link: Option<Arc<dyn Transport>>,
-    /// Whether the connection may hold back some of what it took.
-    is_unflushed: bool,
+    pub(super) link: Option<Link>,
+    /// Who reads from it, and who could.
+    pub(super) readers: Readers,
+    /// Those who wait for another state.
+    pub(super) observers: Vec<Waker>,
+    max_reply: usize,
     /// Counts the connections that were asked for or given up: what an older attempt makes is not
     /// wanted.
     attempt: u64,
@@ -73,6 +83,12 @@ pub(super) struct Inner {
     reaching: Vec<Arc<Member>>,
     /// Whether a thread pushes what a connection had no room for.
     is_pushing: bool,
+}
+
+impl Wakes for Inner {
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.hub.effects.wakers
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -85,41 +101,39 @@ impl Shared {
     pub(super) fn new(
         members: Vec<Member>,
         connect: impl Connect,
+        clock: Clock,
+        max_reply: usize,
         make: impl FnOnce(Instant) -> Session<Answers>,
     ) -> Self {
         Self {
-            inner: Mutex::new(Inner {
-                hub: Hub::new(make(Instant::START), members),
+            inner: WakingMutex::new(Inner {
+                hub: Hub::new(make(clock.now()), members),
                 link: None,
-                is_unflushed: false,
+                readers: Readers::default(),
+                observers: Vec::new(),
+                max_reply,
                 attempt: 0,
                 reaching: Vec::new(),
                 is_pushing: false,
             }),
-            changed: Condvar::new(),
             reach: Box::new(move |member, patience| {
                 Ok(Arc::new(connect.connect(member, patience)?))
             }),
-            start: std::time::Instant::now(),
+            clock,
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics while it holds the lock; if something did, the session is still whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
     }
 
     pub(super) fn now(&self) -> Instant {
-        Instant::after_start(self.start.elapsed())
+        self.clock.now()
     }
 
-    pub(super) fn std_instant(&self, instant: Instant) -> Option<std::time::Instant> {
-        self.start.checked_add(instant.since_start())
-    }
-
-    /// The last member that failed, and why it did.
+    /// The last server that failed, and why it did; or the one that has not answered yet.
     pub(super) fn last_failure(&self) -> Option<Failure> {
-        self.lock().hub.last_failure.clone()
+        self.lock().hub.last_failure()
     }
 
     /// Tells the session something, and does what follows from it.
@@ -135,63 +149,48 @@ impl Shared {
         inner.hub.set_members(self.now(), members);
         inner.settle(self);
     }
-
-    /// Waits until `condition` holds; whether it does.
-    pub(super) fn wait_until(
-        &self,
-        deadline: Option<std::time::Instant>,
-        condition: impl Fn(&Inner) -> bool,
-    ) -> bool {
-        let mut inner = self.lock();
-        while !condition(&inner) {
-            let Some(guard) = wait(inner, &self.changed, deadline) else {
-                return false;
-            };
-            inner = guard;
-        }
-        true
-    }
-
-    /// The next notice of a persistent watch; `None` if there is none in time.
-    pub(super) fn wait_for_notice(
-        &self,
-        request: RequestId,
-        deadline: Option<std::time::Instant>,
-    ) -> Option<Result<Notice, Error>> {
-        let mut inner = self.lock();
-        loop {
-            let mailbox = inner.hub.mailbox(request)?;
-            if let Some(notice) = mailbox.notices.next() {
-                return Some(notice);
-            }
-            let told = mailbox.reader.clone();
-            inner = wait(inner, &told, deadline)?;
-        }
-    }
-}
-
-/// Waits for a change; `None` if the deadline has passed.
-fn wait<'g>(
-    inner: MutexGuard<'g, Inner>,
-    changed: &Condvar,
-    deadline: Option<std::time::Instant>,
-) -> Option<MutexGuard<'g, Inner>> {
-    let Some(deadline) = deadline else {
-        return Some(changed.wait(inner).unwrap_or_else(PoisonError::into_inner));
-    };
-    let left = deadline.checked_duration_since(std::time::Instant::now())?;
-    let (inner, _) = changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner);
-    Some(inner)
 }
 
 impl Inner {
     /// Does what is to be done after anything was told to the session.
     pub(super) fn settle(&mut self, shared: &Arc<Shared>) {
+        self.exchange(shared);
+        self.appoint();
+    }
+
+    /// Does what is to be done, by a thread that then reads from the connection if nobody does.
+    pub(super) fn exchange(&mut self, shared: &Arc<Shared>) {
         self.take_actions(shared);
         self.write_frames(shared);
         self.take_actions(shared);
-        while self.hub.tell_next().is_some() {}
-        shared.changed.notify_all();
+        while let Some(news) = self.hub.tell_next() {
+            if news.is_some() {
+                self.hub.effects.wakers.extend(self.observers.drain(..));
+            }
+        }
+        self.hub.tell_of_room();
+        self.hub.effects.reports.clear();
+    }
+
+    /// Has a request sent that was just submitted; `alone` if no other is under way. Those that
+    /// are not are written together, by whoever waits next, or else by the keeper.
+    pub(super) fn send(&mut self, shared: &Arc<Shared>, alone: bool, waits: bool) {
+        if alone {
+            self.settle(shared);
+        } else if !waits || !self.readers.is_keeper_near() {
+            self.write_soon(shared);
+        }
+    }
+
+    /// Has the keeper write what there is, together with what comes until then, if it can.
+    pub(super) fn write_soon(&mut self, shared: &Arc<Shared>) {
+        self.readers.expect_wait();
+        let session = &self.hub.session;
+        if self.link.as_ref().is_some_and(|link| link.has_to_write(session))
+            && !self.readers.call_keeper(&mut self.hub.effects.wakers)
+        {
+            self.settle(shared);
+        }
     }
 
     fn take_actions(&mut self, shared: &Arc<Shared>) {
@@ -216,7 +215,12 @@ impl Inner {
         let started = self.reach(shared, member, patience, move |shared, _, made| {
             let mut inner = shared.lock();
             if inner.attempt == attempt {
-                inner.connected(shared, made);
+                // The time for it may be over, which is the reason then.
+                inner.hub.session.handle_timeout(shared.now());
+                inner.take_actions(shared);
+                if inner.attempt == attempt {
+                    inner.connected(shared, made);
+                }
                 inner.settle(shared);
             }
         });
@@ -229,7 +233,7 @@ impl Inner {
         match made {
             Ok(link) => {
                 self.hub.error = None;
-                self.link = Some(link);
+                self.link = Some(Link::new(link, self.max_reply));
                 self.hub.session.handle_connected(shared.now());
             }
             Err(error) => self.link_failed(shared, Some(error)),
@@ -272,41 +276,36 @@ impl Inner {
         thread::Builder::new().name("zookeeper-connect".to_string()).spawn(reach).map(drop)
     }
 
-    /// A link that is given up is cut at once, which has the session's thread look up from it.
+    /// A link that is given up is cut at once, which has whoever reads look up from it.
     pub(super) fn cut_link(&mut self) {
         self.attempt += 1;
-        self.is_unflushed = false;
         if let Some(link) = self.link.take() {
-            link.shutdown();
+            link.transport.shutdown();
         }
     }
 
     fn write_frames(&mut self, shared: &Arc<Shared>) {
-        while let Some(link) = &self.link
-            && self.has_to_write()
+        while let Some(link) = &mut self.link
+            && link.has_to_write(&self.hub.session)
         {
             let (now, output) = (shared.now(), self.hub.session.output());
-            let written = if self.is_unflushed {
-                link.flush().map(|()| None)
+            let written = if link.is_unflushed {
+                link.transport.flush().map(|()| None)
             } else {
-                link.write(output).map(Some)
+                link.transport.write(output).map(Some)
             };
             match written {
-                Ok(None) => self.is_unflushed = false,
+                Ok(None) => link.is_unflushed = false,
                 Ok(Some(0)) => self.link_failed(shared, Some(io::ErrorKind::WriteZero.into())),
                 Ok(Some(count)) => {
                     self.hub.session.handle_sent(now, count);
-                    self.is_unflushed = true;
+                    link.is_unflushed = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => return self.push_later(shared),
                 Err(error) => self.link_failed(shared, Some(error)),
             }
         }
-    }
-
-    fn has_to_write(&self) -> bool {
-        self.is_unflushed || !self.hub.session.output().is_empty()
     }
 
     fn push_later(&mut self, shared: &Arc<Shared>) {
@@ -319,7 +318,8 @@ impl Inner {
                 thread::sleep(PUSH_INTERVAL);
                 let mut inner = theirs.lock();
                 inner.settle(&theirs);
-                if inner.link.is_none() || !inner.has_to_write() {
+                let session = &inner.hub.session;
+                if !inner.link.as_ref().is_some_and(|link| link.has_to_write(session)) {
                     inner.is_pushing = false;
                     return;
                 }

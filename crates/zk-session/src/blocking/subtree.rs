@@ -4,10 +4,10 @@ use alloc::string::String;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-use zk_proto::{Acl, CreateMode, Stat};
+use zk_proto::{Acl, NodeKind, Stat};
 
 use super::Client;
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::face::subtree::{self, Like};
 
 /// # Several nodes, one after the other
@@ -23,15 +23,15 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
-    ) -> Result<(String, Stat), Error> {
-        let node = Like { mode, ..Like::PERSISTENT };
+        kind: NodeKind,
+    ) -> Result<(String, Stat), RequestError> {
+        let node = Like { kind, ..Like::PERSISTENT };
         at_once(subtree::create_all(self, path, data, node, Like::PERSISTENT))
     }
 
     /// As [`create_all`](Self::create_all), with an access control list for all nodes that are
     /// created, and the mode of its ancestors among them:
-    /// [`PERSISTENT`](CreateMode::PERSISTENT), or [`CONTAINER`](CreateMode::CONTAINER), which the
+    /// [`Persistent`](NodeKind::Persistent), or [`Container`](NodeKind::Container), which the
     /// server deletes some time after the last child.
     ///
     /// # Errors
@@ -41,11 +41,11 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
+        kind: NodeKind,
         acl: &[Acl<'_>],
-        ancestors: CreateMode,
-    ) -> Result<(String, Stat), Error> {
-        let (node, ancestors) = (Like { mode, acl }, Like { mode: ancestors, acl });
+        ancestors: NodeKind,
+    ) -> Result<(String, Stat), RequestError> {
+        let (node, ancestors) = (Like { kind, acl }, Like { kind: ancestors, acl });
         at_once(subtree::create_all(self, path, data, node, ancestors))
     }
 
@@ -56,7 +56,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`create`](Self::create), except that there is nothing wrong with nodes that exist.
-    pub fn ensure_path(&self, path: &str) -> Result<(), Error> {
+    pub fn ensure_path(&self, path: &str) -> Result<(), RequestError> {
         at_once(subtree::ensure_path(self, path, Like::PERSISTENT))
     }
 
@@ -70,10 +70,10 @@ impl Client {
     pub fn ensure_path_with(
         &self,
         path: &str,
-        mode: CreateMode,
+        kind: NodeKind,
         acl: &[Acl<'_>],
-    ) -> Result<(), Error> {
-        at_once(subtree::ensure_path(self, path, Like { mode, acl }))
+    ) -> Result<(), RequestError> {
+        at_once(subtree::ensure_path(self, path, Like { kind, acl }))
     }
 
     /// Deletes a node and all below it, from the bottom up, until none of it is left, while others
@@ -84,7 +84,7 @@ impl Client {
     /// # Errors
     ///
     /// As [`delete`](Self::delete). What was deleted stays deleted.
-    pub fn delete_all(&self, path: &str) -> Result<(), Error> {
+    pub fn delete_all(&self, path: &str) -> Result<(), RequestError> {
         at_once(subtree::delete_all(self, path))
     }
 }

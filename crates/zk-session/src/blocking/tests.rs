@@ -1,20 +1,25 @@
 //! A member whose socket is slow to connect to: its queue of connections is full.
 
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
 use super::*;
 use crate::error::Outcome;
-use crate::session::Config;
+use crate::session::{Cause, Config};
 
 /// More than the standard library has a listener keep.
 const MOST_QUEUED: usize = 5000;
 const HANG: Duration = Duration::from_millis(50);
+
+fn clock() -> Clock {
+    Clock::new(Instant::now, None)
+}
 
 /// A listener to which no connection can be made until what it has queued is accepted.
 fn full_listener() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
@@ -50,7 +55,7 @@ fn what_hangs_while_a_member_is_reached_takes_few_threads() {
     let connect = Hanging { reached: reached.clone(), let_go: Mutex::new(hang) };
     let at: ConnectString = "one,two".parse().unwrap();
     let make = |now| Session::new(now, Config::new(2, 0));
-    let shared = Arc::new(Shared::new(at.members, connect, make));
+    let shared = Arc::new(Shared::new(at.members, connect, clock(), 1 << 20, make));
     // A session that is over asks for nothing more itself.
     shared.command(|session, _| session.close());
     for _ in 0..10 {
@@ -78,17 +83,23 @@ fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_atte
     let at: ConnectString = address.to_string().parse().unwrap();
     let patience = Duration::from_millis(100);
     let config = Config { patience: Some(patience), ..Config::new(1, 0) };
-    let shared = Arc::new(Shared::new(at.members, TcpConnect, |now| Session::new(now, config)));
+    let shared = Arc::new(Shared::new(at.members, TcpConnect, clock(), 1 << 20, |now| {
+        Session::new(now, config)
+    }));
     let handle = Arc::new(Handle { shared: shared.clone() });
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
-    driver::start(shared.clone(), 1 << 20).unwrap();
+    driver::start(shared.clone()).unwrap();
     let hurried = client.with_request_timeout(Some(patience / 5));
     for _ in 0..2 {
         // By the deadline; or, on a slow machine, for want of patience.
         assert_eq!(hurried.sync("/").unwrap_err().outcome(), Outcome::NotApplied);
     }
-    assert_eq!(client.sync("/"), Err(Error::NoConnection), "told by the session's thread");
-    assert_eq!(shared.last_failure(), None);
+    assert_eq!(
+        client.sync("/").map_err(Error::from),
+        Err(Error::NoConnection),
+        "told by the session's thread"
+    );
+    assert_eq!(shared.lock().hub.last_failure, None);
 }
 
 /// Has room for so many bytes until it is flushed, as the sessions of TLS libraries have.
@@ -143,8 +154,8 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
         let at: ConnectString = "one".parse().unwrap();
         let make = |now| Session::new(now, Config::new(1, 0));
         let connect = BoundedConnect(sent.clone(), says_zero);
-        let shared = Arc::new(Shared::new(at.members, connect, make));
-        driver::start(shared.clone(), 1 << 20).unwrap();
+        let shared = Arc::new(Shared::new(at.members, connect, clock(), 1 << 20, make));
+        driver::start(shared.clone()).unwrap();
         let begun = Instant::now();
         let count = || sent.lock().unwrap().len();
         while count() < HANDSHAKE && begun.elapsed() < Duration::from_secs(10) {
@@ -153,4 +164,49 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
         shared.command(|session, _| session.close());
         assert!(count() >= HANDSHAKE, "{} bytes of the handshake were sent", count());
     }
+}
+
+#[test]
+fn threads_that_have_stopped_waiting_take_no_memory() {
+    const SHORT: Duration = Duration::from_millis(1);
+    let (let_go, hang) = mpsc::channel();
+    let connect = Hanging { reached: Arc::default(), let_go: Mutex::new(hang) };
+    let at: ConnectString = "one".parse().unwrap();
+    let make = |now| Session::new(now, Config::new(1, 0));
+    let shared = Arc::new(Shared::new(at.members, connect, clock(), 1 << 20, make));
+    for _ in 0..3 {
+        let waits = shared.clone();
+        let wait = move || assert!(!waits.wait_until(Some(Instant::now() + SHORT), |_| false));
+        thread::spawn(wait).join().unwrap();
+    }
+    assert!(shared.lock().observers.is_empty());
+    drop(let_go);
+    shared.command(|session, _| session.close());
+}
+
+#[test]
+fn an_attempt_that_fails_for_want_of_time_counts_as_silent() {
+    let hours = Arc::new(AtomicUsize::new(0));
+    let read = hours.clone();
+    let now = move || {
+        let hours = read.load(Ordering::Relaxed) as u64;
+        crate::time::Instant::after_start(Duration::from_secs(hours * 3600))
+    };
+    let Settings { at, clock, config, .. } = Client::builder("one").clock(now).settings().unwrap();
+    let (let_go, hang) = mpsc::channel();
+    let connect = Hanging { reached: Arc::default(), let_go: Mutex::new(hang) };
+    let clock = Clock::new(Instant::now, clock);
+    let make = |now| Session::new(now, config);
+    let shared = Arc::new(Shared::new(at.members, connect, clock, 1 << 20, make));
+    shared.command(|_, _| {});
+    hours.store(1, Ordering::Relaxed);
+    drop(let_go);
+    let failure = loop {
+        if let Some(failure) = shared.lock().hub.last_failure.clone() {
+            break failure;
+        }
+        thread::yield_now();
+    };
+    assert_eq!(failure.1, Cause::ConnectTimeout.to_string());
+    shared.command(|session, _| session.close());
 }

@@ -1,15 +1,17 @@
 //! Watches as handles.
 
 use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::task::{Poll, Waker};
 use core::time::Duration;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use super::Client;
-use super::shared::Shared;
+use super::reading::Wait;
+use super::shared::{Inner, Shared};
 use crate::chroot::Chroot;
-use crate::error::{Error, Outcome};
-use crate::face::{Notice, operations, seen_from};
+use crate::error::{Error, Outcome, RequestError};
+use crate::face::{Notice, Receiver, operations, seen_from};
 use crate::session::{End, RequestId, WatchedEvent};
 use zk_proto::AddWatchMode;
 
@@ -23,7 +25,7 @@ const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotAppl
 #[must_use = "a watch that is dropped is removed"]
 pub struct Watch {
     request: RequestId,
-    event: Receiver<WatchedEvent>,
+    event: RefCell<Receiver<WatchedEvent>>,
     shared: Arc<Shared>,
     chroot: Chroot,
 }
@@ -35,7 +37,7 @@ impl Watch {
         shared: Arc<Shared>,
         chroot: Chroot,
     ) -> Self {
-        Self { request, event, shared, chroot }
+        Self { request, event: RefCell::new(event), shared, chroot }
     }
 
     /// Waits until it fires, and says what happened.
@@ -44,7 +46,7 @@ impl Watch {
     ///
     /// [`Error::Ended`] when the session ends before it fires.
     pub fn wait(self) -> Result<WatchedEvent, Error> {
-        self.fired(self.event.recv().ok())
+        self.wait_until(None)?.ok_or(CLOSED)
     }
 
     /// As [`wait`](Self::wait), but no longer than this; `None` if it has not fired.
@@ -53,17 +55,15 @@ impl Watch {
     ///
     /// As [`wait`](Self::wait), and when it has fired and was told before.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<WatchedEvent>, Error> {
-        match self.event.recv_timeout(timeout) {
-            Ok(event) => self.fired(Some(event)).map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => self.fired(None).map(Some),
-        }
+        self.wait_until(Instant::now().checked_add(timeout))
     }
 
-    fn fired(&self, event: Option<WatchedEvent>) -> Result<WatchedEvent, Error> {
-        match event {
-            Some(event) => Ok(seen_from(&self.chroot, event)),
-            None => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
+    fn wait_until(&self, end: Option<Instant>) -> Result<Option<WatchedEvent>, Error> {
+        let mut event = self.event.borrow_mut();
+        match self.shared.wait(Wait::Reading, end, |_, waker| event.poll(waker)) {
+            None => Ok(None),
+            Some(Some(event)) => Ok(Some(seen_from(&self.chroot, event))),
+            Some(None) => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
         }
     }
 }
@@ -71,8 +71,9 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        if inner.hub.stop_watching(self.request) {
-            inner.settle(&self.shared);
+        let alone = inner.hub.session.pending() == 0;
+        if inner.hub.stop_watching(self.request).is_some() {
+            inner.send(&self.shared, alone, false);
         }
     }
 }
@@ -122,7 +123,15 @@ impl PersistentWatch {
     }
 
     fn next_until(&self, deadline: Option<Instant>) -> Option<Result<Notice, Error>> {
-        let notice = self.shared.wait_for_notice(self.request, deadline)?;
+        let next = |inner: &mut Inner, waker: &Waker| {
+            let mailbox = inner.hub.mailbox(self.request).ok_or(CLOSED)?;
+            let Some(notice) = mailbox.notices.next() else {
+                mailbox.reader = Some(waker.clone());
+                return Poll::Pending;
+            };
+            Poll::Ready(notice)
+        };
+        let notice = self.shared.wait(Wait::Reading, deadline, next)?;
         Some(notice.map(|notice| match notice {
             Notice::Event(event) => Notice::Event(seen_from(&self.chroot, event)),
             Notice::Gap => Notice::Gap,
@@ -146,8 +155,9 @@ impl Iterator for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.hub.stop_watching(self.request);
-        inner.settle(&self.shared);
+        let alone = inner.hub.session.pending() == 0;
+        inner.hub.stop_watching_for_good(self.request);
+        inner.send(&self.shared, alone, false);
     }
 }
 
@@ -159,11 +169,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.6, which also
+    /// [`Error::Unsupported`] from a server before 3.6, which also
     /// closes the connection.
-    pub fn watch(&self, path: &str) -> Result<PersistentWatch, Error> {
+    pub fn watch(&self, path: &str) -> Result<PersistentWatch, RequestError> {
         let (answer, watch) = operations::watch(self, path, AddWatchMode::PERSISTENT)?;
-        answer.wait()?;
+        answer.wait_at(path)?;
         Ok(watch)
     }
 
@@ -173,9 +183,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`watch`](Self::watch).
-    pub fn watch_recursively(&self, path: &str) -> Result<PersistentWatch, Error> {
+    pub fn watch_recursively(&self, path: &str) -> Result<PersistentWatch, RequestError> {
         let (answer, watch) = operations::watch(self, path, AddWatchMode::PERSISTENT_RECURSIVE)?;
-        answer.wait()?;
+        answer.wait_at(path)?;
         Ok(watch)
     }
 }

@@ -3,13 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use tokio::sync::oneshot;
-use zk_proto::{Acl, Stat, owned};
+use zk_proto::{Acl, OpCode, Stat, owned};
 
 use super::{Answer, Client};
 use crate::driver::Answers;
-use crate::error::Error;
-use crate::face::operations;
+use crate::error::{Error, RequestError};
+use crate::face::{operations, slot};
 
 /// # Access control
 impl Client {
@@ -50,13 +49,15 @@ impl Client {
     ///
     /// The credential is presented all the same.
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Answer<()> {
-        let (sender, receiver) = oneshot::channel();
+        let (sender, receiver) = slot();
         let mut inner = self.shared().lock();
         let added = inner.hub.session.add_auth(scheme, auth, Answers::new(sender));
         inner.wake_driver();
         drop(inner);
         let answer = |answer: Result<_, Error>, _: &_| answer.map(drop);
-        Answer::of(added.map(|()| Answer::new(receiver, Box::new(answer), self.chroot.clone())))
+        let (operation, chroot) = (OpCode::AUTH, self.chroot.clone());
+        let added = added.map_err(|reason| RequestError::new(operation, None, reason));
+        Answer::of(added.map(|()| Answer::new(receiver, Box::new(answer), chroot, operation)))
     }
 
     /// Whom the server takes this connection for: its address, and whatever was proven by
@@ -64,7 +65,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.7, which also
+    /// [`Error::Unsupported`] from a server before 3.7, which also
     /// closes the connection.
     pub fn who_am_i(&self) -> Answer<Vec<owned::ClientInfo>> {
         Answer::of(operations::who_am_i(self))

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_proto::{ReconfigRequest, Stat};
 
 use super::{Answer, Client, Watch};
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::face::operations;
 
 /// # The ensemble
@@ -38,7 +38,7 @@ impl Client {
     /// As [`get_config`](Self::get_config). No watch is left then, nor when the future is dropped.
     pub fn get_config_and_watch(
         &self,
-    ) -> impl Future<Output = Result<(Bytes, Stat, Watch), Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Bytes, Stat, Watch), RequestError>> + Send + use<> {
         let asked = operations::get_config_and_watch(self);
         async move {
             let (answer, watch) = asked?;
@@ -51,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server that is alone,
+    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server that is alone,
     /// [`RECONFIG_DISABLED`](zk_proto::ErrorCode::RECONFIG_DISABLED),
     /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`BAD_ARGUMENTS`](zk_proto::ErrorCode::BAD_ARGUMENTS),

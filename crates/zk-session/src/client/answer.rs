@@ -1,29 +1,31 @@
 //! An answer that is still to come.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use tokio::sync::oneshot;
+use zk_proto::OpCode;
 
 use crate::chroot::Chroot;
-use crate::error::{Error, Outcome};
-use crate::face::Read;
+use crate::error::{Error, Outcome, RequestError};
+use crate::face::{Part, Read, Receiver, Subject};
 use crate::session::{End, Reply};
 
 /// The answer to a request, once it arrives. The request is under way, whether or not this is
 /// awaited; dropping it drops the answer.
 #[must_use = "the request is under way; only its answer is still to be awaited"]
 pub struct Answer<T = Reply> {
-    state: Result<Waiting<T>, Error>,
+    state: Result<Waiting<T>, RequestError>,
 }
 
 struct Waiting<T> {
-    receiver: oneshot::Receiver<Result<Reply, Error>>,
+    receiver: Receiver<Result<Reply, Error>>,
     read: Box<dyn Read<T>>,
     chroot: Chroot,
+    subject: Subject,
 }
 
 /// The runtime was shut down under the session.
@@ -31,16 +33,25 @@ const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown }
 
 impl<T> Answer<T> {
     pub(super) fn new(
-        receiver: oneshot::Receiver<Result<Reply, Error>>,
+        receiver: Receiver<Result<Reply, Error>>,
         read: Box<dyn Read<T>>,
         chroot: Chroot,
+        operation: OpCode,
     ) -> Self {
-        Self { state: Ok(Waiting { receiver, read, chroot }) }
+        let subject = Subject::new(operation);
+        Self { state: Ok(Waiting { receiver, read, chroot, subject }) }
     }
 
     /// The answer to a request, or why none was sent.
-    pub(super) fn of(answer: Result<Self, Error>) -> Self {
+    pub(super) fn of(answer: Result<Self, RequestError>) -> Self {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
+    }
+
+    pub(super) fn with_parts(mut self, parts: Vec<Part>) -> Self {
+        if let Ok(waiting) = &mut self.state {
+            waiting.subject.parts = parts;
+        }
+        self
     }
 }
 
@@ -52,12 +63,15 @@ impl<T> fmt::Debug for Answer<T> {
 }
 
 impl<T> Future for Answer<T> {
-    type Output = Result<T, Error>;
+    type Output = Result<T, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.state {
-            Ok(Waiting { receiver, read, chroot }) => {
-                Pin::new(receiver).poll(cx).map(|answer| read(answer.unwrap_or(Err(GONE)), chroot))
+            Ok(Waiting { receiver, read, chroot, subject }) => {
+                receiver.poll(cx.waker()).map(|answer| {
+                    read(answer.unwrap_or(Err(GONE)), chroot)
+                        .map_err(|reason| subject.failed(reason, chroot))
+                })
             }
             Err(error) => Poll::Ready(Err(error.clone())),
         }

@@ -7,7 +7,7 @@ use core::future::Future;
 use zk_proto::Stat;
 
 use super::{Answer, Client, Watch};
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::face::operations;
 
 /// # Children
@@ -31,7 +31,7 @@ impl Client {
     pub fn get_children_and_watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<(Vec<String>, Stat, Watch), Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Vec<String>, Stat, Watch), RequestError>> + Send + use<> {
         let asked = operations::get_children_and_watch(self, path);
         async move {
             let (answer, watch) = asked?;

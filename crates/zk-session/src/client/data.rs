@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_proto::Stat;
 
 use super::{Answer, Client, Watch};
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::face::{MultiRead, ReadResult, operations, reads};
 
 /// # Data
@@ -30,7 +30,7 @@ impl Client {
     pub fn get_data_and_watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<(Bytes, Stat, Watch), Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Bytes, Stat, Watch), RequestError>> + Send + use<> {
         let asked = operations::get_data_and_watch(self, path);
         async move {
             let (answer, watch) = asked?;
@@ -60,7 +60,7 @@ impl MultiRead<'_, Client> {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.6, which also
+    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.6, which also
     /// closes the connection. A read that fails is no error of the whole.
     pub fn send(self) -> Answer<alloc::vec::Vec<ReadResult>> {
         Answer::of(reads::send(self))

@@ -12,12 +12,13 @@ mod watches;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::poll_fn;
-use core::task::Poll;
 use core::time::Duration;
 
 use tokio::runtime;
-use tokio::sync::{oneshot, watch as watch_channel};
+use tokio::sync::watch as watch_channel;
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 use zk_proto::{Request, SessionId};
 
@@ -25,9 +26,12 @@ pub use self::answer::Answer;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, Member};
-use crate::driver::{Answers, Connect, Driver, Inner, Shared, TcpConnect};
-use crate::error::Error;
-use crate::face::{ClientBuilder, ConnectError, Face, Read, Settings, has_begun, sets_watch};
+use crate::driver::{Answers, Connect, Driver, Inner, Line, Shared, TcpConnect};
+use crate::error::{Error, RequestError};
+use crate::face::{
+    ClientBuilder, Clock, ConnectError, Face, Part, Read, Settings, has_begun, not_sent,
+    sets_watch, slot,
+};
 use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 
 /// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
@@ -52,8 +56,11 @@ use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 /// - Requests that no server can have seen wait for the next connection. Those that one may have
 ///   seen fail with [`Error::ConnectionLost`].
 /// - [`Error::Ended`], once the session has.
-/// - [`Error::Invalid`] for what is impossible; nothing is sent then. So it is where too much
-///   waits already: [`ready`](Self::ready) waits for room.
+/// - [`Error::Invalid`] for an impossible request, [`Error::QueueFull`] and [`Error::BufferFull`]
+///   at the limits of the queue: nothing is sent then. [`ready`](Self::ready) waits for room.
+/// - [`Error::Unsupported`] from a server that is too old, which also closes the connection.
+/// - [`Error::ReplyTooLarge`], if the reply is longer than
+///   [`max_reply`](ClientBuilder::max_reply).
 /// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
 /// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
 ///   that of its parent, says so.
@@ -119,6 +126,9 @@ impl Client {
     }
 
     /// How things stand, as it changes. Short-lived states can be skipped; the last is not.
+    ///
+    /// A state is also published again when the [lease](Self::lease) ends. So a task that looks at the
+    /// lease on every change needs no timer for it.
     pub fn states(&self) -> watch_channel::Receiver<State> {
         self.shared().states.subscribe()
     }
@@ -142,11 +152,26 @@ impl Client {
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
-    /// [`Session::lease`](crate::session::Session::lease).
+    /// [`Session::lease`](crate::session::Session::lease). It has passed when [`Instant::now`] is later.
+    ///
+    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not:
+    /// after a suspension the lease seems to last longer than it does. Where that can happen, give
+    /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
+    /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
         let inner = self.shared().lock();
         let lease = inner.hub.session.lease()?;
-        Some(inner.clock.tokio_instant(lease))
+        Some(inner.clock.local_instant(lease).into())
+    }
+
+    /// Whether the [lease](Self::lease) has ended by the session's clock, so that the ensemble need not
+    /// keep the session any longer.
+    ///
+    /// It looks at the clock, so it is right also when the runtime was blocked, or the process was
+    /// stopped, and the client has not noticed yet that time has passed.
+    pub fn lease_has_ended(&self) -> bool {
+        let inner = self.shared().lock();
+        inner.hub.session.lease_has_ended(inner.clock.now())
     }
 
     /// The runtime that the session is kept alive on: the one that it was begun on. Whatever must
@@ -203,8 +228,12 @@ impl Client {
 
     /// Waits until requests are taken: until fewer wait, in number and in bytes, than
     /// [`max_pending`](ClientBuilder::max_pending) and [`max_unsent`](ClientBuilder::max_unsent)
-    /// allow. Somebody else may be faster to use the room; then a request is still refused with
-    /// [`Invalid::QueueFull`](crate::Invalid::QueueFull).
+    /// allow. Those who wait are woken in the order in which they came, as many as there is room
+    /// for.
+    ///
+    /// No room is reserved: a request of a caller that did not wait may use it first. A caller that
+    /// is still waiting then keeps its place. One that has returned is refused with
+    /// [`Error::QueueFull`] or [`Error::BufferFull`], and can wait again.
     ///
     /// # Errors
     ///
@@ -212,20 +241,9 @@ impl Client {
     ///
     /// # Cancellation
     ///
-    /// Nothing happens.
+    /// The place in the queue is given up, and a turn that has come is passed on.
     pub async fn ready(&self) -> Result<(), Error> {
-        poll_fn(|cx| {
-            let mut inner = self.shared().lock();
-            if inner.hub.session.has_room() {
-                return Poll::Ready(Ok(()));
-            }
-            if let Some(ended) = inner.hub.ended() {
-                return Poll::Ready(Err(ended));
-            }
-            inner.wait_for_room(cx.waker());
-            Poll::Pending
-        })
-        .await
+        self.enter(&mut self.line()).await
     }
 
     /// Ends the session, behind all requests made before, and waits for its end. The server
@@ -262,7 +280,9 @@ impl Client {
     /// Waits for the end of the session.
     pub async fn ended(&self) -> End {
         let mut states = self.states();
-        let ended = states.wait_for(|state| matches!(state, State::Ended(_))).await;
+        let ended = states.wait_for(|state| matches!(state, State::Ended(_)));
+        // One task may await the end of any number of sessions.
+        let ended = unconstrained(ended).await;
         match ended.as_deref() {
             Ok(State::Ended(end)) => *end,
             // The driver is gone, and the runtime with it.
@@ -275,7 +295,8 @@ impl Client {
 impl Client {
     /// Sends any request as it is: paths are not checked, and are the server's, whatever the
     /// [`chroot`](Self::chroot). A watch that it asks for is removed at once. What the session sends
-    /// for itself is [refused](crate::Invalid::Reserved).
+    /// for itself is [refused](crate::Invalid::Reserved), and so is what [servers do not
+    /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);
@@ -320,22 +341,23 @@ impl Client {
         request: &Request<'_>,
         read: Box<dyn Read<T>>,
         keep: impl FnOnce(&mut Inner, RequestId),
-    ) -> Result<(RequestId, Answer<T>), Error> {
-        let (sender, receiver) = oneshot::channel();
+    ) -> Result<(RequestId, Answer<T>), RequestError> {
+        let (sender, receiver) = slot();
         let token = Answers::new(sender);
         let mut inner = self.shared().lock();
         let alone = inner.hub.session.pending() == 0;
-        let id = match self.request_timeout {
-            None => inner.hub.session.submit(request, token)?,
+        let sent = match self.request_timeout {
+            None => inner.hub.session.submit(request, token),
             Some(timeout) => {
                 let deadline = inner.clock.now() + timeout;
-                inner.hub.session.submit_until(request, token, deadline)?
+                inner.hub.session.submit_until(request, token, deadline)
             }
         };
+        let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);
         inner.send(alone);
         drop(inner);
-        Ok((id, Answer::new(receiver, read, self.chroot.clone())))
+        Ok((id, Answer::new(receiver, read, self.chroot.clone(), request.opcode())))
     }
 }
 
@@ -343,12 +365,17 @@ impl Face for Client {
     type Answer<T> = Answer<T>;
     type Watch = Watch;
     type PersistentWatch = PersistentWatch;
+    type Line = Line;
 
     fn chroot(&self) -> &Chroot {
         &self.chroot
     }
 
-    fn send<T>(&self, request: &Request<'_>, read: impl Read<T>) -> Result<Answer<T>, Error> {
+    fn send<T>(
+        &self,
+        request: &Request<'_>,
+        read: impl Read<T>,
+    ) -> Result<Answer<T>, RequestError> {
         self.submit_with(request, Box::new(read), |_, _| {}).map(|(_, answer)| answer)
     }
 
@@ -356,8 +383,8 @@ impl Face for Client {
         &self,
         request: &Request<'_>,
         read: impl Read<T>,
-    ) -> Result<(Answer<T>, Watch), Error> {
-        let (fire, event) = oneshot::channel();
+    ) -> Result<(Answer<T>, Watch), RequestError> {
+        let (fire, event) = slot();
         let (id, answer) = self.submit_with(request, Box::new(read), |inner, id| {
             inner.hub.watch_once(id, fire);
         })?;
@@ -368,19 +395,27 @@ impl Face for Client {
         &self,
         request: &Request<'_>,
         read: impl Read<()>,
-    ) -> Result<(Answer<()>, PersistentWatch), Error> {
+    ) -> Result<(Answer<()>, PersistentWatch), RequestError> {
         let (id, answer) = self.submit_with(request, Box::new(read), |inner, id| {
             inner.hub.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
     }
 
-    fn wait<T>(answer: Answer<T>) -> impl Future<Output = Result<T, Error>> {
+    fn with_parts<T>(answer: Answer<T>, parts: Vec<Part>) -> Answer<T> {
+        answer.with_parts(parts)
+    }
+
+    fn wait<T>(answer: Answer<T>) -> impl Future<Output = Result<T, RequestError>> {
         answer
     }
 
-    fn ready(&self) -> impl Future<Output = Result<(), Error>> {
-        self.ready()
+    fn line(&self) -> Line {
+        Line::new(self.shared().clone())
+    }
+
+    async fn enter(&self, line: &mut Line) -> Result<(), Error> {
+        poll_fn(|cx| line.poll(cx.waker())).await
     }
 }
 
@@ -412,9 +447,10 @@ impl ClientBuilder<Client> {
     ///
     /// Outside a tokio runtime, or within one that lacks its timer.
     pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, patience, request_timeout, config } = self.settings()?;
+        let Settings { at, patience, request_timeout, clock, config } = self.settings()?;
         let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
-        let shared = Arc::new(Shared::new(at.members, |now| Session::new(now, config)));
+        let clock = Clock::new(|| Instant::now().into_std(), clock);
+        let shared = Arc::new(Shared::new(at.members, clock, |now| Session::new(now, config)));
         let runtime = runtime::Handle::current();
         let handle = Arc::new(Handle { shared: shared.clone(), runtime });
         let client = Client { handle, chroot: at.chroot, request_timeout };
@@ -422,7 +458,7 @@ impl ClientBuilder<Client> {
 
         let mut states = shared.states.subscribe();
         let begun = states.wait_for(|state| has_begun(*state, resumed));
-        match tokio::time::timeout(patience, begun).await {
+        match unconstrained(tokio::time::timeout(patience, begun)).await {
             Ok(Ok(state)) => match *state {
                 State::Ended(end) => Err(ConnectError::Ended(end)),
                 _ => {

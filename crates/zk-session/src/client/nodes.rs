@@ -3,26 +3,31 @@
 use alloc::string::String;
 use core::future::Future;
 
-use zk_proto::{Acl, CreateMode, NodeKind, Stat};
+use zk_proto::{Acl, NodeKind, Stat};
 
 use super::{Answer, Client, Watch};
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::face::operations;
 
 /// # Nodes
 impl Client {
-    /// Creates a node that is open to everybody: its path, with a sequence number if the mode is
-    /// sequential, and its stat.
+    /// Creates a node that is open to everybody. Returns its path, with a sequence number if the
+    /// kind is sequential, and its stat.
+    ///
+    /// [`NodeKind`] says how long the node lives: until it is deleted, until the session ends, as a
+    /// container until some time after its last child is deleted, or for a time to live.
     ///
     /// # Errors
     ///
+    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.5, and for a time to
+    /// live from one that does not allow it (`extendedTypesEnabled`);
     /// [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS);
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) when the parent is missing;
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](zk_proto::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS). After
-    /// [`Error::ConnectionLost`] the node may exist; a sequential one is then only found by a name
+    /// [`Error::ConnectionLost`](crate::Error::ConnectionLost) the node may exist; a sequential one is then only found by a name
     /// that nobody else uses.
-    pub fn create(&self, path: &str, data: &[u8], mode: CreateMode) -> Answer<(String, Stat)> {
-        self.create_with_acl(path, data, mode, &[Acl::OPEN])
+    pub fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Answer<(String, Stat)> {
+        self.create_with_acl(path, data, kind, &[Acl::OPEN])
     }
 
     /// As [`create`](Self::create), with an access control list.
@@ -34,28 +39,10 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
-        acl: &[Acl<'_>],
-    ) -> Answer<(String, Stat)> {
-        Answer::of(operations::create(self, path, data, mode, acl))
-    }
-
-    /// As [`create_with_acl`](Self::create_with_acl), of any kind: a container, which the server
-    /// deletes some time after its last child, or a node with a time to live.
-    ///
-    /// # Errors
-    ///
-    /// As [`create_with_acl`](Self::create_with_acl), and
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from servers that do not allow times
-    /// to live (`extendedTypesEnabled`).
-    pub fn create_kind(
-        &self,
-        path: &str,
-        data: &[u8],
         kind: NodeKind,
         acl: &[Acl<'_>],
     ) -> Answer<(String, Stat)> {
-        Answer::of(operations::create_kind(self, path, data, kind, acl))
+        Answer::of(operations::create(self, path, data, kind, acl))
     }
 
     /// Deletes a node, if it has this version, or whatever version it has.
@@ -86,7 +73,7 @@ impl Client {
     pub fn exists_and_watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<(Option<Stat>, Watch), Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<(Option<Stat>, Watch), RequestError>> + Send + use<> {
         let asked = operations::exists_and_watch(self, path);
         async move {
             let (answer, watch) = asked?;

@@ -2,10 +2,10 @@
 
 use alloc::string::String;
 
-use zk_proto::{Acl, CreateMode, Stat};
+use zk_proto::{Acl, NodeKind, Stat};
 
 use super::Client;
-use crate::error::Error;
+use crate::error::RequestError;
 use crate::face::subtree::{self, Like};
 
 /// # Several nodes, one after the other
@@ -27,15 +27,15 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
-    ) -> Result<(String, Stat), Error> {
-        let node = Like { mode, ..Like::PERSISTENT };
+        kind: NodeKind,
+    ) -> Result<(String, Stat), RequestError> {
+        let node = Like { kind, ..Like::PERSISTENT };
         subtree::create_all(self, path, data, node, Like::PERSISTENT).await
     }
 
     /// As [`create_all`](Self::create_all), with an access control list for all nodes that are
     /// created, and the mode of its ancestors among them:
-    /// [`PERSISTENT`](CreateMode::PERSISTENT), or [`CONTAINER`](CreateMode::CONTAINER), which the
+    /// [`Persistent`](NodeKind::Persistent), or [`Container`](NodeKind::Container), which the
     /// server deletes some time after the last child.
     ///
     /// # Errors
@@ -49,11 +49,11 @@ impl Client {
         &self,
         path: &str,
         data: &[u8],
-        mode: CreateMode,
+        kind: NodeKind,
         acl: &[Acl<'_>],
-        ancestors: CreateMode,
-    ) -> Result<(String, Stat), Error> {
-        let (node, ancestors) = (Like { mode, acl }, Like { mode: ancestors, acl });
+        ancestors: NodeKind,
+    ) -> Result<(String, Stat), RequestError> {
+        let (node, ancestors) = (Like { kind, acl }, Like { kind: ancestors, acl });
         subtree::create_all(self, path, data, node, ancestors).await
     }
 
@@ -68,7 +68,7 @@ impl Client {
     /// # Cancellation
     ///
     /// Any number of the nodes may have been created.
-    pub async fn ensure_path(&self, path: &str) -> Result<(), Error> {
+    pub async fn ensure_path(&self, path: &str) -> Result<(), RequestError> {
         subtree::ensure_path(self, path, Like::PERSISTENT).await
     }
 
@@ -86,10 +86,10 @@ impl Client {
     pub async fn ensure_path_with(
         &self,
         path: &str,
-        mode: CreateMode,
+        kind: NodeKind,
         acl: &[Acl<'_>],
-    ) -> Result<(), Error> {
-        subtree::ensure_path(self, path, Like { mode, acl }).await
+    ) -> Result<(), RequestError> {
+        subtree::ensure_path(self, path, Like { kind, acl }).await
     }
 
     /// Deletes a node and all below it, from the bottom up, until none of it is left, while others
@@ -104,7 +104,7 @@ impl Client {
     /// # Cancellation
     ///
     /// Any part of it may have been deleted, but none that has something left below it.
-    pub async fn delete_all(&self, path: &str) -> Result<(), Error> {
+    pub async fn delete_all(&self, path: &str) -> Result<(), RequestError> {
         subtree::delete_all(self, path).await
     }
 }

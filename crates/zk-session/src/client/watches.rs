@@ -6,14 +6,13 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use tokio::sync::oneshot;
 use zk_proto::AddWatchMode;
 
 use super::Client;
 use crate::chroot::Chroot;
 use crate::driver::Shared;
-use crate::error::{Error, Outcome};
-use crate::face::{Notice, operations, seen_from};
+use crate::error::{Error, Outcome, RequestError};
+use crate::face::{Notice, Receiver, operations, seen_from};
 use crate::session::{End, RequestId, WatchedEvent};
 
 /// A watch that fires once. Await it to learn what happened; drop it to remove it.
@@ -32,7 +31,7 @@ use crate::session::{End, RequestId, WatchedEvent};
 #[must_use = "a watch that is dropped is removed"]
 pub struct Watch {
     request: RequestId,
-    event: oneshot::Receiver<WatchedEvent>,
+    event: Receiver<WatchedEvent>,
     shared: Arc<Shared>,
     chroot: Chroot,
     is_over: bool,
@@ -41,7 +40,7 @@ pub struct Watch {
 impl Watch {
     pub(super) fn new(
         request: RequestId,
-        event: oneshot::Receiver<WatchedEvent>,
+        event: Receiver<WatchedEvent>,
         shared: Arc<Shared>,
         chroot: Chroot,
     ) -> Self {
@@ -53,11 +52,11 @@ impl Future for Watch {
     type Output = Result<WatchedEvent, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let event = ready!(Pin::new(&mut self.event).poll(cx));
+        let event = ready!(self.event.poll(cx.waker()));
         self.is_over = true;
         Poll::Ready(match event {
-            Ok(event) => Ok(seen_from(&self.chroot, event)),
-            Err(_) => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
+            Some(event) => Ok(seen_from(&self.chroot, event)),
+            None => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
         })
     }
 }
@@ -69,11 +68,15 @@ impl Drop for Watch {
         if self.is_over {
             return;
         }
+        self.event.close();
         let mut inner = self.shared.lock();
         let alone = inner.hub.session.pending() == 0;
-        if inner.hub.stop_watching(self.request) {
+        let watcher = inner.hub.stop_watching(self.request);
+        if watcher.is_some() {
             inner.send(alone);
         }
+        drop(inner);
+        drop(watcher);
     }
 }
 
@@ -118,9 +121,7 @@ impl PersistentWatch {
     }
 
     fn poll_notice(&self, cx: &Context<'_>) -> Poll<Result<Notice, Error>> {
-        let mut inner = self.shared.lock();
-        let notice = inner.poll_notice(self.request, cx);
-        drop(inner);
+        let notice = self.shared.poll_notice(self.request, cx.waker());
         notice.map_ok(|notice| match notice {
             Notice::Event(event) => Notice::Event(seen_from(&self.chroot, event)),
             Notice::Gap => Notice::Gap,
@@ -144,8 +145,10 @@ impl Stream for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.hub.stop_watching(self.request);
+        let mailbox = inner.hub.stop_watching_for_good(self.request);
         inner.wake_driver();
+        drop(inner);
+        drop(mailbox);
     }
 }
 
@@ -157,12 +160,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`UNIMPLEMENTED`](zk_proto::ErrorCode::UNIMPLEMENTED) from a server before 3.6, which also
+    /// [`Error::Unsupported`] from a server before 3.6, which also
     /// closes the connection. No watch is left then, nor when the future is dropped.
     pub fn watch(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<PersistentWatch, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<PersistentWatch, RequestError>> + Send + use<> {
         self.watch_persistently(path, AddWatchMode::PERSISTENT)
     }
 
@@ -175,7 +178,7 @@ impl Client {
     pub fn watch_recursively(
         &self,
         path: &str,
-    ) -> impl Future<Output = Result<PersistentWatch, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<PersistentWatch, RequestError>> + Send + use<> {
         self.watch_persistently(path, AddWatchMode::PERSISTENT_RECURSIVE)
     }
 
@@ -183,7 +186,7 @@ impl Client {
         &self,
         path: &str,
         mode: AddWatchMode,
-    ) -> impl Future<Output = Result<PersistentWatch, Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<PersistentWatch, RequestError>> + Send + use<> {
         let asked = operations::watch(self, path, mode);
         async move {
             let (answer, watch) = asked?;

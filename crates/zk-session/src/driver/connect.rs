@@ -1,14 +1,21 @@
 //! How a member is reached.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::future::Future;
+use core::net::SocketAddr;
 use core::pin::Pin;
+use core::time::Duration;
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
 
 use crate::connect_string::Member;
+
+/// How long an address of a member may take before the next one is tried, too.
+const HEAD_START: Duration = Duration::from_millis(100);
 
 /// A connection to a member, before anything has been said on it.
 ///
@@ -40,15 +47,77 @@ pub struct TcpConnect;
 impl Connect for TcpConnect {
     type Transport = TcpStream;
 
+    /// Connects to the address of the server that answers first. Each further address is tried when
+    /// the one before it has failed, or has not answered for 100 ms.
     fn connect(
         &mut self,
         member: &Member,
     ) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>> {
         let (host, port) = (member.host.clone(), member.port);
         Box::pin(async move {
-            let stream = TcpStream::connect((host.as_str(), port)).await?;
+            let addresses: Vec<_> = lookup_host((host.as_str(), port)).await?.collect();
+            let stream = first_of(addresses, TcpStream::connect).await?;
             stream.set_nodelay(true)?;
             Ok(stream)
         })
+    }
+}
+
+/// The first connection that is made to one of the addresses.
+async fn first_of<S, F>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<S>
+where
+    S: Send + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    if let [address] = addresses[..] {
+        return connect(address).await;
+    }
+    let mut attempts = JoinSet::new();
+    let mut addresses = addresses.into_iter();
+    loop {
+        if let Some(address) = addresses.next() {
+            attempts.spawn(connect(address));
+        }
+        let patience = if addresses.len() > 0 { HEAD_START } else { Duration::MAX };
+        match tokio::time::timeout(patience, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(error)))) => last = error,
+            Ok(Some(Err(panicked))) => last = io::Error::other(panicked),
+            Ok(None) => return Err(last),
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_swallows_packets_does_not_keep_the_others_from_being_reached() {
+        let addresses: Vec<_> =
+            (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+        let connect = |address: SocketAddr| async move {
+            match address.port() {
+                1 | 3 => {
+                    tokio::time::sleep(HEAD_START * 10).await;
+                    Err(io::ErrorKind::TimedOut.into())
+                }
+                2 => Err(io::ErrorKind::ConnectionRefused.into()),
+                port => Ok(port),
+            }
+        };
+        let start = tokio::time::Instant::now();
+        assert_eq!(first_of(addresses.clone(), connect).await.unwrap(), 4);
+        assert!(start.elapsed() < HEAD_START * 3, "{:?}", start.elapsed());
+        let failed = first_of(addresses[..3].to_vec(), connect).await;
+        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(first_of(addresses[3..].to_vec(), connect).await.unwrap(), 4);
+        let nowhere = first_of(Vec::new(), connect).await;
+        assert_eq!(nowhere.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

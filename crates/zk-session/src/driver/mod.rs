@@ -9,6 +9,7 @@ mod wire;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -18,7 +19,7 @@ use tokio::time::Sleep;
 
 pub use self::connect::{Connect, TcpConnect, Transport};
 use self::reach::Reach;
-pub(crate) use self::shared::{Answers, Inner, Shared};
+pub(crate) use self::shared::{Answers, Inner, Line, Shared};
 use self::wire::Wire;
 use crate::connect_string::Member;
 use crate::session::{Action, State};
@@ -31,6 +32,8 @@ pub(crate) struct Driver<C: Connect> {
     sleep: Pin<Box<Sleep>>,
     /// The newest state, if it is still to be published.
     news: Option<State>,
+    /// What is still to be reported.
+    reports: Vec<trace::Report>,
 }
 
 impl<C: Connect> Driver<C> {
@@ -41,6 +44,7 @@ impl<C: Connect> Driver<C> {
             max_reply,
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
             news: None,
+            reports: Vec::new(),
         }
     }
 
@@ -99,7 +103,7 @@ impl<C: Connect> Driver<C> {
         let Some(wire) = &mut inner.wire else {
             return false;
         };
-        match wire.read(&mut inner.hub.session, inner.clock, cx) {
+        match wire.read(&mut inner.hub.session, &inner.clock, cx) {
             Poll::Pending => return false,
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => self.link_failed(inner, error),
@@ -113,7 +117,7 @@ impl<C: Connect> Driver<C> {
             return false;
         };
         if wire.has_to_write(&inner.hub.session) {
-            wire.write(&mut inner.hub.session, inner.clock, cx);
+            wire.write(&mut inner.hub.session, &inner.clock, cx);
         }
         let failure = wire.take_failure();
         let failed = failure.is_some();
@@ -125,7 +129,7 @@ impl<C: Connect> Driver<C> {
 
     fn fire_timers(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
         if let Some(due) = inner.due_before_alarm() {
-            self.sleep.as_mut().reset(inner.clock.tokio_instant(due));
+            self.sleep.as_mut().reset(inner.clock.local_instant(due).into());
             inner.alarm = Some(due);
         }
         if inner.alarm.is_none() {
@@ -147,34 +151,13 @@ impl<C: Connect> Driver<C> {
             && let Some(news) = inner.hub.tell_next()
         {
             progress = true;
-            if let Some(state) = news {
-                trace::state(state);
-            }
             self.news = news;
         }
-        inner.tell_of_room();
-        progress
-    }
-
-    /// Does all that can be done now, or before a new state is published.
-    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = self.shared.clone();
-        loop {
-            self.reach.poll(cx);
-            let mut inner = shared.lock();
-            self.exchange(&mut inner, cx);
-            if self.news.is_some() {
-                return Poll::Pending;
-            }
-            if self.reach.has_work() {
-                continue;
-            }
-            if matches!(inner.hub.session.state(), State::Ended(_)) {
-                return Poll::Ready(());
-            }
-            inner.driver_sleeps(cx.waker());
-            return Poll::Pending;
+        inner.hub.tell_of_room();
+        if !inner.hub.effects.reports.is_empty() {
+            self.reports.append(&mut inner.hub.effects.reports);
         }
+        progress
     }
 
     /// Has the session and the transport exchange what they can.
@@ -193,11 +176,18 @@ impl<C: Connect> Driver<C> {
         }
     }
 
-    /// Tells the newest state, without the lock: whoever looks at a state may wait for that one.
-    /// Says whether there was one.
-    fn publish_state(&mut self) -> bool {
-        let news = self.news.take();
-        news.map(|state| self.shared.states.send_replace(state)).is_some()
+    /// Does, without the lock, what runs the user's code: tells the newest state, since whoever
+    /// looks at a state may wait for that one, and then reports.
+    fn publish(&mut self) {
+        if let Some(state) = self.news.take() {
+            // It is told anew when it is worth something else, which is no news to observers.
+            if self.shared.states.send_replace(state) != state {
+                self.reports.push(trace::Report::state(state));
+            }
+        }
+        if !self.reports.is_empty() {
+            self.reports.drain(..).for_each(trace::Report::emit);
+        }
     }
 }
 
@@ -206,10 +196,20 @@ impl<C: Connect> Future for Driver<C> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        let shared = this.shared.clone();
         loop {
-            let polled = this.run(cx);
-            if !this.publish_state() {
-                return polled;
+            this.reach.poll(cx);
+            let mut inner = shared.lock();
+            this.exchange(&mut inner, cx);
+            let has_work = this.news.is_some() || this.reach.has_work();
+            let has_ended = matches!(inner.hub.session.state(), State::Ended(_));
+            if !has_work && !has_ended {
+                inner.driver_sleeps(cx.waker());
+            }
+            drop(inner);
+            this.publish();
+            if !has_work {
+                return if has_ended { Poll::Ready(()) } else { Poll::Pending };
             }
         }
     }
@@ -228,7 +228,7 @@ impl<C: Connect> Drop for Driver<C> {
         drop(inner);
         drop(wire);
         while self.deliver_events(&mut shared.lock()) {
-            self.publish_state();
+            self.publish();
         }
     }
 }

@@ -1,35 +1,33 @@
 //! What the driver shares with the handles of its client.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::trace;
 use super::wire::Wire;
 use crate::connect_string::Member;
 use crate::error::Error;
-use crate::face::{Channels, Failure, Hub, Notice};
+use crate::face::{
+    Channels, Clock, Effects, Failure, Guard, Hub, Notice, Place, Sender, Wakers, Wakes,
+    WakingMutex,
+};
 use crate::session::{Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
 /// Whom to give an answer to.
 pub(crate) struct Answers {
-    caller: oneshot::Sender<Result<Reply, Error>>,
+    caller: Sender<Result<Reply, Error>>,
     asked: trace::Asked,
 }
 
 impl Answers {
-    pub(crate) fn new(caller: oneshot::Sender<Result<Reply, Error>>) -> Self {
+    pub(crate) fn new(caller: Sender<Result<Reply, Error>>) -> Self {
         Self { caller, asked: trace::Asked::now() }
-    }
-
-    fn give(self, answer: Result<Reply, Error>) {
-        self.asked.answered(&answer);
-        drop(self.caller.send(answer));
     }
 }
 
@@ -38,48 +36,36 @@ pub(crate) struct Tasks;
 
 impl Channels for Tasks {
     type Caller = Answers;
-    type Watcher = oneshot::Sender<WatchedEvent>;
+    type Watcher = Sender<WatchedEvent>;
     type Reader = Option<Waker>;
+    type Report = trace::Report;
 
-    fn answer(caller: Answers, answer: Result<Reply, Error>) {
-        caller.give(answer);
+    fn answer(caller: Answers, answer: Result<Reply, Error>, effects: &mut Effects<trace::Report>) {
+        effects.reports.extend(caller.asked.answered(&answer));
+        effects.wakers.extend(caller.caller.send(answer));
     }
 
-    fn fire(watcher: Self::Watcher, event: WatchedEvent) {
-        drop(watcher.send(event));
+    fn fire(watcher: Self::Watcher, event: WatchedEvent) -> Option<Waker> {
+        watcher.send(event)
     }
 
-    fn wake(reader: &mut Option<Waker>) {
-        if let Some(reader) = reader.take() {
-            reader.wake();
-        }
+    fn end(watcher: Self::Watcher) -> Option<Waker> {
+        watcher.close()
     }
 
-    fn failed(failure: &Failure) {
-        trace::failure(failure);
+    fn wake(reader: &mut Option<Waker>) -> Option<Waker> {
+        reader.take()
+    }
+
+    fn failed(failure: &Failure) -> trace::Report {
+        trace::Report::failure(failure)
     }
 }
 
 /// What the driver shares with the handles of its client.
 pub(crate) struct Shared {
-    inner: Mutex<Inner>,
+    inner: WakingMutex<Inner>,
     pub(crate) states: watch::Sender<State>,
-}
-
-/// Tells the time as the session counts it.
-#[derive(Clone, Copy)]
-pub(crate) struct Clock {
-    start: tokio::time::Instant,
-}
-
-impl Clock {
-    pub(crate) fn now(self) -> Instant {
-        Instant::after_start(self.start.elapsed())
-    }
-
-    pub(crate) fn tokio_instant(self, instant: Instant) -> tokio::time::Instant {
-        self.start + instant.since_start()
-    }
 }
 
 pub(crate) struct Inner {
@@ -99,7 +85,12 @@ pub(crate) struct Inner {
     corked: Option<bool>,
     /// When the driver wakes by itself.
     pub(super) alarm: Option<Instant>,
-    waiting_for_room: Vec<Waker>,
+}
+
+impl Wakes for Inner {
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.hub.effects.wakers
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -111,14 +102,15 @@ impl fmt::Debug for Shared {
 impl Shared {
     pub(crate) fn new(
         members: Vec<Member>,
+        clock: Clock,
         make: impl FnOnce(Instant) -> Session<Answers>,
     ) -> Self {
-        let session = make(Instant::START);
+        let session = make(clock.now());
         Self {
             states: watch::Sender::new(session.state()),
-            inner: Mutex::new(Inner {
+            inner: WakingMutex::new(Inner {
                 hub: Hub::new(session, members),
-                clock: Clock { start: tokio::time::Instant::now() },
+                clock,
                 wire: None,
                 driver: Waker::noop().clone(),
                 is_driver_awake: true,
@@ -126,14 +118,12 @@ impl Shared {
                 cork: None,
                 corked: None,
                 alarm: None,
-                waiting_for_room: Vec::new(),
             }),
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics while it holds the lock; if something did, the session is still whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
     }
 
     /// Holds the requests of this thread back, for as long as it lives; nothing if some are held
@@ -145,9 +135,80 @@ impl Shared {
         is_free.then(|| Cork(self))
     }
 
-    /// The last member that failed, and why it did.
+    /// The last server that failed, and why it did; or the one that has not answered yet.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
-        self.lock().hub.last_failure.clone()
+        self.lock().hub.last_failure()
+    }
+
+    /// The next notice of a persistent watch.
+    pub(crate) fn poll_notice(
+        &self,
+        request: RequestId,
+        waker: &Waker,
+    ) -> Poll<Result<Notice, Error>> {
+        // Made, and dropped, without the lock.
+        let mut mine = None;
+        loop {
+            let mut inner = self.lock();
+            let Some(mailbox) = inner.hub.mailbox(request) else {
+                return Poll::Pending;
+            };
+            if let Some(notice) = mailbox.notices.next() {
+                return Poll::Ready(notice);
+            }
+            if mailbox.reader.as_ref().is_some_and(|reader| reader.will_wake(waker)) {
+                return Poll::Pending;
+            }
+            if mine.is_some() {
+                core::mem::swap(&mut mailbox.reader, &mut mine);
+                return Poll::Pending;
+            }
+            drop(inner);
+            mine = Some(waker.clone());
+        }
+    }
+}
+
+/// A caller who waits for room. It keeps its place in the queue until it is dropped.
+pub(crate) struct Line {
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+impl Line {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, place: Place::default() }
+    }
+
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
+        if !self.place.is_queued()
+            && let Some(entered) = self.shared.lock().hub.try_enter(&mut self.place)
+        {
+            return Poll::Ready(entered);
+        }
+        // Made, and dropped, without the lock.
+        let waker = waker.clone();
+        let mut inner = self.shared.lock();
+        if let Some(entered) = inner.hub.try_enter(&mut self.place) {
+            drop(inner);
+            drop(waker);
+            return Poll::Ready(entered);
+        }
+        let before = inner.hub.wait_for_room(&mut self.place, waker);
+        drop(inner);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.place.is_queued() {
+            let mut inner = self.shared.lock();
+            let waker = inner.hub.stop_waiting_for_room(&mut self.place);
+            drop(inner);
+            drop(waker);
+        }
     }
 }
 
@@ -169,7 +230,8 @@ impl Inner {
     pub(crate) fn wake_driver(&mut self) {
         if !self.is_driver_awake {
             self.is_driver_awake = true;
-            self.driver.wake_by_ref();
+            let driver = core::mem::replace(&mut self.driver, Waker::noop().clone());
+            self.hub.effects.wakers.push(driver);
         }
     }
 
@@ -198,7 +260,7 @@ impl Inner {
         let Some(wire) = &mut self.wire else {
             return false;
         };
-        wire.write(&mut self.hub.session, self.clock, &mut Context::from_waker(&self.driver));
+        wire.write(&mut self.hub.session, &self.clock, &mut Context::from_waker(&self.driver));
         self.hub.session.output().is_empty()
             && !wire.has_failed()
             && self.due_before_alarm().is_none()
@@ -210,37 +272,5 @@ impl Inner {
     pub(super) fn due_before_alarm(&self) -> Option<Instant> {
         let due = self.hub.session.poll_timeout()?;
         self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
-    }
-
-    pub(crate) fn wait_for_room(&mut self, waker: &Waker) {
-        if !self.waiting_for_room.iter().any(|waiting| waiting.will_wake(waker)) {
-            self.waiting_for_room.push(waker.clone());
-        }
-    }
-
-    /// Wakes all who wait for room, if there is some, or never will be.
-    pub(super) fn tell_of_room(&mut self) {
-        if !self.waiting_for_room.is_empty()
-            && (self.hub.session.has_room() || self.hub.ended().is_some())
-        {
-            self.waiting_for_room.drain(..).for_each(Waker::wake);
-        }
-    }
-
-    pub(crate) fn poll_notice(
-        &mut self,
-        request: RequestId,
-        cx: &Context<'_>,
-    ) -> Poll<Result<Notice, Error>> {
-        let Some(mailbox) = self.hub.mailbox(request) else {
-            return Poll::Pending;
-        };
-        match mailbox.notices.next() {
-            Some(notice) => Poll::Ready(notice),
-            None => {
-                mailbox.reader = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
     }
 }

@@ -1,12 +1,18 @@
 //! What is told to `tracing`, with the feature of that name; without it, nothing that costs.
 
+#[cfg(feature = "tracing")]
+use core::time::Duration;
+
+#[cfg(feature = "tracing")]
+use zk_proto::OpCode;
+
 use crate::error::Error;
 use crate::face::Failure;
 use crate::session::{Reply, State};
 
 /// How long a request may take before it is told.
 #[cfg(feature = "tracing")]
-const SLOW: core::time::Duration = core::time::Duration::from_secs(1);
+const SLOW: Duration = Duration::from_secs(1);
 
 /// When a request was made.
 #[cfg(feature = "tracing")]
@@ -18,34 +24,53 @@ impl Asked {
         Self(tokio::time::Instant::now())
     }
 
-    pub(super) fn answered(self, answer: &Result<Reply, Error>) {
+    pub(super) fn answered(self, answer: &Result<Reply, Error>) -> Option<Report> {
         let elapsed = self.0.elapsed();
-        if elapsed >= SLOW {
-            match answer {
-                Ok(reply) => tracing::warn!(?elapsed, operation = ?reply.opcode, "slow request"),
-                Err(error) => tracing::warn!(?elapsed, %error, "slow request failed"),
+        let answer = || answer.as_ref().map(|reply| reply.opcode).map_err(Error::clone);
+        (elapsed >= SLOW).then(|| Report::Slow(elapsed, answer()))
+    }
+}
+
+/// Something to report, once the session is unlocked: a subscriber may use the client.
+#[cfg(feature = "tracing")]
+#[derive(Debug)]
+pub(crate) enum Report {
+    State(State),
+    Failure(Failure),
+    Slow(Duration, Result<OpCode, Error>),
+}
+
+#[cfg(feature = "tracing")]
+impl Report {
+    pub(super) fn state(state: State) -> Self {
+        Self::State(state)
+    }
+
+    pub(super) fn failure(failure: &Failure) -> Self {
+        Self::Failure(failure.clone())
+    }
+
+    pub(super) fn emit(self) {
+        match self {
+            Self::State(State::Connected { member, session }) => {
+                tracing::info!(member, %session, "session connected");
+            }
+            Self::State(State::ReadOnly { member, session }) => {
+                tracing::warn!(member, %session, "session connected to a read-only member");
+            }
+            Self::State(State::Ended(end)) => tracing::info!(%end, "session ended"),
+            Self::State(other) => tracing::warn!(state = ?other, "session without a connection"),
+            Self::Failure((member, reason)) => {
+                tracing::warn!(%member, %reason, "connection failed");
+            }
+            Self::Slow(elapsed, Ok(operation)) => {
+                tracing::warn!(?elapsed, ?operation, "slow request");
+            }
+            Self::Slow(elapsed, Err(error)) => {
+                tracing::warn!(?elapsed, %error, "slow request failed");
             }
         }
     }
-}
-
-#[cfg(feature = "tracing")]
-pub(super) fn state(state: State) {
-    match state {
-        State::Connected { member, session } => {
-            tracing::info!(member, %session, "session connected");
-        }
-        State::ReadOnly { member, session } => {
-            tracing::warn!(member, %session, "session connected to a read-only member");
-        }
-        State::Ended(end) => tracing::info!(%end, "session ended"),
-        other => tracing::warn!(state = ?other, "session without a connection"),
-    }
-}
-
-#[cfg(feature = "tracing")]
-pub(super) fn failure((member, reason): &Failure) {
-    tracing::warn!(%member, %reason, "connection failed");
 }
 
 #[cfg(not(feature = "tracing"))]
@@ -57,11 +82,24 @@ impl Asked {
         Self
     }
 
-    pub(super) fn answered(self, _: &Result<Reply, Error>) {}
+    pub(super) fn answered(self, _: &Result<Reply, Error>) -> Option<Report> {
+        None
+    }
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(super) fn state(_: State) {}
+#[derive(Debug)]
+pub(crate) struct Report;
 
 #[cfg(not(feature = "tracing"))]
-pub(super) fn failure(_: &Failure) {}
+impl Report {
+    pub(super) fn state(_: State) -> Self {
+        Self
+    }
+
+    pub(super) fn failure(_: &Failure) -> Self {
+        Self
+    }
+
+    pub(super) fn emit(self) {}
+}

@@ -6,8 +6,8 @@ use core::task::{Context, Poll};
 use std::io;
 
 use super::Transport;
-use super::shared::{Answers, Clock};
-use crate::face::Inbox;
+use super::shared::Answers;
+use crate::face::{Clock, Inbox};
 use crate::session::Session;
 
 pub(super) struct Wire {
@@ -32,7 +32,7 @@ impl Wire {
     pub(super) fn read(
         &mut self,
         session: &mut Session<Answers>,
-        clock: Clock,
+        clock: &Clock,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Option<io::Error>>> {
         let transport = Pin::new(&mut *self.transport);
@@ -56,7 +56,7 @@ impl Wire {
     pub(super) fn write(
         &mut self,
         session: &mut Session<Answers>,
-        clock: Clock,
+        clock: &Clock,
         cx: &mut Context<'_>,
     ) {
         if self.failure.is_none() {
@@ -67,7 +67,7 @@ impl Wire {
     fn try_write(
         &mut self,
         session: &mut Session<Answers>,
-        clock: Clock,
+        clock: &Clock,
         cx: &mut Context<'_>,
     ) -> io::Result<()> {
         loop {

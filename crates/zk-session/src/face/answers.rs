@@ -11,6 +11,7 @@ use zk_proto::{
     Stat, WhoAmIResponse,
 };
 
+use super::stripped;
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::Reply;
@@ -36,7 +37,7 @@ pub(super) fn created(
 ) -> Result<(String, Stat), Error> {
     let reply = answer?;
     let Create2Response { path, stat } = reply.decode()?;
-    Ok((stripped(chroot, path), stat))
+    Ok((stripped(chroot, path).to_string(), stat))
 }
 
 pub(super) fn stat_if_exists(
@@ -117,8 +118,4 @@ pub(super) fn identities(
 /// Holds the server to as many results as it was asked for.
 pub(super) fn expect_results(asked: usize, answered: usize) -> Result<(), Error> {
     if asked == answered { Ok(()) } else { Err(Error::Results { asked, answered }) }
-}
-
-pub(super) fn stripped(chroot: &Chroot, path: &str) -> String {
-    chroot.strip(path).unwrap_or(path).to_string()
 }

@@ -5,8 +5,14 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
+use super::clock::GivenClock;
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::session::{Config, End, Resume, State};
+use crate::time::Instant;
+
+/// How long `connect` waits at least, unless it is told otherwise: an ensemble that has lost its
+/// leader, or is started together with its clients, takes that long to serve.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Settings of a client of type `C`, made by `Client::builder`.
 ///
@@ -32,6 +38,7 @@ pub struct ClientBuilder<C> {
     connect_timeout: Option<Duration>,
     request_timeout: Option<Duration>,
     seed: Option<u64>,
+    clock: Option<GivenClock>,
     /// But for the number of members, and the seed.
     config: Config,
     client: PhantomData<fn() -> C>,
@@ -44,6 +51,7 @@ impl<C> Clone for ClientBuilder<C> {
             connect_timeout: self.connect_timeout,
             request_timeout: self.request_timeout,
             seed: self.seed,
+            clock: self.clock.clone(),
             config: self.config.clone(),
             client: PhantomData,
         }
@@ -56,6 +64,7 @@ pub(crate) struct Settings {
     /// How long to look for a member.
     pub(crate) patience: Duration,
     pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Option<GivenClock>,
     pub(crate) config: Config,
 }
 
@@ -66,6 +75,7 @@ impl<C> ClientBuilder<C> {
             connect_timeout: None,
             request_timeout: None,
             seed: None,
+            clock: None,
             config: Config::new(0, 0),
             client: PhantomData,
         }
@@ -79,7 +89,14 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// How long `connect` looks for a member; by default the session timeout.
+    /// How long `connect` waits for the first server; by default the session timeout, but 15 s at
+    /// least.
+    ///
+    /// It waits that long also when no server can be reached at the moment, since the ensemble may
+    /// be about to start, or may be electing a leader. Meanwhile no more than a second passes
+    /// between two rounds over all servers. With `Duration::MAX` it waits for ever. Only an invalid
+    /// connection string fails at once; a wrong address fails at the limit, with the last cause:
+    /// [`ConnectError::Unreachable`].
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
@@ -130,8 +147,9 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// The longest reply to accept, in bytes; 64 MiB by default. A longer one costs the
-    /// connection.
+    /// The longest reply to accept, in bytes; 64 MiB by default. A longer one is skipped: its
+    /// request fails with [`Error::ReplyTooLarge`](crate::Error::ReplyTooLarge), and the connection
+    /// stays.
     #[must_use]
     pub fn max_reply(mut self, bytes: usize) -> Self {
         self.config.max_reply = bytes;
@@ -139,7 +157,7 @@ impl<C> ClientBuilder<C> {
     }
 
     /// How many requests may wait for an answer; 65536 by default. One more fails with
-    /// [`Invalid::QueueFull`](crate::Invalid::QueueFull); `Client::ready` waits for room.
+    /// [`Error::QueueFull`](crate::Error::QueueFull); `Client::ready` waits for room.
     #[must_use]
     pub fn max_pending(mut self, requests: usize) -> Self {
         self.config.max_pending = requests;
@@ -147,7 +165,7 @@ impl<C> ClientBuilder<C> {
     }
 
     /// How many bytes of requests may wait to be sent before no more are taken; 64 MiB by default.
-    /// See [`max_pending`](Self::max_pending).
+    /// One request more fails with [`Error::BufferFull`](crate::Error::BufferFull).
     #[must_use]
     pub fn max_unsent(mut self, bytes: usize) -> Self {
         self.config.max_unsent = bytes;
@@ -161,13 +179,48 @@ impl<C> ClientBuilder<C> {
         self
     }
 
+    /// The clock that the session goes by, in place of [`std::time::Instant`] (of which tokio's is
+    /// one). It must never go back, and is read for every frame that is sent or received.
+    ///
+    /// On Linux `std::time::Instant` stands still while the machine is suspended, and the servers'
+    /// timeouts do not. So after a suspension, a [lease](crate::session::Session::lease) by that
+    /// clock seems to last longer than it does. By `CLOCK_BOOTTIME`, which goes on, it has ended
+    /// when it should:
+    ///
+    /// ```no_run
+    /// # #[cfg(all(target_os = "linux", feature = "tokio"))]
+    /// # async fn connect() -> Result<(), zk_session::ConnectError> {
+    /// use core::time::Duration;
+    /// use rustix::time::{ClockId, clock_gettime};
+    /// use zk_session::Client;
+    /// use zk_session::time::Instant;
+    ///
+    /// let boot_time = || {
+    ///     let now = clock_gettime(ClockId::Boottime);
+    ///     Instant::after_start(Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
+    /// };
+    /// let client = Client::builder("zk1,zk2,zk3").clock(boot_time).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// `Client::lease` is right as soon as the machine wakes. The client itself still sleeps by the
+    /// runtime's clock, or the system's: it notices the suspension when something arrives, or with
+    /// its next ping, which is at most a third of the session timeout later.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.clock = Some(GivenClock::new(now));
+        self
+    }
+
     pub(crate) fn settings(self) -> Result<Settings, ConnectError> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
-        let patience = self.connect_timeout.unwrap_or(self.config.timeout);
-        let mut config = self.config;
+        let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
+        let patience = self.connect_timeout.unwrap_or(default);
+        let Self { mut config, request_timeout, clock, .. } = self;
         config.members = at.members.len();
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        Ok(Settings { at, patience, request_timeout: self.request_timeout, config })
+        Ok(Settings { at, patience, request_timeout, clock, config })
     }
 }
 
@@ -191,7 +244,8 @@ pub enum ConnectError {
     Unreachable {
         /// How long they were tried.
         patience: Duration,
-        /// The last member that failed, and why it did.
+        /// The last server that failed, and why it did; or if none has failed yet, the one that has
+        /// not answered yet.
         last: Option<(String, String)>,
     },
     /// The session ended before it had begun, or the one to be resumed had ended already.
@@ -203,7 +257,7 @@ pub enum ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(error) => write!(f, "invalid address: {error}"),
+            Self::Address(_) => f.write_str("the connection string is invalid"),
             Self::Unreachable { patience, last: Some((member, error)) } => {
                 write!(
                     f,
@@ -219,4 +273,11 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl core::error::Error for ConnectError {}
+impl core::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Address(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -4,10 +4,14 @@ use alloc::collections::VecDeque;
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::task::Waker;
 use std::collections::HashMap;
 use std::io;
 
-use super::Notices;
+use zk_proto::OpCode;
+
+use super::room::RoomQueue;
+use super::{Notices, Place, Wakers};
 use crate::connect_string::Member;
 use crate::error::{Error, Outcome};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
@@ -21,18 +25,35 @@ pub(crate) trait Channels {
     type Watcher;
     /// Whoever asks a watch that stays.
     type Reader: Default;
+    /// Something to report to an observer.
+    type Report;
 
-    /// A caller who has gone away does not want the answer.
-    fn answer(caller: Self::Caller, answer: Result<Reply, Error>);
+    /// Delivers an answer. A caller who has gone away does not want it.
+    fn answer(
+        caller: Self::Caller,
+        answer: Result<Reply, Error>,
+        effects: &mut Effects<Self::Report>,
+    );
 
-    /// A watch has fired.
-    fn fire(watcher: Self::Watcher, event: WatchedEvent);
+    /// Delivers the event of a watch that has fired. Returns whom to wake.
+    fn fire(watcher: Self::Watcher, event: WatchedEvent) -> Option<Waker>;
 
-    /// There is something to be read.
-    fn wake(reader: &mut Self::Reader);
+    /// Ends a watch that has not fired. Returns whom to wake.
+    fn end(watcher: Self::Watcher) -> Option<Waker>;
 
-    /// A member could not be used, or not any longer.
-    fn failed(_: &Failure) {}
+    /// Returns whom to wake, since there is something to be read.
+    fn wake(reader: &mut Self::Reader) -> Option<Waker>;
+
+    /// Makes a report of a member that could not be used, or not any longer.
+    fn failed(failure: &Failure) -> Self::Report;
+}
+
+/// What runs once the session is unlocked, since it is the user's code and may use the client:
+/// first the wakers, which the [guard](super::Guard) of the lock runs, then the reports.
+#[derive(Debug)]
+pub(crate) struct Effects<R> {
+    pub(crate) wakers: Wakers,
+    pub(crate) reports: Vec<R>,
 }
 
 /// Why a member could not be used: the member, and the reason.
@@ -44,10 +65,14 @@ pub(crate) struct Hub<C: Channels> {
     /// What the transport itself said when it failed.
     pub(crate) error: Option<io::Error>,
     pub(crate) last_failure: Option<Failure>,
+    /// The state that was reported last.
+    told: State,
     watches: HashMap<RequestId, C::Watcher>,
     persistent_watches: HashMap<RequestId, Mailbox<C::Reader>>,
     /// What the session has told already, and whoever is concerned has not been.
     held: VecDeque<Event<C::Caller>>,
+    room: RoomQueue,
+    pub(crate) effects: Effects<C::Report>,
 }
 
 /// What a persistent watch has to tell, and who waits for it.
@@ -59,6 +84,7 @@ pub(crate) struct Mailbox<R> {
 impl<C: Channels> Hub<C> {
     pub(crate) fn new(session: Session<C::Caller>, members: Vec<Member>) -> Self {
         Self {
+            told: session.state(),
             session,
             members: members.into(),
             error: None,
@@ -66,7 +92,16 @@ impl<C: Channels> Hub<C> {
             watches: HashMap::new(),
             persistent_watches: HashMap::new(),
             held: VecDeque::new(),
+            room: RoomQueue::default(),
+            effects: Effects { wakers: Wakers::default(), reports: Vec::new() },
         }
+    }
+
+    /// The last server that failed, and why it did; or the one that has not answered yet.
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
+        let waiting_for = || self.members.get(self.session.member()?);
+        let silent = |member: &Member| (member.to_string(), Cause::ConnectTimeout.to_string());
+        self.last_failure.clone().or_else(|| waiting_for().map(silent))
     }
 
     /// How requests fail from now on, if the session has ended.
@@ -87,14 +122,22 @@ impl<C: Channels> Hub<C> {
         self.persistent_watches.insert(request, mailbox);
     }
 
-    /// Nobody holds the watch any more that a request asked for. Says whether it was still there.
-    pub(crate) fn stop_watching(&mut self, request: RequestId) -> bool {
-        let was_held = self.watches.remove(&request).is_some()
-            || self.persistent_watches.remove(&request).is_some();
-        if was_held {
-            self.session.unwatch(request);
-        }
-        was_held
+    /// Removes a watch that fires once. Returns what was to be fired if it was still there, to be
+    /// dropped without the session's lock.
+    pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<C::Watcher> {
+        let watcher = self.watches.remove(&request)?;
+        self.session.unwatch(request);
+        Some(watcher)
+    }
+
+    /// Removes a watch that stays. Returns its mailbox, to be dropped without the session's lock.
+    pub(crate) fn stop_watching_for_good(
+        &mut self,
+        request: RequestId,
+    ) -> Option<Mailbox<C::Reader>> {
+        let mailbox = self.persistent_watches.remove(&request)?;
+        self.session.unwatch(request);
+        Some(mailbox)
     }
 
     pub(crate) fn mailbox(&mut self, request: RequestId) -> Option<&mut Mailbox<C::Reader>> {
@@ -110,23 +153,28 @@ impl<C: Channels> Hub<C> {
                 if let Some(ended) = self.ended() {
                     self.end_watches(&ended);
                 }
+                self.told = state;
                 return Some(Some(state));
             }
             Event::Disconnected { member, cause } => self.member_failed(member, cause),
-            Event::Reply { token, result } => C::answer(token, result),
+            Event::Reply { token, result } => C::answer(token, result, &mut self.effects),
             Event::Watch { requests, persistent, event } => {
                 self.tell(&persistent, |notices| notices.push_event(event.clone()));
                 for request in requests {
                     if let Some(watcher) = self.watches.remove(&request) {
-                        C::fire(watcher, event.clone());
+                        self.effects.wakers.extend(C::fire(watcher, event.clone()));
                     }
                 }
             }
             Event::Gap { requests } => self.tell(&requests, Notices::push_gap),
             Event::WatchLost { requests, code } => {
-                self.tell(&requests, |notices| notices.end(Error::Server(code)));
+                self.tell(&requests, |notices| {
+                    notices.end(Error::refused(OpCode::ADD_WATCH, code));
+                });
             }
-            // Whoever waits for room looks by himself; no exchange is asked for.
+            // Nothing has changed but what the state is worth.
+            Event::LeaseEnded => return Some(Some(self.told)),
+            // The queue for room is served by `tell_of_room`; no exchange is asked for.
             Event::Room | Event::Authenticate { .. } => {}
         }
         Some(None)
@@ -154,7 +202,7 @@ impl<C: Channels> Hub<C> {
         };
         if let Some(member) = self.members.get(member) {
             let failure = (member.to_string(), reason);
-            C::failed(&failure);
+            self.effects.reports.push(C::failed(&failure));
             self.last_failure = Some(failure);
         }
     }
@@ -163,17 +211,63 @@ impl<C: Channels> Hub<C> {
         for request in watches {
             if let Some(mailbox) = self.persistent_watches.get_mut(request) {
                 tell(&mut mailbox.notices);
-                C::wake(&mut mailbox.reader);
+                self.effects.wakers.extend(C::wake(&mut mailbox.reader));
             }
         }
     }
 
     /// Every watch is over.
     fn end_watches(&mut self, error: &Error) {
-        self.watches.clear();
+        for watcher in core::mem::take(&mut self.watches).into_values() {
+            self.effects.wakers.extend(C::end(watcher));
+        }
         for mailbox in self.persistent_watches.values_mut() {
             mailbox.notices.end(error.clone());
-            C::wake(&mut mailbox.reader);
+            self.effects.wakers.extend(C::wake(&mut mailbox.reader));
+        }
+    }
+}
+
+/// # Room
+impl<C: Channels> Hub<C> {
+    /// Whether requests are taken now from who waits for that, or never will be.
+    pub(crate) fn try_enter(&mut self, place: &mut Place) -> Option<Result<(), Error>> {
+        if let Some(ended) = self.ended() {
+            return Some(Err(ended));
+        }
+        let room = self.session.room();
+        if !self.room.try_enter(place, room) {
+            return None;
+        }
+        // The next in line may enter without waiting for this request, unless it is the last that
+        // there is room for. If it is never made, an answer to another one serves the queue.
+        let used = usize::from(self.session.pending() > 0);
+        self.room.admit(room - used, &mut self.effects.wakers);
+        Some(Ok(()))
+    }
+
+    /// Queues `place`, to be woken when it is its turn. Returns the waker it had, to be dropped
+    /// without the session's lock.
+    pub(crate) fn wait_for_room(&mut self, place: &mut Place, waker: Waker) -> Option<Waker> {
+        self.room.wait(place, waker)
+    }
+
+    /// Takes `place` out of the queue, and passes its turn on. Returns its waker, to be dropped
+    /// without the session's lock.
+    pub(crate) fn stop_waiting_for_room(&mut self, place: &mut Place) -> Option<Waker> {
+        let waker = self.room.leave(place);
+        self.tell_of_room();
+        waker
+    }
+
+    /// Wakes those who wait for room, in their order, if there is some, or never will be.
+    pub(crate) fn tell_of_room(&mut self) {
+        if self.room.is_empty() {
+            return;
+        }
+        match self.ended() {
+            None => self.room.admit(self.session.room(), &mut self.effects.wakers),
+            Some(_) => self.room.dismiss(&mut self.effects.wakers),
         }
     }
 }
@@ -191,10 +285,19 @@ mod tests {
         type Caller = ();
         type Watcher = ();
         type Reader = ();
+        type Report = ();
 
-        fn answer((): (), _: Result<Reply, Error>) {}
-        fn fire((): (), _: WatchedEvent) {}
-        fn wake((): &mut ()) {}
+        fn answer((): (), _: Result<Reply, Error>, _: &mut Effects<()>) {}
+        fn fire((): (), _: WatchedEvent) -> Option<Waker> {
+            None
+        }
+        fn end((): ()) -> Option<Waker> {
+            None
+        }
+        fn wake((): &mut ()) -> Option<Waker> {
+            None
+        }
+        fn failed(_: &Failure) {}
     }
 
     #[test]

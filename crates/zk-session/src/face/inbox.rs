@@ -1,7 +1,7 @@
 //! What a connection has brought and nobody was handed yet.
 
 use bytes::BytesMut;
-use zk_proto::frame;
+use zk_proto::frame::{Piece, Splitter};
 
 use crate::session::Session;
 use crate::time::Instant;
@@ -13,7 +13,7 @@ const MOST_KEPT: usize = 64 * 1024;
 
 pub(crate) struct Inbox {
     bytes: BytesMut,
-    max_frame: usize,
+    frames: Splitter,
     /// Whether the buffer is more than is kept. Its own capacity does not tell: that of what was
     /// cut off comes back to it.
     is_large: bool,
@@ -24,7 +24,7 @@ impl Inbox {
     pub(crate) const READ: usize = 8 * 1024;
 
     pub(crate) fn new(max_frame: usize) -> Self {
-        Self { bytes: BytesMut::new(), max_frame, is_large: false }
+        Self { bytes: BytesMut::new(), frames: Splitter::new(max_frame), is_large: false }
     }
 
     /// Where to append what arrives; there is room for some.
@@ -35,18 +35,22 @@ impl Inbox {
         &mut self.bytes
     }
 
-    /// Hands on the frames that are there as a whole.
+    /// Hands on the frames that are there as a whole, and the start of those that are too long.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
         self.is_large |= self.bytes.capacity() > MOST_KEPT;
         loop {
-            match frame::split_bytes(&mut self.bytes, self.max_frame) {
-                Ok(Some(payload)) => session.handle_frame(now, payload),
+            match self.frames.split(&mut self.bytes) {
+                Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
+                Ok(Some(Piece::TooLong { start, length })) => {
+                    session.handle_oversized(now, &start, length);
+                }
                 Ok(None) => break,
                 Err(error) => return session.handle_bad_frame(now, error),
             }
         }
         if self.is_large && self.bytes.is_empty() {
-            *self = Self::new(self.max_frame);
+            self.bytes = BytesMut::new();
+            self.is_large = false;
         }
     }
 }
@@ -71,6 +75,20 @@ mod tests {
         }
         let kept = inbox.buffer().capacity();
         assert!(kept <= MOST_KEPT, "{kept} bytes");
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_takes_no_room() {
+        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
+        let mut inbox = Inbox::new(100);
+        inbox.buffer().put_i32(1 << 20);
+        for _ in 0..1 << 10 {
+            inbox.buffer().put_bytes(7, 1 << 10);
+            inbox.hand_on(&mut session, Instant::START);
+            assert!(inbox.bytes.is_empty());
+        }
+        let kept = inbox.buffer().capacity();
+        assert!(kept <= Inbox::READ, "{kept} bytes");
     }
 
     #[test]

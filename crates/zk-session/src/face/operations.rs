@@ -6,84 +6,57 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_proto::owned;
 use zk_proto::{
-    Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
-    GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, NodeKind, ReconfigRequest, Request, SetAclRequest, SetDataRequest, Stat,
-    SyncRequest,
+    Acl, AddWatchMode, AddWatchRequest, DeleteRequest, ExistsRequest, GetAclRequest,
+    GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest, GetEphemeralsRequest,
+    NodeKind, OpCode, ReconfigRequest, Request, SetAclRequest, SetDataRequest, Stat, SyncRequest,
 };
 
 use super::{Face, answers, any_version, server_path, server_path_to_create};
-use crate::error::Error;
+use crate::error::RequestError;
 
 /// Where the configuration of the ensemble is, whatever the chroot.
 const CONFIG: &str = "/zookeeper/config";
 
-type Answered<F, T> = Result<<F as Face>::Answer<T>, Error>;
-type Watched<F, T> = Result<(<F as Face>::Answer<T>, <F as Face>::Watch), Error>;
+type Answered<F, T> = Result<<F as Face>::Answer<T>, RequestError>;
+type Watched<F, T> = Result<(<F as Face>::Answer<T>, <F as Face>::Watch), RequestError>;
 
 pub(crate) fn create<F: Face>(
-    face: &F,
-    path: &str,
-    data: &[u8],
-    mode: CreateMode,
-    acl: &[Acl<'_>],
-) -> Answered<F, (String, Stat)> {
-    let path = server_path_to_create(face.chroot(), path, mode.is_sequential())?;
-    face.send(&creation(&path, data, mode, acl), answers::created)
-}
-
-/// Creates a node by its server's path.
-pub(super) fn creation<'r>(
-    path: &'r str,
-    data: &'r [u8],
-    mode: CreateMode,
-    acl: &'r [Acl<'r>],
-) -> Request<'r> {
-    let body = CreateRequest { path, data: Some(data), acl: acl.into(), mode };
-    match mode {
-        // Containers have an operation of their own; servers take the mode of any other.
-        CreateMode::CONTAINER => Request::CreateContainer(body),
-        _ => Request::Create2(body),
-    }
-}
-
-pub(crate) fn create_kind<F: Face>(
     face: &F,
     path: &str,
     data: &[u8],
     kind: NodeKind,
     acl: &[Acl<'_>],
 ) -> Answered<F, (String, Stat)> {
-    let path = server_path_to_create(face.chroot(), path, kind.mode().is_sequential())?;
+    let path = server_path_to_create(face.chroot(), kind.opcode(), path, kind.is_sequential())?;
     face.send(&kind.create(&path, Some(data), acl.into()), answers::created)
 }
 
 pub(crate) fn delete<F: Face>(face: &F, path: &str, version: Option<i32>) -> Answered<F, ()> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::DELETE, path)?;
     let version = any_version(version);
     face.send(&Request::Delete(DeleteRequest { path: &path, version }), answers::nothing)
 }
 
 pub(crate) fn exists<F: Face>(face: &F, path: &str) -> Answered<F, Option<Stat>> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::EXISTS, path)?;
     let body = ExistsRequest { path: &path, watch: false };
     face.send(&Request::Exists(body), answers::stat_if_exists)
 }
 
 pub(crate) fn exists_and_watch<F: Face>(face: &F, path: &str) -> Watched<F, Option<Stat>> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::EXISTS, path)?;
     let body = ExistsRequest { path: &path, watch: true };
     face.send_and_watch(&Request::Exists(body), answers::stat_if_exists)
 }
 
 pub(crate) fn get_data<F: Face>(face: &F, path: &str) -> Answered<F, (Bytes, Stat)> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_DATA, path)?;
     let body = GetDataRequest { path: &path, watch: false };
     face.send(&Request::GetData(body), answers::data)
 }
 
 pub(crate) fn get_data_and_watch<F: Face>(face: &F, path: &str) -> Watched<F, (Bytes, Stat)> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_DATA, path)?;
     let body = GetDataRequest { path: &path, watch: true };
     face.send_and_watch(&Request::GetData(body), answers::data)
 }
@@ -94,14 +67,14 @@ pub(crate) fn set_data<F: Face>(
     data: &[u8],
     version: Option<i32>,
 ) -> Answered<F, Stat> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::SET_DATA, path)?;
     let version = any_version(version);
     let body = SetDataRequest { path: &path, data: Some(data), version };
     face.send(&Request::SetData(body), answers::data_set)
 }
 
 pub(crate) fn get_children<F: Face>(face: &F, path: &str) -> Answered<F, (Vec<String>, Stat)> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_CHILDREN2, path)?;
     let body = GetChildrenRequest { path: &path, watch: false };
     face.send(&Request::GetChildren2(body), answers::children)
 }
@@ -110,25 +83,25 @@ pub(crate) fn get_children_and_watch<F: Face>(
     face: &F,
     path: &str,
 ) -> Watched<F, (Vec<String>, Stat)> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_CHILDREN2, path)?;
     let body = GetChildrenRequest { path: &path, watch: true };
     face.send_and_watch(&Request::GetChildren2(body), answers::children)
 }
 
 pub(crate) fn count_descendants<F: Face>(face: &F, path: &str) -> Answered<F, usize> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_ALL_CHILDREN_NUMBER, path)?;
     let body = GetAllChildrenNumberRequest { path: &path };
     face.send(&Request::GetAllChildrenNumber(body), answers::descendants)
 }
 
 pub(crate) fn get_ephemerals<F: Face>(face: &F, path: &str) -> Answered<F, Vec<String>> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_EPHEMERALS, path)?;
     let body = GetEphemeralsRequest { prefix_path: Some(&path) };
     face.send(&Request::GetEphemerals(body), answers::ephemerals)
 }
 
 pub(crate) fn get_acl<F: Face>(face: &F, path: &str) -> Answered<F, (Vec<owned::Acl>, Stat)> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::GET_ACL, path)?;
     face.send(&Request::GetAcl(GetAclRequest { path: &path }), answers::acl)
 }
 
@@ -138,13 +111,13 @@ pub(crate) fn set_acl<F: Face>(
     acl: &[Acl<'_>],
     version: Option<i32>,
 ) -> Answered<F, Stat> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::SET_ACL, path)?;
     let body = SetAclRequest { path: &path, acl: acl.into(), version: any_version(version) };
     face.send(&Request::SetAcl(body), answers::acl_set)
 }
 
 pub(crate) fn sync<F: Face>(face: &F, path: &str) -> Answered<F, ()> {
-    let path = server_path(face.chroot(), path)?;
+    let path = server_path(face.chroot(), OpCode::SYNC, path)?;
     face.send(&Request::Sync(SyncRequest { path: &path }), answers::nothing)
 }
 
@@ -173,8 +146,8 @@ pub(crate) fn watch<F: Face>(
     face: &F,
     path: &str,
     mode: AddWatchMode,
-) -> Result<(F::Answer<()>, F::PersistentWatch), Error> {
-    let path = server_path(face.chroot(), path)?;
+) -> Result<(F::Answer<()>, F::PersistentWatch), RequestError> {
+    let path = server_path(face.chroot(), OpCode::ADD_WATCH, path)?;
     let body = AddWatchRequest { path: &path, mode };
     face.send_and_keep_watching(&Request::AddWatch(body), answers::nothing)
 }

@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_proto::{
     ErrorCode, GetChildrenRequest, GetDataRequest, Multi, MultiReadOp, MultiReadResponse,
-    MultiReadResult, Request, Stat,
+    MultiReadResult, OpCode, Request, Stat,
 };
 
 use super::answers::expect_results;
 use super::{Face, server_path};
 use crate::chroot::Chroot;
-use crate::error::Error;
+use crate::error::{Error, RequestError};
 use crate::session::Reply;
 
 /// Several reads in one request, each of which may fail by itself; made by `Client::multi_read`.
@@ -24,7 +24,7 @@ pub struct MultiRead<'c, C> {
     client: &'c C,
     chroot: &'c Chroot,
     reads: Vec<(What, String)>,
-    invalid: Option<Error>,
+    invalid: Option<RequestError>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,11 @@ impl<'c, C> MultiRead<'c, C> {
     }
 
     fn push(mut self, what: What, path: &str) -> Self {
-        match server_path(self.chroot, path) {
+        let opcode = match what {
+            What::Data => OpCode::GET_DATA,
+            What::Children => OpCode::GET_CHILDREN,
+        };
+        match server_path(self.chroot, opcode, path) {
             Ok(path) => self.reads.push((what, path.into_owned())),
             Err(error) => {
                 self.invalid.get_or_insert(error);
@@ -71,7 +75,9 @@ impl<'c, C> MultiRead<'c, C> {
     }
 }
 
-pub(crate) fn send<F: Face>(reads: MultiRead<'_, F>) -> Result<F::Answer<Vec<ReadResult>>, Error> {
+pub(crate) fn send<F: Face>(
+    reads: MultiRead<'_, F>,
+) -> Result<F::Answer<Vec<ReadResult>>, RequestError> {
     if let Some(error) = reads.invalid {
         return Err(error);
     }

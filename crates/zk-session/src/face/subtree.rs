@@ -3,10 +3,10 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use zk_proto::{Acl, CreateMode, ErrorCode, ExistsRequest, Request, Stat, path};
+use zk_proto::{Acl, ErrorCode, ExistsRequest, NodeKind, OpCode, Request, Stat, path};
 
-use super::{Face, answers, operations, server_path, server_path_to_create};
-use crate::error::{Error, Invalid};
+use super::{Face, answers, operations, server_path, server_path_to_create, stripped};
+use crate::error::{Error, RequestError};
 
 /// How many nodes to delete before waiting for what became of them.
 const AT_ONCE: usize = 1000;
@@ -14,12 +14,12 @@ const AT_ONCE: usize = 1000;
 /// What nodes are made like.
 #[derive(Clone, Copy)]
 pub(crate) struct Like<'a> {
-    pub(crate) mode: CreateMode,
+    pub(crate) kind: NodeKind,
     pub(crate) acl: &'a [Acl<'a>],
 }
 
 impl Like<'_> {
-    pub(crate) const PERSISTENT: Self = Self { mode: CreateMode::PERSISTENT, acl: &[Acl::OPEN] };
+    pub(crate) const PERSISTENT: Self = Self { kind: NodeKind::Persistent, acl: &[Acl::OPEN] };
 }
 
 /// Creates a node, and before it whichever of its ancestors is missing.
@@ -29,16 +29,18 @@ pub(crate) async fn create_all<F: Face>(
     data: &[u8],
     node: Like<'_>,
     parents: Like<'_>,
-) -> Result<(String, Stat), Error> {
-    let at = server_path_to_create(face.chroot(), path, node.mode.is_sequential())?;
+) -> Result<(String, Stat), RequestError> {
+    let opcode = node.kind.opcode();
+    let at = server_path_to_create(face.chroot(), opcode, path, node.kind.is_sequential())?;
     loop {
-        let creation = || operations::create(face, path, data, node.mode, node.acl);
+        let creation = || operations::create(face, path, data, node.kind, node.acl);
         match F::wait(in_turn(face, creation).await?).await {
-            Err(Error::Server(ErrorCode::NO_NODE)) => {}
-            created => return created,
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+            created => return created.map_err(|error| error.at(path)),
         }
         let Some(parent) = parent(&at) else {
-            return Err(Error::Server(ErrorCode::NO_NODE));
+            let reason = Error::Server(ErrorCode::NO_NODE);
+            return Err(RequestError::new(opcode, Some(path), reason));
         };
         // Whoever deletes it meanwhile has it created again.
         ensure(face, parent, parents).await?;
@@ -50,15 +52,15 @@ pub(crate) async fn ensure_path<F: Face>(
     face: &F,
     path: &str,
     missing: Like<'_>,
-) -> Result<(), Error> {
-    ensure(face, &server_path(face.chroot(), path)?, missing).await
+) -> Result<(), RequestError> {
+    ensure(face, &server_path(face.chroot(), missing.kind.opcode(), path)?, missing).await
 }
 
 /// The same by the server's path, so that what callers take for the root is made, too.
-async fn ensure<F: Face>(face: &F, path: &str, missing: Like<'_>) -> Result<(), Error> {
+async fn ensure<F: Face>(face: &F, path: &str, missing: Like<'_>) -> Result<(), RequestError> {
     let mut creations = Vec::new();
     for node in from_the_root(path) {
-        let request = operations::creation(node, b"", missing.mode, missing.acl);
+        let request = missing.kind.create(node, Some(b""), missing.acl.into());
         creations.push(in_turn(face, || face.send(&request, answers::nothing)).await?);
     }
     let mut result = Ok(());
@@ -66,23 +68,25 @@ async fn ensure<F: Face>(face: &F, path: &str, missing: Like<'_>) -> Result<(), 
         // The deepest one decides: what is above it may not be ours to create.
         result = F::wait(created).await;
     }
-    match result {
-        Err(Error::Server(ErrorCode::NODE_EXISTS)) => Ok(()),
+    let Err(error) = result else { return Ok(()) };
+    match error.code() {
+        Some(ErrorCode::NODE_EXISTS) => Ok(()),
         // Nor may the deepest be, and yet be there.
-        Err(Error::Server(ErrorCode::NO_AUTH)) if exists(face, path).await? => Ok(()),
-        result => result,
+        Some(ErrorCode::NO_AUTH) if exists(face, path).await? => Ok(()),
+        _ => Err(error.at(stripped(face.chroot(), path))),
     }
 }
 
-async fn exists<F: Face>(face: &F, path: &str) -> Result<bool, Error> {
+async fn exists<F: Face>(face: &F, path: &str) -> Result<bool, RequestError> {
     let request = Request::Exists(ExistsRequest { path, watch: false });
     let stat = in_turn(face, || face.send(&request, answers::stat_if_exists)).await?;
-    Ok(F::wait(stat).await?.is_some())
+    let stat = F::wait(stat).await.map_err(|error| error.at(stripped(face.chroot(), path)))?;
+    Ok(stat.is_some())
 }
 
 /// Deletes a node and all below it, from the bottom up, until none of it is left.
-pub(crate) async fn delete_all<F: Face>(face: &F, path: &str) -> Result<(), Error> {
-    let keep_root = server_path(face.chroot(), path)? == "/";
+pub(crate) async fn delete_all<F: Face>(face: &F, path: &str) -> Result<(), RequestError> {
+    let keep_root = server_path(face.chroot(), OpCode::DELETE, path)? == "/";
     // Each node is listed once before it is deleted, and again if somebody was faster.
     let mut open = Vec::from([path.to_string()]);
     while let Some(node) = open.last() {
@@ -104,16 +108,16 @@ pub(crate) async fn delete_all<F: Face>(face: &F, path: &str) -> Result<(), Erro
 }
 
 /// The names of a node's children; none if there is no such node.
-async fn children<F: Face>(face: &F, path: &str) -> Result<Vec<String>, Error> {
+async fn children<F: Face>(face: &F, path: &str) -> Result<Vec<String>, RequestError> {
     match F::wait(in_turn(face, || operations::get_children(face, path)).await?).await {
         Ok((children, _)) => Ok(children),
-        Err(Error::Server(ErrorCode::NO_NODE)) => Ok(Vec::new()),
-        Err(error) => Err(error),
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(Vec::new()),
+        Err(error) => Err(error.at(path)),
     }
 }
 
 /// Deletes those nodes that have nothing below them, and yields the others.
-async fn delete_leaves<F: Face>(face: &F, paths: &[String]) -> Result<Vec<String>, Error> {
+async fn delete_leaves<F: Face>(face: &F, paths: &[String]) -> Result<Vec<String>, RequestError> {
     let mut others = Vec::new();
     for some in paths.chunks(AT_ONCE) {
         let mut deletions = Vec::new();
@@ -121,10 +125,11 @@ async fn delete_leaves<F: Face>(face: &F, paths: &[String]) -> Result<Vec<String
             deletions.push(in_turn(face, || operations::delete(face, path, None)).await?);
         }
         for (path, deleted) in some.iter().zip(deletions) {
-            match F::wait(deleted).await {
-                Ok(()) | Err(Error::Server(ErrorCode::NO_NODE)) => {}
-                Err(Error::Server(ErrorCode::NOT_EMPTY)) => others.push(path.clone()),
-                Err(error) => return Err(error),
+            let Err(error) = F::wait(deleted).await else { continue };
+            match error.code() {
+                Some(ErrorCode::NO_NODE) => {}
+                Some(ErrorCode::NOT_EMPTY) => others.push(path.clone()),
+                _ => return Err(error.at(path)),
             }
         }
     }
@@ -134,11 +139,18 @@ async fn delete_leaves<F: Face>(face: &F, paths: &[String]) -> Result<Vec<String
 /// Sends a request as soon as there is room for it.
 async fn in_turn<F: Face, T>(
     face: &F,
-    send: impl Fn() -> Result<F::Answer<T>, Error>,
-) -> Result<F::Answer<T>, Error> {
+    send: impl Fn() -> Result<F::Answer<T>, RequestError>,
+) -> Result<F::Answer<T>, RequestError> {
+    // A request that is refused again, since somebody was faster, keeps its place.
+    let mut line = None;
     loop {
         match send() {
-            Err(Error::Invalid(Invalid::QueueFull { .. })) => face.ready().await?,
+            Err(error) if error.reason.is_full() => {
+                let RequestError { operation, path, .. } = error;
+                let ended = |reason| RequestError { operation, path, reason };
+                let line = line.get_or_insert_with(|| face.line());
+                face.enter(line).await.map_err(ended)?;
+            }
             sent => return sent,
         }
     }

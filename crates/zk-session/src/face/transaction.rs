@@ -1,18 +1,17 @@
 //! Several writes, all or none.
 
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use zk_proto::{
-    Acl, CheckVersionRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, Multi, MultiOp,
-    MultiResponse, MultiResult, NodeKind, Request, SetDataRequest, Stat,
+    Acl, CheckVersionRequest, DeleteRequest, ErrorCode, Multi, MultiOp, MultiResponse, MultiResult,
+    NodeKind, OpCode, Request, SetDataRequest, Stat,
 };
 
-use super::answers::{expect_results, stripped};
-use super::{Face, any_version, server_path, server_path_to_create};
+use super::answers::expect_results;
+use super::{Face, any_version, server_path, server_path_to_create, stripped};
 use crate::chroot::Chroot;
-use crate::error::Error;
+use crate::error::{Error, RequestError};
 use crate::session::Reply;
 
 /// Several writes that are applied all, or none; made by `Client::transaction`.
@@ -24,7 +23,7 @@ pub struct Transaction<'c, C> {
     pub(crate) client: &'c C,
     chroot: &'c Chroot,
     operations: Vec<Operation<'c>>,
-    invalid: Option<Error>,
+    invalid: Option<RequestError>,
 }
 
 #[derive(Debug)]
@@ -35,10 +34,9 @@ struct Operation<'c> {
 
 #[derive(Debug)]
 enum Kind<'c> {
-    Create { data: Bytes, mode: CreateMode, acl: &'c [Acl<'c>] },
-    CreateOther { data: Bytes, kind: NodeKind, acl: &'c [Acl<'c>] },
+    Create { data: &'c [u8], kind: NodeKind, acl: &'c [Acl<'c>] },
     Delete { version: i32 },
-    SetData { data: Bytes, version: i32 },
+    SetData { data: &'c [u8], version: i32 },
     Check { version: i32 },
 }
 
@@ -65,14 +63,12 @@ impl<'c, C> Transaction<'c, C> {
     }
 
     fn push(mut self, path: &str, kind: Kind<'c>) -> Self {
+        let opcode = kind.opcode();
         let server_path = match &kind {
-            Kind::Create { mode, .. } => {
-                server_path_to_create(self.chroot, path, mode.is_sequential())
+            Kind::Create { kind, .. } => {
+                server_path_to_create(self.chroot, opcode, path, kind.is_sequential())
             }
-            Kind::CreateOther { kind, .. } => {
-                server_path_to_create(self.chroot, path, kind.mode().is_sequential())
-            }
-            _ => server_path(self.chroot, path),
+            _ => server_path(self.chroot, opcode, path),
         };
         match server_path {
             Ok(path) => self.operations.push(Operation { path: path.into_owned(), kind }),
@@ -84,30 +80,19 @@ impl<'c, C> Transaction<'c, C> {
     }
 
     /// Creates a node that is open to everybody.
-    pub fn create(self, path: &str, data: impl Into<Bytes>, mode: CreateMode) -> Self {
-        self.create_with_acl(path, data, mode, &[Acl::OPEN])
+    pub fn create(self, path: &str, data: &'c [u8], kind: NodeKind) -> Self {
+        self.create_with_acl(path, data, kind, &[Acl::OPEN])
     }
 
     /// Creates a node with an access control list.
     pub fn create_with_acl(
         self,
         path: &str,
-        data: impl Into<Bytes>,
-        mode: CreateMode,
-        acl: &'c [Acl<'c>],
-    ) -> Self {
-        self.push(path, Kind::Create { data: data.into(), mode, acl })
-    }
-
-    /// Creates a node of any kind, with an access control list.
-    pub fn create_kind(
-        self,
-        path: &str,
-        data: impl Into<Bytes>,
+        data: &'c [u8],
         kind: NodeKind,
         acl: &'c [Acl<'c>],
     ) -> Self {
-        self.push(path, Kind::CreateOther { data: data.into(), kind, acl })
+        self.push(path, Kind::Create { data, kind, acl })
     }
 
     /// Deletes a node, if it has this version, or whatever version it has.
@@ -116,8 +101,8 @@ impl<'c, C> Transaction<'c, C> {
     }
 
     /// Replaces a node's data, if it has this version, or whatever version it has.
-    pub fn set_data(self, path: &str, data: impl Into<Bytes>, version: Option<i32>) -> Self {
-        self.push(path, Kind::SetData { data: data.into(), version: any_version(version) })
+    pub fn set_data(self, path: &str, data: &'c [u8], version: Option<i32>) -> Self {
+        self.push(path, Kind::SetData { data, version: any_version(version) })
     }
 
     /// Has everything fail unless a node exists and has this version, if one is given.
@@ -128,33 +113,39 @@ impl<'c, C> Transaction<'c, C> {
 
 pub(crate) fn commit<F: Face>(
     transaction: Transaction<'_, F>,
-) -> Result<F::Answer<Vec<TransactionResult>>, Error> {
+) -> Result<F::Answer<Vec<TransactionResult>>, RequestError> {
     if let Some(error) = transaction.invalid {
         return Err(error);
     }
     let operations: Vec<MultiOp<'_>> =
         transaction.operations.iter().map(Operation::record).collect();
     let count = operations.len();
-    transaction.client.send(&Request::Multi(Multi::new(&operations)), move |answer, chroot| {
-        results(answer?, count, chroot)
-    })
+    let request = Request::Multi(Multi::new(&operations));
+    let read = move |answer: Result<_, _>, chroot: &_| results(answer?, count, chroot);
+    let answer = transaction.client.send(&request, read)?;
+    let name = |operation: Operation<'_>| (operation.kind.opcode(), operation.path);
+    Ok(F::with_parts(answer, transaction.operations.into_iter().map(name).collect()))
+}
+
+impl Kind<'_> {
+    fn opcode(&self) -> OpCode {
+        match self {
+            Self::Create { kind, .. } => match kind.opcode() {
+                OpCode::CREATE2 => OpCode::CREATE,
+                opcode => opcode,
+            },
+            Self::Delete { .. } => OpCode::DELETE,
+            Self::SetData { .. } => OpCode::SET_DATA,
+            Self::Check { .. } => OpCode::CHECK,
+        }
+    }
 }
 
 impl Operation<'_> {
     fn record(&self) -> MultiOp<'_> {
         let path = self.path.as_str();
         match &self.kind {
-            Kind::Create { data, mode, acl } => {
-                let acl = (*acl).into();
-                let body = CreateRequest { path, data: Some(data), acl, mode: *mode };
-                match *mode {
-                    CreateMode::CONTAINER => MultiOp::CreateContainer(body),
-                    _ => MultiOp::Create(body),
-                }
-            }
-            Kind::CreateOther { data, kind, acl } => {
-                kind.create_op(path, Some(data), (*acl).into())
-            }
+            Kind::Create { data, kind, acl } => kind.create_op(path, Some(data), (*acl).into()),
             Kind::Delete { version } => MultiOp::Delete(DeleteRequest { path, version: *version }),
             Kind::SetData { data, version } => {
                 MultiOp::SetData(SetDataRequest { path, data: Some(data), version: *version })
@@ -184,7 +175,7 @@ fn first_error(response: &MultiResponse<'_>) -> Option<(usize, ErrorCode)> {
 }
 
 fn result(result: MultiResult<'_>, chroot: &Chroot) -> Option<TransactionResult> {
-    let created = |path| TransactionResult::Created { path: stripped(chroot, path) };
+    let created = |path| TransactionResult::Created { path: stripped(chroot, path).to_string() };
     Some(match result {
         MultiResult::Create(body) => created(body.path),
         MultiResult::Create2(body) => created(body.path),

@@ -21,18 +21,22 @@ impl<T> Session<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoConnection`] when no exchange is asked for, and [`Error::Invalid`] when the
-    /// request is too long, or the one before is not answered yet; `token` is dropped then.
+    /// [`Error::NoConnection`] when no exchange is asked for, [`Error::Invalid`] when the request
+    /// is too long or [harms servers](Invalid::HarmsServer), [`Error::QueueFull`] when the one
+    /// before is not answered yet; `token` is dropped then.
     pub fn authenticate(&mut self, request: &Request<'_>, token: T) -> Result<(), Error> {
         let Phase::Authenticating(_) = self.phase else {
             return Err(Error::NoConnection);
         };
+        if request.harms_servers() {
+            return Err(Invalid::HarmsServer(request.opcode()).into());
+        }
         let (length, limit) = (outbox::request_length(request), self.config.max_request);
         if length > limit {
             return Err(Invalid::TooLarge { length, limit }.into());
         }
         if self.exchange.is_some() {
-            return Err(Invalid::QueueFull { limit: 1 }.into());
+            return Err(Error::QueueFull { limit: 1 });
         }
         let (xid, opcode) = (self.outbox.take_xid(), request.opcode());
         frame::encode(&(RequestHeader { xid, opcode }, request), &mut self.prelude)

@@ -26,7 +26,8 @@ impl<T> Session<T> {
     /// # Errors
     ///
     /// When the session has ended, or the request is impossible or [reserved](Invalid::Reserved)
-    /// for the session, or there is no room; `token` is dropped then.
+    /// for the session, or [harms servers](Invalid::HarmsServer), or there is no room; `token` is
+    /// dropped then.
     pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
         self.enqueue(request, token, None)
     }
@@ -61,6 +62,9 @@ impl<T> Session<T> {
         if RESERVED.contains(&opcode) {
             return Err(Invalid::Reserved(opcode).into());
         }
+        if request.harms_servers() {
+            return Err(Invalid::HarmsServer(opcode).into());
+        }
         if self.impatient {
             return Err(Error::NoConnection);
         }
@@ -90,8 +94,10 @@ impl<T> Session<T> {
         if !self.has_room() {
             self.refused = true;
             let Config { max_pending, max_unsent, .. } = self.config;
-            let limit = if self.pending() < max_pending { max_unsent } else { max_pending };
-            return Err(Invalid::QueueFull { limit }.into());
+            return Err(match self.pending() < max_pending {
+                true => Error::BufferFull { limit: max_unsent },
+                false => Error::QueueFull { limit: max_pending },
+            });
         }
         Ok(())
     }

@@ -16,7 +16,9 @@ pub struct Config {
     pub timeout: Duration,
     /// The longest request that the server accepts, in bytes: its `jute.maxbuffer`.
     pub max_request: usize,
-    /// The longest reply that is accepted, in bytes. Servers do not limit their replies.
+    /// The longest reply that is accepted, in bytes. Servers do not limit their replies. A request
+    /// whose reply is longer [fails alone](crate::Error::ReplyTooLarge). The code that splits the
+    /// stream into frames needs the same limit.
     pub max_reply: usize,
     /// How many requests may wait for an answer.
     pub max_pending: usize,
@@ -78,17 +80,23 @@ impl fmt::Debug for Resume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resume")
             .field("id", &self.id)
+            .field("password", &Secret(self.password.clone()))
             .field("last_zxid", &self.last_zxid)
-            .finish_non_exhaustive()
+            .finish()
     }
 }
 
-/// Bytes that are not for logs.
+/// Bytes that are not for logs, but for how many they are.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(pub(super) Bytes);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
+        let Self(bytes) = self;
+        // Where there is no session the password is zeros.
+        match bytes.iter().all(|byte| *byte == 0) {
+            true => f.write_str("Secret(none)"),
+            false => write!(f, "Secret({} bytes)", bytes.len()),
+        }
     }
 }

@@ -19,7 +19,8 @@ impl<T> Session<T> {
     pub(super) fn connect_next(&mut self, now: Instant) {
         if let Some(member) = self.members.take_next() {
             self.phase = Phase::Connecting(member);
-            self.timers.set(Timer::Connect, now + self.connect_timeout());
+            self.attempt_began = now;
+            self.timers.set(Timer::Connect, now + self.reach_timeout(now));
             self.actions.push_back(Action::Connect(member));
         }
     }
@@ -57,9 +58,15 @@ impl<T> Session<T> {
             self.events.push_back(Event::State(self.state()));
             self.begin_patience(now);
         }
-        let spread = if was_connected { self.members.delay_after_loss() } else { Duration::ZERO };
-        let delay =
-            if self.served { spread } else { self.members.delay_after_failure().max(spread) };
+        let limit = self.retry_limit(now);
+        let mut delay = Duration::ZERO;
+        if was_connected {
+            delay = self.members.delay_after_loss(limit);
+        }
+        if !self.served {
+            delay =
+                delay.max(self.members.delay_after_failure(cause == Cause::ConnectTimeout, limit));
+        }
         self.served = false;
         self.unanswered_batches = 0;
         self.timers.set(Timer::Retry, now + delay);

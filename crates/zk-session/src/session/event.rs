@@ -66,7 +66,7 @@ impl fmt::Display for End {
 pub enum Cause {
     /// The transport failed, or the member closed it.
     Transport,
-    /// The member did not answer the handshake in time.
+    /// The member could not be reached in time, or did not answer the handshake in time.
     ConnectTimeout,
     /// The member was silent for two thirds of the session timeout.
     ReadTimeout,
@@ -98,7 +98,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transport => f.write_str("the connection was closed"),
-            Self::ConnectTimeout => f.write_str("no answer to the handshake"),
+            Self::ConnectTimeout => f.write_str("no answer in time"),
             Self::ReadTimeout => f.write_str("nothing was heard for too long"),
             Self::Frame(error) => write!(f, "{error}"),
             Self::Malformed(error) => write!(f, "a frame cannot be read: {error}"),
@@ -183,6 +183,10 @@ pub enum Event<T> {
         /// How the member put it.
         code: ErrorCode,
     },
+    /// The [lease](super::Session::lease) has ended: no server has confirmed the session for so long
+    /// that the ensemble need not keep it any longer. It comes once, with or without a connection;
+    /// again only after an answer has renewed the lease.
+    LeaseEnded,
     /// A request was refused for want of room, and there is room again.
     Room,
 }

@@ -11,6 +11,7 @@ impl<T> Session<T> {
         };
         self.phase = Phase::Handshaking(member);
         self.prelude_sent_at = now;
+        self.timers.set(Timer::Connect, now + self.handshake_timeout(now));
         let session_id = self.presented();
         let password = match session_id {
             SessionId::NONE => &NO_PASSWORD,
@@ -62,7 +63,15 @@ impl<T> Session<T> {
         self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
         self.read_only = response.read_only == Some(true);
         self.seen_read_write |= !self.read_only;
+        let reached = self.prelude_sent_at - self.attempt_began;
+        self.reach_time = Some(reached.max(now - self.prelude_sent_at));
+        self.touched(self.prelude_sent_at);
+        let is_lease_open = self.timers.get(Timer::Lease).is_some();
         self.renew_lease(self.prelude_sent_at, ErrorCode::OK);
+        if is_lease_open {
+            // The timeout granted may be shorter than the one before.
+            self.set_lease_timer();
+        }
         self.statistics.connections += 1;
         if self.config.authenticate {
             self.phase = Phase::Authenticating(member);
@@ -79,7 +88,8 @@ impl<T> Session<T> {
         self.timers.clear_connection();
         self.timers.unset(Timer::Patience);
         self.timers.set(Timer::Read, now + self.read_timeout());
-        self.timers.set(Timer::Ping, now + self.ping_interval());
+        // The handshake was a sign of life, too, and on a slow link it has been under way for long.
+        self.timers.set(Timer::Ping, self.prelude_sent_at + self.ping_interval());
         if self.read_only {
             self.begin_probing(now);
         }

@@ -6,16 +6,22 @@ use core::time::Duration;
 /// The delay before the first attempt after a connection was lost is random below this, so that
 /// the clients of a member that died do not all arrive at the next one together.
 const SPREAD: Duration = Duration::from_millis(50);
-/// The delay after a round in which every member failed; it doubles with each such round.
+/// The delay after the first round in which every member failed; it doubles with each such round.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
-const LAST_BACK_OFF: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     order: Vec<usize>,
     next: usize,
-    /// Attempts since a member last served the session.
-    failures: u32,
+    /// Attempts that failed in this round, and those of them in which nothing came back in time.
+    failures: usize,
+    silences: usize,
+    /// Rounds in which every member failed since one last served the session.
+    failed_rounds: u32,
+    /// Those of them in which nothing came back from any member in time.
+    silent_rounds: u32,
+    /// The longest delay that could follow the last of them.
+    back_off: Duration,
     rng: fastrand::Rng,
 }
 
@@ -24,7 +30,16 @@ impl Members {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut order: Vec<usize> = (0..count).collect();
         rng.shuffle(&mut order);
-        Self { order, next: 0, failures: 0, rng }
+        Self {
+            order,
+            next: 0,
+            failures: 0,
+            silences: 0,
+            failed_rounds: 0,
+            silent_rounds: 0,
+            back_off: Duration::ZERO,
+            rng,
+        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -74,7 +89,8 @@ impl Members {
             let take_new = old.is_empty() || (!new.is_empty() && self.happens(newcomers_first, of));
             self.order.extend(if take_new { new.pop() } else { old.pop() });
         }
-        (self.next, self.failures) = (0, 0);
+        self.next = 0;
+        self.succeeded();
         leaves
     }
 
@@ -92,25 +108,39 @@ impl Members {
     }
 
     pub(super) fn succeeded(&mut self) {
-        self.failures = 0;
+        (self.failures, self.silences) = (0, 0);
+        (self.failed_rounds, self.silent_rounds, self.back_off) = (0, 0, Duration::ZERO);
     }
 
-    /// How long to wait after a connection that had been established was lost.
-    pub(super) fn delay_after_loss(&mut self) -> Duration {
-        self.random_below(SPREAD)
+    /// How many rounds have failed since a member last served the session.
+    pub(super) fn failed_rounds(&self) -> u32 {
+        self.failed_rounds
+    }
+
+    /// How many rounds have failed in which no member answered in time, as on a slow link.
+    pub(super) fn silent_rounds(&self) -> u32 {
+        self.silent_rounds
+    }
+
+    /// How long to wait after a connection that had been established was lost; `limit` at most.
+    pub(super) fn delay_after_loss(&mut self, limit: Duration) -> Duration {
+        self.random_below(SPREAD.min(limit))
     }
 
     /// How long to wait after an attempt has failed: not at all within a round of all members,
-    /// and a random, growing time between rounds.
-    pub(super) fn delay_after_failure(&mut self) -> Duration {
-        self.failures = self.failures.saturating_add(1);
-        let count = u32::try_from(self.count()).unwrap_or(u32::MAX).max(1);
-        if !self.failures.is_multiple_of(count) {
+    /// and a random, growing time between rounds, `limit` at most.
+    pub(super) fn delay_after_failure(&mut self, was_silent: bool, limit: Duration) -> Duration {
+        self.failures += 1;
+        self.silences += usize::from(was_silent);
+        if self.failures < self.count() {
             return Duration::ZERO;
         }
-        let doublings = (self.failures / count - 1).min(16);
-        let ceiling = FIRST_BACK_OFF.saturating_mul(1 << doublings).min(LAST_BACK_OFF);
-        ceiling / 2 + self.random_below(ceiling / 2)
+        let was_silent = self.silences == self.failures;
+        (self.failures, self.silences) = (0, 0);
+        self.failed_rounds = self.failed_rounds.saturating_add(1);
+        self.silent_rounds = self.silent_rounds.saturating_add(was_silent.into());
+        self.back_off = self.back_off.saturating_mul(2).max(FIRST_BACK_OFF).min(limit);
+        self.back_off / 2 + self.random_below(self.back_off / 2)
     }
 
     // No fractions: a processor may have none, and would have to be taught them.
@@ -142,17 +172,22 @@ mod tests {
 
     #[test]
     fn only_a_whole_failed_round_costs_time_and_each_costs_more() {
+        let [short, long] = [3, 50].map(|tenths| tenths * FIRST_BACK_OFF);
         let mut members = Members::new(2, 7);
         let mut ceiling = FIRST_BACK_OFF;
-        for _ in 0..40 {
-            assert_eq!(members.delay_after_failure(), Duration::ZERO);
-            let delay = members.delay_after_failure();
+        for round in 0..40 {
+            let limit = if round < 20 { short } else { long };
+            assert_eq!(members.delay_after_failure(true, limit), Duration::ZERO);
+            ceiling = ceiling.min(limit);
+            let delay = members.delay_after_failure(true, limit);
             assert!(ceiling / 2 <= delay && delay <= ceiling, "{delay:?} of {ceiling:?}");
-            ceiling = (ceiling * 2).min(LAST_BACK_OFF);
+            ceiling *= 2;
         }
+        assert_eq!((members.failed_rounds(), members.silent_rounds()), (40, 40));
         members.succeeded();
-        members.delay_after_failure();
-        assert!(members.delay_after_failure() <= FIRST_BACK_OFF);
-        assert!(members.delay_after_loss() <= SPREAD);
+        members.delay_after_failure(false, long);
+        assert!(members.delay_after_failure(false, long) <= FIRST_BACK_OFF);
+        assert!(members.delay_after_loss(long) <= SPREAD);
+        assert!(members.delay_after_loss(SPREAD / 50) <= SPREAD / 50);
     }
 }

@@ -16,11 +16,13 @@
 //! stream: an event comes before any answer that shows its change.
 //!
 //! **Memory.** Requests take room until they are answered, at most [`Config::max_pending`] of them;
-//! their bytes, until they are sent, at most [`Config::max_unsent`] and one request more. Beside
-//! them there are what the session asks for itself (a ping, a close, a removal for each watch that
-//! was dropped on this connection), each watch that is held, each different credential, and what
-//! was not drained. A reply shares the buffer of its frame, and nothing is made room for before its
-//! bytes are there. A request without a watch costs no allocation once the buffers have grown.
+//! their bytes, until they are sent, at most [`Config::max_unsent`] and one request more. What the
+//! session asks for itself does not count against these limits: a ping, a close, each credential
+//! that was added on this connection, and one removal for each watch that was held on it or asked
+//! for, until the server has answered it. Beside requests there are each watch that is held, each
+//! different credential, and what was not drained. A reply shares the buffer of its frame, and
+//! nothing is made room for before its bytes are there. A request without a watch costs no
+//! allocation once the buffers have grown.
 //!
 //! What happens in which state is in a table in `docs/session.md`, which the tests check.
 
@@ -57,12 +59,13 @@ use self::authenticating::Exchange;
 use self::config::Secret;
 pub use self::config::{Config, Resume};
 use self::credentials::Credentials;
+pub use self::deadlines::ping_interval;
 pub use self::event::{Action, Cause, End, Event, Reply, State, WatchedEvent};
 use self::members::Members;
 use self::outbox::{Late, Outbox, Owner, Pending};
 use self::timers::{Timer, Timers};
 use self::watches::{Fired, Registration, Removal, Watches};
-use crate::error::{Error, Invalid, Outcome};
+use crate::error::{Error, Invalid, Outcome, outcome_of_success};
 use crate::time::Instant;
 
 /// The part of the session timeout by which a lease is cut short, for clocks that drift apart.
@@ -93,6 +96,9 @@ pub struct Session<T> {
     timeout: Duration,
     last_zxid: Zxid,
     lease_start: Option<Instant>,
+    /// When the ensemble was last sent something. If it has arrived, the session has its timeout
+    /// from then on.
+    touched_at: Option<Instant>,
     /// Whether the session is one that the ensemble knows, not just one read-only member.
     seen_read_write: bool,
     /// Whether the member that serves the session is read-only.
@@ -100,6 +106,9 @@ pub struct Session<T> {
     /// How long to wait behind the latest probe.
     probe_delay: Duration,
     members: Members,
+    attempt_began: Instant,
+    /// What it last took to reach a member, or to have it answer the handshake: the longer of both.
+    reach_time: Option<Duration>,
     timers: Timers,
     /// The handshake, and after it what must reach the server before any request.
     prelude: BytesMut,
@@ -192,22 +201,36 @@ impl<T> Session<T> {
         start.map(|start| start + (self.timeout - margin))
     }
 
+    /// Whether the [lease](Self::lease) has ended, so that the ensemble need not keep the session any
+    /// longer. The next answer to a request may renew it.
+    pub fn lease_has_ended(&self, now: Instant) -> bool {
+        self.lease().is_some_and(|end| end <= now)
+    }
+
     /// What was sent and received so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// How many requests wait for an answer.
+    /// How many requests of callers wait for an answer. The session's own requests (pings, removals
+    /// of watches, the close) do not count, and take no room from callers.
     pub fn pending(&self) -> usize {
-        self.outbox.len() + self.credentials.waiting() + usize::from(self.exchange.is_some())
+        self.outbox.callers() + self.credentials.waiting() + usize::from(self.exchange.is_some())
     }
 
     /// Whether [`submit`](Self::submit) takes requests now. When it has refused one for want of
     /// room, [`Event::Room`] tells once that there is some again.
     pub fn has_room(&self) -> bool {
-        self.end().is_none()
-            && self.pending() < self.config.max_pending
-            && self.outbox.unsent_bytes() < self.config.max_unsent
+        self.room() > 0
+    }
+
+    /// How many requests [`submit`](Self::submit) takes now, if they are so short that
+    /// [`Config::max_unsent`] is not reached before.
+    pub fn room(&self) -> usize {
+        if self.end().is_some() || self.outbox.callers_bytes() >= self.config.max_unsent {
+            return 0;
+        }
+        self.config.max_pending.saturating_sub(self.pending())
     }
 
     /// What it takes to take up this session elsewhere or later, by [`Config::resume`]; `None`
@@ -244,10 +267,13 @@ impl<T> Session<T> {
             timeout: config.timeout,
             last_zxid,
             lease_start: None,
+            touched_at: seen_read_write.then_some(now),
             seen_read_write,
             read_only: false,
             probe_delay: Duration::ZERO,
             members: Members::new(config.members, config.seed),
+            attempt_began: now,
+            reach_time: None,
             timers: Timers::default(),
             prelude: BytesMut::new(),
             prelude_sent_at: now,
@@ -283,6 +309,7 @@ impl<T> Session<T> {
         }
         self.outbox.sent(now, count - prelude);
         if count > 0 && matches!(self.phase, Phase::Connected(_)) {
+            self.touched(now);
             self.timers.set(Timer::Ping, now + self.ping_interval());
         }
     }
@@ -311,9 +338,10 @@ impl<T> Session<T> {
         self.timers.next()
     }
 
-    /// Until when the attempt to connect may last that the newest [`Action::Connect`] asked for,
-    /// its handshake included. Then the session gives it up by itself. Other deadlines, those of
-    /// requests among them, may come earlier, and say nothing about the member.
+    /// Returns the deadline for the transport of the newest [`Action::Connect`] or, once it is
+    /// connected, for the answer to the handshake. After it the session gives up the attempt by
+    /// itself. Other deadlines, such as those of requests, may come earlier; they do not concern
+    /// the server.
     pub fn connect_deadline(&self) -> Option<Instant> {
         self.timers.get(Timer::Connect)
     }
@@ -333,7 +361,8 @@ impl<T> Session<T> {
 }
 
 impl<T> Session<T> {
-    fn member(&self) -> Option<usize> {
+    /// The server that is connected to, or being connected to.
+    pub(crate) fn member(&self) -> Option<usize> {
         match self.phase {
             Phase::Connecting(member)
             | Phase::Handshaking(member)

@@ -29,6 +29,14 @@ pub(super) struct Pending<T> {
     pub(super) deadline: Option<Instant>,
 }
 
+impl<T> Pending<T> {
+    /// Whether a caller has submitted it, rather than the session for itself. Only such requests
+    /// count against the caller's limits.
+    fn is_callers(&self) -> bool {
+        matches!(self.owner, Owner::Caller(_) | Owner::Nobody)
+    }
+}
+
 /// Who wants the answer.
 #[derive(Clone, Debug)]
 pub(super) enum Owner<T> {
@@ -77,6 +85,10 @@ pub(super) struct Outbox<T> {
     taken: usize,
     unsent: VecDeque<Unsent<T>>,
     in_flight: VecDeque<InFlight<T>>,
+    /// How many requests of callers are not answered.
+    callers: usize,
+    /// How many of `bytes` are of requests of callers.
+    callers_bytes: usize,
     last_xid: Xid,
 }
 
@@ -88,18 +100,20 @@ impl<T> Outbox<T> {
             taken: 0,
             unsent: VecDeque::new(),
             in_flight: VecDeque::new(),
+            callers: 0,
+            callers_bytes: 0,
             last_xid: Xid(0),
         }
     }
 
-    /// How many requests are not answered yet.
-    pub(super) fn len(&self) -> usize {
-        self.unsent.len() + self.in_flight.len()
+    /// How many requests of callers are not answered yet.
+    pub(super) fn callers(&self) -> usize {
+        self.callers
     }
 
-    /// How many bytes are not sent yet.
-    pub(super) fn unsent_bytes(&self) -> usize {
-        self.bytes.len()
+    /// How many bytes of requests of callers are not sent yet.
+    pub(super) fn callers_bytes(&self) -> usize {
+        self.callers_bytes
     }
 
     /// Encodes a request behind all others. Its length must have been checked.
@@ -123,6 +137,10 @@ impl<T> Outbox<T> {
         self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
         let pending = Pending { xid, opcode, owner, registration, deadline };
+        if pending.is_callers() {
+            self.callers += 1;
+            self.callers_bytes += length;
+        }
         self.unsent.push_back(Unsent { length, cuts: 0, pending });
     }
 
@@ -146,6 +164,9 @@ impl<T> Outbox<T> {
         {
             self.bytes.advance(length);
             self.taken -= length;
+            if pending.is_callers() {
+                self.callers_bytes -= length;
+            }
             // Who waits for the answer to a credential is known elsewhere.
             if pending.xid != Xid::AUTH {
                 self.in_flight.push_back(InFlight { sent_at, pending });
@@ -162,16 +183,19 @@ impl<T> Outbox<T> {
         shrink(&mut self.unsent);
     }
 
-    /// Takes the oldest ping in flight; pings are answered in order, but not in line with others.
+    /// Takes the oldest ping in flight. Servers answer it in line with others, but nothing depends on
+    /// that: its answer does not say which ping it is for.
     pub(super) fn take_ping(&mut self) -> Option<InFlight<T>> {
         let is_ping = |sent: &InFlight<T>| sent.pending.xid == Xid::PING;
         let place = self.in_flight.iter().position(is_ping)?;
         self.in_flight.remove(place)
     }
 
-    pub(super) fn has_ping(&self) -> bool {
-        self.in_flight.iter().any(|sent| sent.pending.xid == Xid::PING)
-            || self.unsent.iter().any(|unsent| unsent.pending.xid == Xid::PING)
+    /// How many pings are not answered yet.
+    pub(super) fn pings(&self) -> usize {
+        let in_flight = self.in_flight.iter().map(|sent| &sent.pending);
+        let unsent = self.unsent.iter().map(|unsent| &unsent.pending);
+        in_flight.chain(unsent).filter(|pending| pending.xid == Xid::PING).count()
     }
 
     /// Takes the request that a reply answers: the oldest one in flight, unless this reply may
@@ -185,6 +209,12 @@ impl<T> Outbox<T> {
         xid: Xid,
         may_overtake: bool,
     ) -> Result<InFlight<T>, Option<Xid>> {
+        let answered = self.find_answered(xid, may_overtake)?;
+        self.callers -= usize::from(answered.pending.is_callers());
+        Ok(answered)
+    }
+
+    fn find_answered(&mut self, xid: Xid, may_overtake: bool) -> Result<InFlight<T>, Option<Xid>> {
         // Mostly it is the first; the rest is for pings, and for what overtakes.
         let first = self.in_flight.front().map(|sent| sent.pending.xid);
         if first == Some(xid) && xid != Xid::PING {
@@ -262,6 +292,10 @@ impl<T> Outbox<T> {
                 } else {
                     from += unsent.length;
                 }
+                if unsent.pending.is_callers() {
+                    self.callers -= 1;
+                    self.callers_bytes -= unsent.length;
+                }
                 removed.push(unsent.pending);
             }
         }
@@ -282,6 +316,8 @@ impl<T> Outbox<T> {
         self.taken = 0;
         let dropped = self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)));
         let in_flight = core::mem::take(&mut self.in_flight);
+        // What is kept is unsent, and all of it is the callers'.
+        self.callers = self.unsent.len();
         in_flight.into_iter().map(|sent| sent.pending).chain(dropped)
     }
 
@@ -290,6 +326,10 @@ impl<T> Outbox<T> {
         self.unsent.front().filter(|first| first.cuts >= MOST_CUTS)?;
         let Unsent { length, pending, .. } = self.unsent.pop_front()?;
         self.bytes.advance(length);
+        if pending.is_callers() {
+            self.callers -= 1;
+            self.callers_bytes -= length;
+        }
         Some(pending)
     }
 
@@ -297,6 +337,7 @@ impl<T> Outbox<T> {
     pub(super) fn drop_unsent(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
         self.taken = 0;
         self.bytes.clear();
+        (self.callers, self.callers_bytes) = (0, 0);
         core::mem::take(&mut self.unsent).into_iter().map(|unsent| unsent.pending)
     }
 }

@@ -53,7 +53,8 @@ impl<T> Session<T> {
         }
         if self.phase == Phase::Waiting {
             // There may have been nobody to wait for.
-            self.timers.set_earlier(Timer::Retry, now + self.members.delay_after_loss());
+            let delay = self.members.delay_after_loss(self.retry_limit(now));
+            self.timers.set_earlier(Timer::Retry, now + delay);
         }
     }
 }

@@ -17,14 +17,54 @@ impl<T> Session<T> {
         }
     }
 
-    fn handle_message(&mut self, now: Instant, mut payload: Bytes) -> Result<(), Cause> {
-        let mut reader = Reader::new(&payload);
-        let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
-        // While closing, only answers to requests keep the connection, lest a member that says
-        // everything but that keeps the session from its end.
+    /// A frame longer than [`Config::max_reply`] has begun to arrive. `start` is what it begins
+    /// with: 16 bytes, which is the header of a reply. The code that splits the stream drops the
+    /// rest of the frame as it arrives, as [`frame::Splitter`] does.
+    ///
+    /// The request that it answers fails with [`Error::ReplyTooLarge`], or with the server's error
+    /// code if the header has one. A watch that the request has set is removed. The rest of the
+    /// frame has to arrive within the read deadline, as that of any frame. Events, and answers to
+    /// what the session says before requests, are never so long, and cost the connection.
+    pub fn handle_oversized(&mut self, now: Instant, start: &[u8], length: usize) {
+        let result = match self.phase {
+            Phase::Handshaking(_) | Phase::Authenticating(_) => Err(self.too_long(length)),
+            Phase::Connected(_) => self.handle_skipped(now, start, length),
+            _ => Ok(()),
+        };
+        if let Err(cause) = result {
+            self.disconnect(now, cause);
+        }
+    }
+
+    fn handle_skipped(&mut self, now: Instant, start: &[u8], length: usize) -> Result<(), Cause> {
+        let header = ReplyHeader::decode(&mut Reader::new(start)).map_err(Cause::Malformed)?;
+        if let Xid::NOTIFICATION | Xid::PING | Xid::SET_WATCHES | Xid::AUTH = header.xid {
+            return Err(self.too_long(length));
+        }
+        self.note_life(now, header);
+        if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
+            self.demand_authentication(header);
+            return Ok(());
+        }
+        self.handle_reply(header, Err(length))
+    }
+
+    fn too_long(&self, length: usize) -> Cause {
+        Cause::Frame(frame::FrameError::TooLong { length, limit: self.config.max_reply })
+    }
+
+    /// The member lives. While closing, only answers to requests keep the connection, lest a
+    /// member that says everything but that keeps the session from its end.
+    fn note_life(&mut self, now: Instant, header: ReplyHeader) {
         if !self.closing || header.xid > Xid(0) {
             self.timers.set(Timer::Read, now + self.read_timeout());
         }
+    }
+
+    fn handle_message(&mut self, now: Instant, mut payload: Bytes) -> Result<(), Cause> {
+        let mut reader = Reader::new(&payload);
+        let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
+        self.note_life(now, header);
         if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
             self.demand_authentication(header);
             return Ok(());
@@ -39,6 +79,10 @@ impl<T> Session<T> {
                 if let Some(ping) = self.outbox.take_ping() {
                     self.renew_lease(ping.sent_at, header.err);
                     self.note_service();
+                    if self.timers.get(Timer::Ping).is_none() {
+                        // It came while too many were unanswered.
+                        self.timers.set(Timer::Ping, now);
+                    }
                 }
                 Ok(())
             }
@@ -49,7 +93,7 @@ impl<T> Session<T> {
             }
             _ => {
                 payload.advance(reader.position());
-                self.handle_reply(header, payload)
+                self.handle_reply(header, Ok(payload))
             }
         }
     }
@@ -89,7 +133,12 @@ impl<T> Session<T> {
         }
     }
 
-    fn handle_reply(&mut self, header: ReplyHeader, body: Bytes) -> Result<(), Cause> {
+    /// The body of a reply that is too long is not there, but its length.
+    fn handle_reply(
+        &mut self,
+        header: ReplyHeader,
+        body: Result<Bytes, usize>,
+    ) -> Result<(), Cause> {
         let sent = self
             .outbox
             .take_answered(header.xid, may_overtake(&header))
@@ -103,12 +152,21 @@ impl<T> Session<T> {
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);
             self.remove_watch(removal);
+            if body.is_err() && header.err == ErrorCode::OK {
+                self.unwatch(registration.id());
+            }
         }
         match pending.owner {
             Owner::Caller(token) => {
-                let result = match header.err {
-                    ErrorCode::OK => Ok(Reply { opcode: pending.opcode, zxid: header.zxid, body }),
-                    code => Err(Error::Server(code)),
+                let opcode = pending.opcode;
+                let result = match (header.err, body) {
+                    (ErrorCode::OK, Ok(body)) => Ok(Reply { opcode, zxid: header.zxid, body }),
+                    (ErrorCode::OK, Err(length)) => Err(Error::ReplyTooLarge {
+                        length,
+                        limit: self.config.max_reply,
+                        outcome: outcome_of_success(opcode),
+                    }),
+                    (code, _) => Err(Error::refused(opcode, code)),
                 };
                 self.events.push_back(Event::Reply { token, result });
             }
@@ -139,6 +197,9 @@ impl<T> Session<T> {
         );
         if !denies_session && !self.read_only {
             self.lease_start = self.lease_start.max(Some(sent_at));
+            if self.timers.get(Timer::Lease).is_none() {
+                self.set_lease_timer();
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod deadlines;
 mod ending;
 mod handshake;
 mod members;
+mod oversized;
 mod persistent;
 mod properties;
 mod read_only;
@@ -13,6 +14,7 @@ mod rebalancing;
 mod requests;
 mod resuming;
 mod room;
+pub(super) mod sharing;
 mod table;
 mod timers;
 mod traps;
@@ -32,6 +34,9 @@ const SESSION: SessionId = SessionId(0x0100_0000_0000_0001);
 const PASSWORD: [u8; 16] = *b"sixteen letters!";
 /// What the server grants, in milliseconds; less than is asked for.
 const GRANTED: i32 = 6_000;
+
+/// Longer than any reply may be.
+const TOO_LONG: usize = 100 << 20;
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -188,6 +193,14 @@ impl Harness {
         for sent in self.sent() {
             self.reply(sent.xid.0, 1, ErrorCode::OK);
         }
+    }
+
+    /// A reply that is too long begins to arrive.
+    fn reply_too_long(&mut self, xid: i32, zxid: i64, err: ErrorCode) {
+        let header = ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err };
+        let mut start = BytesMut::new();
+        header.encode(&mut start);
+        self.session.handle_oversized(self.now, &start, TOO_LONG);
     }
 
     fn notify(&mut self, event_type: EventType, path: &str) {

@@ -7,7 +7,7 @@ use crate::time::Instant;
 pub(super) enum Timer {
     /// The next member is tried then.
     Retry,
-    /// The member being tried must have answered the handshake by then.
+    /// The member being tried must be reached by then, and then must have answered the handshake.
     Connect,
     /// The member must have said something by then.
     Read,
@@ -19,10 +19,12 @@ pub(super) enum Timer {
     Patience,
     /// The first request that may be late is late then; or it has been answered meanwhile.
     Deadline,
+    /// The lease ends then, unless an answer has renewed it meanwhile: renewing moves no timer.
+    Lease,
 }
 
 impl Timer {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Retry,
         Self::Connect,
         Self::Read,
@@ -30,6 +32,7 @@ impl Timer {
         Self::Probe,
         Self::Patience,
         Self::Deadline,
+        Self::Lease,
     ];
     /// Those that belong to one connection, or one attempt to make one.
     const OF_CONNECTION: [Self; 5] =

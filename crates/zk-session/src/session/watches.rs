@@ -9,12 +9,15 @@
 //! with a persistent one makes that one fire once and no more; and as such servers do not tell
 //! them apart when they remove them, a one-shot watch beside a persistent one is left to fire.
 
+mod slot;
+
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType, path};
 
+use self::slot::Slot;
 use super::RequestId;
 
 /// The longest `SetWatches` request of several watches, in bytes: well below what most servers
@@ -121,100 +124,6 @@ impl Registration {
     }
 }
 
-/// The watch of one class on one path.
-#[derive(Clone, Debug)]
-struct Slot {
-    callers: Vec<Caller>,
-    /// Whether the server has it.
-    armed: bool,
-}
-
-/// One who wants a watch, or has asked for it and does not want it any more.
-#[derive(Clone, Debug)]
-struct Caller {
-    id: RequestId,
-    stage: Stage,
-}
-
-/// How far one has come who wants a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The request is under way.
-    Asked,
-    /// It is under way on this connection, and its watch is not wanted any more.
-    Dropped,
-    /// As before, and behind it follows a removal.
-    Removed,
-    Waiting(Kind),
-}
-
-impl Caller {
-    fn is_under_way(&self) -> bool {
-        !matches!(self.stage, Stage::Waiting(_))
-    }
-}
-
-impl Slot {
-    /// With room for one, who is mostly the only one.
-    fn new() -> Self {
-        Self { callers: Vec::with_capacity(1), armed: false }
-    }
-
-    fn take(&mut self, id: RequestId) {
-        self.callers.retain(|caller| caller.id != id);
-    }
-
-    /// The request of a caller was answered: the server has set a watch, or none.
-    fn finish(&mut self, id: RequestId, kind: Option<Kind>, is_wanted: bool) {
-        let Some(caller) = self.callers.iter_mut().find(|caller| caller.id == id) else {
-            return;
-        };
-        self.armed |= kind.is_some() && caller.stage != Stage::Removed;
-        match kind {
-            Some(kind) if is_wanted => caller.stage = Stage::Waiting(kind),
-            _ => self.take(id),
-        }
-    }
-
-    /// A caller has lost interest. While the request is under way its place is kept, for the
-    /// server may yet set the watch, which then has to be removed.
-    fn leave(&mut self, id: RequestId, is_connected: bool) {
-        match self.callers.iter_mut().find(|caller| caller.id == id) {
-            Some(caller) if !caller.is_under_way() => self.take(id),
-            Some(caller) if is_connected => caller.stage = Stage::Dropped,
-            _ => {}
-        }
-    }
-
-    /// Whether the server has to be told now that nobody wants the watch.
-    fn take_removal(&mut self) -> bool {
-        let is_left = |caller: &Caller| matches!(caller.stage, Stage::Dropped | Stage::Removed);
-        if !self.callers.iter().all(is_left) {
-            return false;
-        }
-        let mut is_due = core::mem::take(&mut self.armed);
-        for caller in &mut self.callers {
-            is_due |= core::mem::replace(&mut caller.stage, Stage::Removed) == Stage::Dropped;
-        }
-        is_due
-    }
-
-    /// The watch has fired: yields those who waited, and keeps those who ask for it anew.
-    fn fire(&mut self) -> Vec<RequestId> {
-        self.armed = false;
-        let under_way = self.callers.extract_if(.., |caller| caller.is_under_way()).collect();
-        let waiting = core::mem::replace(&mut self.callers, under_way);
-        waiting.into_iter().map(|caller| caller.id).collect()
-    }
-
-    fn waiting(&self) -> impl DoubleEndedIterator<Item = (RequestId, Kind)> {
-        self.callers.iter().filter_map(|caller| match caller.stage {
-            Stage::Waiting(kind) => Some((caller.id, kind)),
-            _ => None,
-        })
-    }
-}
-
 /// A watch that nobody waits for any more and that the server has, or is about to set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Removal {
@@ -270,7 +179,7 @@ impl Watches {
         let Registration { id, class, path, .. } = registration;
         self.interest.insert(*id, (*class, path.clone()));
         let slot = self.table(*class).entry(path.clone()).or_insert_with(Slot::new);
-        slot.callers.push(Caller { id: *id, stage: Stage::Asked });
+        slot.begin(*id);
     }
 
     /// Such a request was answered.
@@ -291,7 +200,7 @@ impl Watches {
     /// Such a request was lost with its connection, or will never be sent.
     pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
         self.interest.remove(&registration.id);
-        self.change(registration.class, &registration.path, |slot| slot.take(registration.id))
+        self.change(registration.class, &registration.path, |slot| slot.abandon(registration.id))
     }
 
     /// A caller has lost interest. Without a connection, a request under way may never be sent.
@@ -312,7 +221,7 @@ impl Watches {
         let slot = self.table(class).get_mut(path)?;
         change(slot);
         let is_due = slot.take_removal();
-        if slot.callers.is_empty() {
+        if slot.is_empty() {
             self.table(class).remove(path);
         }
         let left_to_fire =
@@ -351,7 +260,7 @@ impl Watches {
                 fired.once.extend(waiting);
             }
             fired.path = Some(path.clone());
-            if !slot.callers.is_empty() {
+            if !slot.is_empty() {
                 table.insert(path, slot);
             }
         }
@@ -360,7 +269,7 @@ impl Watches {
         }
         let mut tell = |class: Class, path: &str| {
             let slot = self.tables[class as usize].get(path);
-            fired.persistent.extend(slot.into_iter().flat_map(Slot::waiting).map(first));
+            fired.persistent.extend(slot.into_iter().flat_map(Slot::waiting));
         };
         tell(Class::Persistent, path);
         // A server tells of a list of children because of some other watch (ZOOKEEPER-4475).
@@ -378,7 +287,7 @@ impl Watches {
     /// All persistent watches that are set.
     pub(super) fn persistent(&self) -> Vec<RequestId> {
         let tables = Class::PERSISTENT.iter().map(|class| &self.tables[*class as usize]);
-        tables.flat_map(Table::values).flat_map(Slot::waiting).map(first).collect()
+        tables.flat_map(Table::values).flat_map(Slot::waiting).collect()
     }
 
     /// A server does not know persistent watches: yields those that are over by that. Those being
@@ -396,12 +305,8 @@ impl Watches {
     pub(super) fn disconnected(&mut self) {
         for table in &mut self.tables {
             table.retain(|_, slot| {
-                slot.armed = slot.callers.iter().any(|caller| !caller.is_under_way());
-                // What is still under way was not sent, and no removal follows it any more.
-                for caller in slot.callers.iter_mut().filter(|caller| caller.is_under_way()) {
-                    caller.stage = Stage::Asked;
-                }
-                !slot.callers.is_empty()
+                slot.disconnected();
+                !slot.is_empty()
             });
         }
     }
@@ -414,7 +319,7 @@ impl Watches {
         let (mut batch, mut size) = (Batch::default(), 0);
         for (path, slot) in self.tables.iter().flatten() {
             // Callers on one path may differ in what they saw; the newest of them saw best.
-            let Some((_, kind)) = slot.waiting().next_back() else {
+            let Some(kind) = slot.newest() else {
                 continue;
             };
             let length = path.len() + PREFIX;
@@ -437,10 +342,6 @@ impl Watches {
         }
         batches
     }
-}
-
-fn first(waiting: (RequestId, Kind)) -> RequestId {
-    waiting.0
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
+use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use zk_session::blocking::Client;
+use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport};
 use zk_session::proto::{ErrorCode, OpCode, SessionId};
-use zk_session::{ConnectError, End, Error, Outcome, State};
+use zk_session::{ConnectError, End, Error, Member, Outcome, State};
 
 use crate::server::{Listener, PATIENCE, connected, during};
 
@@ -33,7 +37,51 @@ fn nobody_there_is_told_with_the_last_error() {
     };
     assert_eq!(member, at);
     assert!(start.elapsed() >= patience && start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-    assert!(matches!(Client::connect("one,,two"), Err(ConnectError::Address(_))));
+    assert!(matches!(Client::connect("user@one"), Err(ConnectError::Address(_))));
+}
+
+/// Nobody is there for the first attempts.
+struct Late(AtomicU64);
+
+impl Connect for Late {
+    type Transport = TcpTransport;
+
+    fn connect(&self, member: &Member, patience: Duration) -> io::Result<TcpTransport> {
+        if self.0.fetch_add(1, Ordering::Relaxed) < 3 {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        TcpConnect.connect(member, patience)
+    }
+}
+
+#[test]
+fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
+    let listener = Listener::new();
+    let builder = listener.builder().connect_timeout(PATIENCE);
+    let connect = || builder.connect_with(Late(AtomicU64::new(0)));
+    let serve = || drop(listener.welcome());
+    during(connect, serve).expect("a server comes in time");
+}
+
+#[test]
+fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
+    let slept = Arc::new(AtomicU64::new(0));
+    let (start, sleeping) = (Instant::now(), slept.clone());
+    let clock = move || {
+        let slept = Duration::from_secs(sleeping.load(Ordering::Relaxed));
+        zk_session::time::Instant::after_start(start.elapsed() + slept)
+    };
+    let listener = Listener::new();
+    let builder = listener.builder().session_timeout(3 * PATIENCE).clock(clock);
+    let (client, _server) = thread::scope(|scope| {
+        let client = scope.spawn(|| builder.connect());
+        let mut server = listener.accept();
+        server.welcome(60_000);
+        (client.join().unwrap().unwrap(), server)
+    });
+    assert!(client.lease() > Some(Instant::now()));
+    slept.store(60, Ordering::Relaxed);
+    assert!(client.lease() < Some(Instant::now()));
 }
 
 #[test]
@@ -48,7 +96,7 @@ fn closing_waits_for_the_server_and_fails_what_comes_after() {
     during(|| client.close(), serve);
     assert_eq!(clone.state(), State::Ended(End::Closed));
     let closed = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
-    assert_eq!(clone.sync("/"), Err(closed.clone()));
+    assert_eq!(clone.sync("/").map_err(Error::from), Err(closed.clone()));
     assert_eq!(clone.ready(), Err(closed));
     assert_eq!(clone.session(), None);
 }
@@ -74,7 +122,13 @@ fn an_expired_session_fails_whoever_waits() {
         },
     );
     // Lost or never sent: it depends on whether the request or the loss came first.
-    assert!(matches!(failed.0, Err(Error::Ended { .. } | Error::ConnectionLost)), "{failed:?}");
+    assert!(
+        matches!(
+            failed.0.as_ref().unwrap_err().reason,
+            Error::Ended { .. } | Error::ConnectionLost
+        ),
+        "{failed:?}"
+    );
     assert_eq!(failed.1, End::Expired);
 }
 

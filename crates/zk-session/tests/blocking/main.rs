@@ -7,4 +7,5 @@ mod members;
 mod operations;
 mod requests;
 mod server;
+mod threads;
 mod watches;

@@ -1,12 +1,12 @@
 use zk_session::blocking::Client;
 use zk_session::proto::{
-    Acl, ClientInfo, Create2Response, CreateMode, Encode, ErrorCode, ErrorResponse, ExistsResponse,
+    Acl, ClientInfo, Create2Response, Encode, ErrorCode, ErrorResponse, ExistsResponse,
     GetAclResponse, GetAllChildrenNumberResponse, GetChildren2Response, GetChildrenResponse,
     GetDataResponse, GetEphemeralsResponse, MultiReadResponse, MultiReadResult, MultiResponse,
     MultiResult, NodeKind, OpCode, ReconfigRequest, Request, SetDataResponse, Stat, SyncResponse,
     Ttl, WhoAmIResponse,
 };
-use zk_session::{Error, ReadResult, TransactionResult};
+use zk_session::{ReadResult, RequestError, TransactionResult};
 
 use crate::server::{Server, connected, connected_with, during};
 
@@ -28,7 +28,7 @@ const ZERO: Stat = Stat {
 /// What `call` makes of an answer to the request that it sends, which `check` looks at.
 fn answered<T: Send>(
     (client, server): (&Client, &mut Server),
-    call: impl FnOnce(&Client) -> Result<T, Error> + Send,
+    call: impl FnOnce(&Client) -> Result<T, RequestError> + Send,
     opcode: OpCode,
     check: impl FnOnce(Request<'_>),
     body: &impl Encode,
@@ -52,7 +52,7 @@ fn every_operation_asks_for_what_it_says_and_reads_the_answer() {
     let body = Create2Response { path: "/app/a", stat: STAT };
     let created = answered(
         (&client, on),
-        |client| client.create_kind("/a", b"data", kind, &[Acl::OPEN]),
+        |client| client.create("/a", b"data", kind),
         OpCode::CREATE_TTL,
         |request| {
             let Request::CreateTtl(body) = request else { unreachable!() };
@@ -63,7 +63,7 @@ fn every_operation_asks_for_what_it_says_and_reads_the_answer() {
     assert_eq!(created, ("/a".to_string(), STAT));
     let created = answered(
         (&client, on),
-        |client| client.create_with_acl("/a", b"", CreateMode::CONTAINER, &[Acl::READ]),
+        |client| client.create_with_acl("/a", b"", NodeKind::Container, &[Acl::READ]),
         OpCode::CREATE_CONTAINER,
         |request| {
             let Request::CreateContainer(body) = request else { unreachable!() };
@@ -215,9 +215,9 @@ fn several_operations_in_one_request_have_a_result_each() {
         |client| {
             client
                 .transaction()
-                .create_kind("/a", "data", NodeKind::Container, &acl)
+                .create_with_acl("/a", b"data", NodeKind::Container, &acl)
                 .delete("/b", Some(1))
-                .set_data("/c", "data", None)
+                .set_data("/c", b"data", None)
                 .check("/d", None)
                 .commit()
         },

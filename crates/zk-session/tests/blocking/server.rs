@@ -14,8 +14,8 @@ use zk_session::proto::{
 };
 
 pub const SESSION: SessionId = SessionId(0x77);
-/// So long that no test waits for it by itself.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Turns a hang into a failure, and is too long for anything else.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where connections arrive.
 pub struct Listener(TcpListener);
@@ -62,6 +62,10 @@ pub struct Sent {
 }
 
 impl Sent {
+    pub fn new(opcode: OpCode, xid: Xid, body: Bytes) -> Self {
+        Self { xid, opcode, body }
+    }
+
     pub fn request(&self) -> Request<'_> {
         Request::decode(self.opcode, &self.body).expect("a well-formed request")
     }

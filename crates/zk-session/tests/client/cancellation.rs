@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use zk_session::Client;
 use zk_session::proto::{
-    Acl, Create2Response, CreateMode, ErrorCode, ErrorResponse, EventType, ExistsResponse,
-    GetAclResponse, GetAllChildrenNumberResponse, GetChildren2Response, GetDataResponse,
-    GetEphemeralsResponse, MultiReadResponse, MultiReadResult, MultiResponse, MultiResult, OpCode,
-    Request, SetDataResponse, Stat, SyncResponse, WhoAmIResponse,
+    Acl, Create2Response, ErrorCode, ErrorResponse, EventType, ExistsResponse, GetAclResponse,
+    GetAllChildrenNumberResponse, GetChildren2Response, GetDataResponse, GetEphemeralsResponse,
+    MultiReadResponse, MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request,
+    SetDataResponse, Stat, SyncResponse, WhoAmIResponse,
 };
+use zk_session::{Client, Error};
 
 use crate::server::{Server, builder, connected, pipes, settle};
 
@@ -122,9 +122,10 @@ async fn grant_everything(mut server: Server, watches: Watches) {
 type Called = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs a call to its end, in which it succeeds.
-fn call<T, F>(call: impl Fn(Client) -> F + 'static) -> Box<dyn Fn(&Client) -> Called>
+fn call<T, E, F>(call: impl Fn(Client) -> F + 'static) -> Box<dyn Fn(&Client) -> Called>
 where
-    F: Future<Output = Result<T, zk_session::Error>> + Send + 'static,
+    E: std::fmt::Debug + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
 {
     Box::new(move |client| {
         let called = call(client.clone());
@@ -138,7 +139,7 @@ async fn a_call_dropped_after_any_poll_disturbs_no_other_and_leaves_no_watch() {
     let watches = Watches::default();
     tokio::spawn(grant_everything(server, watches.clone()));
     let calls = [
-        ("create", call(|c| c.create("/a", b"", CreateMode::PERSISTENT))),
+        ("create", call(|c| c.create("/a", b"", NodeKind::Persistent))),
         ("delete", call(|c| c.delete("/a", None))),
         ("exists", call(|c| c.exists("/a"))),
         ("exists_and_watch", call(|c| c.exists_and_watch("/a"))),
@@ -164,17 +165,20 @@ async fn a_call_dropped_after_any_poll_disturbs_no_other_and_leaves_no_watch() {
         ("ensure_path", call(|c| async move { c.ensure_path("/b/c").await })),
         (
             "create_all",
-            call(|c| async move { c.create_all("/new/b/c", b"", CreateMode::PERSISTENT).await }),
+            call(|c| async move { c.create_all("/new/b/c", b"", NodeKind::Persistent).await }),
         ),
         ("delete_all", call(|c| async move { c.delete_all("/a").await })),
         (
             "a watch that fires",
             call(|c| async move {
-                let (_, _, watch) = c.get_data_and_watch("/fires").await?;
+                let (_, _, watch) = c.get_data_and_watch("/fires").await.map_err(Error::from)?;
                 watch.await
             }),
         ),
-        ("a watch that stays", call(|c| async move { c.watch("/a").await?.next().await })),
+        (
+            "a watch that stays",
+            call(|c| async move { c.watch("/a").await.map_err(Error::from)?.next().await }),
+        ),
     ];
     for (name, call) in calls {
         let mut times = 0;

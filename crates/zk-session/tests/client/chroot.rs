@@ -1,6 +1,6 @@
 use zk_session::proto::{
-    Create2Response, CreateMode, CreateResponse, ErrorCode, EventType, MultiOp, MultiResponse,
-    MultiResult, OpCode, Request, Stat,
+    Create2Response, CreateResponse, ErrorCode, EventType, MultiOp, MultiResponse, MultiResult,
+    NodeKind, OpCode, Request, Stat,
 };
 use zk_session::{Client, TransactionResult};
 
@@ -12,19 +12,19 @@ async fn in_app() -> (Client, Server, Listener) {
 
 #[tokio::test(start_paused = true)]
 async fn a_created_node_is_named_as_the_client_sees_it() {
-    for (path, mode, on_server, created, seen) in [
-        ("/a", CreateMode::PERSISTENT, "/app/a", "/app/a", "/a"),
-        ("/", CreateMode::PERSISTENT, "/app", "/app", "/"),
-        ("/a-", CreateMode::EPHEMERAL_SEQUENTIAL, "/app/a-", "/app/a-0000000003", "/a-0000000003"),
-        ("/", CreateMode::PERSISTENT_SEQUENTIAL, "/app/", "/app/0000000003", "/0000000003"),
-        ("/a/", CreateMode::PERSISTENT_SEQUENTIAL, "/app/a/", "/app/a/0000000003", "/a/0000000003"),
-        ("/a", CreateMode::PERSISTENT, "/app/a", "/application", "/application"),
+    for (path, kind, on_server, created, seen) in [
+        ("/a", NodeKind::Persistent, "/app/a", "/app/a", "/a"),
+        ("/", NodeKind::Persistent, "/app", "/app", "/"),
+        ("/a-", NodeKind::EphemeralSequential, "/app/a-", "/app/a-0000000003", "/a-0000000003"),
+        ("/", NodeKind::PersistentSequential, "/app/", "/app/0000000003", "/0000000003"),
+        ("/a/", NodeKind::PersistentSequential, "/app/a/", "/app/a/0000000003", "/a/0000000003"),
+        ("/a", NodeKind::Persistent, "/app/a", "/application", "/application"),
     ] {
         let (client, mut server, _listener) = in_app().await;
-        let create = client.create(path, b"", mode);
+        let create = client.create(path, b"", kind);
         let sent = server.expect(OpCode::CREATE2).await;
         let Request::Create2(body) = sent.request() else { unreachable!() };
-        assert_eq!((body.path, body.mode), (on_server, mode));
+        assert_eq!((body.path, body.mode), (on_server, kind.mode()));
         let response = Create2Response { path: created, stat: Stat::default() };
         server.reply(sent.xid, ErrorCode::OK, &response).await;
         assert_eq!(create.await.unwrap().0, seen);
@@ -67,9 +67,9 @@ async fn transactions_are_moved_and_their_results_back() {
     let (client, mut server, _listener) = in_app().await;
     let commit = client
         .transaction()
-        .create("/a-", "", CreateMode::PERSISTENT_SEQUENTIAL)
-        .create("/c", "", CreateMode::CONTAINER)
-        .set_data("/b", "x", Some(3))
+        .create("/a-", b"", NodeKind::PersistentSequential)
+        .create("/c", b"", NodeKind::Container)
+        .set_data("/b", b"x", Some(3))
         .check("/", None)
         .delete("/d", None)
         .commit();
@@ -111,7 +111,7 @@ async fn transactions_are_moved_and_their_results_back() {
 async fn a_transaction_with_an_invalid_path_sends_nothing() {
     let (client, mut server, _listener) = in_app().await;
     let commit = client.transaction().delete("/ok", None).delete("bad", None).commit();
-    assert!(matches!(commit.await, Err(zk_session::Error::Invalid(_))));
+    assert!(matches!(commit.await.unwrap_err().reason, zk_session::Error::Invalid(_)));
     drop(client.sync("/"));
     server.expect(OpCode::SYNC).await;
 }

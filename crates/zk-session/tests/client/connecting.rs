@@ -1,6 +1,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -41,6 +42,76 @@ async fn nobody_there_is_told_with_the_last_error() {
     assert_eq!(start.elapsed(), patience);
 }
 
+/// Nobody is there before this moment.
+struct Late {
+    pipes: Pipes,
+    from: Instant,
+}
+
+impl Connect for Late {
+    type Transport = DuplexStream;
+
+    fn connect(
+        &mut self,
+        member: &Member,
+    ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
+        if Instant::now() < self.from {
+            return Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) });
+        }
+        self.pipes.connect(member)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
+    for seed in 0..10 {
+        let (pipes, mut listener) = pipes(1 << 16);
+        let late = Late { pipes, from: Instant::now() + Duration::from_secs(50) };
+        // Whatever the session timeout is.
+        let builder = Client::builder("one,two,three").session_timeout(Duration::from_secs(4));
+        let builder = builder.connect_timeout(Duration::from_secs(52)).seed(seed);
+        let serve = tokio::spawn(async move { listener.welcome().await });
+        builder.connect_with(late).await.expect("a server comes in time");
+        serve.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_takes_fifteen_seconds_or_the_session_timeout_unless_told() {
+    for (timeout, limit) in [(4, 15), (10, 15), (40, 40)]
+        .map(|(a, b): (u64, u64)| (Duration::from_secs(a), Duration::from_secs(b)))
+    {
+        let start = Instant::now();
+        let client = builder().session_timeout(timeout).connect_with(Nobody).await;
+        let Err(ConnectError::Unreachable { patience, last: Some(_) }) = client else {
+            panic!("{client:?}")
+        };
+        assert_eq!((patience, start.elapsed()), (limit, limit));
+    }
+}
+
+/// A server that swallows what it is sent.
+struct Silent;
+
+impl Connect for Silent {
+    type Transport = DuplexStream;
+
+    fn connect(
+        &mut self,
+        _: &Member,
+    ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_not_answered_at_the_limit_is_named() {
+    let builder = builder().connect_timeout(Duration::from_secs(3));
+    let error = builder.connect_with(Silent).await.unwrap_err();
+    let text = "no member answered within 3s; the last tried was one:2181: no answer in time";
+    assert_eq!(error.to_string(), text);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_says_nothing_is_left_for_the_next_one() {
     let (pipes, mut listener) = pipes(1 << 16);
@@ -61,7 +132,7 @@ async fn a_member_that_says_nothing_is_left_for_the_next_one() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_address_is_told_at_once() {
-    let error = Client::builder("one,,two").connect_with(Nobody).await.unwrap_err();
+    let error = Client::builder(" , ").connect_with(Nobody).await.unwrap_err();
     assert_eq!(error, ConnectError::Address(ConnectStringError::NoHost));
     assert!(matches!(Client::connect("one:port").await, Err(ConnectError::Address(_))));
 }
@@ -105,7 +176,7 @@ async fn garbage_behind_the_handshake_costs_the_connection_only() {
     let lost = client.sync("/");
     server.expect(OpCode::SYNC).await;
     server.stream.write_all(&[0xff; 40]).await.unwrap();
-    assert_eq!(lost.await, Err(Error::ConnectionLost));
+    assert_eq!(lost.await.map_err(Error::from), Err(Error::ConnectionLost));
     let mut server = listener.welcome().await;
     let sync = client.sync("/");
     let sent = server.expect(OpCode::SYNC).await;
@@ -119,7 +190,7 @@ async fn a_peer_that_has_fallen_silent_is_left_and_the_session_resumed() {
     let start = Instant::now();
     let lost = client.sync("/");
     server.frame().await;
-    assert_eq!(lost.await, Err(Error::ConnectionLost));
+    assert_eq!(lost.await.map_err(Error::from), Err(Error::ConnectionLost));
     assert_eq!(start.elapsed(), Duration::from_secs(4));
     assert_eq!(client.state(), State::Suspended);
     let waiting = client.sync("/");
@@ -141,6 +212,27 @@ async fn an_idle_session_is_kept_alive() {
     assert!(client.lease() > Some(Instant::now() + Duration::from_secs(3)));
     assert_eq!(client.statistics().connections, 1);
     serve.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
+    let slept = Arc::new(AtomicU64::new(0));
+    let (start, sleeping) = (Instant::now(), slept.clone());
+    let clock = move || {
+        let slept = Duration::from_secs(sleeping.load(Ordering::Relaxed));
+        zk_session::time::Instant::after_start(start.elapsed() + slept)
+    };
+    let (pipes, mut listener) = pipes(1 << 16);
+    let connecting = builder().clock(clock).connect_with(pipes);
+    let (client, _server) = tokio::join!(connecting, listener.welcome());
+    let client = client.unwrap();
+    assert!(client.lease() > Some(Instant::now() + Duration::from_secs(3)));
+    slept.store(60, Ordering::Relaxed);
+    assert!(client.lease() < Some(Instant::now()));
+    // The session has heard nothing for too long, and finds out with its next timer.
+    let woken = Instant::now();
+    assert_eq!(listener.accept().await.handshake().await, SESSION);
+    assert!(woken.elapsed() <= Duration::from_millis(2_100), "{:?}", woken.elapsed());
 }
 
 /// A transport that cannot flush, until it breaks.
@@ -280,5 +372,5 @@ fn what_makes_connections_can_use_the_client() {
         });
         done.send(()).expect("somebody waits");
     });
-    finished.recv_timeout(Duration::from_secs(20)).expect("a deadlock");
+    finished.recv_timeout(Duration::from_secs(60)).expect("a deadlock");
 }

@@ -6,6 +6,7 @@
 mod cancellation;
 mod chroot;
 mod connecting;
+mod delivery;
 mod ending;
 mod members;
 mod persistent;

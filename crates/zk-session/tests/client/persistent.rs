@@ -116,7 +116,8 @@ async fn a_member_that_is_too_old_ends_the_watch_and_not_the_session() {
     if notice == Ok(Notice::Gap) {
         notice = watch.next().await;
     }
-    assert_eq!(notice, Err(Error::Server(ErrorCode::UNIMPLEMENTED)));
+    let opcode = OpCode::ADD_WATCH;
+    assert_eq!(notice, Err(Error::Unsupported { opcode, needs: "ZooKeeper 3.6" }));
     let pending = poll_fn(|cx| {
         Poll::Ready(Pin::new(&mut Box::pin(client.ended())).as_mut().poll(cx).is_pending())
     });

@@ -1,10 +1,12 @@
 use std::future::Future;
 
+use zk_session::proto::path::PathError;
 use zk_session::proto::{
-    CreateMode, ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiReadResponse,
-    MultiReadResult, MultiResponse, MultiResult, OpCode, Request, Stat, SyncResponse,
+    ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiOp, MultiReadResponse,
+    MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request, SetDataRequest, Stat,
+    SyncResponse, Ttl,
 };
-use zk_session::{Client, Error, Invalid, Outcome, Transaction, Watch};
+use zk_session::{Client, Error, Invalid, Outcome, RequestError, Transaction, Watch};
 
 use crate::server::{builder, connected, connected_with, settle};
 
@@ -15,7 +17,7 @@ fn what_crosses_threads_can() {
     fn future<F: Future + Send + 'static>(_: impl FnOnce(&'static Client) -> F) {}
     shared::<Client>();
     sent::<(Watch, Transaction<'_, Client>)>(|_| unreachable!());
-    future(|c| c.create("/", b"", CreateMode::PERSISTENT));
+    future(|c| c.create("/", b"", NodeKind::Persistent));
     future(|c| c.get_data_and_watch("/"));
     future(|c| c.get_children_and_watch("/"));
     future(|c| c.exists_and_watch("/"));
@@ -39,8 +41,32 @@ async fn requests_are_sent_in_the_order_of_the_calls_not_of_the_awaits() {
     };
     let (third, second, first, ()) = tokio::join!(third, second, first, serve);
     assert_eq!(third, Ok(None));
-    assert_eq!(second, Err(Error::Server(ErrorCode::NO_NODE)));
-    assert_eq!(first, Err(Error::Server(ErrorCode::NO_NODE)));
+    assert_eq!(second.map_err(Error::from), Err(Error::Server(ErrorCode::NO_NODE)));
+    assert_eq!(first.map_err(Error::from), Err(Error::Server(ErrorCode::NO_NODE)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
+    let (client, mut server, _listener) = connected_with(builder().max_reply(1_000), 1 << 10).await;
+    let listed = client.get_children_and_watch("/");
+    let (created, synced) = (client.create("/a", b"", NodeKind::Persistent), client.sync("/"));
+    let serve = async {
+        let list = server.expect(OpCode::GET_CHILDREN2).await;
+        let create = server.expect(OpCode::CREATE2).await;
+        let sync = server.expect(OpCode::SYNC).await;
+        for sent in [list, create] {
+            server.reply(sent.xid, ErrorCode::OK, &"x".repeat(100_000).as_str()).await;
+        }
+        server.reply(sync.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
+        // The watch, which the server has set.
+        server.expect(OpCode::REMOVE_WATCHES).await;
+    };
+    let (listed, created, synced, ()) = tokio::join!(listed, created, synced, serve);
+    let too_large = |outcome| Error::ReplyTooLarge { length: 100_020, limit: 1_000, outcome };
+    assert_eq!(listed.err().map(Error::from), Some(too_large(Outcome::NotApplied)));
+    assert_eq!(created.err().map(Error::from), Some(too_large(Outcome::Applied)));
+    assert_eq!(synced, Ok(()));
+    assert_eq!(client.statistics().connections, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +130,7 @@ async fn answers_pass_through_a_pipe_of_a_few_bytes() {
 async fn a_request_that_is_impossible_fails_alone() {
     let (client, mut server, _listener) =
         connected_with(builder().max_request(100).max_pending(1), 1 << 16).await;
-    let invalid = |error: Error| match error {
+    let invalid = |error: RequestError| match error.reason {
         Error::Invalid(invalid) => invalid,
         other => panic!("{other:?}"),
     };
@@ -112,7 +138,7 @@ async fn a_request_that_is_impossible_fails_alone() {
     let too_large = client.set_data("/a", &[0; 100], None).await.unwrap_err();
     assert!(matches!(invalid(too_large), Invalid::TooLarge { length: 122, limit: 100 }));
     let fits = client.sync("/");
-    assert_eq!(invalid(client.sync("/").await.unwrap_err()), Invalid::QueueFull { limit: 1 });
+    assert_eq!(client.sync("/").await.map_err(Error::from), Err(Error::QueueFull { limit: 1 }));
     let sent = server.expect(OpCode::SYNC).await;
     server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
     assert_eq!(fits.await, Ok(()));
@@ -136,7 +162,7 @@ async fn a_transaction_fails_as_a_whole_and_never_half_succeeds() {
         server.reply(sent.xid, ErrorCode::OK, &MultiResponse::new(&results)).await;
         let (index, code) = expected;
         let error = commit.await.unwrap_err();
-        assert_eq!(error, Error::Transaction { index, code });
+        assert_eq!(error.reason, Error::Transaction { index, code });
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
 }
@@ -151,7 +177,7 @@ async fn there_are_as_many_results_as_operations_or_the_server_is_to_blame() {
         let sent = server.expect(OpCode::MULTI).await;
         server.reply(sent.xid, ErrorCode::OK, &MultiResponse::new(results)).await;
         let error = commit.await.unwrap_err();
-        assert_eq!(error, Error::Results { asked: 2, answered: results.len() });
+        assert_eq!(error.reason, Error::Results { asked: 2, answered: results.len() });
         assert_eq!(error.outcome(), Outcome::Unknown);
     }
     let results = [MultiReadResult::Error(ErrorResponse { err: ErrorCode::NO_NODE }); 2];
@@ -159,7 +185,10 @@ async fn there_are_as_many_results_as_operations_or_the_server_is_to_blame() {
         let read = client.multi_read().get_data("/a").send();
         let sent = server.expect(OpCode::MULTI_READ).await;
         server.reply(sent.xid, ErrorCode::OK, &MultiReadResponse::new(results)).await;
-        assert_eq!(read.await, Err(Error::Results { asked: 1, answered: results.len() }));
+        assert_eq!(
+            read.await.map_err(Error::from),
+            Err(Error::Results { asked: 1, answered: results.len() })
+        );
     }
 }
 
@@ -173,6 +202,67 @@ async fn an_answer_that_is_another_record_fails_its_request_alone() {
     let sent = server.expect(OpCode::SYNC).await;
     server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
     let error = first.await.unwrap_err();
-    assert!(matches!(error, Error::Reply(_)), "{error:?}");
+    assert!(matches!(error.reason, Error::Reply(_)), "{error:?}");
     assert_eq!(second.await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_names_the_operation_and_the_path_where_that_is_at_hand() {
+    let (client, mut server, _listener) = connected_with(builder().max_pending(2), 1 << 16).await;
+    let client = client.with_chroot("/app").unwrap();
+    let named = |error: RequestError| (error.operation, error.path.as_deref().map(str::to_string));
+    // Nothing was sent: the path is the caller's.
+    let error = client.delete("a", None).await.unwrap_err();
+    assert_eq!(error.to_string(), "DELETE \"a\": the path is invalid");
+    assert!(std::error::Error::source(&error).is_some_and(|source| source.is::<PathError>()));
+    // The answer tells: nobody has kept the path.
+    let (read, listed) = (client.get_data("/a"), client.get_children("/a"));
+    let full = client.get_data("/b").await.unwrap_err();
+    assert_eq!(named(full), (OpCode::GET_DATA, Some("/b".to_string())));
+    for _ in 0..2 {
+        let xid = server.request().await.unwrap().xid;
+        server.reply(xid, ErrorCode::NO_NODE, &()).await;
+    }
+    let error = read.await.unwrap_err();
+    assert_eq!(error.to_string(), "GET_DATA: the server refused the request: NO_NODE");
+    assert_eq!(named(listed.await.unwrap_err()), (OpCode::GET_CHILDREN2, None));
+    // A transaction has its paths, and knows which operation is to blame.
+    let commit = client.transaction().check("/a", None).set_data("/b", b"x", Some(1)).commit();
+    let xid = server.expect(OpCode::MULTI).await.xid;
+    let [undone, refused] = [ErrorCode::OK, ErrorCode::BAD_VERSION]
+        .map(|err| MultiResult::Error(ErrorResponse { err }));
+    let results = [undone, refused];
+    server.reply(xid, ErrorCode::OK, &MultiResponse::new(&results)).await;
+    let error = commit.await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "SET_DATA \"/b\": operation 1 of the transaction was refused: BAD_VERSION"
+    );
+    // So do those that walk the tree.
+    let (deleted, ()) = tokio::join!(client.delete_all("/a"), async {
+        let xid = server.expect(OpCode::GET_CHILDREN2).await.xid;
+        server.reply(xid, ErrorCode::NO_AUTH, &()).await;
+    });
+    assert_eq!(named(deleted.unwrap_err()), (OpCode::GET_CHILDREN2, Some("/a".to_string())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_takes_data_and_kinds_as_the_client_does_and_sends_the_time_to_live() {
+    let (client, mut server, _listener) = connected().await;
+    let ttl = Ttl::from_millis(5).unwrap();
+    let kind = NodeKind::PersistentWithTtl(ttl);
+    let data = String::from("y");
+    let alone = (client.create("/a", data.as_bytes(), kind), client.set_data("/a", b"x", None));
+    let transaction = client.transaction().create("/a", data.as_bytes(), kind);
+    let both = transaction.set_data("/a", b"x", None).commit();
+    let sent = server.expect(OpCode::CREATE_TTL).await;
+    let Request::CreateTtl(created) = sent.request() else { unreachable!() };
+    server.expect(OpCode::SET_DATA).await;
+    let sent = server.expect(OpCode::MULTI).await;
+    let Request::Multi(multi) = sent.request() else { unreachable!() };
+    let set = SetDataRequest { path: "/a", data: Some(b"x"), version: -1 };
+    let operations: Vec<_> = multi.iter().collect();
+    assert_eq!(operations, [MultiOp::CreateTtl(created), MultiOp::SetData(set)]);
+    assert_eq!((created.data, created.ttl), (Some(&b"y"[..]), ttl.as_millis()));
+    drop((alone, both));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zk_session::proto::{Acl, CreateMode, ErrorCode, OpCode, Request};
+use zk_session::proto::{Acl, ErrorCode, NodeKind, OpCode, Request};
 use zk_session::{Client, Error};
 use zk_testkit::serve::Embedded;
 
@@ -25,18 +25,21 @@ async fn parents_are_created_where_they_are_missing() {
     client.ensure_path("/").await.unwrap();
     client.ensure_path("/a/b").await.unwrap();
     client.ensure_path("/a/b").await.unwrap();
-    let (path, _) = client.create_all("/a/b/c/d", b"data", CreateMode::EPHEMERAL).await.unwrap();
+    let (path, _) = client.create_all("/a/b/c/d", b"data", NodeKind::Ephemeral).await.unwrap();
     assert_eq!(path, "/a/b/c/d");
-    let (path, _) = client.create_all("/q/", b"", CreateMode::PERSISTENT_SEQUENTIAL).await.unwrap();
+    let (path, _) = client.create_all("/q/", b"", NodeKind::PersistentSequential).await.unwrap();
     assert!(path.starts_with("/q/0"), "{path}");
     assert_eq!(client.get_data("/a/b/c/d").await.unwrap().0, "data");
     assert_eq!(paths(&embedded).len(), 6);
 
-    let exists = client.create_all("/a/b", b"", CreateMode::PERSISTENT).await;
-    assert_eq!(exists, Err(Error::Server(ErrorCode::NODE_EXISTS)));
-    let below = client.create_all("/a/b/c/d/e", b"", CreateMode::PERSISTENT).await;
-    assert_eq!(below, Err(Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS)));
-    assert!(matches!(client.ensure_path("a").await, Err(Error::Invalid(_))));
+    let exists = client.create_all("/a/b", b"", NodeKind::Persistent).await;
+    assert_eq!(exists.map_err(Error::from), Err(Error::Server(ErrorCode::NODE_EXISTS)));
+    let below = client.create_all("/a/b/c/d/e", b"", NodeKind::Persistent).await;
+    assert_eq!(
+        below.map_err(Error::from),
+        Err(Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS))
+    );
+    assert!(matches!(client.ensure_path("a").await.unwrap_err().reason, Error::Invalid(_)));
 }
 
 #[tokio::test]
@@ -46,17 +49,17 @@ async fn what_a_client_takes_for_the_root_is_created_through_it() {
     below.ensure_path("/").await.unwrap();
     assert_eq!(paths(&embedded), ["/x", "/x/y"]);
     let below = client.with_chroot("/z").unwrap();
-    let (path, _) = below.create_all("/a", b"", CreateMode::PERSISTENT).await.unwrap();
+    let (path, _) = below.create_all("/a", b"", NodeKind::Persistent).await.unwrap();
     assert_eq!(path, "/a");
     let below = client.with_chroot("/s").unwrap();
-    let (path, _) = below.create_all("/", b"", CreateMode::PERSISTENT_SEQUENTIAL).await.unwrap();
+    let (path, _) = below.create_all("/", b"", NodeKind::PersistentSequential).await.unwrap();
     assert_eq!(paths(&embedded), ["/s", &format!("/s{path}"), "/x", "/x/y", "/z", "/z/a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn missing_nodes_are_what_was_asked_for() {
     let (client, mut server, _listener) = connected().await;
-    let (container, acl) = (CreateMode::CONTAINER, [Acl::READ]);
+    let (container, acl) = (NodeKind::Container, [Acl::READ]);
     let serve = async {
         // The node, which lacks its parent, and then its ancestors.
         let opcodes = [OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_CONTAINER];
@@ -69,9 +72,13 @@ async fn missing_nodes_are_what_was_asked_for() {
             server.reply(sent.xid, ErrorCode::NO_NODE, &()).await;
         }
     };
-    let creation = client.create_all_with("/a/b/c", b"", CreateMode::EPHEMERAL, &acl, container);
+    let creation = client.create_all_with("/a/b/c", b"", NodeKind::Ephemeral, &acl, container);
     let (created, ()) = tokio::join!(creation, serve);
-    assert_eq!(created, Err(Error::Server(ErrorCode::NO_NODE)), "of the deepest of its ancestors");
+    assert_eq!(
+        created.map_err(Error::from),
+        Err(Error::Server(ErrorCode::NO_NODE)),
+        "of the deepest of its ancestors"
+    );
     let serve = async {
         let sent = server.expect(OpCode::CREATE_CONTAINER).await;
         server.reply(sent.xid, ErrorCode::NODE_EXISTS, &()).await;
@@ -87,7 +94,7 @@ async fn room_for_requests_is_waited_for() {
     let client = builder.connect().await.unwrap();
     client.ensure_path("/a/b/c/d/e/f").await.unwrap();
     for node in 0..10 {
-        client.create_all(&format!("/a/{node}/x"), b"", CreateMode::PERSISTENT).await.unwrap();
+        client.create_all(&format!("/a/{node}/x"), b"", NodeKind::Persistent).await.unwrap();
     }
     client.delete_all("/").await.unwrap();
     assert_eq!(paths(&embedded), [""; 0]);
@@ -117,7 +124,7 @@ async fn a_tree_that_others_create_and_delete_in_is_deleted_in_the_end() {
             tokio::spawn(async move {
                 for round in 0..50 {
                     let path = format!("/a/{}/{other}/{round}", round % 3);
-                    client.create_all(&path, b"", CreateMode::PERSISTENT).await.unwrap();
+                    client.create_all(&path, b"", NodeKind::Persistent).await.unwrap();
                     if round % 5 == 0 {
                         client.delete_all("/a").await.unwrap();
                     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 use zk_session::proto::{ErrorCode, OpCode, SessionId};
-use zk_session::{End, State};
+use zk_session::{Client, End, State};
 
 use crate::server::{builder, connected_with, settle};
 
@@ -35,6 +35,55 @@ impl<'a> MakeWriter<'a> for Told {
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
+}
+
+/// An observer that uses the client for every line, as a health check may do.
+#[derive(Clone, Default)]
+struct Curious {
+    client: Arc<Mutex<Option<Client>>>,
+    seen: Arc<Mutex<Vec<State>>>,
+}
+
+impl Write for Curious {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(client) = &*self.client.lock().unwrap() {
+            drop(client.sync("/"));
+            self.seen.lock().unwrap().push(client.state());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_may_use_the_client() {
+    let curious = Curious::default();
+    let writer = curious.clone();
+    let lines = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(lines.finish());
+
+    let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
+    *curious.client.lock().unwrap() = Some(client.clone());
+    let ((), answer) = tokio::join!(
+        async {
+            let sync = server.expect(OpCode::SYNC).await;
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            server.reply(sync.xid, ErrorCode::NO_NODE, &()).await;
+        },
+        client.sync("/")
+    );
+    assert!(answer.is_err());
+    assert_eq!(curious.seen.lock().unwrap().drain(..).count(), 1, "the slow request");
+    drop(server);
+    settle().await;
+    assert_eq!(*curious.seen.lock().unwrap(), [State::Suspended; 2], "connection and state");
+    // What was asked for behind the loss is sent on the next connection.
+    let mut server = listener.welcome().await;
+    server.expect(OpCode::SYNC).await;
+    *curious.client.lock().unwrap() = None;
 }
 
 #[tokio::test(start_paused = true)]

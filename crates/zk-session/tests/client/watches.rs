@@ -83,7 +83,7 @@ async fn a_request_that_fails_leaves_no_watch() {
     let data = client.get_data_and_watch("/a");
     let sent = server.expect(OpCode::GET_DATA).await;
     server.reply(sent.xid, ErrorCode::NO_NODE, &()).await;
-    assert_eq!(data.await.unwrap_err(), Error::Server(ErrorCode::NO_NODE));
+    assert_eq!(data.await.unwrap_err().reason, Error::Server(ErrorCode::NO_NODE));
     drop(client.sync("/"));
     server.expect(OpCode::SYNC).await;
 }
@@ -112,7 +112,7 @@ async fn a_watch_tells_how_the_session_ended() {
     server.answer_handshake(0, SessionId::NONE).await;
     let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
     assert_eq!(watch.await.unwrap_err(), expired);
-    assert_eq!(client.exists_and_watch("/a").await.unwrap_err(), expired);
+    assert_eq!(client.exists_and_watch("/a").await.unwrap_err().reason, expired);
 }
 
 #[tokio::test(start_paused = true)]

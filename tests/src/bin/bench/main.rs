@@ -11,6 +11,7 @@ mod changer;
 mod locks;
 mod null_server;
 mod ours;
+mod ours_blocking;
 #[cfg(feature = "peers")]
 mod peers;
 mod raw;
@@ -88,7 +89,7 @@ fn main() -> ExitCode {
 }
 
 fn clients() -> Vec<&'static str> {
-    let ours = vec![raw::NAME, raw_tokio::NAME, ours::NAME];
+    let ours = vec![raw::NAME, raw_tokio::NAME, ours::NAME, ours_blocking::NAME];
     #[cfg(feature = "peers")]
     let ours = [ours, peers::NAMES.to_vec()].concat();
     ours
@@ -103,6 +104,7 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
         raw::NAME => raw::measure(at, work)?,
         raw_tokio::NAME => raw_tokio::measure(at, work)?,
         ours::NAME => ours::measure(at, work)?,
+        ours_blocking::NAME => ours_blocking::measure(at, work)?,
         #[cfg(feature = "peers")]
         peer => peers::measure(peer, at, work)?,
         #[cfg(not(feature = "peers"))]
@@ -150,6 +152,8 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
 fn does(client: &str, kind: Kind) -> bool {
     match client {
         ours::NAME => true,
+        ours_blocking::NAME => ours_blocking::does(kind),
+        raw::NAME => !kind.is_ours_alone() && kind != Kind::WatchesJoined,
         raw_tokio::NAME => raw_tokio::does(kind),
         _ => !kind.is_ours_alone(),
     }

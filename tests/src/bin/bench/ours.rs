@@ -5,13 +5,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
-use zk_session::proto::CreateMode;
-use zk_session::{Client, Error, Watch};
+use zk_session::proto::NodeKind;
+use zk_session::{Client, Error, RequestError, Watch};
 use zk_testkit::watchers::{Load, Watchers};
 
 use crate::changer::Changer;
 use crate::report::{Figures, measured};
-use crate::work::{DATA, Kind, PATH, Work, child};
+use crate::work::{DATA, Kind, PATH, Work, child, join_all};
 
 pub(crate) const NAME: &str = "zk-session";
 
@@ -20,7 +20,8 @@ const IDLE_SESSIONS: usize = 1_000;
 pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match work.kind {
-        Kind::WatchesFired => watches_fired(&runtime, at, work),
+        kind if kind.is_watches() => watches_fired(&runtime, at, work),
+        Kind::TasksForRoom => tasks_for_room(&runtime, at, work),
         Kind::WatchesBack => watches_back(&runtime, at, work),
         Kind::Sessions => {
             let mut sessions = Vec::with_capacity(work.operations);
@@ -61,7 +62,7 @@ async fn requests(client: Client, work: Work) -> Result<Vec<Duration>, Error> {
             let pairs = Work { operations: work.operations / 2, ..work };
             pipelined(pairs, |number| {
                 let path = child(number);
-                let create = client.create(&path, &DATA, CreateMode::PERSISTENT);
+                let create = client.create(&path, &DATA, NodeKind::Persistent);
                 let delete = client.delete(&path, None);
                 async { create.await.map(drop).and(delete.await) }
             })
@@ -83,7 +84,7 @@ async fn sequential(client: &Client, work: Work) -> Result<Vec<Duration>, Error>
 
 async fn pipelined<T, F>(work: Work, request: impl Fn(usize) -> F) -> Result<Vec<Duration>, Error>
 where
-    F: Future<Output = Result<T, Error>>,
+    F: Future<Output = Result<T, RequestError>>,
 {
     let mut under_way = VecDeque::with_capacity(work.in_flight);
     for number in 0..work.operations {
@@ -125,7 +126,11 @@ fn watches_fired(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures>
     let watches = watches.map_err(io::Error::other)?;
     measured(work.operations, || {
         changer.change()?;
-        let events = async {
+        let events = async move {
+            if work.kind == Kind::WatchesJoined {
+                join_all(watches).await;
+                return Ok(Vec::new());
+            }
             for watch in watches {
                 watch.await?;
             }
@@ -133,6 +138,41 @@ fn watches_fired(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures>
         };
         run(runtime, events)
     })
+}
+
+fn tasks_for_room(runtime: &Runtime, at: &str, work: Work) -> io::Result<Figures> {
+    const EACH: usize = 4;
+    let builder = Client::builder(at).max_pending(work.in_flight);
+    let client = runtime.block_on(builder.connect()).map_err(io::Error::other)?;
+    measured(work.operations, || {
+        let tasks: Vec<_> = (0..work.operations / EACH)
+            .map(|_| {
+                let client = client.clone();
+                runtime.spawn(async move {
+                    for _ in 0..EACH {
+                        request_in_turn(&client).await?;
+                    }
+                    Ok::<_, Error>(())
+                })
+            })
+            .collect();
+        runtime.block_on(async {
+            for task in tasks {
+                task.await?.map_err(io::Error::other)?;
+            }
+            Ok(Vec::new())
+        })
+    })
+}
+
+async fn request_in_turn(client: &Client) -> Result<(), Error> {
+    loop {
+        client.ready().await?;
+        match client.get_data(PATH).await {
+            Err(error) if error.reason.is_full() => {}
+            answer => return answer.map(drop).map_err(Error::from),
+        }
+    }
 }
 
 async fn watch(client: &Client, paths: &[String], work: Work) -> Result<Vec<Watch>, Error> {

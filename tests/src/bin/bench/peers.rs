@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use crate::changer::Changer;
 use crate::report::{Figures, measured};
-use crate::work::{DATA, Kind, PATH, Work, child};
+use crate::work::{DATA, Kind, PATH, Work, child, join_all};
 
 const ZOOKEEPER_CLIENT: &str = "zookeeper-client";
 const TOKIO_ZOOKEEPER: &str = "tokio-zookeeper";
@@ -23,7 +23,7 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
                 .block_on(zookeeper_client::Client::connect(at))
                 .map_err(io::Error::other)?;
             let client = Arc::new(client);
-            if work.kind == Kind::WatchesFired {
+            if work.kind.is_watches() {
                 return watches_fired(&runtime, at, work, move |path| {
                     let client = client.clone();
                     async move {
@@ -44,7 +44,7 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
                 .block_on(tokio_zookeeper::ZooKeeper::connect(&address))
                 .map_err(|error| io::Error::other(error.to_string()))?;
             let client = Arc::new(client);
-            if work.kind == Kind::WatchesFired {
+            if work.kind.is_watches() {
                 return watches_fired(&runtime, at, work, move |path| {
                     let client = client.clone();
                     async move {
@@ -128,7 +128,11 @@ where
     let watches: Vec<_> = runtime.block_on(setting.try_collect())?;
     measured(work.operations, || {
         changer.change()?;
-        let events = async {
+        let events = async move {
+            if work.kind == Kind::WatchesJoined {
+                join_all(watches.into_iter().map(Box::pin).collect()).await;
+                return Ok(Vec::new());
+            }
             for watch in watches {
                 watch.await?;
             }

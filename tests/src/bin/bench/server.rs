@@ -4,9 +4,8 @@ use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use clap::ValueEnum;
-use zk_session::Error;
 use zk_session::blocking::Client;
-use zk_session::proto::{CreateMode, ErrorCode};
+use zk_session::proto::{ErrorCode, NodeKind};
 use zk_testkit::real::RealEnsemble;
 
 use crate::work::{DATA, PATH};
@@ -55,8 +54,9 @@ impl Server {
     /// One that is there already.
     pub(crate) fn running(at: &str) -> io::Result<Self> {
         let client = Client::connect(at).map_err(io::Error::other)?;
-        match client.create(PATH, &DATA, CreateMode::PERSISTENT) {
-            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
+        match client.create(PATH, &DATA, NodeKind::Persistent) {
+            Ok(_) => {}
+            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
             Err(error) => return Err(io::Error::other(error)),
         }
         client.close();

@@ -1,7 +1,10 @@
 //! What is measured.
 
 use core::fmt::{self, Write as _};
+use core::future::poll_fn;
+use core::pin::Pin;
 use core::str::FromStr;
+use core::task::Poll;
 
 /// The node that is read and written, and below which others are.
 pub(crate) const PATH: &str = "/bench";
@@ -28,6 +31,10 @@ pub(crate) enum Kind {
     /// Watches that fire once, on as many nodes, all of which somebody else changes. That they are
     /// set is not counted, but for the memory.
     WatchesFired,
+    /// The same, by a task that polls all of them whenever it is woken.
+    WatchesJoined,
+    /// Requests by tasks that wait for room, four each; so many are under way at a time.
+    TasksForRoom,
     /// Sessions that are begun, all at once; the memory of each is what it holds afterwards.
     Sessions,
     /// Seconds that one of a thousand sessions does nothing but stay alive.
@@ -37,13 +44,15 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::SequentialGet,
         Self::PipelinedGet256,
         Self::PipelinedGet1024,
         Self::PipelinedSet256,
         Self::CreateDelete256,
         Self::WatchesFired,
+        Self::WatchesJoined,
+        Self::TasksForRoom,
         Self::Sessions,
         Self::IdleSeconds,
         Self::WatchesBack,
@@ -57,6 +66,8 @@ impl Kind {
             Self::PipelinedSet256 => "pipelined-set-256",
             Self::CreateDelete256 => "create-delete-256",
             Self::WatchesFired => "watches-fired",
+            Self::WatchesJoined => "watches-joined",
+            Self::TasksForRoom => "tasks-for-room",
             Self::Sessions => "sessions",
             Self::IdleSeconds => "idle-seconds",
             Self::WatchesBack => "watches-back",
@@ -68,10 +79,24 @@ impl Kind {
         self != Self::WatchesBack
     }
 
-    /// Whether it is a matter of sessions, which only ours are asked for.
-    pub(crate) fn is_ours_alone(self) -> bool {
-        matches!(self, Self::Sessions | Self::IdleSeconds | Self::WatchesBack)
+    /// Whether it is a matter of watches that fire.
+    pub(crate) fn is_watches(self) -> bool {
+        matches!(self, Self::WatchesFired | Self::WatchesJoined)
     }
+
+    /// Whether only ours are asked for it.
+    pub(crate) fn is_ours_alone(self) -> bool {
+        matches!(self, Self::Sessions | Self::IdleSeconds | Self::WatchesBack | Self::TasksForRoom)
+    }
+}
+
+/// Waits for all futures, which are polled whenever one of them is woken.
+pub(crate) async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) {
+    poll_fn(|cx| {
+        futures.retain_mut(|future| Pin::new(future).poll(cx).is_pending());
+        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 impl fmt::Display for Kind {
@@ -110,7 +135,8 @@ impl Work {
             Kind::PipelinedGet1024 => (1_000_000.0, 1024),
             Kind::PipelinedSet256 => (500_000.0, 256),
             Kind::CreateDelete256 => (200_000.0, 256),
-            Kind::WatchesFired => (10_000.0, 1000),
+            Kind::WatchesFired | Kind::WatchesJoined => (10_000.0, 1000),
+            Kind::TasksForRoom => (16_384.0, 64),
             Kind::Sessions => (1_000.0, 1),
             Kind::IdleSeconds => (30_000.0, 1),
             Kind::WatchesBack => (10_000.0, 1),

@@ -25,15 +25,27 @@ impl SimClient {
         match event {
             Event::State(state) => {
                 self.notes.push_back(Note::State(state));
-                self.lease = match state {
-                    State::Connected { .. } => None,
-                    _ => self.lease.or(self.session.lease()),
-                };
+                (self.failures, self.sleeps_until) = (0, None);
                 if state == State::Suspended && self.quirk == Some(Quirk::TakesLossForEvent) {
                     self.take_loss_for_event(now);
                 }
                 for id in self.attempts.keys().copied().collect::<Vec<_>>() {
                     self.tell_attempt(now, id, Input::Session(state));
+                    self.tell_end_of_lease(now, id);
+                }
+            }
+            Event::LeaseEnded => {
+                for id in self.attempts.keys().copied().collect::<Vec<_>>() {
+                    self.tell_end_of_lease(now, id);
+                }
+            }
+            Event::Disconnected { .. } if self.quirk == Some(Quirk::SleepsThroughOutages) => {
+                self.failures += 1;
+                if self.failures.is_multiple_of(self.members) {
+                    let doublings = (self.failures / self.members - 1).min(16);
+                    let longest =
+                        Duration::from_millis(100 << doublings).min(Duration::from_secs(5));
+                    self.sleeps_until = Some(instant(now) + longest * 3 / 4);
                 }
             }
             Event::Reply { token, result } => self.answered(now, token, result),
@@ -54,7 +66,8 @@ impl SimClient {
                             let event_type = event.event_type;
                             self.tell_attempt(now, id, Input::Watch { op, event_type });
                         }
-                        None => {}
+                        // The old watch, which stands until the new one is set, has fired as well.
+                        Some(Token::Renewal(..)) | None => {}
                     }
                 }
             }
@@ -90,6 +103,7 @@ impl SimClient {
                     _ => self.notes.push_back(Note::Answered(id, result)),
                 }
             }
+            Token::Renewal(id, op) => self.renewed(now, id, op, result),
             Token::Lock(id, op) => {
                 let result = match (self.quirk, self.attempts.get(&id)) {
                     (Some(Quirk::SeesOnlyItself), Some(attempt)) => {
@@ -119,7 +133,14 @@ impl SimClient {
     }
 
     pub(super) fn tell_attempt(&mut self, now: Duration, id: AttemptId, input: Input) {
+        let timeout = self.session.timeout();
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        if let Input::Watch { op, .. } = &input {
+            attempt.watches.retain(|(watch, _)| watch != op);
+        }
+        if matches!(input, Input::Session(_)) {
+            attempt.silent_since = instant(now);
+        }
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
         let created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
@@ -145,14 +166,19 @@ impl SimClient {
                     }) {
                         Ok(request) if operation.watches() => {
                             self.watches.insert(request, token);
+                            attempt.watches.push((op, operation));
+                            attempt.silent_since = instant(now);
                         }
                         Ok(_) => {}
                         Err(error) => self.answers.push_back((token, Err(error))),
                     }
                 }
                 Output::Unwatch(op) => {
+                    attempt.watches.retain(|(watch, _)| *watch != op);
+                    unwatch(&mut self.session, &mut self.watches, Token::Renewal(id, op));
                     unwatch(&mut self.session, &mut self.watches, Token::Lock(id, op));
                 }
+                Output::Settle => attempt.machine.handle(Input::Settled),
                 Output::SetTimer(after) => attempt.alarm = Some(instant(now) + after),
                 Output::Event(event) => {
                     if created && matches!(event, zk_recipes::machine::Event::Acquired { .. }) {
@@ -162,6 +188,9 @@ impl SimClient {
                 }
             }
         }
+        let renews = !attempt.watches.is_empty() && self.quirk != Some(Quirk::NeverRenews);
+        let wait = attempt.renewal.wait(timeout);
+        attempt.silent_until = renews.then(|| attempt.silent_since + wait);
         if attempt.machine.is_done() {
             match attempt.machine.precedent() {
                 Some(left) => self.precedents.insert(attempt.directory.clone(), left),
@@ -169,6 +198,47 @@ impl SimClient {
             };
             self.attempts.remove(&id);
             self.notes.push_back(Note::Done(id));
+        }
+    }
+
+    /// The lease may have ended before what an attempt has just heard.
+    pub(super) fn tell_end_of_lease(&mut self, now: Duration, id: AttemptId) {
+        if self.session.lease_has_ended(instant(now)) {
+            self.tell_attempt(now, id, Input::LeaseEnded);
+        }
+    }
+
+    /// Makes the request of one of its watches again.
+    pub(super) fn renew_watch(&mut self, now: Duration, id: AttemptId) {
+        let timeout = self.session.timeout();
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        attempt.silent_since = instant(now);
+        attempt.silent_until = Some(instant(now) + attempt.renewal.wait(timeout));
+        let is_connected = matches!(self.session.state(), State::Connected { .. });
+        let Some(place) = attempt.renewal.next(attempt.watches.len()) else { return };
+        if is_connected {
+            let (op, operation) = &attempt.watches[place];
+            let token = Token::Renewal(id, *op);
+            unwatch(&mut self.session, &mut self.watches, token);
+            if let Ok(request) = operation.with_request(|it| self.session.submit(it, token)) {
+                self.watches.insert(request, token);
+            }
+        }
+    }
+
+    fn renewed(&mut self, now: Duration, id: AttemptId, op: OpId, result: Result<Reply, Error>) {
+        let is_set = |attempt: &Attempt| attempt.watches.iter().any(|(watch, _)| *watch == op);
+        let is_wanted = result.is_ok() && self.attempts.get(&id).is_some_and(is_set);
+        let new = self.watches.iter().find(|(_, owner)| **owner == Token::Renewal(id, op));
+        if let (true, Some(request)) = (is_wanted, new.map(|(request, _)| *request)) {
+            self.watches.remove(&request);
+            unwatch(&mut self.session, &mut self.watches, Token::Lock(id, op));
+            self.watches.insert(request, Token::Lock(id, op));
+        } else {
+            unwatch(&mut self.session, &mut self.watches, Token::Renewal(id, op));
+        }
+        if Renewal::is_news(&result) {
+            self.tell_attempt(now, id, Input::Reply { op, result });
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, block_in_place};
-use zk_session::proto::CreateMode;
+use zk_session::proto::NodeKind;
 use zk_session::{Client, Outcome};
 use zk_testkit::real;
 
@@ -99,10 +99,10 @@ async fn connect(at: &str) -> Client {
 
 async fn prepare(client: &Client) {
     client.ensure_path(LIVING).await.expect("no fault yet");
-    client.create(BELL, b"", CreateMode::PERSISTENT).await.expect("no fault yet");
+    client.create(BELL, b"", NodeKind::Persistent).await.expect("no fault yet");
     for number in 0..COUNTERS {
         let data = ledger::Entry::FIRST.to_string();
-        let create = client.create(&counter(number), data.as_bytes(), CreateMode::PERSISTENT);
+        let create = client.create(&counter(number), data.as_bytes(), NodeKind::Persistent);
         create.await.expect("no fault yet");
     }
 }

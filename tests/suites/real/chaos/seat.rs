@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use zk_session::proto::{
-    CreateMode, ErrorCode, GetDataRequest, GetDataResponse, Request, SessionId, SetDataRequest,
+    ErrorCode, GetDataRequest, GetDataResponse, NodeKind, Request, SessionId, SetDataRequest,
     SetDataResponse, Zxid,
 };
-use zk_session::{Client, End, Error, Notice, Outcome, PersistentWatch};
+use zk_session::{Client, End, Error, Notice, Outcome, PersistentWatch, RequestError};
 
 use super::ledger::{Entry, Ledger};
 use super::{BELL, COUNTERS, LIVING, PATIENCE, connect, counter};
@@ -69,9 +69,10 @@ impl Seat {
         let node = format!("{}-{}", self.number, client.session_id());
         let path = format!("{LIVING}/{node}");
         loop {
-            match client.create(&path, b"", CreateMode::EPHEMERAL).await {
-                Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => break,
-                Err(error) => survivable(&error)?,
+            match client.create(&path, b"", NodeKind::Ephemeral).await {
+                Ok(_) => break,
+                Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => break,
+                Err(error) => survivable(&error.reason)?,
             }
         }
         let counting = count(client, self.rng.fork(), &self.ledger, &self.stopped);
@@ -84,7 +85,7 @@ impl Seat {
             let answer = tokio::time::timeout(PATIENCE, client.sync("/")).await;
             match answer.unwrap_or_else(|_| panic!("{node} neither lives nor has expired")) {
                 Ok(()) => return Ok(node),
-                Err(error) => survivable(&error)?,
+                Err(error) => survivable(&error.reason)?,
             }
         }
     }
@@ -173,12 +174,12 @@ async fn raise(
             seen.ledger.acknowledged(number, stat.version, next);
             Ok(())
         }
-        Err(Error::Server(ErrorCode::BAD_VERSION)) => Ok(()),
+        Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => Ok(()),
         Err(error) => {
             if error.outcome() == Outcome::Unknown {
                 seen.ledger.unknown(number, next);
             }
-            Err(error)
+            Err(error.into())
         }
     }
 }
@@ -228,7 +229,7 @@ async fn listen_once(
 
 async fn listen_for_ever(
     client: &Client,
-    watch: impl Future<Output = Result<PersistentWatch, Error>>,
+    watch: impl Future<Output = Result<PersistentWatch, RequestError>>,
     seen: &mut Seen<'_>,
     heard: &watch::Sender<i32>,
     told: &mut u64,

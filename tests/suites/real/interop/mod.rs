@@ -10,7 +10,7 @@ use std::env;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zk_proto::CreateMode;
+use zk_proto::NodeKind;
 use zk_recipes::machine::{Event, Foreign, Scheme};
 use zk_recipes::{Attempt, LockError, Mutex, Options};
 use zk_testkit::contention::clients;
@@ -81,7 +81,7 @@ async fn share(peer: Peer, recipes: &[Recipe]) {
     let client = clients(&at, 1, SESSION_TIMEOUT).await.remove(0);
     for (number, recipe) in recipes.iter().enumerate() {
         let chroot = format!("/{number}");
-        client.create(&chroot, b"", CreateMode::PERSISTENT).await.expect("created");
+        client.create(&chroot, b"", NodeKind::Persistent).await.expect("created");
         let turns = contend(&format!("{at}{chroot}"), *recipe, &[&peer, &peer], 2).await;
         let (most, waited) = (most_at_once(&turns), waited(&turns));
         println!("{recipe:?}: {} turns, {waited} waited for, at most {most} at once", turns.len());
@@ -125,8 +125,7 @@ async fn names_of_another_kind_are_noticed_and_refused() {
     let _turns = tokio::task::spawn_blocking(kazoo[0].go());
 
     let client = clients(&at, 1, SESSION_TIMEOUT).await.remove(0);
-    let strict = Options::new().foreign(Foreign::Refuse);
-    let strict = Mutex::with(&client, LOCK, strict).expect("a valid path");
+    let strict = Mutex::new(&client, LOCK).expect("a valid path");
     // Between its turns there is no node of it.
     let refused = async {
         loop {
@@ -137,8 +136,8 @@ async fn names_of_another_kind_are_noticed_and_refused() {
         }
     };
     let error = tokio::time::timeout(PATIENCE, refused).await.expect("no node of kazoo was seen");
-    let LockError::Foreign { node } = &error else { panic!("{error}") };
-    assert!(node.contains("__lock__"), "{error}");
+    let LockError::OtherLock { node, scheme } = &error.reason else { panic!("{error}") };
+    assert!(node.contains("__lock__") && scheme.parse(node).is_some(), "{error}");
     println!("{error}");
 
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
@@ -148,7 +147,7 @@ async fn names_of_another_kind_are_noticed_and_refused() {
             let _ = tell.send(node.clone());
         }
     };
-    let lenient = Options::new().observer(observer);
+    let lenient = Options::new().foreign(Foreign::Ignore).observer(observer);
     let lenient = Mutex::with(&client, LOCK, lenient).expect("a valid path");
     let noticed = async {
         while told.is_empty() {

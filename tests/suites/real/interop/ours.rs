@@ -14,8 +14,8 @@ pub(super) async fn take_turns(
     marker: String,
 ) -> Vec<Turn> {
     let contender = Contender { client, marker };
-    let mode = proto::CreateMode::PERSISTENT;
-    contender.client.create(&contender.marker, b"", mode).await.expect("created");
+    let kind = proto::NodeKind::Persistent;
+    contender.client.create(&contender.marker, b"", kind).await.expect("created");
     match recipe {
         Recipe::Mutex(scheme) => contender.mutex(scheme, rounds).await,
         Recipe::ReadWrite(scheme) => contender.read_write(scheme, rounds).await,

@@ -1,29 +1,17 @@
 //! What a lock's directory holds, whatever kind of lock it is.
 
 use zk_recipes::session::proto::{ErrorCode, path};
-use zk_recipes::session::{Client, Error};
+use zk_recipes::session::{Client, RequestError};
 use zk_recipes::{Entrant, LockError, Mutex, Options, RwLock, Scheme, Semaphore};
 
 use crate::Failure;
-
-/// Somebody who holds a lock or waits for it.
-pub(crate) struct Entry {
-    pub(crate) entrant: Entrant,
-    pub(crate) directory: String,
-}
-
-impl Entry {
-    pub(crate) fn name(&self) -> &str {
-        &self.entrant.node
-    }
-}
 
 /// Everybody who holds a lock or waits for it.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// What kinds of locks there are; more than one only by mistake.
     pub(crate) kinds: Vec<String>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entrant>,
 }
 
 /// The kinds of locks that are one directory, as whoever looks at their names can tell them apart.
@@ -54,7 +42,7 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
                 Mutex::with(client, path, options)?.contenders().await?
             };
             contents.kinds.push(kind.to_owned());
-            contents.entries.extend(entries(entrants, path));
+            contents.entries.extend(entrants);
         }
     }
     if SEMAPHORE.iter().any(|(directory, _)| children.iter().any(|child| child == directory)) {
@@ -76,7 +64,8 @@ async fn read_semaphore(
     }
     let permits = match semaphore.permits().await {
         Ok(Some(permits)) => permits.to_string(),
-        Ok(None) | Err(LockError::NoMaximum) => "an unknown number of".to_owned(),
+        Ok(None) => "an unknown number of".to_owned(),
+        Err(error) if error.reason == LockError::NoMaximum => "an unknown number of".to_owned(),
         Err(error) => return Err(error.into()),
     };
     // The first in the queue has its leases already, and waits for others to be given back.
@@ -89,8 +78,8 @@ async fn read_semaphore(
         }
     }
     contents.kinds.push(format!("semaphore with {permits} permits"));
-    contents.entries.extend(entries(leases, &path::child(path, "leases")));
-    contents.entries.extend(entries(waiting, &path::child(path, "locks")));
+    contents.entries.extend(leases);
+    contents.entries.extend(waiting);
     Ok(())
 }
 
@@ -100,7 +89,7 @@ pub(crate) async fn stranger(
     client: &Client,
     path: &str,
     own: Option<Scheme>,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, RequestError> {
     let sees = |scheme: Scheme, child: &str| own == Some(scheme) && scheme.parse(child).is_some();
     let is_other = |child: &&String| {
         KINDS.iter().any(|(_, scheme)| scheme.parse(child).is_some() && !sees(*scheme, child))
@@ -121,14 +110,19 @@ pub(crate) async fn stranger(
     Ok(None)
 }
 
-async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, Error> {
-    match client.get_children(path).await {
-        Ok((children, _)) => Ok(Some(children)),
-        Err(Error::Server(ErrorCode::NO_NODE)) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Where a contender may be that has this name: nowhere if contenders do not have such names.
+pub(crate) fn places(lock: &str, node: &str) -> Vec<String> {
+    let is_named_by = |(_, scheme): &(&str, Scheme)| scheme.parse(node).is_some();
+    let direct = KINDS.iter().any(is_named_by).then(|| path::child(lock, node));
+    let of_semaphore = SEMAPHORE.iter().filter(|kind| is_named_by(kind));
+    let below = |(directory, _): &(&str, _)| path::child(&path::child(lock, directory), node);
+    direct.into_iter().chain(of_semaphore.map(below)).collect()
 }
 
-fn entries(entrants: Vec<Entrant>, directory: &str) -> Vec<Entry> {
-    entrants.into_iter().map(|entrant| Entry { entrant, directory: directory.to_owned() }).collect()
+async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, RequestError> {
+    match client.get_children(path).await {
+        Ok((children, _)) => Ok(Some(children)),
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -3,26 +3,34 @@
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
 use std::future::ready;
-use std::os::unix::process::ExitStatusExt as _;
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, getpgrp, getsid, setpgid};
 use tokio::time::Instant;
 use zk_recipes::session::Client;
 use zk_recipes::{
-    Held, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RwLock, Scheme, Semaphore,
-    WriteGuard,
+    Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RecipeError,
+    RwLock, Scheme, Semaphore, WriteGuard,
 };
 
-use crate::signals::{self, Signals};
-use crate::{Failure, complain, contents, seconds, tied};
+use crate::processes::{Processes, is_stopped};
+use crate::signals::{Received, Signals, send};
+use crate::{Failure, complain, contents, explain, seconds, tied};
 
 /// Exit code when the lock was not acquired, as flock(1) has it.
 const NOT_ACQUIRED: u8 = 1;
+/// Exit code when the lock was lost, which no command returns by habit.
+const LOST: u8 = 73;
+/// Which part of the session timeout a command has at least to end after SIGTERM. The lease ends
+/// earlier than the session by as much.
+const LEAST_GRACE: u32 = 20;
 /// How long the end of a session is waited for whatever happens; it takes a round trip.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// How much of a program's name others see, in characters.
@@ -53,6 +61,13 @@ pub(crate) struct Arguments {
     /// Exit with this code if the lock was not acquired
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = NOT_ACQUIRED)]
     conflict_exit_code: u8,
+    /// When the lock is lost, how long the command has between SIGTERM and SIGKILL; by default, as
+    /// long as the servers keep the session
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    kill_after: Option<Duration>,
+    /// Exit with this code if the lock was lost, whatever the command returns
+    #[arg(long, value_name = "CODE", default_value_t = LOST)]
+    lost_exit_code: u8,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -61,6 +76,18 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    pub(crate) fn has_timeout(&self) -> bool {
+        self.timeout.is_some()
+    }
+
+    pub(crate) fn kill_after(&self) -> Option<Duration> {
+        self.kill_after
+    }
+
+    pub(crate) fn lost(&self) -> ExitCode {
+        ExitCode::from(self.lost_exit_code)
     }
 }
 
@@ -85,11 +112,12 @@ impl Guard {
 
 pub(crate) async fn run(
     connect: impl Future<Output = Result<Client, Failure>>,
-    arguments: Arguments,
+    arguments: &Arguments,
+    mut supervisor: Supervisor,
 ) -> Result<ExitCode, Failure> {
-    match acquire_and_run(connect, &arguments).await {
+    match acquire_and_run(connect, arguments, &mut supervisor).await {
         Err(failure) if is_not_acquired(&failure) => {
-            complain(&failure);
+            complain(&explain(&failure));
             Ok(ExitCode::from(arguments.conflict_exit_code))
         }
         done => done,
@@ -97,8 +125,9 @@ pub(crate) async fn run(
 }
 
 fn is_not_acquired(failure: &Failure) -> bool {
-    failure.is::<NoServer>()
-        || matches!(failure.downcast_ref(), Some(LockError::Busy | LockError::TimedOut))
+    let reason = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
+    let reason = reason.or_else(|| failure.downcast_ref());
+    failure.is::<NoServer>() || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
 }
 
 /// Whoever runs out of time before there is a session.
@@ -116,21 +145,21 @@ impl Error for NoServer {}
 async fn acquire_and_run(
     connect: impl Future<Output = Result<Client, Failure>>,
     arguments: &Arguments,
+    supervisor: &mut Supervisor,
 ) -> Result<ExitCode, Failure> {
-    let mut signals = Signals::take()?;
     let deadline = arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let client = tokio::select! {
         client = before(deadline, connect) => client.map_err(no_server)?,
-        signal = signals.next() => return Ok(exit_code_of_signal(signal)),
+        signal = supervisor.wants_end() => return Ok(exit_code_of_signal(signal?)),
     };
     let acquired = tokio::select! {
         acquired = before(deadline, acquire(&client, arguments)) => acquired.map_err(Err),
-        signal = signals.next() => Err(Ok(exit_code_of_signal(signal))),
+        signal = supervisor.wants_end() => Err(signal.map(exit_code_of_signal).map_err(Failure::from)),
     };
     match acquired {
         Ok(guard) => {
-            let done = run_with(guard.held(), &mut signals, &arguments.command).await;
-            close(client, signals.next()).await;
+            let done = run_with(guard.held(), arguments, &client, supervisor).await;
+            close(client, supervisor.wants_end()).await;
             done
         }
         Err(done) => {
@@ -170,27 +199,142 @@ async fn close(client: Client, cut: impl Future) {
     }
 }
 
+/// Runs the command, and returns when all its processes have ended.
 async fn run_with(
     held: &Held,
-    signals: &mut Signals,
-    command: &[OsString],
+    arguments: &Arguments,
+    client: &Client,
+    supervisor: &mut Supervisor,
 ) -> Result<ExitCode, Failure> {
-    let mut child = tied::command(command)?
-        .env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string())
-        .env("ZK_LOCK_NODE", held.node_path())
-        .spawn()?;
     let mut lost = pin!(held.lost());
-    let mut is_lost = false;
-    loop {
+    // The user stopped the job before the command began: do not start it.
+    while supervisor.is_stopped() && !is_lost(held) {
         tokio::select! {
-            status = child.wait() => return Ok(exit_code(status?)),
-            loss = &mut lost, if !is_lost => {
-                is_lost = true;
-                complain(&format_args!("the lock is lost: {loss}"));
-                signals::send(Signal::TERM, &child);
-            }
-            signal = signals.next() => signals::pass_on(signal, &child),
+            loss = &mut lost => complain(&format_args!("the lock is lost: {loss}")),
+            signal = supervisor.wants_end_or_continues() => if let Some(signal) = signal? {
+                return Ok(exit_code_of_signal(signal));
+            },
         }
+    }
+    if is_lost(held) {
+        return Ok(arguments.lost());
+    }
+    let mut command = tied::command(&arguments.command, &supervisor.signals.blocked())?;
+    command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
+    command.env("ZK_LOCK_NODE", held.node_path());
+    command.process_group(supervisor.group.as_raw_nonzero().get());
+    // Before there is anything that `kill -9` of the job could leave behind.
+    supervisor.leave_group();
+    let mut processes = Processes::spawn(&mut command)?;
+    let must_end = loop {
+        tokio::select! {
+            ended = processes.some_ended() => {
+                if ended? {
+                    break false;
+                }
+                if processes.status().is_some() {
+                    supervisor.enter_group();
+                }
+            }
+            loss = &mut lost => {
+                complain(&format_args!("the lock is lost: {loss}"));
+                break true;
+            }
+            received = supervisor.signals.next() => {
+                let received = received?;
+                if !supervisor.is_there() {
+                    complain(&"zk-lock was killed, so its command is ended");
+                    break true;
+                }
+                pass_on(received, &processes);
+            }
+        }
+    };
+    if must_end {
+        let left = || held.lease().unwrap_or_else(Instant::now) - Instant::now();
+        let least = client.session_timeout() / LEAST_GRACE;
+        let grace = arguments.kill_after.unwrap_or_else(|| left().max(least));
+        processes.end(grace, &mut supervisor.signals).await?;
+    }
+    match processes.status() {
+        Some(status) if !is_lost(held) => Ok(exit_code(status)),
+        _ => Ok(arguments.lost()),
+    }
+}
+
+fn is_lost(held: &Held) -> bool {
+    matches!(held.state(), Holding::Lost(_))
+}
+
+/// Sends the command what was sent to `zk-lock`, unless it has it already.
+fn pass_on(received: Received, processes: &Processes) {
+    match (received.signal, processes.status()) {
+        (Signal::CONT, _) => {}
+        // They mean something to one program.
+        (signal @ (Signal::USR1 | Signal::USR2), _) => send(signal, processes.child()),
+        (_, None) if received.is_from_keyboard => {}
+        // What is left ran in the background, where shells have interrupts ignored.
+        (Signal::INT | Signal::QUIT, Some(_)) => processes.send_to_all(Signal::TERM),
+        (signal, _) => processes.send_to_all(signal),
+    }
+}
+
+/// The process that has started this one; see [`crate::supervise`].
+pub(crate) struct Supervisor {
+    pid: Pid,
+    group: Pid,
+    signals: Signals,
+}
+
+impl Supervisor {
+    /// Makes this process the keeper of the supervisor's lock.
+    pub(crate) fn new(pid: i32, taken: &[i32]) -> Result<Self, Failure> {
+        let signals = Signals::inherit(taken)?;
+        tied::die_with(pid)?;
+        #[cfg(target_os = "linux")]
+        rustix::thread::set_name(c"zk-lock-keeper")?;
+        let pid = Pid::from_raw(pid).ok_or("no process has this number")?;
+        Ok(Self { pid, group: getpgrp(), signals })
+    }
+
+    fn is_there(&self) -> bool {
+        tied::is_child_of(self.pid.as_raw_nonzero().get())
+    }
+
+    fn is_stopped(&self) -> bool {
+        is_stopped(self.pid)
+    }
+
+    /// Waits for a signal that ends the program while no command runs.
+    async fn wants_end(&mut self) -> io::Result<Signal> {
+        loop {
+            if let Some(signal) = self.wants_end_or_continues().await? {
+                return Ok(signal);
+            }
+        }
+    }
+
+    async fn wants_end_or_continues(&mut self) -> io::Result<Option<Signal>> {
+        let Received { signal, .. } = self.signals.next().await?;
+        Ok((signal != Signal::CONT).then_some(signal))
+    }
+
+    /// While the command runs, what the keyboard says is not for this process. And `kill -9` of a
+    /// job, which is for all of the group, leaves somebody who can end the others.
+    ///
+    /// Not in a session's first group: a terminal does not stop it, as no shell could continue it.
+    /// That would change if the command had a parent in another group.
+    fn leave_group(&self) {
+        let is_first = getsid(None).is_ok_and(|session| session == self.group);
+        if !(is_first && File::open("/dev/tty").is_ok()) {
+            // Whatever refuses that, it works without, only not as well.
+            let _ = setpgid(None, None);
+        }
+    }
+
+    /// As it was before the command was started.
+    fn enter_group(&self) {
+        let _ = setpgid(None, Some(self.group));
     }
 }
 
@@ -210,8 +354,8 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
     }
     let guard = match acquire_with(client, arguments).await {
         Ok(guard) => guard,
-        Err(LockError::NoMaximum) => {
-            return Err(format!("{}: say it with --of", LockError::NoMaximum).into());
+        Err(error) if error.reason == LockError::NoMaximum => {
+            return Err(format!("{error}: say it with --of").into());
         }
         Err(error) => return Err(error.into()),
     };
@@ -221,7 +365,7 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
     }
 }
 
-async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, LockError> {
+async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, RecipeError> {
     let options = Options::new().data(description(&arguments.command[0]));
     let path = &arguments.path;
     let at_once = arguments.try_only;
@@ -254,15 +398,20 @@ fn description(program: &OsStr) -> String {
     let host = host.nodename().to_string_lossy();
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let program: String = program.chars().take(PROGRAM_LENGTH).collect();
-    format!("{host} pid {}: {program}", std::process::id())
+    format!("{host} pid {}: {program}", std::os::unix::process::parent_id())
 }
 
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let signal = status.signal().map(|signal| 128 + signal);
     let code = status.code().or(signal).unwrap_or(i32::from(u8::MAX));
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
+/// The exit code that stands for the end by a signal.
+pub(crate) fn code_of(signal: Signal) -> i32 {
+    128 + signal.as_raw()
+}
+
 fn exit_code_of_signal(signal: Signal) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX))
+    ExitCode::from(u8::try_from(code_of(signal)).unwrap_or(u8::MAX))
 }

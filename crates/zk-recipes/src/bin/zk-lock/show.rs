@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zk_recipes::Claim;
 use zk_recipes::session::Client;
+use zk_recipes::{Claim, Entrant};
 
 use crate::Failure;
-use crate::contents::{self, Contents, Entry};
+use crate::contents::{self, Contents};
+use crate::text::{cell, line};
 
 /// How long a member may take to tell who is connected to it.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -20,11 +22,11 @@ pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure>
     // Servers remove the directory of a lock that is not used.
     let contents = contents::read(client, path).await?.unwrap_or_default();
     if contents.entries.is_empty() {
-        say(&format!("{path}: nobody holds it or waits for it\n"))?;
+        say(&format!("{}: nobody holds it or waits for it\n", line(path)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let table = table(&contents, &addresses(client).await);
-    say(&format!("{path}: {}\n{table}", contents.kinds.join(" and ")))?;
+    say(&format!("{}: {}\n{table}", line(path), contents.kinds.join(" and ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -55,14 +57,11 @@ pub(crate) fn say(text: &str) -> std::io::Result<()> {
 }
 
 /// One line about somebody.
-pub(crate) fn describe(entry: &Entry) -> String {
-    let entrant = &entry.entrant;
-    let owner = owner(entry);
-    format!("{} {} {}", state(entry), entrant.node, if owner.is_empty() { "-" } else { &owner })
+pub(crate) fn describe(entrant: &Entrant) -> String {
+    format!("{} {} {}", state(entrant), cell(&entrant.node), owner(entrant.data.as_deref()))
 }
 
-fn state(entry: &Entry) -> String {
-    let entrant = &entry.entrant;
+fn state(entrant: &Entrant) -> String {
     match (&entrant.waits_for, entrant.claim) {
         (None, Claim::Exclusive) => "holds".to_owned(),
         (None, Claim::Shared) => "holds, shared".to_owned(),
@@ -71,10 +70,13 @@ fn state(entry: &Entry) -> String {
     }
 }
 
-/// What the owner has written about itself. Whatever it is, it must not upset the terminal.
-fn owner(entry: &Entry) -> String {
-    let text = String::from_utf8_lossy(&entry.entrant.data);
-    text.chars().map(|c| if c.is_control() { '.' } else { c }).take(60).collect()
+/// What an owner has written about itself, as far as it can be read and there is room.
+pub(crate) fn owner(data: Option<&[u8]>) -> String {
+    match data.map(String::from_utf8_lossy).as_deref().map(str::trim) {
+        None => "(not readable)".to_owned(),
+        Some("") => "-".to_owned(),
+        Some(text) => cell(&text.chars().take(60).collect::<String>()),
+    }
 }
 
 fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
@@ -83,14 +85,13 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
             .map(str::to_owned)
             .to_vec(),
     ];
-    for entry in &contents.entries {
-        let entrant = &entry.entrant;
+    for entrant in &contents.entries {
         let address = addresses.get(&entrant.session.0).cloned();
         rows.push(vec![
-            state(entry),
-            entrant.node.clone(),
-            entrant.waits_for.as_deref().map_or("-", number).to_owned(),
-            owner(entry),
+            state(entrant),
+            cell(&entrant.node),
+            entrant.waits_for.as_deref().map_or("-".to_owned(), |node| cell(number(node))),
+            owner(entrant.data.as_deref()),
             address.unwrap_or(format!("session {:#x}", entrant.session.0)),
             age(entrant.since),
             // As in ZK_LOCK_TOKEN.
@@ -149,10 +150,22 @@ async fn connections(member: &str) -> std::io::Result<String> {
 
 /// ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...`
 fn session_and_address(line: &str) -> Option<(i64, String)> {
-    let (address, rest) = line.trim().strip_prefix('/')?.split_once('[')?;
+    let (connection, rest) = line.trim().split_once("](")?;
     let (_, sid) = rest.split_once("sid=0x")?;
     let digits = sid.split(|c: char| !c.is_ascii_hexdigit()).next()?;
-    Some((u64::from_str_radix(digits, 16).ok()?.cast_signed(), address.to_owned()))
+    // An address of IPv6 has brackets of its own from Java 14 on, and none before.
+    let (name_and_address, _) = connection.rsplit_once('[')?;
+    let (_, address) = name_and_address.split_once('/')?;
+    Some((u64::from_str_radix(digits, 16).ok()?.cast_signed(), cell(&shortest(address))))
+}
+
+/// `[0:0:0:0:0:0:0:1]:51234` and `0:0:0:0:0:0:0:1:51234` as `[::1]:51234`, anything else as it is.
+fn shortest(address: &str) -> String {
+    let parsed = address.rsplit_once(':').and_then(|(host, port)| {
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?))
+    });
+    parsed.map_or_else(|| address.to_owned(), |address| address.to_string())
 }
 
 #[cfg(test)]
@@ -164,6 +177,17 @@ mod tests {
         let line = " /127.0.0.1:39204[1](queued=0,recved=4,sent=4,sid=0xff00000000000001,lop=PING)";
         let session = 0xff00_0000_0000_0001_u64.cast_signed();
         assert_eq!(session_and_address(line), Some((session, "127.0.0.1:39204".to_owned())));
+        for (shown, address) in [
+            ("/[0:0:0:0:0:0:0:1]:39204", "[::1]:39204"),
+            ("/0:0:0:0:0:0:0:1:39204", "[::1]:39204"),
+            ("/[2001:db8:0:0:0:0:0:7]:1", "[2001:db8::7]:1"),
+            ("/[fe80:0:0:0:0:0:0:1%eth0]:9", "[fe80:0:0:0:0:0:0:1%eth0]:9"),
+            ("printer.example/10.0.0.7:80", "10.0.0.7:80"),
+            ("/\u{202e}hostile", r"\u{202e}hostile"),
+        ] {
+            let line = format!(" {shown}[1](queued=0,recved=4,sent=4,sid=0x1f,lop=PING,est=1)");
+            assert_eq!(session_and_address(&line), Some((0x1f, address.to_owned())));
+        }
         assert_eq!(session_and_address(" /127.0.0.1:39204[0](queued=0,recved=1,sent=0)"), None);
         assert_eq!(
             session_and_address("cons is not executed because it is not in the whitelist."),

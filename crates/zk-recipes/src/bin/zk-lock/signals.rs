@@ -1,61 +1,208 @@
-//! Signals that end this program, and what becomes of them.
+//! Signals for the command, and signals that must not stop the lock.
+//!
+//! What would end `zk-lock` is blocked and read from a descriptor, where the system allows that.
+//! So dispositions stay as they were inherited, which is how the command finds them too, no signal
+//! is lost while a process starts, and each one tells whether the keyboard has sent it.
 
-use std::fs::File;
-use std::future::poll_fn;
-use std::task::Poll;
+use std::io;
 
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
-use rustix::termios::tcgetpgrp;
-use tokio::process::Child;
-use tokio::signal::unix::{Signal as Unix, SignalKind, signal};
+use nix::sys::signal::{SigSet, Signal as Nix};
+use rustix::process::{Pid, Signal};
 
-use crate::complain;
+#[cfg(not(target_os = "linux"))]
+use handlers as delivery;
+#[cfg(target_os = "linux")]
+use signalfd as delivery;
 
-/// What ends this program is for the command.
-pub(crate) struct Signals([(Unix, Signal); 4]);
+/// Signals that `zk-lock` reads.
+const READ: [Nix; 7] = [
+    Nix::SIGHUP,
+    Nix::SIGINT,
+    Nix::SIGQUIT,
+    Nix::SIGTERM,
+    Nix::SIGUSR1,
+    Nix::SIGUSR2,
+    // Only to look again whether the job is stopped.
+    Nix::SIGCONT,
+];
+
+/// Signals by which a terminal stops jobs. A keeper that stops would lose its session.
+const STOPS: [Nix; 3] = [Nix::SIGTSTP, Nix::SIGTTIN, Nix::SIGTTOU];
+
+/// A signal that was sent to this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Received {
+    pub(crate) signal: Signal,
+    /// A key on the terminal has sent it, to every process of the job in the foreground.
+    pub(crate) is_from_keyboard: bool,
+}
+
+/// The signals that this process reads.
+pub(crate) struct Signals {
+    delivery: delivery::Delivery,
+    /// What the command must find unblocked.
+    blocked: SigSet,
+}
 
 impl Signals {
-    /// From now on they are ours to pass on.
-    pub(crate) fn take() -> std::io::Result<Self> {
-        Ok(Self([
-            (signal(SignalKind::interrupt())?, Signal::INT),
-            (signal(SignalKind::terminate())?, Signal::TERM),
-            (signal(SignalKind::hangup())?, Signal::HUP),
-            (signal(SignalKind::quit())?, Signal::QUIT),
-        ]))
+    /// Reads what was neither ignored nor blocked when this program started, as after nohup(1).
+    pub(crate) fn take() -> io::Result<Self> {
+        let (ignored, blocked) = (delivery::ignored(), SigSet::thread_get_mask()?);
+        let is_free = |signal: &Nix| !ignored(*signal) && !blocked.contains(*signal);
+        Self::read(READ.into_iter().filter(is_free).collect(), SigSet::empty())
     }
 
-    pub(crate) async fn next(&mut self) -> Signal {
-        poll_fn(|cx| {
-            let mut ready = self
-                .0
-                .iter_mut()
-                .filter_map(|(stream, signal)| stream.poll_recv(cx).is_ready().then_some(*signal));
-            ready.next().map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+    /// In the keeper: reads what its supervisor has taken, and is not stopped by a terminal.
+    pub(crate) fn inherit(taken: &[i32]) -> io::Result<Self> {
+        let taken: SigSet = taken.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
+        let blocked = SigSet::thread_get_mask()?;
+        let stops: SigSet = STOPS.into_iter().filter(|stop| !blocked.contains(*stop)).collect();
+        stops.thread_block()?;
+        Self::read(taken, stops)
+    }
+
+    fn read(taken: SigSet, stops: SigSet) -> io::Result<Self> {
+        let delivery = delivery::Delivery::new(&taken)?;
+        Ok(Self { delivery, blocked: taken.iter().chain(&stops).collect() })
+    }
+
+    pub(crate) async fn next(&mut self) -> io::Result<Received> {
+        self.delivery.next().await
+    }
+
+    /// The numbers of the signals that this process has blocked, for [`Self::inherit`] and
+    /// [`unblock`].
+    pub(crate) fn blocked(&self) -> String {
+        let numbers = self.blocked.iter().map(|signal| (signal as i32).to_string());
+        numbers.collect::<Vec<_>>().join(",")
+    }
+
+    /// Ends this process as `signal` does, so that a shell sees what has happened. Returns if the
+    /// signal does not end it.
+    pub(crate) fn end_by(&self, signal: Signal) {
+        // It returns no error that could be told.
+        let _ = self.blocked.thread_unblock();
+        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
 }
 
-/// Sends the command what was sent to us, unless it has it already.
-pub(crate) fn pass_on(signal: Signal, child: &Child) {
-    let is_of_keyboard = matches!(signal, Signal::INT | Signal::QUIT) && is_in_foreground();
-    if !is_of_keyboard {
-        send(signal, child);
+/// Lets signals through that [`Signals::blocked`] names.
+pub(crate) fn unblock(blocked: &[i32]) -> io::Result<()> {
+    let blocked: SigSet = blocked.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
+    Ok(blocked.thread_unblock()?)
+}
+
+/// Sends a signal to a process that may have ended already.
+pub(crate) fn send(signal: Signal, pid: Pid) {
+    // Or it belongs to another user, and cannot be reached.
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+#[cfg(target_os = "linux")]
+mod signalfd {
+    use std::io;
+
+    use nix::errno::Errno;
+    use nix::libc::SI_KERNEL;
+    use nix::sys::signal::{SigSet, Signal as Nix};
+    use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
+    use rustix::process::Signal;
+    use tokio::sync::mpsc;
+
+    use super::Received;
+
+    pub(super) struct Delivery(mpsc::Receiver<Received>);
+
+    impl Delivery {
+        pub(super) fn new(taken: &SigSet) -> io::Result<Self> {
+            taken.thread_block()?;
+            let descriptor = SignalFd::with_flags(taken, SfdFlags::SFD_CLOEXEC)?;
+            let (sender, receiver) = mpsc::channel(1);
+            // In a thread, which has them blocked as well: tokio waits for other descriptors only
+            // by `unsafe`.
+            std::thread::Builder::new().spawn(move || {
+                loop {
+                    match descriptor.read_signal() {
+                        Ok(info) => {
+                            if info
+                                .and_then(received)
+                                .is_some_and(|r| sender.blocking_send(r).is_err())
+                            {
+                                return;
+                            }
+                        }
+                        Err(Errno::EINTR) => {}
+                        Err(_) => return,
+                    }
+                }
+            })?;
+            Ok(Self(receiver))
+        }
+
+        pub(super) async fn next(&mut self) -> io::Result<Received> {
+            self.0.recv().await.ok_or_else(|| io::Error::other("signals cannot be read"))
+        }
+    }
+
+    fn received(info: siginfo) -> Option<Received> {
+        let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
+        // A terminal that hangs up tells the first process of its session alone.
+        let is_key = matches!(signal, Signal::INT | Signal::QUIT);
+        Some(Received { signal, is_from_keyboard: is_key && info.ssi_code == SI_KERNEL })
+    }
+
+    /// Which signals are ignored, as the system tells it.
+    pub(super) fn ignored() -> impl Fn(Nix) -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        move |signal| mask & (1 << (signal as i32 - 1)) != 0
     }
 }
 
-/// Whether a terminal sends us what its keys mean. It sends that to the whole group of processes,
-/// and the command is in ours.
-fn is_in_foreground() -> bool {
-    let group = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(terminal)?));
-    group.is_ok_and(|group| group == getpgrp())
-}
+#[cfg(not(target_os = "linux"))]
+mod handlers {
+    use std::fs::File;
+    use std::future::poll_fn;
+    use std::io;
+    use std::task::Poll;
 
-/// It may have ended already.
-pub(crate) fn send(signal: Signal, child: &Child) {
-    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
-        complain(&error);
+    use nix::sys::signal::{SigSet, Signal as Nix};
+    use rustix::process::{Signal, getpgrp};
+    use rustix::termios::tcgetpgrp;
+    use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+    use super::Received;
+
+    pub(super) struct Delivery(Vec<(Stream, Signal)>);
+
+    impl Delivery {
+        pub(super) fn new(taken: &SigSet) -> io::Result<Self> {
+            let numbers = taken.iter().map(|signal| signal as i32);
+            let named = numbers.filter_map(|raw| Some((raw, Signal::from_named_raw(raw)?)));
+            let streams = named.map(|(raw, name)| Ok((signal(SignalKind::from_raw(raw))?, name)));
+            streams.collect::<io::Result<_>>().map(Self)
+        }
+
+        pub(super) async fn next(&mut self) -> io::Result<Received> {
+            let signal = poll_fn(|cx| {
+                let mut is_ready = |stream: &mut Stream| stream.poll_recv(cx).is_ready();
+                let ready = self.0.iter_mut().find_map(|(s, name)| is_ready(s).then_some(*name));
+                ready.map_or(Poll::Pending, Poll::Ready)
+            });
+            let signal = signal.await;
+            let is_key = matches!(signal, Signal::INT | Signal::QUIT);
+            Ok(Received { signal, is_from_keyboard: is_key && is_in_foreground() })
+        }
+    }
+
+    /// Whether a terminal sends us what its keys mean. Nothing tells who has sent a signal.
+    fn is_in_foreground() -> bool {
+        let group = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(terminal)?));
+        group.is_ok_and(|group| group == getpgrp())
+    }
+
+    pub(super) fn ignored() -> impl Fn(Nix) -> bool {
+        |_| false
     }
 }

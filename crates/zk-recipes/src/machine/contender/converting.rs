@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use zk_session::proto::{
-    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, Sequence,
+    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, OpCode, Sequence,
 };
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
@@ -236,26 +236,27 @@ impl Contender {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
             let reader_is_there = children.iter().any(is_reader);
-            let view = self.eyes_of_writer().see(writer.name(), children.iter()).view;
-            Ok((view, reader_is_there))
+            let sight = self.eyes_of_writer().see(writer.name(), children.iter());
+            Ok((sight.view, sight.refusal, reader_is_there))
         });
         let error = match seen {
             // Somebody else may have held the lock in between.
-            Ok((_, false)) if self.is_held() => {
+            Ok((_, _, false)) if self.is_held() => {
                 (self.conversion, self.node) = (None, None);
                 self.delete(writer.path);
                 return self.lose(Loss::NodeDeleted);
             }
-            Ok((View::First, _)) if self.is_held() => {
+            Ok((_, Some(error), _)) => error,
+            Ok((View::First, None, _)) if self.is_held() => {
                 self.unwatch_self();
                 if let Some(reader) = self.node.take() {
                     self.delete(reader.path);
                 }
                 return self.converted(writer, Claim::Exclusive);
             }
-            Ok((View::First | View::Behind { .. }, _)) => LockError::NotAlone,
-            Ok((View::Absent, _)) => LockError::NodeVanished,
-            Ok((View::Exhausted, _)) => LockError::SequenceExhausted,
+            Ok((View::First | View::Behind { .. }, None, _)) => LockError::NotAlone,
+            Ok((View::Absent, None, _)) => LockError::NodeVanished,
+            Ok((View::Exhausted, None, _)) => LockError::SequenceExhausted,
             Err(error) => error.into(),
         };
         self.delete(writer.path);
@@ -265,11 +266,15 @@ impl Contender {
     fn find_writer(&mut self, error: Error) {
         let sync = self.sync();
         let list = self.list();
-        self.conversion = Some(Conversion::FindingWriter { sync, list, synced: false, error });
+        self.conversion =
+            Some(Conversion::FindingWriter { sync, list, synced: false, own: false, error });
     }
 
     fn found_writer(&mut self, result: Result<Reply, Error>) {
         let strays = result.and_then(|reply| {
+            if reply.opcode == OpCode::GET_EPHEMERALS {
+                return self.own_paths(self.eyes_of_writer(), &reply);
+            }
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let strays = self.eyes_of_writer().ours(children.iter()).into_iter();
             Ok(strays.map(|stray| self.path_of(stray)).collect::<Vec<_>>())
@@ -277,12 +282,26 @@ impl Contender {
         let strays = match strays {
             Ok(strays) => strays,
             Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
+            // A writer that nobody knows of would keep all who come later waiting.
+            Err(Error::ReplyTooLarge { .. }) if !self.lists_own() => {
+                let own = self.list_own(Claim::Exclusive);
+                if let Some(Conversion::FindingWriter { list, own: is_own, .. }) =
+                    &mut self.conversion
+                {
+                    (*list, *is_own) = (own, true);
+                }
+                return;
+            }
             Err(error) => return self.retry_conversion(error),
         };
         strays.into_iter().for_each(|stray| self.delete(stray));
         if let Some(Conversion::FindingWriter { error, .. }) = self.conversion.take() {
             self.not_converted(error.into());
         }
+    }
+
+    const fn lists_own(&self) -> bool {
+        matches!(self.conversion, Some(Conversion::FindingWriter { own: true, .. }))
     }
 
     const fn eyes_of_writer(&self) -> Eyes {

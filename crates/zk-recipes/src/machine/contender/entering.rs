@@ -2,14 +2,17 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use zk_session::proto::{Create2Response, ErrorCode, ExistsResponse, GetChildrenResponse};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
+use super::super::operation::own_names;
 use super::super::parents::Verdict;
 use super::super::phase::{Node, Phase};
 use super::super::remedy::Remedy;
+use super::super::view::Eyes;
 use super::super::{Claim, Contest, Event, Foreign, Name, OpId, Operation};
 use super::Contender;
 #[cfg(test)]
@@ -31,10 +34,13 @@ impl Contender {
             Err(error) => return self.retry_or_fail(error),
         };
         match reply.decode::<GetChildrenResponse<'_>>() {
-            Ok(response) if self.eyes().is_taken(response.children.iter()) => {
-                self.fail(LockError::Busy);
-            }
-            Ok(_) => self.create(),
+            Ok(response) => match self.eyes().refuse(response.children.iter()) {
+                Err(error) => self.fail(error),
+                Ok(()) if self.eyes().is_taken(response.children.iter()) => {
+                    self.fail(LockError::Busy);
+                }
+                Ok(()) => self.create(),
+            },
             Err(error) => self.fail(error.into()),
         }
     }
@@ -76,7 +82,9 @@ impl Contender {
     }
 
     fn enqueued(&mut self, node: Node, list: Option<OpId>) {
-        self.tell(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
+        if !self.concluded {
+            self.tell(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
+        }
         self.node = Some(node);
         match list {
             _ if self.letting_go => self.leave(),
@@ -142,13 +150,25 @@ impl Contender {
     pub(super) fn resolve(&mut self) {
         let sync = self.sync();
         let list = self.list();
-        self.phase = Phase::Resolving { sync, list, synced: false };
+        self.phase = Phase::Resolving { sync, list, synced: false, unread: None };
     }
 
     pub(super) fn resolved(&mut self, result: Result<Reply, Error>) {
+        if let Phase::Resolving { unread: unread @ Some(_), .. } = &mut self.phase
+            && let Some(unread) = unread.take()
+        {
+            return self.found_own(unread, result);
+        }
         let reply = match result {
             Ok(reply) => reply,
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
+            Err(error @ Error::ReplyTooLarge { .. }) => {
+                let own = self.list_own(self.contest.claim);
+                if let Phase::Resolving { list, unread, .. } = &mut self.phase {
+                    (*list, *unread) = (own, Some(error));
+                }
+                return;
+            }
             Err(error) => return self.retry_or_fail(error),
         };
         let children = match reply.decode::<GetChildrenResponse<'_>>() {
@@ -166,6 +186,32 @@ impl Contender {
             }
             None => self.create(),
         }
+    }
+
+    /// The list of all is too long, so the place is given up. That takes to know its node.
+    fn found_own(&mut self, unread: Error, result: Result<Reply, Error>) {
+        let found = result.and_then(|reply| self.own_paths(self.eyes(), &reply));
+        match found {
+            Ok(paths) => {
+                paths.into_iter().for_each(|path| self.delete(path));
+                self.fail(unread.into());
+            }
+            Err(error) if Remedy::of(&error) == Remedy::None => self.fail(unread.into()),
+            Err(error) => self.retry_or_fail(error),
+        }
+    }
+
+    /// Lists what an attempt at a creation may have left, whoever else is there.
+    pub(super) fn list_own(&mut self, claim: Claim) -> OpId {
+        let contest = &self.contest;
+        let prefix = contest.scheme.prefix(claim, contest.guid, contest.session);
+        self.submit(Operation::list_own(self.path_of(&prefix)))
+    }
+
+    /// Which nodes that answer are ours.
+    pub(super) fn own_paths(&self, eyes: Eyes, reply: &Reply) -> Result<Vec<String>, Error> {
+        let names = own_names(&self.contest.directory, reply)?;
+        Ok(eyes.ours(names.into_iter()).into_iter().map(|name| self.path_of(name)).collect())
     }
 
     pub(super) fn adopted(&mut self, path: String, result: Result<Reply, Error>) {

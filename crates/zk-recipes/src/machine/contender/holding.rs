@@ -9,9 +9,9 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::remedy::RETRY_AFTER;
-use super::super::{Contest, Event, Name, OpId, Operation, Output, Precedent, Trust};
+use super::super::{Contest, Entry, Event, Name, OpId, Operation, Output, Precedent, Trust};
 use super::Contender;
-use crate::error::Loss;
+use crate::error::{LockError, Loss};
 
 /// A lock that is held longer than this watches its own node, to notice if it is deleted. One
 /// that is held for a moment saves the request.
@@ -115,9 +115,10 @@ impl Contender {
                 self.node = None;
                 self.lose(Loss::NodeDeleted);
             }
-            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => {
-                self.vanished();
-            }
+            Phase::Deciding { .. }
+            | Phase::Ranking { .. }
+            | Phase::Waiting { .. }
+            | Phase::TakingOver => self.vanished(),
             _ => {}
         }
     }
@@ -146,20 +147,36 @@ impl Contender {
 
     pub(super) fn handle_session(&mut self, state: State) {
         self.connection.change(state);
+        self.contest.follow(state);
         match state {
             State::Suspended | State::ReadOnly { .. } => {
                 self.doubt();
                 self.suspend();
+                self.not_connected();
             }
+            State::Connecting => self.not_connected(),
             State::Connected { .. } => {
                 self.lease_ended = false;
                 self.doubt();
                 if self.is_held() {
                     self.watch_self();
                 }
+                let is_beginning = matches!(self.phase, Phase::Looking { .. });
+                if is_beginning && self.contest.entry == Entry::OnlyIfFirst {
+                    self.create();
+                }
             }
             State::Ended(end) => self.session_ended(end),
             _ => {}
+        }
+    }
+
+    /// Whoever does not wait does not wait for a connection either.
+    pub(super) fn not_connected(&mut self) {
+        let is_over = self.letting_go || self.is_held() || matches!(self.phase, Phase::Leaving);
+        if self.contest.entry == Entry::OnlyIfFirst && !is_over {
+            self.conclude(Event::Failed(LockError::TimedOut));
+            self.let_go();
         }
     }
 
@@ -176,11 +193,21 @@ impl Contender {
 
     pub(super) fn handle_end_of_lease(&mut self) {
         self.lease_ended = !self.connection.is_up();
-        let trusted = self.contest.trust == Trust::UntilTold;
-        if let Phase::Held { suspended: true } = self.phase
-            && !trusted
-        {
-            self.lose(Loss::LeaseEnded);
+        match (&mut self.phase, self.contest.trust.loss_after_lease()) {
+            (Phase::Held { .. }, Some(loss)) => self.lose(loss),
+            (Phase::Held { suspended: suspended @ false }, None) => {
+                *suspended = true;
+                self.tell(Event::Suspended);
+                if self.connection.is_up() {
+                    self.watch_self();
+                }
+            }
+            (Phase::Held { .. }, None) | (Phase::Done, _) => {}
+            // Nobody waits any longer for what is left to be done.
+            (Phase::Leaving, _) => self.conclude(Event::NOT_CONFIRMED),
+            _ if self.letting_go => self.conclude(Event::NOT_CONFIRMED),
+            // Our own node may be gone, and events still arrive where no request does.
+            _ => self.doubt(),
         }
     }
 

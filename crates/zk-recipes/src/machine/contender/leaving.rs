@@ -8,6 +8,7 @@ use super::super::phase::Phase;
 use super::super::remedy::{RETRY_AFTER, Remedy};
 use super::super::{Event, OpId};
 use super::Contender;
+use crate::error::LockError;
 use alloc::string::String;
 
 impl Contender {
@@ -47,15 +48,28 @@ impl Contender {
                     self.deletions.push((None, path));
                     self.set_timer(RETRY_AFTER);
                 }
-                Remedy::None if matches!(self.phase, Phase::Leaving) => {
-                    self.precedent = None;
-                    self.conclude(Event::Failed(error.clone().into()));
-                }
-                // A stray that stays is behind us, or is waited for like any other.
-                Remedy::None => {}
+                Remedy::None => self.abandon(&path, error),
             },
         }
         self.finish_leaving();
         true
+    }
+
+    /// A node of ours stays until the session ends, and keeps everybody behind it waiting.
+    fn abandon(&mut self, path: &str, error: &Error) {
+        let node = path.rsplit('/').next().unwrap_or_default().into();
+        self.tell(Event::Abandoned { node, error: error.clone() });
+        self.precedent = None;
+        if matches!(self.phase, Phase::Leaving) {
+            self.conclude(Event::Failed(error.clone().into()));
+        }
+    }
+
+    /// The node before ours is one that this client could not delete: it goes with our own session.
+    pub(super) fn behind_abandoned(&mut self) {
+        if let Phase::Waiting { predecessor, .. } = &self.phase {
+            let node = predecessor.clone();
+            self.fail(LockError::Abandoned { node });
+        }
     }
 }

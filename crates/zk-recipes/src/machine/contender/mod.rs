@@ -78,13 +78,20 @@ impl Machine for Contender {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
-                None => self.handle_reply(op, self.connection.hear(result)),
+                None => {
+                    if let Err(Error::ConnectionLost) = result {
+                        self.not_connected();
+                    }
+                    self.handle_reply(op, self.connection.hear(result));
+                }
             },
             Input::Watch { op, event_type } => self.handle_watch(op, event_type),
             Input::Session(state) => self.handle_session(state),
             Input::LeaseEnded => self.handle_end_of_lease(),
             Input::Timer => self.handle_timer(),
             Input::Convert(claim) => self.convert(claim),
+            Input::Settled => self.settled(),
+            Input::BehindAbandoned => self.behind_abandoned(),
             Input::Leave | Input::LetGo => self.let_go(),
         }
     }
@@ -103,7 +110,8 @@ impl Machine for Contender {
 }
 
 impl Contender {
-    /// An attempt that begins now, with a session that is connected.
+    /// An attempt that begins now, with a session that is connected; by [`Entry::OnlyIfFirst`], with
+    /// the first [`Input::Session`].
     pub fn new(mut contest: Contest) -> Self {
         if !contest.scheme.has_readers() {
             contest.claim = Claim::Exclusive;
@@ -112,6 +120,8 @@ impl Contender {
         match contender.contest.entry {
             Entry::Queue => contender.create(),
             Entry::OnlyIfFree => contender.look(),
+            // The state of the session is told first.
+            Entry::OnlyIfFirst => {}
         }
         contender
     }
@@ -231,6 +241,7 @@ impl Contender {
             | Phase::Deciding { .. }
             | Phase::Ranking { .. }
             | Phase::Waiting { .. }
+            | Phase::TakingOver
             | Phase::Held { .. } => self.leave(),
             Phase::Leaving | Phase::Done => {}
             // Whether there is a node to delete will turn out.
@@ -245,8 +256,8 @@ impl Contender {
         let event = match self.phase {
             Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
             // The node goes with the session, which is all that was wanted.
-            Phase::Leaving => Event::Released,
-            _ if self.letting_go => Event::Released,
+            Phase::Leaving => Event::gone_with(end),
+            _ if self.letting_go => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);

@@ -9,7 +9,7 @@ use zk_session::session::Reply;
 
 use super::super::phase::{Phase, Rank};
 use super::super::view::{Sight, View};
-use super::super::{Contest, Entry, Event, Foreign, OpId, Operation};
+use super::super::{Contest, Event, Foreign, OpId, Operation, Output};
 use super::Contender;
 #[cfg(test)]
 use super::Mistake;
@@ -34,14 +34,14 @@ impl Contender {
             (Ok(_), None) => return self.vanished(),
             (Err(error), _) => return self.fail(error.into()),
         };
-        let Sight { view, foreign } = self.eyes().see(&own, children.iter());
-        if let Some(foreign) = foreign.map(ToString::to_string) {
-            if self.contest.foreign == Foreign::Refuse {
-                return self.fail(LockError::Foreign { node: foreign });
-            }
-            if !core::mem::replace(&mut self.warned, true) {
-                self.tell(Event::Foreign(foreign));
-            }
+        let Sight { view, foreign, refusal } = self.eyes().see(&own, children.iter());
+        if let Some(error) = refusal {
+            return self.fail(error);
+        }
+        if let Some(foreign) = foreign.map(ToString::to_string)
+            && !core::mem::replace(&mut self.warned, true)
+        {
+            self.tell(Event::Foreign(foreign));
         }
         match view {
             View::Exhausted if self.contest.scheme.is_private() => {
@@ -60,10 +60,10 @@ impl Contender {
             View::Absent => self.vanished(),
             View::Exhausted => self.fail(LockError::SequenceExhausted),
             View::First => self.acquired(),
-            View::Behind { .. } if self.contest.entry == Entry::OnlyIfFree => {
-                self.fail(LockError::Busy);
-            }
             View::Behind { predecessor, ahead } => {
+                if let Some(error) = self.contest.entry.refusal() {
+                    return self.fail(error);
+                }
                 self.tell(Event::Waiting { behind: predecessor.clone(), ahead });
                 let Contest { scheme, foreign, .. } = &self.contest;
                 // A downgrade makes a new node with an old number, a stranger's can have any.
@@ -173,7 +173,8 @@ impl Contender {
         // before us since. Had our own node been deleted first, its watch would have told us
         // first, since events come in the order of transactions.
         if deleted && *only && self.self_watch.is_some_and(|watch| watch.armed) {
-            self.acquired();
+            self.phase = Phase::TakingOver;
+            self.outputs.push_back(Output::Settle);
         } else if deleted {
             self.decide();
         } else {
@@ -184,8 +185,17 @@ impl Contender {
 
     /// Events that were missed are told after a reconnect, but not in the order of transactions.
     pub(super) fn doubt(&mut self) {
-        if let Phase::Waiting { only, .. } = &mut self.phase {
-            *only = false;
+        match &mut self.phase {
+            Phase::Waiting { only, .. } => *only = false,
+            Phase::TakingOver => self.decide(),
+            _ => {}
+        }
+    }
+
+    /// Nothing that has arrived says that our own node has gone.
+    pub(super) fn settled(&mut self) {
+        if matches!(self.phase, Phase::TakingOver) {
+            self.acquired();
         }
     }
 

@@ -44,7 +44,10 @@ impl Participant {
         };
         let Step::Counting { look, is_stale, .. } = self.step else { return };
         if members < self.members {
-            self.step = Step::Waiting { look };
+            match self.contest.entry.refusal() {
+                Some(error) => self.fail(error),
+                None => self.step = Step::Waiting { look },
+            }
             return;
         }
         let tell = match is_stale {

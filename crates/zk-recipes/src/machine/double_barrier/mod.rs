@@ -34,8 +34,8 @@ const NODE: u32 = 1;
 /// [`Event::Acquired`] tells that all have come. Then [`Input::Leave`] has it wait until all are
 /// out; [`Event::Released`] tells that. [`Input::LetGo`] has it out without waiting.
 ///
-/// Of its [`Contest`], scheme, claim, entry and what to do about foreign nodes do not matter:
-/// members of any name count.
+/// Of its [`Contest`], scheme, claim and what to do about foreign nodes do not matter: members of any
+/// name count. The entry says whether to wait for those who are missing.
 #[derive(Clone, Debug)]
 pub struct Participant {
     directory: String,
@@ -94,10 +94,15 @@ impl Machine for Participant {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
-                None => match op.split() {
-                    (OWN, op) => self.handle_reply(op, self.connection.hear(result)),
-                    (_, op) => self.node.handle(Input::Reply { op, result }),
-                },
+                None => {
+                    if let Err(Error::ConnectionLost) = result {
+                        self.not_connected();
+                    }
+                    match op.split() {
+                        (OWN, op) => self.handle_reply(op, self.connection.hear(result)),
+                        (_, op) => self.node.handle(Input::Reply { op, result }),
+                    }
+                }
             },
             Input::Watch { op, event_type } => match op.split() {
                 (OWN, op) => self.watch_fired(op),
@@ -106,9 +111,14 @@ impl Machine for Participant {
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => {
                 self.connection.change(state);
+                self.contest.follow(state);
+                if !self.connection.is_up() {
+                    self.not_connected();
+                }
                 self.node.handle(input);
             }
-            Input::LeaseEnded => self.node.handle(input),
+            Input::LeaseEnded => self.lease_ended(),
+            Input::Settled | Input::BehindAbandoned => self.node.handle(input),
             Input::Timer => {
                 self.node.handle(input);
                 if core::mem::take(&mut self.stalled) {
@@ -135,12 +145,12 @@ impl Machine for Participant {
 impl Participant {
     pub(super) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
 
-    /// One of so many members, which begins to enter now, with a session that is connected.
+    /// One of so many members, which begins to enter now, with a session that is connected; by
+    /// [`Entry::OnlyIfFirst`], with the first [`Input::Session`].
     pub fn new(contest: Contest, members: usize) -> Self {
         let contest = Contest {
             scheme: Self::SCHEME,
             claim: Claim::Shared,
-            entry: Entry::Queue,
             foreign: Foreign::Ignore,
             ..contest
         };
@@ -166,7 +176,9 @@ impl Participant {
 
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
         match &self.step {
-            Step::Counting { look, .. } if *look == op => self.looked(result),
+            Step::Counting { look, .. } | Step::Waiting { look } if *look == op => {
+                self.looked(result);
+            }
             Step::Counting { list, .. } if *list == op => self.counted(result),
             Step::Telling { tell } if *tell == op => self.told(result),
             Step::Leaving(_) => self.handle_leave(op, result),
@@ -225,10 +237,24 @@ impl Participant {
             Step::Inside => Event::Lost(loss),
             Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
             // Our node goes with the session, which is all that was wanted.
-            Step::Quitting => Event::Released,
+            Step::Quitting => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         });
         self.step = Step::Done;
+    }
+
+    /// Nobody waits any longer for others to leave, nor for our node to be gone.
+    fn lease_ended(&mut self) {
+        self.node.handle(Input::LeaseEnded);
+        self.settle();
+        match self.step {
+            Step::Leaving(_) => {
+                self.conclude(Event::NOT_CONFIRMED);
+                self.quit();
+            }
+            Step::Quitting => self.conclude(Event::NOT_CONFIRMED),
+            _ => {}
+        }
     }
 
     fn lose(&mut self, loss: Loss) {
@@ -242,6 +268,18 @@ impl Participant {
     fn fail(&mut self, error: LockError) {
         self.conclude(Event::Failed(error));
         self.quit();
+    }
+
+    /// Whoever does not wait does not wait for a connection either.
+    fn not_connected(&mut self) {
+        // Before there is a node, its contender says so.
+        let is_entering = matches!(
+            self.step,
+            Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. }
+        );
+        if self.contest.entry == Entry::OnlyIfFirst && is_entering {
+            self.fail(LockError::TimedOut);
+        }
     }
 
     /// Is out, whatever others do.

@@ -4,8 +4,8 @@ use zk_session::Error;
 use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse};
 use zk_session::session::Reply;
 
+use super::super::Operation;
 use super::super::remedy::Remedy;
-use super::super::{Entry, Operation};
 use super::own::Step;
 use super::{Borrower, Loan};
 use crate::error::LockError;
@@ -28,6 +28,9 @@ impl Borrower {
             Ok(response) => response.children,
             Err(error) => return self.fail(error.into()),
         };
+        if let Err(error) = self.eyes_on_leases().refuse(children.iter()) {
+            return self.fail(error);
+        }
         let is_missing = |name: &str| !children.iter().any(|child| child == name);
         if self.leases.iter().any(|lease| is_missing(&lease.name)) {
             // Somebody has deleted one. We are still first, and can have another.
@@ -76,14 +79,17 @@ impl Borrower {
             (Some(maximum), Some(expected)) if !self.own.agreed && maximum != expected => {
                 self.fail(LockError::OtherMaximum { maximum });
             }
-            (Some(maximum), _) if self.permits() > maximum as usize => {
-                self.fail(LockError::TooManyPermits { maximum });
-            }
-            (maximum, _) => {
-                self.own.agreed = true;
-                self.own.maximum.seen = maximum;
-                self.go_on_if_there_is_room();
-            }
+            (Some(maximum), _) => match self.loan.check_count(maximum) {
+                Ok(()) => {
+                    self.own.agreed = true;
+                    self.own.maximum.seen = Some(maximum);
+                    match self.step {
+                        Step::Asking => self.borrow(),
+                        _ => self.go_on_if_there_is_room(),
+                    }
+                }
+                Err(error) => self.fail(error),
+            },
         }
     }
 
@@ -133,8 +139,10 @@ impl Borrower {
             Step::Waiting if taken <= maximum && self.is_suspended() => {}
             // Ours are among those that are taken.
             Step::Waiting if taken <= maximum => self.granted(),
-            Step::Looking | Step::Waiting if self.loan.contest.entry == Entry::OnlyIfFree => {
-                self.fail(LockError::Busy);
+            Step::Looking | Step::Waiting => {
+                if let Some(error) = self.loan.contest.entry.refusal() {
+                    self.fail(error);
+                }
             }
             _ => {}
         }

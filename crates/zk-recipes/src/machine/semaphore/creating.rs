@@ -9,6 +9,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
+use super::super::operation::own_names;
 use super::super::parents::Verdict;
 use super::super::remedy::Remedy;
 use super::super::{Claim, Contest, OpId, Operation, Scheme};
@@ -26,6 +27,10 @@ impl Borrower {
         // First, since where there is no number no directory is to be made: servers do not delete
         // one that nothing was ever in.
         self.look_at_maximum_if_unknown();
+        if self.own.maximum.seen.is_none() && self.loan.asks_first() {
+            self.step = Step::Asking;
+            return;
+        }
         let Contest { guid, session, data, acl, .. } = self.loan.contest.clone();
         let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
         let prefix = path::child(&self.lease_directory(), &prefix);
@@ -89,7 +94,7 @@ impl Borrower {
         let directory = self.lease_directory();
         let sync = self.submit(Operation::sync(directory.clone()));
         let list = self.submit(Operation::list(directory));
-        self.step = Step::Resolving { sync, list, synced: false };
+        self.step = Step::Resolving { sync, list, synced: false, unread: None };
     }
 
     pub(super) fn resolve_later(&mut self) {
@@ -106,6 +111,11 @@ impl Borrower {
     }
 
     pub(super) fn resolved(&mut self, result: Result<Reply, Error>) {
+        if let Step::Resolving { unread: unread @ Some(_), .. } = &mut self.step
+            && let Some(unread) = unread.take()
+        {
+            return self.found_own(unread, result);
+        }
         let names = result.and_then(|reply| {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             Ok(self.leases().ours(children.iter()))
@@ -122,6 +132,33 @@ impl Borrower {
                 None => self.borrow(),
             },
             Err(Error::Server(ErrorCode::NO_NODE)) => self.borrow(),
+            Err(error @ Error::ReplyTooLarge { .. }) => {
+                let Contest { guid, session, .. } = self.loan.contest;
+                let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
+                let prefix = path::child(&self.lease_directory(), &prefix);
+                let own = self.submit(Operation::list_own(prefix));
+                if let Step::Resolving { list, unread, .. } = &mut self.step {
+                    (*list, *unread) = (own, Some(error));
+                }
+            }
+            Err(error) => self.not_resolved(error),
+        }
+    }
+
+    /// The list of all is too long, so nobody can count. Ours are given back.
+    fn found_own(&mut self, unread: Error, result: Result<Reply, Error>) {
+        let names = result.and_then(|reply| {
+            let names = own_names(&self.lease_directory(), &reply)?;
+            Ok(self.leases().ours(names.into_iter()))
+        });
+        match names {
+            Ok(names) => {
+                let is_new = |name: &String| !self.returned.iter().any(|it| it.name == *name);
+                let names: Vec<_> = names.into_iter().filter(is_new).collect();
+                self.own_leases(&names, Zxid::ZERO);
+                self.creation_failed(unread.into());
+            }
+            Err(error) if Remedy::of(&error) == Remedy::None => self.creation_failed(unread.into()),
             Err(error) => self.not_resolved(error),
         }
     }

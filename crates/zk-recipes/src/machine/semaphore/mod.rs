@@ -29,6 +29,7 @@ use self::leases::Leases;
 use self::own::{Own, Step};
 use super::connection::Connection;
 use super::phase::Node;
+use super::view::Eyes;
 use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, Output, Scheme, Trust};
 use crate::error::{LockError, Loss};
 
@@ -43,7 +44,7 @@ pub struct Loan {
     /// The path of the semaphore, and how to go about it. The claim does not matter, nor do the
     /// names.
     pub contest: Contest,
-    /// How many permits are wanted, all at once; at least one.
+    /// How many permits are wanted, all at once; at least one, and [`MOST_AT_ONCE`](Self::MOST_AT_ONCE) at most.
     pub permits: u32,
     /// How many the semaphore has, if it does not exist yet; if it does, it must have so many.
     /// Nothing to take it as it is. At most 2147483647.
@@ -51,6 +52,10 @@ pub struct Loan {
 }
 
 impl Loan {
+    /// The most permits that one attempt can get. One transaction creates a node for each, so the limit
+    /// of the servers (`jute.maxbuffer`, 1 MiB by default) is mostly lower: near 9,000 permits.
+    pub const MOST_AT_ONCE: u32 = 1 << 16;
+
     /// The number of permits that a node holds: four bytes, as Curator's `SharedCount` has it.
     pub fn read_maximum(data: &[u8]) -> Option<u32> {
         u32::try_from(i32::from_be_bytes(data.try_into().ok()?)).ok()
@@ -63,11 +68,22 @@ impl Loan {
             (_, Some(maximum)) if maximum > MOST => {
                 Err(LockError::TooManyPermits { maximum: MOST })
             }
-            (permits, Some(maximum)) if permits > maximum => {
-                Err(LockError::TooManyPermits { maximum })
-            }
-            _ => Ok(()),
+            (_, Some(maximum)) => self.check_count(maximum),
+            (_, None) => Ok(()),
         }
+    }
+
+    /// Whether so many permits can be had at once, where there are `maximum`.
+    fn check_count(&self, maximum: u32) -> Result<(), LockError> {
+        let maximum = maximum.min(Self::MOST_AT_ONCE);
+        if self.permits > maximum { Err(LockError::TooManyPermits { maximum }) } else { Ok(()) }
+    }
+
+    /// Whether so many are wanted that their number is compared with the semaphore's before they are
+    /// created: the creation may be longer than a request may be, which would say nothing of that.
+    const fn asks_first(&self) -> bool {
+        const FEW: u32 = 100;
+        self.permits > FEW
     }
 }
 
@@ -110,6 +126,9 @@ impl Machine for Borrower {
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
                 Some(end) => self.session_ended(end),
                 None => {
+                    if let Err(Error::ConnectionLost) = result {
+                        self.not_connected();
+                    }
                     let result = self.connection.hear(result);
                     self.pass_on(op, |op| Input::Reply { op, result });
                 }
@@ -119,7 +138,14 @@ impl Machine for Borrower {
             }
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => self.session_changed(state),
-            Input::LeaseEnded => self.tell_parts(|| Input::LeaseEnded),
+            Input::Settled => self.tell_parts(|| Input::Settled),
+            Input::BehindAbandoned => self.tell_parts(|| Input::BehindAbandoned),
+            Input::LeaseEnded => {
+                self.tell_parts(|| Input::LeaseEnded);
+                if self.letting_go {
+                    self.conclude(Event::NOT_CONFIRMED);
+                }
+            }
             Input::Timer => {
                 self.tell_parts(|| Input::Timer);
                 self.ask_for_what_is_missing();
@@ -140,7 +166,8 @@ impl Machine for Borrower {
 }
 
 impl Borrower {
-    /// An attempt that begins now, with a session that is connected.
+    /// An attempt that begins now, with a session that is connected; by [`Entry::OnlyIfFirst`], with
+    /// the first [`Input::Session`].
     pub fn new(loan: Loan) -> Self {
         let entry = loan.contest.entry;
         let mut borrower = Self {
@@ -162,6 +189,8 @@ impl Borrower {
             (Err(error), _) => borrower.fail(error),
             (Ok(()), Entry::Queue) => borrower.enter(),
             (Ok(()), Entry::OnlyIfFree) => borrower.ask_for_what_is_missing(),
+            // The state of the session is told first.
+            (Ok(()), Entry::OnlyIfFirst) => {}
         }
         borrower.settle();
         borrower
@@ -185,14 +214,30 @@ impl Borrower {
 
     fn session_changed(&mut self, state: State) {
         self.connection.change(state);
+        self.loan.contest.follow(state);
+        if !matches!(state, State::Connected { .. }) {
+            self.not_connected();
+        } else if self.loan.contest.entry == Entry::OnlyIfFirst
+            && matches!(self.step, Step::Looking)
+        {
+            self.enter();
+        }
         self.tell_parts(|| Input::Session(state));
+    }
+
+    /// Whoever does not wait does not wait for a connection either.
+    fn not_connected(&mut self) {
+        let is_over = self.letting_go || matches!(self.step, Step::Held);
+        if self.loan.contest.entry == Entry::OnlyIfFirst && !is_over {
+            self.fail(LockError::TimedOut);
+        }
     }
 
     fn session_ended(&mut self, end: End) {
         let event = match self.step {
             Step::Held => Event::Lost(Loss::Ended(end)),
             // The nodes go with the session, which is all that was wanted.
-            _ if self.letting_go => Event::Released,
+            _ if self.letting_go => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
@@ -313,6 +358,11 @@ impl Borrower {
 
     fn maximum_path(&self) -> String {
         path::child(&self.loan.contest.directory, "max")
+    }
+
+    fn eyes_on_leases(&self) -> Eyes {
+        let Contest { guid, foreign, .. } = self.loan.contest;
+        Eyes { scheme: Scheme::CURATOR_LEASE, foreign, claim: Claim::Exclusive, guid }
     }
 
     fn leases(&self) -> Leases {

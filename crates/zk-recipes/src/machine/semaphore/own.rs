@@ -19,6 +19,8 @@ pub(super) enum Step {
     Looking,
     /// Others are before us in the queue.
     Queueing,
+    /// We are first, and want so many that it is asked first whether there are so many.
+    Asking,
     /// Leases are being created.
     Creating {
         create: OpId,
@@ -33,6 +35,8 @@ pub(super) enum Step {
         sync: OpId,
         list: OpId,
         synced: bool,
+        /// Why the list could not be read. Then our own leases alone are listed, to be given back.
+        unread: Option<Error>,
     },
     /// Leases with our guid were found. Are they ours?
     Adopting {

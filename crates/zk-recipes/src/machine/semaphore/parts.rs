@@ -65,10 +65,17 @@ impl Borrower {
 
     fn queue_tells(&mut self, event: Event) {
         match event {
+            Event::Abandoned { .. } => self.tell(event),
             // Nothing depends on our place in the queue any more.
             _ if matches!(self.step, Step::Held) => {}
-            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_) => self.tell(event),
+            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_)
+                if !self.concluded =>
+            {
+                self.tell(event);
+            }
             Event::Acquired { .. } => self.borrow(),
+            // Its deletion goes on.
+            Event::Failed(LockError::NotConfirmed(_)) => {}
             Event::Failed(error) => self.part_failed(error),
             // Somebody else may be first now, and count.
             Event::Lost(_) => self.fail(LockError::NodeVanished),
@@ -77,8 +84,12 @@ impl Borrower {
     }
 
     fn lease_tells(&mut self, part: u32, event: Event) {
-        if let Event::Failed(error) = event {
-            return self.part_failed(error);
+        match event {
+            // Its deletion goes on.
+            Event::Failed(LockError::NotConfirmed(_)) => return,
+            Event::Failed(error) => return self.part_failed(error),
+            Event::Abandoned { .. } => return self.tell(event),
+            _ => {}
         }
         // Of those that are being given back nothing else matters.
         let Some(lease) = self.leases.iter_mut().find(|lease| lease.part == part) else {

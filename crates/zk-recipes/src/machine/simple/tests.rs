@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use zk_session::Invalid;
 use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
 
 use super::*;
@@ -152,6 +151,10 @@ impl Harness {
                     format!("un{}", asked.expect("it was asked for").1)
                 }
                 Output::SetTimer(_) => "timer".to_string(),
+                Output::Settle => {
+                    self.machine.handle(Input::Settled);
+                    continue;
+                }
                 Output::Event(Event::Acquired { node, token }) => {
                     assert_eq!(node, "printer");
                     format!("Acquired token {}", token.0)
@@ -249,6 +252,43 @@ fn a_creation_whose_outcome_is_unknown_is_repeated_and_its_node_recognised() {
 }
 
 #[test]
+fn an_attempt_that_began_on_a_read_only_server_knows_the_node_of_the_session_that_it_got() {
+    let mut h = Harness::new();
+    h.machine.contest.session = SessionId(0x99);
+    h.feed(Input::Session(CONNECTED));
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.answer("look", node(&mark(GUID), OURS));
+    h.expect(&["look", "unlook", "Acquired token 105", "timer"]);
+}
+
+#[test]
+fn a_node_of_no_session_is_refused_unless_it_is_ignored() {
+    for owner in [SessionId(0), SessionId(i64::MIN)] {
+        let mut h = Harness::new();
+        h.answer("create", refused(ErrorCode::NODE_EXISTS));
+        h.answer("look", node("", owner));
+        let why = LockError::Foreign { node: "printer".to_string() };
+        h.expect(&["look", "unlook", &format!("Failed({why:?})")]);
+        assert!(h.machine.is_done());
+
+        let mut h = Harness::new();
+        h.machine.contest.foreign = Foreign::Ignore;
+        h.answer("create", refused(ErrorCode::NODE_EXISTS));
+        h.answer("look", node("", owner));
+        h.expect(&["look", "Waiting behind printer"]);
+    }
+}
+
+#[test]
+fn a_waiter_finds_that_the_node_has_gone_unnoticed() {
+    let mut h = Harness::waiting();
+    h.answer("look", node("somebody", THEIRS));
+    h.expect(&[]);
+    h.answer("look", refused(ErrorCode::NO_NODE));
+    h.expect(&["unlook", "create"]);
+}
+
+#[test]
 fn only_what_has_our_mark_and_our_session_is_ours() {
     for (data, owner) in [(mark(GUID), THEIRS), (mark(Uuid::from_u128(8)), OURS)] {
         let mut h = Harness::new();
@@ -261,7 +301,7 @@ fn only_what_has_our_mark_and_our_session_is_ours() {
 
 #[test]
 fn what_is_refused_for_now_is_tried_again_later() {
-    let full = || Err(Error::Invalid(Invalid::QueueFull { limit: 1 }));
+    let full = || Err(Error::QueueFull { limit: 1 });
     let mut h = Harness::new();
     h.answer("create", full());
     h.expect(&["timer"]);
@@ -400,4 +440,52 @@ fn the_end_of_the_session_ends_it_wherever_it_is() {
     let mut h = Harness::releasing();
     h.feed(end());
     h.expect_last(&["Released"]);
+}
+
+fn asking() -> Harness {
+    let contest = Contest::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
+    let data = Bytes::from_static(b"who");
+    let machine = SimpleContender::new(Contest { data, entry: Entry::OnlyIfFirst, ..contest });
+    let mut h = Harness { machine, asked: Vec::new(), lines: Vec::new() };
+    h.take_outputs();
+    h.expect(&[]);
+    h
+}
+
+#[test]
+fn whoever_asks_once_gets_what_is_free_and_fails_if_it_is_not() {
+    let mut h = asking();
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&["create"]);
+    h.answer("create", created());
+    assert!(h.machine.holder.is_some());
+
+    let mut h = asking();
+    h.feed(Input::Session(CONNECTED));
+    h.answer("create", refused(ErrorCode::NODE_EXISTS));
+    h.expect(&["create", "look"]);
+    h.answer("look", node("theirs", THEIRS));
+    h.expect(&["unlook", "Failed(TimedOut)"]);
+    assert!(h.machine.is_done());
+}
+
+#[test]
+fn whoever_asks_once_does_not_wait_for_a_connection_and_leaves_nothing() {
+    let mut h = asking();
+    h.feed(Input::Session(State::Suspended));
+    h.expect(&["Failed(TimedOut)"]);
+    assert!(h.machine.is_done());
+
+    let mut h = asking();
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&["create"]);
+    h.answer("create", lost());
+    h.expect(&["Failed(TimedOut)", "create"]);
+    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::Session(CONNECTED));
+    h.answer("create", created());
+    h.expect(&["timer", "delete"]);
+    h.answer("delete", done());
+    h.expect(&[]);
+    assert!(h.machine.is_done());
 }

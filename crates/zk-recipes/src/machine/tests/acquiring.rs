@@ -416,3 +416,49 @@ fn a_server_without_containers_gets_plain_directories() {
     h.answer("directory /locks/printer", ok());
     h.expect(&["create", "list"]);
 }
+
+/// The second in line, when the end of its predecessor is heard and more has arrived.
+fn taking_over() -> Harness {
+    let mut h = Harness::second();
+    h.has_more = true;
+    h.deleted("watch a-5");
+    h.expect(&[]);
+    h
+}
+
+#[test]
+fn a_hand_over_is_told_when_all_that_has_arrived_is_known() {
+    let mut h = taking_over();
+    h.feed(Input::Timer);
+    h.expect(&[]);
+    h.feed(Input::Settled);
+    h.expect(&["Acquired own-7 token 107"]);
+    h.feed(Input::Settled);
+    h.expect(&[]);
+}
+
+#[test]
+fn whoever_deletes_two_neighbours_at_once_gives_the_second_no_lock() {
+    let mut h = taking_over();
+    h.deleted("watch own-7");
+    h.expect(&["Failed: NodeVanished"]);
+    h.feed(Input::Settled);
+    h.expect_last(&[]);
+}
+
+#[test]
+fn what_else_arrives_with_a_hand_over_counts_first() {
+    let mut h = taking_over();
+    h.feed(Input::LetGo);
+    h.expect(&["unwatch own-7", "delete own-7"]);
+
+    let mut h = taking_over();
+    h.feed(Input::Session(State::Suspended));
+    h.expect(&["list"]);
+    h.feed(Input::Settled);
+    h.expect(&[]);
+
+    let mut h = taking_over();
+    h.expire();
+    h.expect_last(&["Failed: Ended(Expired)"]);
+}

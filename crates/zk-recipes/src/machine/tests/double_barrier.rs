@@ -124,6 +124,21 @@ fn who_waits_for_others_has_nothing_that_ends_with_the_lease() {
 }
 
 #[test]
+fn who_waits_for_others_to_leave_waits_no_longer_than_the_lease() {
+    let mut h = Member::staying();
+    h.wanted();
+    // Its own node is what ends with the lease.
+    h.feed(Input::LeaseEnded);
+    assert!(h.wanted().contains(&"Lost(LeaseEnded)".to_string()));
+
+    let mut h = Member::outside();
+    h.disconnect();
+    h.wanted();
+    h.feed(Input::LeaseEnded);
+    assert!(h.wanted().contains(&"Failed: NotConfirmed(LeaseEnded)".to_string()));
+}
+
+#[test]
 fn who_sees_all_tells_the_others() {
     let mut h = Member::counting();
     h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
@@ -321,4 +336,48 @@ fn the_table_says_what_becomes_of_a_member() {
             step => step.to_string(),
         }
     });
+}
+
+fn asking() -> Member {
+    let contest = Contest { entry: Entry::OnlyIfFirst, ..contest() };
+    let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
+    h.expect(&[]);
+    h.feed(Input::Session(CONNECTED));
+    h.created_as("create B", "own-B7", czxid(7));
+    h.answer("list", children(&["own-B7"]));
+    h.nobody_has_told();
+    h
+}
+
+#[test]
+fn whoever_asks_once_enters_as_the_last_one_and_fails_before_that() {
+    let mut h = asking();
+    h.answer("list", children(&["own-B7", "a-B5"]));
+    h.wanted();
+    h.answer(TELL, ok());
+    assert_eq!(h.wanted()[0], "Acquired own-B7 token 107");
+
+    let mut h = asking();
+    h.wanted();
+    h.answer("list", children(&["own-B7"]));
+    let told = h.wanted();
+    assert!(told.contains(&"Failed: TimedOut".to_string()), "{told:?}");
+    h.answer("delete own-B7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn whoever_asks_once_does_not_wait_for_a_connection() {
+    let mut h = asking();
+    h.wanted();
+    h.disconnect();
+    assert_eq!(h.wanted()[0], "Failed: TimedOut");
+    h.reconnect();
+    h.answer("delete own-B7", ok());
+    h.expect_last(&[]);
+
+    let contest = Contest { entry: Entry::OnlyIfFirst, ..contest() };
+    let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
+    h.feed(Input::Session(State::Suspended));
+    h.expect_last(&["Failed: TimedOut"]);
 }

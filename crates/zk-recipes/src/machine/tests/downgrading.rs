@@ -189,7 +189,7 @@ fn a_refusal_leaves_the_writer() {
     for (refusal, told) in [
         (replaced(Some(ErrorCode::NO_AUTH)), "NotConverted: ErrorCode(NO_AUTH)"),
         (refused(ErrorCode::THROTTLED_OP), "NotConverted: ErrorCode(THROTTLED_OP)"),
-        (Err(QUEUE_FULL), "NotConverted: Invalid(QueueFull { limit: 1 })"),
+        (Err(QUEUE_FULL), "NotConverted: QueueFull { limit: 1 }"),
     ] {
         let mut h = downgrading();
         h.answer(REPLACE, refusal);

@@ -91,6 +91,28 @@ fn a_follower_that_has_lost_its_place_stands_again_and_nobody_need_know() {
 }
 
 #[test]
+fn one_that_resigns_without_a_server_says_so_at_the_end_of_the_lease() {
+    let mut h = Candidate::leading();
+    h.feed(Input::LetGo);
+    h.disconnect();
+    h.wanted();
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+    h.reconnect();
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+
+    // It has lost the lead already, and its node is still there.
+    let mut h = Candidate::resigning();
+    h.wanted();
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+    h.reconnect();
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
 fn whatever_else_fails_ends_it() {
     let mut h = Candidate::standing();
     h.wanted();

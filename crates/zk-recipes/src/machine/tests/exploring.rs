@@ -20,6 +20,7 @@ pub(super) const PROMOTED: Role = Role { returns: Some(Claim::Exclusive), ..READ
 pub(super) const REREADER: Role = Role { returns: Some(Claim::Shared), ..READER };
 pub(super) const DEMOTED: Role = Role { returns: Some(Claim::Shared), ..DOWNGRADER };
 pub(super) const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
+pub(super) const ASKER: Role = Role { entry: Entry::OnlyIfFirst, ..WRITER };
 
 pub(super) const CALM: Bounds = Bounds {
     scheme: SCHEME,
@@ -333,6 +334,34 @@ fn one_survives_two_faults_and_forged_nodes() {
             Sight::LostToExpiry,
             Sight::Vanished,
         ],
+    );
+}
+
+#[test]
+fn one_who_asks_once_beside_one_who_waits() {
+    prove(
+        Bounds { roles: &[ASKER, WRITER], faults: 1, ..CALM },
+        26_939,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::AcquiredWithoutAnotherRequest,
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::Vanished,
+            Sight::Busy,
+        ],
+    );
+}
+
+#[test]
+fn two_who_ask_once() {
+    prove(
+        Bounds { roles: &[ASKER, ASKER], ..CALM },
+        679,
+        &[Sight::Acquired(0), Sight::Acquired(1), Sight::Busy],
     );
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Harness<M = Contender> {
     pub(super) asked: Vec<Asked>,
     /// What it wanted that no test has looked at.
     lines: Vec<String>,
+    /// Whether more has arrived whenever the machine wants everything.
+    pub(super) has_more: bool,
 }
 
 impl<M: Machine> Harness<M> {
@@ -21,7 +23,8 @@ impl<M: Machine> Harness<M> {
     pub(super) fn driving(contest: Contest, make: impl FnOnce(Contest) -> M) -> Self {
         let directory = contest.directory.clone();
         let machine = make(contest);
-        let mut h = Self { machine, directory, asked: Vec::new(), lines: Vec::new() };
+        let mut h =
+            Self { machine, directory, asked: Vec::new(), lines: Vec::new(), has_more: false };
         h.take_outputs();
         h
     }
@@ -53,6 +56,14 @@ impl<M: Machine> Harness<M> {
         let path = format!("{}/{}", self.directory.trim_end_matches('/'), name(label));
         let stat = Stat { czxid, ephemeral_owner: SESSION, ..Stat::default() };
         self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
+    }
+
+    /// Such a watch was asked for once more, and this is the answer.
+    #[track_caller]
+    pub(super) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
+        let asked = self.asked.iter().rfind(|asked| asked.line == line && asked.answered);
+        let op = asked.unwrap_or_else(|| panic!("{line} was not answered")).op;
+        self.feed(Input::Reply { op, result });
     }
 
     /// Fires the newest such watch.
@@ -102,6 +113,12 @@ impl<M: Machine> Harness<M> {
                     format!("un{}", asked.expect("a watch that was asked for").line)
                 }
                 Output::SetTimer(_) => "timer".to_string(),
+                Output::Settle => {
+                    if !self.has_more {
+                        self.machine.handle(Input::Settled);
+                    }
+                    continue;
+                }
                 Output::Event(event) => told(&event),
             };
             self.lines.push(line);
@@ -196,6 +213,11 @@ impl<M: Machine> Harness<M> {
             Request::Exists(exists) => {
                 assert!(!exists.watch);
                 format!("stat {}", in_directory(exists.path))
+            }
+            Request::GetEphemerals(own) => {
+                let prefix = own.prefix_path.expect("a prefix");
+                in_directory(prefix);
+                labels::creation(prefix).replace("create", "list own")
             }
             Request::Sync(sync) => {
                 assert_eq!(sync.path, self.directory);

@@ -159,14 +159,47 @@ fn a_deletion_refused_for_good_is_told() {
     h.feed(Input::LetGo);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
-    h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
+    h.expect_last(&["Abandoned own-7: ErrorCode(NO_AUTH)", "Failed: ErrorCode(NO_AUTH)"]);
 
     // Unless it was told before that it did not work.
     let mut h = Harness::second_unconfirmed();
     h.answer("watch a-5", refused(ErrorCode::NO_AUTH));
     assert_eq!(h.wanted()[0], "Failed: unreadable a-5");
     h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Abandoned own-7: ErrorCode(NO_AUTH)"]);
+}
+
+#[test]
+fn every_deletion_that_is_not_repeated_is_reported() {
+    for code in [ErrorCode::NO_AUTH, ErrorCode::BAD_ARGUMENTS, ErrorCode::NOT_EMPTY] {
+        let mut h = Harness::held();
+        h.feed(Input::LetGo);
+        h.answer("delete own-7", refused(code));
+        assert_eq!(h.wanted()[1], format!("Abandoned own-7: {code:?}"));
+        assert!(h.machine.is_done());
+    }
+    // Whatever may go well another time is repeated.
+    for code in [ErrorCode::SYSTEM_ERROR, ErrorCode::THROTTLED_OP, ErrorCode(-9999)] {
+        let mut h = Harness::held();
+        h.feed(Input::LetGo);
+        h.answer("delete own-7", refused(code));
+        h.feed(Input::Timer);
+        h.expect(&["delete own-7", "timer", "delete own-7"]);
+    }
+}
+
+#[test]
+fn nobody_waits_behind_a_node_that_its_own_client_could_not_delete() {
+    let mut h = Harness::third();
+    h.feed(Input::BehindAbandoned);
+    h.expect(&["Failed: abandoned b-6", "unwatch b-6", "delete own-7"]);
+    h.answer("delete own-7", ok());
     h.expect_last(&[]);
+    // It has gone meanwhile.
+    for mut h in [Harness::deciding(), Harness::held()] {
+        h.feed(Input::BehindAbandoned);
+        h.expect(&[]);
+    }
 }
 
 #[test]
@@ -220,9 +253,44 @@ fn the_end_of_the_session_is_also_learned_from_an_answer() {
         let mut h = Harness::held();
         h.feed(Input::LetGo);
         h.expect(&["delete own-7"]);
+        // Its node is there until the servers end the session.
         h.answer("delete own-7", ended());
-        h.expect_last(&["Released"]);
+        h.expect_last(&["Failed: NotConfirmed(Ended(Closed))"]);
     }
+}
+
+#[test]
+fn a_release_that_no_server_confirms_ends_with_the_lease_and_the_deletion_goes_on() {
+    let mut h = Harness::held();
+    h.feed(Input::LetGo);
+    h.disconnect();
+    h.expect(&["delete own-7", "delete own-7"]);
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+    h.feed(Input::LeaseEnded);
+    h.disconnect();
+    h.expect(&["delete own-7"]);
+    assert!(!h.machine.is_done());
+    h.reconnect();
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn an_attempt_given_up_without_a_server_ends_with_the_lease_and_leaves_nothing() {
+    let mut h = Harness::creating();
+    h.feed(Input::LetGo);
+    h.disconnect();
+    h.expect(&["sync", "list"]);
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+    h.reconnect();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7"]));
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["stat own-7", "delete own-7"]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
 }
 
 #[test]

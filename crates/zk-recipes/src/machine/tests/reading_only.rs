@@ -2,6 +2,22 @@
 
 use super::*;
 
+/// A session that only the server knows that made it, while it had lost touch with its leader. The
+/// ensemble gives the client another one.
+const LOCAL: SessionId = SessionId(0x99);
+
+/// Begins while the session is such a one; then there is a quorum.
+fn begun_before_the_quorum<M: Machine>(
+    contest: Contest,
+    make: impl FnOnce(Contest) -> M,
+) -> Harness<M> {
+    let mut h = Harness::driving(Contest { session: LOCAL, ..contest }, make);
+    h.feed(Input::Session(State::ReadOnly { member: 2, session: LOCAL }));
+    h.disconnect();
+    h.reconnect();
+    h
+}
+
 /// The connection is lost, and the next one leads to such a member.
 fn go_astray(h: &mut Harness) {
     h.disconnect();
@@ -85,4 +101,51 @@ fn a_deletion_refused_there_is_repeated() {
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
+}
+
+#[test]
+fn an_attempt_that_began_there_downgrades_on_the_session_that_owns_its_node() {
+    let writer = Contest { scheme: READ_WRITE, ..contest() };
+    let mut h = begun_before_the_quorum(writer, Contender::new);
+    h.answer("sync", ok());
+    h.answer("list", children(&[]));
+    h.created_as("create W", "own-W7", czxid(7));
+    h.answer("list", children(&["own-W7"]));
+    h.feed(Input::Convert(Claim::Shared));
+    h.wanted();
+    h.disconnect();
+    h.reconnect();
+    h.expect(&["sync", "stat own-R7", "Suspended"]);
+    h.answer("sync", ok());
+    h.answer("stat own-R7", stat(SESSION, 12));
+    h.expect(&["Converted to own-R7 token 107", "watch own-R7"]);
+}
+
+#[test]
+fn an_attempt_that_began_there_adopts_the_node_of_the_session_that_it_got() {
+    let mut h = begun_before_the_quorum(contest(), Contender::new);
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7"]));
+    h.wanted();
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["Enqueued own-7 token 107", "list"]);
+}
+
+#[test]
+fn a_candidate_that_began_there_stands_again_with_the_session_that_it_got() {
+    let mut h = begun_before_the_quorum(contest(), Candidacy::new);
+    h.answer("sync", ok());
+    h.answer("list", children(&[]));
+    h.created(7);
+    h.answer("list", children(&["own-7"]));
+    h.feed(Input::Timer);
+    h.deleted("watch own-7");
+    h.feed(Input::Timer);
+    h.disconnect();
+    h.reconnect();
+    h.answer("sync", ok());
+    h.answer("list", children(&["2-9"]));
+    h.wanted();
+    h.answer("stat 2-9", stat(SESSION, 9));
+    h.expect(&["Enqueued 2-9 token 109", "list"]);
 }

@@ -75,7 +75,8 @@ fn a_stray_that_cannot_be_deleted_does_not_end_the_attempt() {
     h.answer("stat own-7", stat(SESSION, 7));
     h.answer("delete own-8", refused(ErrorCode::NO_AUTH));
     h.answer("list", children(&["own-7", "own-8"]));
-    h.expect(&["Enqueued own-7 token 107", "list", "Acquired own-7 token 107", "timer"]);
+    let abandoned = "Abandoned own-8: ErrorCode(NO_AUTH)";
+    h.expect(&["Enqueued own-7 token 107", "list", abandoned, "Acquired own-7 token 107", "timer"]);
     h.feed(Input::LetGo);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());

@@ -8,10 +8,11 @@ type Happen<M> = fn(&mut Harness<M>);
 pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
 
 /// What can happen to every machine everywhere.
-fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 7] {
+fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     [
         ("let go", |h| h.feed(Input::LetGo)),
         ("connection lost", Harness::disconnect),
+        ("the lease ends", |h| h.feed(Input::LeaseEnded)),
         ("connection lost, and the lease ends", |h| {
             h.disconnect();
             h.feed(Input::LeaseEnded);

@@ -46,9 +46,26 @@ fn the_lock_is_kept_when_the_connection_is_back_before_the_lease_ends() {
     h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
     h.answer("watch own-7", ok());
     h.expect(&["Resumed"]);
-    // Of the loss before.
+}
+
+#[test]
+fn the_lock_is_given_up_when_the_lease_ends_although_the_connection_looks_alive() {
+    for trust in [Trust::UntilLeaseEnds, Trust::WhileConnected] {
+        let mut h = held_with(trust);
+        h.feed(Input::LeaseEnded);
+        h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
+    }
+}
+
+#[test]
+fn a_lock_held_until_told_otherwise_is_asked_for_when_the_lease_ends() {
+    let mut h = held_with(Trust::UntilTold);
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
     h.feed(Input::LeaseEnded);
     h.expect(&[]);
+    h.answer("watch own-7", ok());
+    h.expect(&["Resumed"]);
 }
 
 #[test]
@@ -112,5 +129,27 @@ fn whoever_waits_waits_on_whatever_it_trusts() {
         h.expect(&["unwatch b-6", "list"]);
         h.answer("list", children(&["own-7"]));
         assert_eq!(h.wanted()[0], "Acquired own-7 token 107", "{trust:?}");
+    }
+}
+
+/// Events may still arrive when no request reaches a server any more, so the end of the predecessor does
+/// not say that our own node is still there.
+#[test]
+fn a_waiter_whose_lease_has_ended_lists_again_before_it_holds() {
+    for is_taking_over in [false, true] {
+        let mut h = Harness::second();
+        h.has_more = true;
+        if is_taking_over {
+            h.deleted("watch a-5");
+            h.feed(Input::LeaseEnded);
+        } else {
+            h.feed(Input::LeaseEnded);
+            h.deleted("watch a-5");
+        }
+        h.feed(Input::Settled);
+        assert!(h.wanted().contains(&"list".to_string()), "taking over: {is_taking_over}");
+        h.answer("list", refused(ErrorCode::SESSION_EXPIRED));
+        h.expire();
+        h.expect_last(&["timer", "Failed: Ended(Expired)"]);
     }
 }

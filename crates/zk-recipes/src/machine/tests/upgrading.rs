@@ -184,7 +184,7 @@ fn a_list_that_could_not_even_be_sent_has_the_writer_looked_for() {
     h.expect(&[]);
     h.answer("sync", ok());
     h.answer("list", children(&["own-R7", "own-W9"]));
-    h.expect(&["delete own-W9", "NotConverted: Invalid(QueueFull { limit: 1 })"]);
+    h.expect(&["delete own-W9", "NotConverted: QueueFull { limit: 1 }"]);
 }
 
 #[test]

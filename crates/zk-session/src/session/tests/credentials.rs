@@ -177,7 +177,7 @@ fn a_credential_too_long_or_too_many_fails_alone() {
     assert!(matches!(long, Err(Error::Invalid(Invalid::TooLarge { .. }))), "{long:?}");
     add(&mut h, "one", 2);
     let full = h.session.add_auth("digest", b"two", 3);
-    assert_eq!(full, Err(Error::Invalid(Invalid::QueueFull { limit: 1 })));
+    assert_eq!(full, Err(Error::QueueFull { limit: 1 }));
     assert_eq!(h.sent().len(), 1);
     accept(&mut h);
     assert_eq!(h.answers(), [(2, None)]);
@@ -199,5 +199,8 @@ fn secrets_are_not_for_logs() {
     let text = alloc::format!("{:?} {:?}", h.session.credentials, h.session.password);
     assert!(!text.contains("secret\"") && !text.contains("sixteen"), "{text}");
     let resume = h.session.resume().expect("there is a session");
-    assert!(!alloc::format!("{resume:?}").contains("sixteen"), "{resume:?}");
+    let shown = alloc::format!("{resume:?}");
+    assert!(shown.contains("Secret(16 bytes)") && !shown.contains("sixteen"), "{shown}");
+    assert!(text.contains("Secret(10 bytes)") && text.ends_with("Secret(16 bytes)"), "{text}");
+    assert_eq!(alloc::format!("{:?}", Harness::new(1).session.password), "Secret(none)");
 }

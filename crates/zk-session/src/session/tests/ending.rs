@@ -166,7 +166,7 @@ fn every_error_says_whether_the_request_may_have_been_applied() {
         (Error::Server(ErrorCode::NO_NODE), Outcome::NotApplied),
         (Error::Server(ErrorCode::SYSTEM_ERROR), Outcome::Unknown),
         (Error::Transaction { index: 0, code: ErrorCode::NO_NODE }, Outcome::NotApplied),
-        (Error::Invalid(Invalid::QueueFull { limit: 1 }), Outcome::NotApplied),
+        (Error::QueueFull { limit: 1 }, Outcome::NotApplied),
     ] {
         assert_eq!(error.outcome(), outcome, "{error}");
         assert!(!error.to_string().is_empty());

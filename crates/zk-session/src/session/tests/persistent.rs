@@ -285,14 +285,15 @@ fn members_that_keep_refusing_watches_are_asked_ever_more_seldom() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);
     let start = h.now;
-    for _ in 0..20 {
+    // Each of them has kept the session alive, so at first it seems that there is one to be saved.
+    for _ in 0..100 {
         h.disconnect();
         h.connect();
         h.sent();
         h.reply(Xid::SET_WATCHES.0, 1, ErrorCode::SYSTEM_ERROR);
         h.events();
     }
-    assert!(h.now - start > Duration::from_secs(30), "{:?}", h.now - start);
+    assert!(h.now - start > Duration::from_secs(100), "{:?}", h.now - start);
     // One that accepts them ends that.
     h.connect();
     h.sent();
@@ -309,7 +310,10 @@ fn a_refusal_of_an_operation_may_overtake_other_answers() {
     h.sync(3);
     h.sent();
     h.reply(2, -1, ErrorCode::UNIMPLEMENTED);
-    assert_eq!(h.answers(), [(2, Some(Error::Server(ErrorCode::UNIMPLEMENTED)))]);
+    assert_eq!(
+        h.answers(),
+        [(2, Some(Error::refused(OpCode::ADD_WATCH, ErrorCode::UNIMPLEMENTED)))]
+    );
     h.reply(1, 1, OK);
     h.reply(3, 1, OK);
     assert_eq!(h.answers(), [(1, None), (3, None)]);

@@ -135,6 +135,7 @@ impl World {
         matches!(
             result,
             Err(Error::DeadlinePassed { .. }
+                | Error::Unsupported { .. }
                 | Error::Server(
                     ErrorCode::UNIMPLEMENTED
                         | ErrorCode::NOT_READ_ONLY
@@ -304,7 +305,7 @@ impl World {
                 let arrived = self.arrived.contains(&self.xids[token as usize].0);
                 let applied = result.as_ref().map_or_else(Error::outcome, |_| Outcome::Unknown);
                 match &result {
-                    Ok(_) | Err(Error::Server(_)) => assert!(arrived),
+                    Ok(_) | Err(Error::Server(_) | Error::Unsupported { .. }) => assert!(arrived),
                     Err(Error::DeadlinePassed { .. }) => {
                         let passed = self.deadlines[place].is_some_and(|at| at <= self.h.now);
                         assert!(passed, "before its deadline");
@@ -336,6 +337,7 @@ impl World {
             Event::State(_) | Event::Disconnected { .. } => {}
             Event::Gap { .. }
             | Event::WatchLost { .. }
+            | Event::LeaseEnded
             | Event::Room
             | Event::Authenticate { .. } => {}
         }

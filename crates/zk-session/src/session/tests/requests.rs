@@ -1,3 +1,5 @@
+use zk_proto::{Acl, CheckVersionRequest, CreateTtlRequest, Multi, MultiOp};
+
 use super::*;
 
 #[test]
@@ -276,6 +278,34 @@ fn what_the_session_sends_for_itself_is_sent_for_nobody_else() {
     }
 }
 
+#[test]
+fn what_servers_do_not_survive_is_refused() {
+    let create_ttl = |mode, ttl| {
+        let acl = List::new(&[Acl::OPEN]);
+        Request::CreateTtl(CreateTtlRequest { path: "/a", data: None, acl, mode, ttl })
+    };
+    let check = CheckVersionRequest { path: "/a", version: -1 };
+    let mut deadly = Vec::from([Request::Check(check)]);
+    for mode in [-1, 0, 1, 2, 3, 4, 7] {
+        deadly.extend([-1, -2, i64::MIN].map(|ttl| create_ttl(CreateMode(mode), ttl)));
+    }
+    let mut h = Harness::connected();
+    for request in &deadly {
+        let refused = Error::Invalid(Invalid::HarmsServer(request.opcode()));
+        assert_eq!(h.session.submit(request, 1), Err(refused.clone()));
+        assert_eq!(h.session.submit_until(request, 1, h.now + ms(1)), Err(refused.clone()));
+        assert_eq!(refused.outcome(), Outcome::NotApplied);
+    }
+    assert_eq!((h.session.pending(), h.sent()), (0, Vec::new()));
+    // Servers refuse these, or carry them out.
+    let checks = [MultiOp::Check(check)];
+    let multi = Request::Multi(Multi::new(&checks));
+    let plain = create_ttl(CreateMode::EPHEMERAL, 0);
+    for request in [multi, plain, create_ttl(CreateMode::PERSISTENT_WITH_TTL, -1)] {
+        assert!(h.session.submit(&request, 1).is_ok(), "{request:?}");
+    }
+}
+
 /// The length that a frame can say is a limit too, whatever the configuration says.
 #[test]
 fn no_limit_is_above_what_a_frame_can_say() {
@@ -290,7 +320,7 @@ fn a_request_too_many_fails_alone() {
     h.connect();
     h.sent();
     h.sync(2);
-    assert_eq!(h.session.submit(&SYNC, 3), Err(Error::Invalid(Invalid::QueueFull { limit: 2 })));
+    assert_eq!(h.session.submit(&SYNC, 3), Err(Error::QueueFull { limit: 2 }));
     h.reply(1, 1, ErrorCode::OK);
     h.sync(4);
     h.answer_all();

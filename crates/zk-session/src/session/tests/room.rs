@@ -5,7 +5,7 @@ use super::*;
 fn refused(h: &mut Harness, request: &Request<'_>) {
     assert!(!h.session.has_room());
     let refusal = h.session.submit(request, 99);
-    assert!(matches!(refusal, Err(Error::Invalid(Invalid::QueueFull { .. }))), "{refusal:?}");
+    assert!(refusal.as_ref().is_err_and(Error::is_full), "{refusal:?}");
 }
 
 fn rooms(h: &mut Harness) -> usize {
@@ -82,9 +82,83 @@ fn a_refusal_names_the_limit_that_is_reached() {
     let mut h = Harness::with(Config { max_unsent: 1, max_pending: 2, ..Config::new(1, 0) });
     h.connect();
     h.sync(1);
-    let refused = |limit| Err(Error::Invalid(Invalid::QueueFull { limit }));
-    assert_eq!(h.session.submit(&SYNC, 9), refused(1));
+    assert_eq!(h.session.submit(&SYNC, 9), Err(Error::BufferFull { limit: 1 }));
     h.sent();
     h.sync(2);
-    assert_eq!(h.session.submit(&SYNC, 9), refused(2));
+    assert_eq!(h.session.submit(&SYNC, 9), Err(Error::QueueFull { limit: 2 }));
+}
+
+#[test]
+fn removals_of_dropped_watches_take_no_room_from_callers() {
+    let limits = [
+        Config { max_pending: 10, ..Config::new(1, 0) },
+        Config { max_unsent: 100, ..Config::new(1, 0) },
+    ];
+    for config in limits {
+        let mut h = Harness::with(config);
+        h.connect();
+        let path = |n: usize| alloc::format!("/{n}");
+        let watches: Vec<_> =
+            (0..90).map(|n| h.watch(&get_data(&path(n)), ErrorCode::OK)).collect();
+        for watch in watches {
+            h.session.unwatch(watch);
+        }
+        assert_eq!(h.session.pending(), 0);
+        h.sync(1);
+        let sent = h.sent();
+        assert_eq!(sent.len(), 91);
+        h.sync(2);
+        for sent in sent {
+            h.reply(sent.xid.0, 1, ErrorCode::OK);
+        }
+        assert_eq!(h.session.pending(), 1);
+    }
+}
+
+#[test]
+fn neither_a_ping_nor_a_credential_takes_room_from_callers_twice() {
+    let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1, 0) });
+    h.connect();
+    h.sleep();
+    assert_eq!(h.session.pending(), 0, "a ping is under way");
+    h.session.add_auth("digest", b"a:b", 1).expect("there is room");
+    assert_eq!(h.session.pending(), 1);
+    h.sync(2);
+    refused(&mut h, &SYNC);
+    h.sent();
+    h.reply(Xid::AUTH.0, 0, ErrorCode::OK);
+    h.sync(3);
+}
+
+/// Whatever becomes of requests, the count of those that wait is right.
+#[test]
+fn room_that_was_taken_is_given_back_however_a_request_ends() {
+    let mut h = Harness::with(Config { max_pending: 4, max_unsent: 1 << 10, ..Config::new(1, 0) });
+    let deadline = h.now + ms(100);
+    h.session.submit_until(&SYNC, 1, deadline).expect("there is room");
+    h.advance(ms(100)); // late while unsent
+    h.connect();
+    let deadline = h.now + ms(100);
+    h.session.submit_until(&SYNC, 2, deadline).expect("there is room");
+    h.session.submit_until(&SYNC, 3, deadline).expect("there is room");
+    h.take(3);
+    h.advance(ms(100)); // late when begun, and while unsent
+    assert_eq!(h.session.pending(), 1);
+    h.disconnect();
+    assert_eq!(h.session.pending(), 0);
+    h.sync(4);
+    h.connect();
+    for _ in 0..3 {
+        h.take(1);
+        h.disconnect();
+        h.connect(); // at last given up as undeliverable
+    }
+    assert_eq!(h.session.pending(), 0);
+    h.sync(5);
+    h.sent();
+    h.sync(6);
+    h.disconnect(); // one in flight, one unsent
+    assert_eq!(h.session.pending(), 1);
+    h.session.close();
+    assert_eq!(h.session.pending(), 0);
 }

@@ -21,7 +21,7 @@ const STATES: [&str; 10] = [
 
 type Input = fn(&mut Harness);
 
-const INPUTS: [(&str, Input); 33] = [
+const INPUTS: [(&str, Input); 35] = [
     ("transport made", |h| h.session.handle_connected(h.now)),
     ("transport gone", Harness::disconnect),
     ("bad frame", |h| h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-1))),
@@ -31,6 +31,7 @@ const INPUTS: [(&str, Input); 33] = [
     ("frame: no session", |h| h.answer_handshake(0, SessionId::NONE)),
     ("frame: garbage", |h| h.session.handle_frame(h.now, Bytes::from_static(b"?"))),
     ("frame: reply", |h| h.reply(xid_in_flight(h), 1, ErrorCode::OK)),
+    ("frame: reply too long", |h| h.reply_too_long(xid_in_flight(h), 1, ErrorCode::OK)),
     ("frame: reply to the close", |h| {
         if h.session.closing && h.session.member().is_some() {
             h.take_all();
@@ -39,6 +40,7 @@ const INPUTS: [(&str, Input); 33] = [
     }),
     ("frame: reply out of order", |h| h.reply(77, 1, ErrorCode::OK)),
     ("frame: event", |h| h.notify(EventType::NODE_DELETED, "/watched")),
+    ("frame: event too long", |h| h.reply_too_long(Xid::NOTIFICATION.0, 1, ErrorCode::OK)),
     ("frame: credential accepted", |h| h.reply(Xid::AUTH.0, 0, ErrorCode::OK)),
     ("frame: credential refused", |h| h.reply(Xid::AUTH.0, 0, ErrorCode::AUTH_FAILED)),
     ("frame: watches refused", |h| h.reply(Xid::SET_WATCHES.0, 0, ErrorCode::SYSTEM_ERROR)),
@@ -223,12 +225,14 @@ fn outputs(h: &mut Harness) -> String {
                     Ok(_) => "answered",
                     Err(Outcome::Unknown) => "unknown",
                     Err(Outcome::NotApplied) => "not applied",
+                    Err(Outcome::Applied) => "applied",
                 };
                 format!("{who}: {how}")
             }
             Event::Watch { .. } => "watch".to_string(),
             Event::Gap { .. } => "gap".to_string(),
             Event::WatchLost { .. } => "watch lost".to_string(),
+            Event::LeaseEnded => "lease ended".to_string(),
             Event::Room => "room".to_string(),
         });
     }

@@ -32,17 +32,113 @@ fn any_request_serves_as_a_ping() {
 }
 
 #[test]
-fn no_ping_follows_one_that_is_unanswered() {
+fn pings_go_on_while_they_are_unanswered_as_often_as_memory_allows() {
+    const MOST: usize = 64;
     let mut h = Harness::connected();
-    h.advance(THIRD);
-    h.advance(THIRD - ms(1));
-    h.notify(EventType::NODE_CREATED, "/keeps/the/connection/alive");
-    assert_eq!(pings(&mut h), 1);
-    h.advance(THIRD);
-    assert_eq!(pings(&mut h), 0, "it is in flight");
+    let advance = |h: &mut Harness| {
+        h.advance(THIRD);
+        h.notify(EventType::NODE_CREATED, "/keeps/the/connection/alive");
+        pings(h)
+    };
+    for count in 0..MOST + 10 {
+        assert_eq!(advance(&mut h), usize::from(count < MOST), "{count}");
+    }
     h.reply(Xid::PING.0, 5, ErrorCode::OK);
-    h.advance(THIRD);
-    assert_eq!(pings(&mut h), 1);
+    h.advance(ms(0));
+    assert_eq!(pings(&mut h), 1, "it was due long ago");
+    assert_eq!(advance(&mut h), 0);
+}
+
+#[test]
+fn many_answers_that_take_long_to_arrive_keep_no_ping_back() {
+    let mut h = Harness::connected();
+    for token in 1..=120 {
+        h.sync(token);
+    }
+    h.sent();
+    // They are answered before the first ping is.
+    let mut pings_sent = 0;
+    for xid in 1..=120 {
+        h.advance(ms(250));
+        h.reply(xid, 1, ErrorCode::OK);
+        pings_sent += pings(&mut h);
+    }
+    assert_eq!(pings_sent, 15, "one every 2 s for 30 s");
+    assert_eq!(h.cause(), None);
+}
+
+/// A session on a link on which everything that is sent is answered after `round_trip`.
+fn connect_slowly(h: &mut Harness, round_trip: Duration) {
+    h.reach();
+    h.handshake();
+    h.advance(round_trip);
+    h.welcome();
+    assert!(matches!(h.session.state(), State::Connected { .. }));
+    h.events();
+}
+
+/// Replies that are under way, and when they arrive.
+type Replies = VecDeque<(Instant, Xid)>;
+
+/// Lets so much time pass on such a link, and says what the session has to tell.
+fn idle(
+    h: &mut Harness,
+    replies: &mut Replies,
+    round_trip: Duration,
+    time: Duration,
+) -> Vec<Event<u32>> {
+    let (end, mut events) = (h.now + time, Vec::new());
+    loop {
+        replies.extend(h.sent().iter().map(|sent| (h.now + round_trip, sent.xid)));
+        events.extend(h.events());
+        let due = h.session.poll_timeout().unwrap_or(Instant::END);
+        let reply = replies.front().map_or(Instant::END, |(at, _)| *at);
+        if due.min(reply) > end {
+            h.now = end;
+            return events;
+        }
+        if reply <= due {
+            h.now = reply;
+            let (_, xid) = replies.pop_front().expect("it was looked at");
+            h.reply(xid.0, 1, ErrorCode::OK);
+        } else {
+            h.advance(due - h.now);
+        }
+    }
+}
+
+#[test]
+fn an_idle_session_stays_connected_on_a_link_with_any_round_trip_below_two_thirds() {
+    for percent in 1..66 {
+        let mut h = Harness::new(1);
+        let round_trip = THIRD * 3 * percent / 100;
+        connect_slowly(&mut h, round_trip);
+        let events = idle(&mut h, &mut Replies::new(), round_trip, THIRD * 100);
+        let ends = events.iter().filter(|event| **event == Event::LeaseEnded).count();
+        // The first ping follows the answer to the handshake, so its own comes late.
+        assert!(ends <= usize::from(percent > 45) || percent > 60, "{percent} %: {ends}");
+        assert!(events.len() == ends, "{percent} %: {events:?}");
+    }
+}
+
+#[test]
+fn a_busy_session_stays_connected_on_a_link_with_any_round_trip_below_two_thirds() {
+    for percent in 1..66 {
+        let mut h = Harness::new(1);
+        let round_trip = THIRD * 3 * percent / 100;
+        connect_slowly(&mut h, round_trip);
+        let mut replies = Replies::new();
+        for token in 0..50 {
+            h.sync(token);
+            // A caller that waits for each answer, and then for some time more.
+            let time = round_trip + ms(u64::from(token) * 100);
+            for event in idle(&mut h, &mut replies, round_trip, time) {
+                let is_fine =
+                    matches!(event, Event::Reply { result: Ok(_), .. } | Event::LeaseEnded);
+                assert!(is_fine, "{percent} %: {event:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -174,4 +270,84 @@ fn a_session_that_ends_has_no_lease() {
     h.handshake();
     h.answer_handshake(0, SessionId::NONE);
     assert_eq!(h.session.lease(), None);
+}
+
+/// Lets time pass while the server sends events, and answers nothing.
+fn hear_only_events(h: &mut Harness, until: Instant) -> Vec<Event<u32>> {
+    let mut events = Vec::new();
+    while h.now < until {
+        h.advance(ms(100).min(until - h.now));
+        h.sent();
+        events.extend(h.events());
+        h.notify(EventType::NODE_CREATED, "/nobody/watches");
+    }
+    events
+}
+
+#[test]
+fn the_end_of_the_lease_is_reported_once_although_the_connection_looks_alive() {
+    let mut h = Harness::connected();
+    let end = h.session.lease().expect("there is a session");
+    let before = h.now + (end - h.now - ms(1));
+    assert_eq!(hear_only_events(&mut h, before), []);
+    assert!(!h.session.lease_has_ended(h.now));
+    assert_eq!(hear_only_events(&mut h, end), [Event::LeaseEnded]);
+    assert!(h.session.lease_has_ended(h.now));
+    assert_eq!(hear_only_events(&mut h, end + THIRD), [], "once");
+    assert_eq!(h.cause(), None);
+}
+
+#[test]
+fn the_end_of_the_lease_is_reported_without_a_connection() {
+    let mut h = Harness::connected();
+    let end = h.session.lease().expect("there is a session");
+    h.disconnect();
+    h.events();
+    let mut ends = Vec::new();
+    while h.now < end + THIRD {
+        let due = h.session.poll_timeout().expect("something is due").min(end + THIRD);
+        h.advance(due - h.now);
+        if h.actions().iter().any(|action| matches!(action, Action::Connect(_))) {
+            h.disconnect();
+        }
+        let ended = h.events().into_iter().filter(|event| *event == Event::LeaseEnded).count();
+        ends.extend((0..ended).map(|_| h.now));
+    }
+    assert_eq!(ends, [end]);
+}
+
+#[test]
+fn a_lease_that_was_renewed_ends_later_and_again_after_its_end() {
+    let mut h = Harness::connected();
+    let first = h.session.lease().expect("there is a session");
+    h.advance(THIRD);
+    h.sent();
+    h.reply(Xid::PING.0, 1, ErrorCode::OK);
+    let second = h.session.lease().expect("there is a session");
+    assert!(second > first);
+    let before = h.now + (second - h.now - ms(1));
+    assert_eq!(hear_only_events(&mut h, before), []);
+    assert_eq!(hear_only_events(&mut h, second), [Event::LeaseEnded]);
+    h.sync(1);
+    h.sent();
+    h.reply(Xid::PING.0, 1, ErrorCode::OK);
+    h.reply(1, 1, ErrorCode::OK);
+    assert!(!h.session.lease_has_ended(h.now));
+    h.answers();
+    let third = h.session.lease().expect("there is a session");
+    assert_eq!(hear_only_events(&mut h, third), [Event::LeaseEnded]);
+}
+
+#[test]
+fn answers_renew_the_lease_without_touching_its_timer() {
+    let mut h = Harness::connected();
+    let armed = h.session.timers.get(Timer::Lease);
+    for xid in 1..100 {
+        h.advance(ms(10));
+        h.sync(0);
+        h.sent();
+        h.reply(xid, 1, ErrorCode::OK);
+        assert_eq!(h.session.timers.get(Timer::Lease), armed);
+    }
+    assert!(h.session.lease() > armed);
 }

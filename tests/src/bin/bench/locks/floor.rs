@@ -3,7 +3,7 @@
 
 use std::io;
 
-use zk_session::proto::{CreateMode, GetChildrenRequest, GetChildrenResponse, Request, path};
+use zk_session::proto::{GetChildrenRequest, GetChildrenResponse, NodeKind, Request, path};
 use zk_session::session::Reply;
 use zk_session::{Answer, Client, Error, Watch};
 
@@ -28,7 +28,7 @@ impl Locks for Floor {
 
     fn lock(&self, path: &str) -> io::Result<Bare> {
         // Refused if it is there.
-        drop(self.0.create(path, b"", CreateMode::PERSISTENT));
+        drop(self.0.create(path, b"", NodeKind::Persistent));
         Ok(Bare { client: self.0.clone(), directory: path.to_owned() })
     }
 }
@@ -55,7 +55,7 @@ impl Bare {
         // As long as Curator's, so that lists are.
         let name = path::child(&self.directory, "_c_00000000-0000-0000-0000-000000000000-lock-");
         let (created, listed) = self.client.together(|| {
-            let created = self.client.create(&name, b"", CreateMode::EPHEMERAL_SEQUENTIAL);
+            let created = self.client.create(&name, b"", NodeKind::EphemeralSequential);
             (created, self.list(&self.directory, false).0)
         });
         let (node, _) = created.await?;

@@ -1,8 +1,11 @@
 //! From the first request to the permits, and back.
 
-use zk_session::proto::{ErrorCode, EventType};
+use alloc::string::ToString;
 
-use super::super::super::tests::{data, ok, refused};
+use zk_session::proto::{ErrorCode, EventType};
+use zk_session::session::State;
+
+use super::super::super::tests::{CONNECTED, data, ok, refused};
 use super::super::super::{Contest, Entry, Input, Machine, Trust};
 use super::harness::{Harness, children, created, maximum};
 
@@ -35,6 +38,21 @@ fn who_waits_counts_again_when_leases_change() {
         "Acquired leases/own-3 token 100",
         "delete locks/own-7",
     ]);
+}
+
+#[test]
+fn a_borrower_finds_that_leases_or_their_number_have_changed_unnoticed() {
+    let mut h = Harness::new().waiting();
+    h.full_again();
+    h.expect(&[]);
+    h.renewed("watch max", maximum(3));
+    h.expect(&[]);
+    h.renewed("watch leases", children(&["leases/b-2", "leases/own-3", "leases/own-4"]));
+    assert_eq!(h.wanted()[2], "Acquired leases/own-3 token 100");
+
+    let mut h = Harness::new().waiting();
+    h.renewed("watch max", maximum(4));
+    assert_eq!(h.wanted()[2], "Acquired leases/own-3 token 100");
 }
 
 #[test]
@@ -214,4 +232,51 @@ fn trying_creates_nothing_where_there_is_no_room() {
     h.answer("watch max", maximum(3));
     h.expect(&["unwatch leases", "unwatch max", "list locks"]);
     assert!(!h.borrower.is_done());
+}
+
+fn asking() -> Harness {
+    let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFirst);
+    h.expect(&[]);
+    h.feed(Input::Session(CONNECTED));
+    h
+}
+
+#[test]
+fn whoever_asks_once_gets_permits_that_are_free_and_fails_if_they_are_not() {
+    let counting = |taken: &[&str]| {
+        let mut h = asking().queueing();
+        h.answer("list locks", children(&["locks/own-7"]));
+        h.answer("create 2 leases", created(&[3, 4]));
+        h.answer("watch max", maximum(3));
+        h.wanted();
+        let ours = ["leases/own-3", "leases/own-4"];
+        h.answer("watch leases", children(&[taken, &ours].concat()));
+        h.wanted()
+    };
+    let free = counting(&["leases/a-1"]);
+    assert!(free.contains(&"Acquired leases/own-3 token 100".to_string()), "{free:?}");
+    let busy = counting(&["leases/a-1", "leases/b-2"]);
+    assert!(busy.contains(&"Failed: TimedOut".to_string()), "{busy:?}");
+    for gone in ["delete leases/own-3", "delete leases/own-4", "delete locks/own-7"] {
+        assert!(busy.contains(&gone.to_string()), "{busy:?}");
+    }
+
+    let mut h = asking().queueing();
+    h.wanted();
+    h.answer("list locks", children(&["locks/a-6", "locks/own-7"]));
+    h.expect(&["Failed: TimedOut", "delete locks/own-7"]);
+}
+
+#[test]
+fn whoever_asks_once_does_not_wait_for_a_connection() {
+    for state in [State::Connecting, State::Suspended] {
+        let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFirst);
+        h.feed(Input::Session(state));
+        h.expect_last(&["Failed: TimedOut"]);
+    }
+    let mut h = asking().queueing();
+    h.answer("list locks", children(&["locks/own-7"]));
+    h.wanted();
+    h.disconnect();
+    assert_eq!(h.wanted()[0], "Failed: TimedOut");
 }

@@ -3,12 +3,35 @@
 use alloc::format;
 use alloc::string::String;
 
-use zk_session::Error;
+use uuid::Uuid;
 use zk_session::proto::{ErrorCode, EventType, SessionId};
+use zk_session::session::Reply;
+use zk_session::{Error, Outcome};
 
-use super::super::super::Input;
 use super::super::super::tests::{QUEUE_FULL, SESSION, data, lost, ok, refused};
-use super::harness::{Harness, children, created, maximum, stat};
+use super::super::super::{Claim, Input, Scheme};
+use super::harness::{Harness, children, created, maximum, own_leases, stat};
+use crate::error::LockError;
+
+#[test]
+fn leases_beside_another_kind_of_lock_are_refused() {
+    let mut h = Harness::new().counting();
+    let mutex = Scheme::CURATOR_MUTEX;
+    let other =
+        format!("{}0000000002", mutex.prefix(Claim::Exclusive, Uuid::from_u128(9), SESSION));
+    h.answer("watch leases", children(&["leases/own-3", "leases/own-4", "locks/9-2"]));
+    let why = LockError::OtherLock { node: other, scheme: mutex.into() };
+    assert_eq!(h.wanted()[0], format!("Failed: {why:?}"));
+}
+
+#[test]
+fn a_borrower_that_began_on_a_read_only_server_adopts_the_leases_of_the_session_that_it_got() {
+    let mut h = Harness::of(|loan| loan.contest.session = SessionId(0x99));
+    h.reconnect();
+    let mut h = h.adopting();
+    h.answer("stat leases/own-3", stat(SESSION));
+    h.expect(&["watch leases", "timer", "timer"]);
+}
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_sent() {
@@ -21,6 +44,46 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert_eq!(failed(0, Some(3)), ["Failed: NoPermits"]);
     assert_eq!(failed(4, Some(3)), ["Failed: TooManyPermits { maximum: 3 }"]);
     assert_eq!(failed(1, Some(1 << 31)), ["Failed: TooManyPermits { maximum: 2147483647 }"]);
+    let too_many = ["Failed: TooManyPermits { maximum: 65536 }"];
+    assert_eq!(failed(65_537, Some(100_000)), too_many);
+    assert_eq!(failed(u32::MAX, Some(1 << 30)), too_many);
+}
+
+/// A borrower of a semaphore as it is, first in the queue.
+fn first_in_the_queue(permits: u32) -> Harness {
+    let mut h = Harness::of(|loan| (loan.permits, loan.maximum) = (permits, None)).queueing();
+    h.answer("list locks", children(&["locks/own-7"]));
+    h
+}
+
+#[test]
+fn a_huge_number_of_permits_is_compared_with_the_semaphore_before_any_is_created() {
+    for (permits, of, most) in [(100_000, 3, 3), (u32::MAX, 3, 3), (u32::MAX, 1 << 30, 65_536)] {
+        let mut h = first_in_the_queue(permits);
+        h.expect(&["watch max", "timer"]);
+        h.answer("watch max", maximum(of));
+        let failed = format!("Failed: TooManyPermits {{ maximum: {most} }}");
+        h.expect(&[&failed, "unwatch max", "delete locks/own-7"]);
+        h.answer("delete locks/own-7", ok());
+        h.expect_last(&[]);
+    }
+}
+
+#[test]
+fn many_permits_are_created_once_it_is_known_that_there_are_so_many() {
+    let mut h = first_in_the_queue(200);
+    h.expect(&["watch max", "timer"]);
+    h.answer("watch max", lost());
+    h.expect(&["unwatch max", "watch max"]);
+    h.answer("watch max", maximum(200));
+    h.expect(&["create 200 leases", "watch leases"]);
+
+    let mut h = first_in_the_queue(200);
+    h.expect(&["watch max", "timer"]);
+    h.feed(Input::LetGo);
+    h.expect(&["unwatch max", "delete locks/own-7"]);
+    h.answer("delete locks/own-7", ok());
+    h.expect_last(&["Released"]);
 }
 
 #[test]
@@ -136,7 +199,7 @@ fn what_is_refused_for_good_ends_it_and_leaves_nothing() {
 fn a_lease_that_may_not_be_deleted_is_told() {
     let mut h = Harness::new().leaving();
     h.answer("delete leases/own-3", refused(ErrorCode::NO_AUTH));
-    h.expect(&["Failed: ErrorCode(NO_AUTH)"]);
+    h.expect(&["Abandoned leases/own-3: ErrorCode(NO_AUTH)", "Failed: ErrorCode(NO_AUTH)"]);
     h.answer("delete leases/own-4", ok());
     h.expect_last(&[]);
     // While it waits, too: that one would be in its way for ever.
@@ -145,7 +208,7 @@ fn a_lease_that_may_not_be_deleted_is_told() {
     h.answer("watch leases", children(&["leases/own-4"]));
     h.wanted();
     h.answer("delete leases/own-4", refused(ErrorCode::NO_AUTH));
-    assert_eq!(h.wanted()[0], "Failed: ErrorCode(NO_AUTH)");
+    assert_eq!(h.wanted()[1], "Failed: ErrorCode(NO_AUTH)");
     h.answer("create 2 leases", created(&[5, 6]));
     h.wanted();
     h.clean_up();
@@ -265,4 +328,79 @@ fn a_session_that_ends_anywhere_ends_it() {
         h.expire();
         h.expect_last(&["Released"]);
     }
+}
+
+#[test]
+fn a_release_that_no_server_confirms_ends_with_the_lease() {
+    let mut h = Harness::new().leaving();
+    h.disconnect();
+    h.wanted();
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+    h.reconnect();
+    h.answer("delete leases/own-3", ok());
+    h.answer("delete leases/own-4", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn who_waits_for_permits_without_a_server_goes_on_waiting_when_the_lease_ends() {
+    // What is left of an earlier try is being deleted meanwhile.
+    let mut h = Harness::new().resolving();
+    h.answer("sync leases", ok());
+    h.answer("list leases", children(&["leases/own-4"]));
+    h.answer("stat leases/own-4", stat(SESSION));
+    h.disconnect();
+    h.wanted();
+    h.feed(Input::LeaseEnded);
+    assert!(h.wanted().iter().all(|line| !line.starts_with("Failed")));
+}
+
+fn too_long() -> Result<Reply, Error> {
+    let outcome = Outcome::NotApplied;
+    Err(Error::ReplyTooLarge { length: 5_000, limit: 4_096, outcome })
+}
+
+fn failed() -> String {
+    format!("Failed: {:?}", LockError::from(too_long().expect_err("it is one")))
+}
+
+#[test]
+fn who_cannot_read_the_list_of_leases_gives_everything_back() {
+    let mut h = Harness::new().creating();
+    h.answer("create 2 leases", created(&[3, 4]));
+    h.wanted();
+    h.answer("watch leases", too_long());
+    let lines = h.wanted();
+    assert!(lines.contains(&failed()), "{lines:?}");
+    for line in ["delete leases/own-3", "delete leases/own-4", "delete locks/own-7"] {
+        assert!(lines.iter().any(|it| it == line), "{lines:?}");
+        h.answer(line, ok());
+    }
+    h.clean_up();
+}
+
+#[test]
+fn leases_that_may_have_been_created_are_found_without_the_list_of_all_and_go() {
+    let mut h = Harness::new().resolving();
+    h.answer("sync leases", ok());
+    h.wanted();
+    h.answer("list leases", too_long());
+    h.expect(&["list own leases"]);
+    h.answer("list own leases", own_leases(&["leases/own-3", "leases/own-4"]));
+    let lines = h.wanted();
+    assert!(lines.contains(&failed()), "{lines:?}");
+    for line in ["delete leases/own-3", "delete leases/own-4", "delete locks/own-7"] {
+        assert!(lines.iter().any(|it| it == line), "{lines:?}");
+    }
+
+    // The list of our own is not repeated when it is too long, too.
+    let mut h = Harness::new().resolving();
+    h.answer("sync leases", ok());
+    h.answer("list leases", too_long());
+    h.wanted();
+    h.answer("list own leases", too_long());
+    let lines = h.wanted();
+    assert!(lines.contains(&failed()), "{lines:?}");
+    assert!(lines.iter().any(|line| line == "delete locks/own-7"), "{lines:?}");
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::{
     Create2Response, CreateResponse, ErrorCode, EventType, ExistsResponse, GetChildrenResponse,
-    Multi, MultiResult, OpCode, Request, SessionId, Stat, Zxid, path,
+    GetEphemeralsResponse, Multi, MultiResult, OpCode, Request, SessionId, Stat, Zxid, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
@@ -74,6 +74,11 @@ fn line(operation: &Operation) -> String {
         Request::CreateContainer(create) => format!("container {}", create.path),
         Request::Delete(delete) => format!("delete {}", short(delete.path)),
         Request::Exists(exists) => format!("stat {}", short(exists.path)),
+        Request::GetEphemerals(own) => {
+            let prefix = own.prefix_path.expect("a prefix");
+            let first = short(&format!("{prefix}0000000000"));
+            format!("list own {}", first.strip_suffix("/own-0").expect("of ours"))
+        }
         Request::Sync(sync) => format!("sync {}", short(sync.path)),
         Request::GetData(get) => format!("watch {}", short(get.path)),
         Request::GetChildren(list) if list.watch => format!("watch {}", short(list.path)),
@@ -87,6 +92,9 @@ fn told(event: &Event) -> String {
         Event::Enqueued { node, .. } => format!("Enqueued {}", label(node)),
         Event::Waiting { behind, .. } => format!("Waiting behind {}", label(behind)),
         Event::Acquired { node, token } => format!("Acquired {} token {}", label(node), token.0),
+        Event::Abandoned { node, error: Error::Server(code) } => {
+            format!("Abandoned {}: {code:?}", label(node))
+        }
         Event::Failed(LockError::Request(Error::Server(code))) => format!("Failed: {code:?}"),
         Event::Failed(LockError::Request(Error::Reply(_))) => "Failed: malformed".to_string(),
         Event::Failed(error) => format!("Failed: {error:?}"),
@@ -98,6 +106,13 @@ pub(super) fn children(labels: &[&str]) -> Result<Reply, Error> {
     let names: Vec<_> = labels.iter().map(|label| name(label)).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
+}
+
+/// What the server says about our own nodes.
+pub(super) fn own_leases(labels: &[&str]) -> Result<Reply, Error> {
+    let paths: Vec<_> = labels.iter().map(|label| format!("/sem/leases/{}", name(label))).collect();
+    let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+    reply(OpCode::GET_EPHEMERALS, &GetEphemeralsResponse { ephemerals: paths[..].into() })
 }
 
 pub(super) fn maximum(maximum: u32) -> Result<Reply, Error> {
@@ -229,6 +244,11 @@ impl Harness {
         self.answer(line, children(&leases));
     }
 
+    pub(super) fn full_again(&mut self) {
+        let leases = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
+        self.renewed("watch leases", children(&leases));
+    }
+
     pub(super) fn feed(&mut self, input: Input) {
         self.borrower.handle(input);
         self.take_outputs();
@@ -249,6 +269,13 @@ impl Harness {
         let op = asked.op;
         self.feed(Input::Reply { op, result });
         true
+    }
+
+    /// Such a watch was asked for once more, and this is the answer.
+    pub(super) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
+        let asked = self.asked.iter().rfind(|asked| asked.line == line && asked.answered);
+        let op = asked.expect("it was answered").op;
+        self.feed(Input::Reply { op, result });
     }
 
     /// Fires the newest such watch, if there is one that was answered.
@@ -315,6 +342,10 @@ impl Harness {
                     format!("un{}", asked.expect("a watch that was asked for").line)
                 }
                 Output::SetTimer(_) => "timer".to_string(),
+                Output::Settle => {
+                    self.borrower.handle(Input::Settled);
+                    continue;
+                }
                 // Goes without saying: the nodes behind the one that is told next.
                 Output::Event(Event::Leased(nodes)) => {
                     self.leased = nodes.iter().map(|node| label(node)).collect();

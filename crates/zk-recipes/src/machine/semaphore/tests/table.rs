@@ -125,6 +125,13 @@ fn table() -> Vec<String> {
         h.answer("watch leases", children(leases));
         rows.extend(row("Looking", happening, &mut h));
     }
+    for (happening, number) in [("maximum read: 200", 200), ("maximum read: 3", 3)] {
+        let mut h = Harness::of(|loan| (loan.permits, loan.maximum) = (200, None)).queueing();
+        h.answer("list locks", children(&["locks/own-7"]));
+        h.wanted();
+        h.answer("watch max", maximum(number));
+        rows.extend(row("Asking", happening, &mut h));
+    }
     rows
 }
 

@@ -180,7 +180,7 @@ impl<P: Play> search::World for Model<P> {
             if self.faults > 0 && !party.connected && !party.expired {
                 faults.push(Action::Expire(index));
             }
-            if self.leases > 0 && !party.connected {
+            if self.leases > 0 {
                 faults.push(Action::LeaseEnds(index));
             }
         }
@@ -289,6 +289,7 @@ impl<P: Play> Model<P> {
             let party = &mut self.parties[index];
             match output {
                 Output::SetTimer(_) => party.timer = true,
+                Output::Settle => machine.handle(Input::Settled),
                 Output::Unwatch(op) => party.watches.retain(|watch| watch.op != op),
                 Output::Submit { op, operation } => {
                     if operation.watches() {
@@ -389,7 +390,8 @@ impl<P: Play> Model<P> {
         let party = &mut self.parties[index];
         party.connected = true;
         if !party.expired {
-            self.perform(index, Some(Input::Session(CONNECTED)))?;
+            let connected = State::Connected { member: 0, session: session(index) };
+            self.perform(index, Some(Input::Session(connected)))?;
             return self.tell_missed(index);
         }
         for (op, _) in core::mem::take(&mut party.asked) {

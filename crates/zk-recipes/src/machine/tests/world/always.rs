@@ -83,7 +83,7 @@ impl World {
             (Told::Nothing, Event::Failed(error)) if !let_go => {
                 match error {
                     LockError::NodeVanished => self.sights.insert(Sight::Vanished),
-                    LockError::Busy => self.sights.insert(Sight::Busy),
+                    LockError::Busy | LockError::TimedOut => self.sights.insert(Sight::Busy),
                     LockError::SequenceExhausted => self.sights.insert(Sight::Exhausted),
                     _ => false,
                 };

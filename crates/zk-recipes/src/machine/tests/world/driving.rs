@@ -20,6 +20,7 @@ impl World {
             let party = &mut self.parties[contender];
             match output {
                 Output::SetTimer(_) => party.timer = true,
+                Output::Settle => machine.handle(Input::Settled),
                 Output::Unwatch(OpId(op)) => party.line.unwatch(op),
                 Output::Submit { op: OpId(op), operation } => {
                     let wish = operation.with_request(|request| self.wish(request));

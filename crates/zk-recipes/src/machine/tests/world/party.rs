@@ -72,6 +72,9 @@ impl Party {
             precedent,
             ..Contest::new(DIRECTORY.to_string(), scheme, guid(number), session)
         });
+        if role.entry == Entry::OnlyIfFirst {
+            machine.handle(Input::Session(State::Connected { member: 0, session }));
+        }
         machine.mistake = bounds.flaw.and_then(Flaw::mistake);
         Self {
             role,

@@ -81,7 +81,9 @@ impl World {
     fn input(&self, contender: usize, news: News) -> Input {
         match news {
             News::Suspended => Input::Session(State::Suspended),
-            News::Connected => Input::Session(CONNECTED),
+            News::Connected => {
+                Input::Session(State::Connected { member: 0, session: session(contender) })
+            }
             News::Expired => Input::Session(State::Ended(End::Expired)),
             News::Fired(op, _) => {
                 Input::Watch { op: OpId(op), event_type: EventType::NODE_DELETED }

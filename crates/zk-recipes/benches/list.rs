@@ -1,0 +1,95 @@
+//! Reading the list of a lock's path, with many contenders: `cargo bench -p zk-recipes --bench list`.
+//!
+//! Instructions per name are exact where times are not. They are the count that this prints, less
+//! that of a shorter list, by the difference of their lengths:
+//!
+//! ```sh
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*read_list*' \
+//!     target/release/deps/list-* --test curator/1000
+//! ```
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
+use uuid::Uuid;
+use zk_recipes::machine::{Claim, Contender, Contest, Input, Machine, OpId, Output, Scheme};
+use zk_recipes::session::proto::{
+    Create2Response, Encode, GetChildrenResponse, List, OpCode, SessionId, Stat, Zxid,
+};
+use zk_recipes::session::session::Reply;
+
+const SESSION: SessionId = SessionId(7);
+/// Scatters what would be in order.
+const SCATTER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
+fn reply(opcode: OpCode, body: &impl Encode) -> Reply {
+    let mut bytes = BytesMut::new();
+    body.encode(&mut bytes);
+    Reply { opcode, zxid: Zxid(1), body: Bytes::from(bytes) }
+}
+
+fn submitted(contender: &mut Contender) -> OpId {
+    loop {
+        if let Output::Submit { op, .. } = contender.poll_output().expect("a request") {
+            return op;
+        }
+    }
+}
+
+/// The last in line, which is about to read who is before it, and what it reads.
+fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
+    let guid = |number: usize| Uuid::from_u128((number as u128 + 1).wrapping_mul(SCATTER));
+    let name = |number: usize| {
+        let prefix = scheme.prefix(Claim::Exclusive, guid(number), SESSION);
+        format!("{prefix}{number:010}")
+    };
+    let last = contenders - 1;
+    let mut names: Vec<_> = (0..contenders).map(name).collect();
+    let path = format!("/locks/printer/{}", names[last]);
+    // Servers list in the order of a hash table.
+    names.sort_unstable_by_key(|name| {
+        name.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
+    });
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let contest = Contest::new("/locks/printer".into(), scheme, guid(last), SESSION);
+    let mut contender = Contender::new(contest);
+    let (create, list) = (submitted(&mut contender), submitted(&mut contender));
+    let stat = Stat { czxid: Zxid(9), ephemeral_owner: SESSION, ..Stat::default() };
+    let created = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
+    contender.handle(Input::Reply { op: create, result: Ok(created) });
+    let children = GetChildrenResponse { children: List::new(&names) };
+    (contender, Input::Reply { op: list, result: Ok(reply(OpCode::GET_CHILDREN, &children)) })
+}
+
+/// Has a name of its own, so that what is counted can be named.
+#[inline(never)]
+fn read_list(contender: &mut Contender, list: Input) {
+    contender.handle(black_box(list));
+}
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .configure_from_args();
+    for (kind, scheme) in
+        [("curator", Scheme::CURATOR_MUTEX), ("private", Scheme::private("lock-", None))]
+    {
+        let mut group = criterion.benchmark_group(kind);
+        for contenders in [10, 100, 1_000, 10_000] {
+            group.throughput(Throughput::Elements(contenders as u64));
+            group.bench_function(BenchmarkId::from_parameter(contenders), |bencher| {
+                let made = || last_in_line(scheme, contenders);
+                let read = |(mut contender, list)| {
+                    read_list(&mut contender, list);
+                    contender
+                };
+                bencher.iter_batched(made, read, BatchSize::SmallInput);
+            });
+        }
+        group.finish();
+    }
+    criterion.final_summary();
+}

@@ -1,0 +1,166 @@
+//! The processes of a command: its descendants, also those that started a session of their own.
+//!
+//! On Linux an orphan among them becomes a child of this process, so they are all gone when there
+//! is no child any more. Elsewhere an orphan is out of reach, and the command itself is all there
+//! is.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::time::Instant;
+
+use crate::signals::{Signals, send};
+
+/// How often SIGKILL is repeated while there is somebody left, who may have been forked just now.
+const REPEAT: Duration = Duration::from_millis(50);
+/// How often to look for new processes while a signal is sent. They may fork faster than that.
+const MAX_ROUNDS: usize = 100;
+
+/// A child of this process and its descendants.
+pub(crate) struct Processes {
+    children: Stream,
+    /// Who was there before, and is none of our business: children that this process had before it
+    /// became this program.
+    before: HashSet<Pid>,
+    child: Pid,
+    status: Option<ExitStatus>,
+}
+
+impl Processes {
+    /// Starts a child. Only once in a process.
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let children = signal(SignalKind::child())?;
+        let before = tree::descendants(&HashSet::new()).into_iter().collect();
+        let child = Pid::from_child(&command.spawn()?);
+        Ok(Self { children, before, child, status: None })
+    }
+
+    pub(crate) fn child(&self) -> Pid {
+        self.child
+    }
+
+    /// How the child has ended, if it has.
+    pub(crate) fn status(&self) -> Option<ExitStatus> {
+        self.status
+    }
+
+    /// Waits until some have ended, and returns whether all have.
+    pub(crate) async fn some_ended(&mut self) -> io::Result<bool> {
+        self.children.recv().await;
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.child => {
+                    self.status = Some(ExitStatus::from_raw(status.as_raw()));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(!self.before.is_empty() && self.all().is_empty()),
+                Err(Errno::CHILD) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends `signal` to all of them, including processes forked meanwhile.
+    pub(crate) fn send_to_all(&self, signal: Signal) {
+        let mut told = HashSet::new();
+        for _ in 0..MAX_ROUNDS {
+            let new: Vec<_> = self.all().into_iter().filter(|pid| told.insert(*pid)).collect();
+            if new.is_empty() {
+                return;
+            }
+            new.into_iter().for_each(|pid| send(signal, pid));
+        }
+    }
+
+    fn all(&self) -> Vec<Pid> {
+        let mut all = tree::descendants(&self.before);
+        // The system may not report parents.
+        if self.status.is_none() && !all.contains(&self.child) {
+            all.push(self.child);
+        }
+        all
+    }
+
+    /// Ends all: by SIGTERM, and after `grace` by SIGKILL. Other signals are passed on meanwhile.
+    pub(crate) async fn end(&mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
+        self.send_to_all(Signal::TERM);
+        let mut kill_at = Instant::now() + grace;
+        loop {
+            tokio::select! {
+                all_ended = self.some_ended() => if all_ended? {
+                    return Ok(());
+                },
+                () = tokio::time::sleep_until(kill_at) => {
+                    self.send_to_all(Signal::KILL);
+                    kill_at = Instant::now() + REPEAT;
+                }
+                received = signals.next() => {
+                    let received = received?;
+                    if !received.is_from_keyboard && received.signal != Signal::CONT {
+                        self.send_to_all(received.signal);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a process is stopped, as by Ctrl-Z. Nobody knows where the system does not tell.
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    tree::stat(&pid.to_string()).is_some_and(|process| process.state == "T")
+}
+
+mod tree {
+    use std::collections::{HashMap, HashSet};
+
+    use rustix::process::{Pid, getpid};
+
+    pub(super) struct Process {
+        pub(super) state: String,
+        parent: Pid,
+    }
+
+    /// `12 (a name) S 7 ...`, where the name may contain anything.
+    pub(super) fn stat(pid: &str) -> Option<Process> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let state = fields.next()?.to_owned();
+        Some(Process { state, parent: Pid::from_raw(fields.next()?.parse().ok()?)? })
+    }
+
+    /// The running descendants of this process, except for `except` and their descendants.
+    pub(super) fn descendants(except: &HashSet<Pid>) -> Vec<Pid> {
+        let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some((name, pid)) = name.to_str().and_then(|name| Some((name, name.parse().ok()?)))
+            else {
+                continue;
+            };
+            if let (Some(pid), Some(process)) = (Pid::from_raw(pid), stat(name)) {
+                children.entry(process.parent).or_default().push(pid);
+            }
+        }
+        let mut found = Vec::new();
+        let mut parents = vec![getpid()];
+        while let Some(parent) = parents.pop() {
+            for pid in children.remove(&parent).into_iter().flatten() {
+                if !except.contains(&pid) {
+                    parents.push(pid);
+                    found.push(pid);
+                }
+            }
+        }
+        found
+    }
+}

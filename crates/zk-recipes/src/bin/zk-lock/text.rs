@@ -1,0 +1,97 @@
+//! Text from other people, made safe for a terminal.
+
+/// The blocks of letters that are written from right to left. One of them in a row is enough for
+/// a terminal to reorder what stands beside it.
+const RIGHT_TO_LEFT: [(char, char); 5] = [
+    ('\u{590}', '\u{8ff}'),
+    ('\u{fb1d}', '\u{fdff}'),
+    ('\u{fe70}', '\u{feff}'),
+    ('\u{10800}', '\u{10fff}'),
+    ('\u{1e800}', '\u{1efff}'),
+];
+
+/// Escapes everything that does not print, or that moves what stands beside it: control and
+/// format characters, line separators, combining marks, letters written from right to left.
+pub(crate) fn line(text: &str) -> String {
+    text.chars().fold(String::new(), |mut line, c| {
+        if RIGHT_TO_LEFT.iter().any(|(first, last)| (*first..=*last).contains(&c)) {
+            line.extend(c.escape_unicode());
+        } else if matches!(c, '"' | '\'' | '\\') {
+            line.push(c);
+        } else {
+            line.extend(c.escape_debug());
+        }
+        line
+    })
+}
+
+/// Like [`line`], for a cell of a table: two spaces always separate columns.
+pub(crate) fn cell(text: &str) -> String {
+    line(text).replace("  ", " \\u{20}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_moves_the_cursor_or_reorders_a_row_gets_through() {
+        let hostile = [
+            "\u{1b}[2J",
+            "\u{9b}2J",
+            "a\nb",
+            "\r",
+            "\t",
+            "\u{7}",
+            "\u{8}",
+            "\u{85}", // controls
+            "\u{202e}",
+            "\u{202a}",
+            "\u{2066}",
+            "\u{2069}",
+            "\u{200e}",
+            "\u{200f}",
+            "\u{61c}",
+            "\u{2028}",
+            "\u{2029}",
+            "\u{200b}",
+            "\u{200d}",
+            "\u{feff}",
+            "\u{ad}",
+            "\u{2060}",
+            "e\u{301}",
+            "\u{e0041}",
+            "\u{fff9}",
+            "\u{e000}",
+            "\u{378}",
+            "\u{a0}",
+            "\u{3000}",
+            "\u{5d0}",
+            "\u{627}",
+            "\u{7c0}",
+            "\u{fb2a}",
+            "\u{10800}",
+            "\u{1e900}",
+        ];
+        for text in hostile {
+            let shown = cell(text);
+            assert!(shown.is_ascii() && !shown.contains(|c: char| c.is_control()), "{shown:?}");
+        }
+        assert_eq!(line("\u{202e}a  \\n\n"), r"\u{202e}a  \n\n");
+    }
+
+    #[test]
+    fn what_prints_is_shown_as_it_is() {
+        for text in ["b\u{fc}ro-7 pid 12: it's \"sh\"", "\u{434}\u{43e}\u{43c}", "\u{6771}\u{4eac}"]
+        {
+            assert_eq!((cell(text), line(text)), (text.to_owned(), text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_cell_cannot_look_like_two() {
+        for text in ["a  b", "a   b", "    "] {
+            assert!(!cell(text).contains("  "), "{}", cell(text));
+        }
+    }
+}

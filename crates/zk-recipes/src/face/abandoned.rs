@@ -1,0 +1,90 @@
+//! Nodes of this process's sessions that are not wanted any more, and that the ensemble refuses to delete.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex as StdMutex;
+use std::sync::PoisonError;
+
+use zk_session::State;
+use zk_session::proto::SessionId;
+
+use crate::machine::{Event, Input, Machine, Output};
+
+/// More than this are not remembered; the oldest is forgotten.
+const MOST: usize = 1024;
+
+/// Names are never used twice, since each has the guid of its attempt, so they tell nodes apart
+/// whatever the ensemble. The session is that of the owner: for others of this process, the node goes
+/// when that session ends.
+static NAMES: StdMutex<VecDeque<(SessionId, String)>> = StdMutex::new(VecDeque::new());
+/// How many names there are: those who wait look here first.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn remember(session: SessionId, name: &str) {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if names.len() == MOST {
+        names.pop_front();
+    }
+    names.push_back((session, name.into()));
+    COUNT.store(names.len(), Ordering::Release);
+}
+
+fn is_known(session: SessionId, name: &str) -> bool {
+    let is_same = |(of, known): &(SessionId, String)| (*of, known.as_str()) == (session, name);
+    COUNT.load(Ordering::Acquire) > 0
+        && NAMES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_same)
+}
+
+/// A machine whose abandoned nodes are counted and remembered, and that is told when it waits for one
+/// of its own session.
+#[derive(Debug)]
+pub(crate) struct Tracked<M> {
+    machine: M,
+    abandoned: Arc<AtomicUsize>,
+    session: SessionId,
+    /// The node that it waits for.
+    behind: Option<String>,
+}
+
+impl<M> Tracked<M> {
+    /// Counts in `abandoned`.
+    pub(crate) const fn new(machine: M, abandoned: Arc<AtomicUsize>) -> Self {
+        Self { machine, abandoned, session: SessionId(0), behind: None }
+    }
+}
+
+impl<M: Machine> Machine for Tracked<M> {
+    fn handle(&mut self, input: Input) {
+        if let Input::Session(State::Connected { session, .. }) = input {
+            self.session = session;
+        }
+        self.machine.handle(input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        let output = self.machine.poll_output();
+        match &output {
+            Some(Output::Event(Event::Waiting { behind, .. })) => {
+                self.behind = Some(behind.clone());
+            }
+            Some(Output::Event(Event::Abandoned { node, .. })) => {
+                self.abandoned.fetch_add(1, Ordering::Relaxed);
+                remember(self.session, node);
+            }
+            Some(_) => {}
+            // Also when it was abandoned after we had begun to wait for it.
+            None if self.behind.take_if(|behind| is_known(self.session, behind)).is_some() => {
+                self.machine.handle(Input::BehindAbandoned);
+                return self.machine.poll_output();
+            }
+            None => {}
+        }
+        output
+    }
+
+    fn is_done(&self) -> bool {
+        self.machine.is_done()
+    }
+}

@@ -1,0 +1,313 @@
+//! No process of a command outlives its lock, whatever ends it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use zk_recipes::Mutex;
+
+use crate::{LONG, PATH, World, complaint, ended, out, send, unignoring};
+
+/// `zk-lock run` in a session that is not given up, and what its command says.
+struct Job {
+    zk_lock: Child,
+    stdin: Option<ChildStdin>,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Job {
+    /// Runs `sh -c script`. Descriptor 3 of the script is the end of a pipe: what reads from it
+    /// goes on until [`Self::release`].
+    fn start(world: &World, how: &[&str], script: &str) -> Self {
+        let script = format!("exec 3<&0; {script}");
+        let arguments = [&LONG[..], &["run", PATH], how, &["--", "sh", "-c", &script]].concat();
+        Self::spawn(world.command(&arguments))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut zk_lock = command.stdin(Stdio::piped()).spawn().expect("it runs");
+        let lines = BufReader::new(zk_lock.stdout.take().expect("piped")).lines();
+        Self { stdin: zk_lock.stdin.take(), zk_lock, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it goes on").expect("text")
+    }
+
+    fn id(&self) -> String {
+        self.zk_lock.id().to_string()
+    }
+
+    fn release(&mut self) {
+        drop(self.stdin.take());
+    }
+
+    fn code(self) -> Option<i32> {
+        ended(self.zk_lock).status.code()
+    }
+}
+
+fn is_there(pid: &str) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// A process that says its number, and leaves whatever it can leave.
+const DAEMON: &str = "setsid sh -c 'echo $$; read x <&3' &";
+const STUBBORN_DAEMON: &str = "setsid sh -c 'trap \"\" HUP INT QUIT TERM; echo $$; read x <&3' &";
+
+#[test]
+fn a_signal_ends_every_process_of_the_command() {
+    for (signal, code) in [("-TERM", 128 + 15), ("-HUP", 128 + 1), ("-QUIT", 128 + 3)] {
+        let world = World::new();
+        // The shell has a child, which has one.
+        let mut job = Job::start(&world, &[], "sh -c 'echo $$; read x <&3; true'; true");
+        let process = job.line();
+        send(signal, &job.id());
+        assert_eq!(job.code(), Some(code), "{signal}");
+        assert!(!is_there(&process) && world.contenders().is_empty(), "{signal}");
+    }
+}
+
+#[test]
+fn what_outlives_the_command_keeps_the_lock() {
+    for daemon in ["sh -c 'echo $$; read x <&3' &", DAEMON] {
+        let world = World::new();
+        let mut job = Job::start(&world, &[], &format!("echo $$; {daemon} exit 4"));
+        let (command, process) = (job.line(), job.line());
+        world.eventually("the end of the command", |_| !is_there(&command));
+        let next = world.run(&["run", PATH, "--try", "--", "true"]);
+        assert_eq!(next.status.code(), Some(1), "{}", complaint(&next));
+        assert!(is_there(&process));
+        job.release();
+        assert_eq!(job.code(), Some(4));
+        assert!(!is_there(&process) && world.contenders().is_empty());
+    }
+}
+
+#[test]
+fn a_signal_ends_what_has_outlived_the_command() {
+    // Shells have interrupts ignored in the background.
+    for signal in ["-TERM", "-INT"] {
+        let world = World::new();
+        let mut job = Job::start(&world, &[], &format!("echo $$; {DAEMON} exit 4"));
+        let (command, process) = (job.line(), job.line());
+        world.eventually("the end of the command", |_| !is_there(&command));
+        let zk_lock = job.id();
+        // The keeper may not know yet that the command has ended.
+        world.eventually("the end of the rest", |_| {
+            let _ = Command::new("kill").args([signal, &zk_lock]).stderr(Stdio::null()).status();
+            !is_there(&process)
+        });
+        assert_eq!(job.code(), Some(4));
+        assert!(world.contenders().is_empty());
+    }
+}
+
+#[test]
+fn whoever_of_us_is_killed_the_command_ends_before_the_lock_is_free() {
+    let world = World::new();
+    let script = format!("trap '' TERM; echo $$; echo $PPID; {STUBBORN_DAEMON} read x");
+    let killed = |of: fn(&Job, &str) -> String| {
+        let mut job = Job::start(&world, &["--kill-after", "0.01"], &script);
+        let (command, keeper, daemon) = (job.line(), job.line(), job.line());
+        send("-KILL", &of(&job, &keeper));
+        world.eventually("the end of all", |_| !is_there(&command) && !is_there(&daemon));
+        job.code()
+    };
+    assert_eq!(killed(|job, _| job.id()), None);
+    // Nobody gives the session up: its keeper closes it.
+    world.eventually("a free lock", |world| world.contenders().is_empty());
+    assert_eq!(killed(|_, keeper| keeper.to_owned()), Some(73));
+}
+
+#[test]
+fn when_both_are_killed_the_command_is_told() {
+    let world = World::new();
+    let script = "trap 'echo told; exit' TERM; sh -c 'echo $0; read x <&3' $PPID & wait";
+    let mut job = Job::start(&world, &[], script);
+    let keeper = job.line();
+    // Neither sees the end of the other.
+    send("-STOP", &keeper);
+    send("-KILL", &job.id());
+    send("-KILL", &keeper);
+    assert_eq!(job.line(), "told");
+}
+
+#[test]
+fn a_lost_lock_has_an_exit_code_of_its_own_and_leaves_no_process() {
+    for (how, code) in [(&[][..], 73), (&["--lost-exit-code", "9"][..], 9)] {
+        for script in ["trap 'exit 0' TERM; read x & wait", "trap '' TERM; read x; exit 0"] {
+            let world = World::new();
+            let how = [&["--kill-after", "0.01"], how].concat();
+            let mut job = Job::start(&world, &how, &format!("{STUBBORN_DAEMON} {script}"));
+            let daemon = job.line();
+            world.break_lock();
+            assert_eq!(job.code(), Some(code), "{script}");
+            assert!(!is_there(&daemon), "{script}");
+        }
+    }
+}
+
+#[test]
+fn nobody_who_listens_changes_nothing() {
+    let world = World::new();
+    let script = "trap 'exit 0' TERM; sh -c 'echo ready >&3; exec sleep 1000' & wait";
+    let (mut said, says) = std::io::pipe().expect("a pipe");
+    let program = env!("CARGO_BIN_EXE_zk-lock");
+    let at = world.embedded.connect_string();
+    let line = format!("exec '{program}' --connect {at} run {PATH} -- sh -c \"{script}\" 3>&0 <&-");
+    let mut command = unignoring("sh");
+    command.args(["-c", &line]).stdin(says);
+    // Both are broken pipes.
+    command.stdout(std::io::pipe().expect("a pipe").1).stderr(std::io::pipe().expect("a pipe").1);
+    let zk_lock = command.spawn().expect("it runs");
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(&mut said, &mut ready).expect("it says so");
+    world.break_lock();
+    assert_eq!(ended(zk_lock).status.code(), Some(73));
+}
+
+#[test]
+fn a_program_that_is_replaced_while_it_waits_runs_its_command() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let folder = std::env::temp_dir().join(format!("zk-lock-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a place");
+    let program = folder.join("zk-lock");
+    std::fs::copy(env!("CARGO_BIN_EXE_zk-lock"), &program).expect("a copy");
+    let mut command = Command::new(&program);
+    command.args(["--connect", &world.embedded.connect_string(), "run", PATH, "--", "echo", "ran"]);
+    let zk_lock = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    world.eventually("a waiter", |world| world.contenders().len() == 2);
+    std::fs::write(folder.join("new"), "no program").expect("an upgrade");
+    std::fs::rename(folder.join("new"), &program).expect("an upgrade");
+    world.runtime.block_on(guard.release()).expect("held");
+    let output = ended(zk_lock);
+    std::fs::remove_dir_all(&folder).expect("ours");
+    assert_eq!((output.status.code(), out(&output)), (Some(0), "ran\n".to_owned()));
+}
+
+/// What a program is started with, as it finds it: ignored and blocked signals.
+fn signals_of(mut command: Command) -> Vec<String> {
+    let output = command.stderr(Stdio::inherit()).output().expect("it runs");
+    let text = out(&output);
+    let masks = text.lines().filter_map(|line| line.split_once(":\t"));
+    let masks = masks.map(|(name, mask)| {
+        let mask = u64::from_str_radix(mask, 16).expect("a mask");
+        // Those of the C library's threads.
+        format!("{name} {:x}", mask & !(3 << 31))
+    });
+    masks.collect()
+}
+
+#[test]
+fn a_command_finds_signals_as_it_would_without_a_lock() {
+    let world = World::new();
+    let show = "grep -E 'Sig(Ign|Blk)' /proc/self/status";
+    let zk_lock = format!(
+        "'{}' --connect {} run {PATH} --",
+        env!("CARGO_BIN_EXE_zk-lock"),
+        world.embedded.connect_string()
+    );
+    for before in ["", "trap '' HUP;", "trap '' INT QUIT TERM USR1 TSTP TTOU CONT;"] {
+        let run = |with: &str| {
+            let mut command = unignoring("sh");
+            command.args(["-c", &format!("{before} exec {with} {show}")]);
+            signals_of(command)
+        };
+        let bare = run("env");
+        assert_eq!((bare.len(), run(&zk_lock)), (2, bare), "{before}");
+    }
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let world = World::new();
+    let line = format!(
+        "trap '' HUP; exec '{}' --connect {} run {PATH} -- sh -c 'echo $$; read x; exit 5'",
+        env!("CARGO_BIN_EXE_zk-lock"),
+        world.embedded.connect_string()
+    );
+    let mut command = unignoring("sh");
+    command.args(["-c", &line]).stdout(Stdio::piped());
+    let mut job = Job::spawn(command);
+    let process = job.line();
+    send("-HUP", &job.id());
+    send("-HUP", &process);
+    job.release();
+    assert_eq!(job.code(), Some(5));
+}
+
+#[test]
+fn signals_for_one_program_reach_the_command_alone() {
+    let world = World::new();
+    let script = "trap 'echo told' USR1; sh -c 'echo $$; read x <&3'& wait; wait; exit 5";
+    let mut job = Job::start(&world, &[], script);
+    let process = job.line();
+    send("-USR1", &job.id());
+    assert_eq!(job.line(), "told");
+    assert!(is_there(&process));
+    job.release();
+    assert_eq!(job.code(), Some(5));
+}
+
+#[test]
+fn signals_are_passed_on_as_often_as_they_come() {
+    let world = World::new();
+    let script = "trap 'echo first; trap \"exit 6\" TERM' TERM; echo ready; \
+                  while :; do wait; sleep 0.01 & done";
+    let mut job = Job::start(&world, &[], script);
+    assert_eq!(job.line(), "ready");
+    send("-TERM", &job.id());
+    assert_eq!(job.line(), "first");
+    send("-TERM", &job.id());
+    assert_eq!(job.code(), Some(6));
+}
+
+/// Whatever comes while it starts, before anything is ready: it ends it.
+#[test]
+fn a_signal_at_any_moment_of_the_start_ends_it() {
+    let world = World::new();
+    for round in 0..12 {
+        let mut job = Job::start(&world, &[], "read x");
+        // Not to wait for an event: to be in the midst of one.
+        std::thread::sleep(std::time::Duration::from_millis(round));
+        send("-TERM", &job.id());
+        let status = job.zk_lock.wait().expect("it ends");
+        use std::os::unix::process::ExitStatusExt as _;
+        // Before it has begun to read signals, it ends as any program.
+        let code = status.code().or(status.signal().map(|signal| 128 + signal));
+        assert_eq!(code, Some(128 + 15), "{round}");
+    }
+    world.eventually("a free lock", |world| world.contenders().is_empty());
+}
+
+#[test]
+fn a_command_that_is_stopped_can_end() {
+    let world = World::new();
+    let mut job = Job::start(&world, &[], "echo $$; read x; exit 5");
+    let command = job.line();
+    send("-STOP", &command);
+    world.eventually("a stop", |_| {
+        let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+        stat.contains(") T ")
+    });
+    send("-KILL", &command);
+    assert_eq!(job.code(), Some(128 + 9));
+    assert!(world.contenders().is_empty());
+}
+
+#[test]
+fn closed_descriptors_are_no_obstacle() {
+    let world = World::new();
+    let line = format!(
+        "exec '{}' --connect {} run {PATH} -- sh -c 'exit 5' <&- >&- 2>&-",
+        env!("CARGO_BIN_EXE_zk-lock"),
+        world.embedded.connect_string()
+    );
+    let mut command = unignoring("sh");
+    let zk_lock = command.args(["-c", &line]).spawn().expect("it runs");
+    assert_eq!(ended(zk_lock).status.code(), Some(5));
+}

@@ -1,0 +1,258 @@
+//! Threads that use one client: who reads, who writes, and that nobody sleeps too long.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use zk_session::blocking::{Answer, Client, Connect, TcpConnect, TcpTransport, Transport};
+use zk_session::proto::{
+    Decode, ErrorCode, EventType, ExistsResponse, GetDataRequest, OpCode, Reader, Request,
+    RequestHeader, Stat, SyncResponse, Xid,
+};
+use zk_session::{Error, Member};
+
+use crate::server::{Listener, SESSION, Sent, Server, connected_with};
+
+/// A third of it passes before a session that says nothing sends a ping.
+const TIMEOUT: i32 = 60_000;
+
+/// Answers requests, and has each watch fire at once. Cuts the connection after so many requests.
+fn serve(server: &mut Server, most: usize) {
+    for _ in 0..most {
+        let Some(body) = server.frame() else { return };
+        let mut reader = Reader::new(&body);
+        let RequestHeader { xid, opcode } = RequestHeader::decode(&mut reader).unwrap();
+        assert_ne!(xid, Xid::PING, "everybody sleeps");
+        match opcode {
+            OpCode::EXISTS => {
+                let stat = Stat::default();
+                server.reply(xid, ErrorCode::OK, &ExistsResponse { stat });
+                let sent = Sent::new(opcode, xid, body.slice(reader.position()..));
+                let Request::Exists(exists) = sent.request() else { unreachable!() };
+                if exists.watch {
+                    server.notify(EventType::NODE_DELETED, exists.path);
+                }
+            }
+            OpCode::SYNC => server.reply(xid, ErrorCode::OK, &SyncResponse { path: "/" }),
+            _ => server.reply(xid, ErrorCode::NO_NODE, &()),
+        }
+        if opcode == OpCode::CLOSE_SESSION {
+            return;
+        }
+    }
+}
+
+/// A server, until it is stopped.
+fn start_server(most: usize) -> (Listener, impl FnOnce(&Listener)) {
+    let listener = Listener::new();
+    let run = move |listener: &Listener| {
+        loop {
+            let mut server = listener.accept();
+            server.stream.set_nodelay(true).unwrap();
+            // Who stops it says nothing.
+            let Some(_) = server.frame() else { return };
+            server.answer_handshake(TIMEOUT, SESSION);
+            serve(&mut server, most);
+        }
+    };
+    (listener, run)
+}
+
+/// Also where the last connection was cut, on which a client would have said that it closes.
+fn stop(listener: &Listener) {
+    drop(TcpStream::connect(listener.address()).unwrap());
+}
+
+fn check<T, E: Into<Error>>(answer: Result<T, E>) {
+    match answer.map_err(Into::into) {
+        Ok(_) | Err(Error::Server(ErrorCode::NO_NODE) | Error::ConnectionLost) => {}
+        Err(error) => assert!(error.is_full(), "{error}"),
+    }
+}
+
+fn use_client(client: &Client, number: usize) {
+    const ROUNDS: usize = 200;
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    for round in 0..ROUNDS {
+        match number % 5 {
+            0 => check(client.sync("/")),
+            1 => {
+                client.ready().unwrap();
+                let answers: Vec<_> = (0..5).map(|_| client.submit(&request)).collect();
+                answers.into_iter().map(Answer::wait).for_each(check);
+            }
+            2 => match client.exists_and_watch(&format!("/{number}/{round}")) {
+                Ok((_, watch)) => check(watch.wait()),
+                failed => check(failed),
+            },
+            3 => {
+                let answer = client.submit(&request);
+                while let Ok(None) = answer.wait_timeout(Duration::from_millis(1)) {}
+            }
+            _ => {
+                client.ready().unwrap();
+                drop(client.submit(&request));
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_sleeps_while_there_is_something_to_do() {
+    for (max_pending, most) in [(1000, usize::MAX), (7, usize::MAX), (7, 150)] {
+        let (listener, run) = start_server(most);
+        let builder = listener.builder().max_pending(max_pending);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| run(&listener));
+            let client = builder.connect().unwrap();
+            let users: Vec<_> = (0..10)
+                .map(|number| {
+                    let client = client.clone();
+                    scope.spawn(move || use_client(&client, number))
+                })
+                .collect();
+            for user in users {
+                user.join().unwrap();
+            }
+            client.close();
+            stop(&listener);
+            server.join().unwrap();
+        });
+    }
+}
+
+/// TCP, and the threads that have read.
+#[derive(Clone, Default)]
+struct Watched(Arc<Mutex<HashSet<ThreadId>>>);
+
+struct WatchedTransport(TcpTransport, Watched);
+
+impl Connect for Watched {
+    type Transport = WatchedTransport;
+
+    fn connect(&self, member: &Member, patience: Duration) -> io::Result<WatchedTransport> {
+        Ok(WatchedTransport(TcpConnect.connect(member, patience)?, self.clone()))
+    }
+}
+
+impl Transport for WatchedTransport {
+    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+        self.1.0.lock().unwrap().insert(thread::current().id());
+        self.0.read(buffer, patience)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn shutdown(&self) {
+        self.0.shutdown();
+    }
+}
+
+#[test]
+fn a_thread_that_waits_reads_by_itself() {
+    let (listener, run) = start_server(usize::MAX);
+    let watched = Watched::default();
+    thread::scope(|scope| {
+        let server = scope.spawn(|| run(&listener));
+        let client = listener.builder().connect_with(watched.clone()).unwrap();
+        // The first answers are read by the session's own thread, which is there already.
+        while !watched.0.lock().unwrap().contains(&thread::current().id()) {
+            client.sync("/").unwrap();
+        }
+        client.close();
+        stop(&listener);
+        server.join().unwrap();
+    });
+}
+
+/// Panics when it is read from for the second time.
+struct Broken(TcpTransport, Mutex<usize>);
+
+struct BrokenOnce(Mutex<usize>);
+
+impl Connect for BrokenOnce {
+    type Transport = Broken;
+
+    fn connect(&self, member: &Member, patience: Duration) -> io::Result<Broken> {
+        let mut made = self.0.lock().unwrap();
+        *made += 1;
+        let left = if *made == 1 { 2 } else { usize::MAX };
+        Ok(Broken(TcpConnect.connect(member, patience)?, Mutex::new(left)))
+    }
+}
+
+impl Transport for Broken {
+    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+        let left = {
+            let mut left = self.1.lock().unwrap();
+            *left -= 1;
+            *left
+        };
+        assert!(left > 0, "a transport that is broken");
+        self.0.read(buffer, patience)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn shutdown(&self) {
+        self.0.shutdown();
+    }
+}
+
+#[test]
+fn a_transport_that_panics_costs_the_connection_only() {
+    let (listener, run) = start_server(usize::MAX);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| run(&listener));
+        let client = listener.builder().connect_with(BrokenOnce(Mutex::default())).unwrap();
+        let sync = || client.sync("/").map_err(Error::from);
+        let mut synced = sync();
+        while synced.is_err() {
+            assert_eq!(synced, Err(Error::ConnectionLost));
+            synced = sync();
+        }
+        client.close();
+        stop(&listener);
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn answers_are_read_while_requests_are_made_and_nobody_waits() {
+    const ROUNDS: usize = 5;
+    const MANY: usize = 5_000;
+    let (answered, next) = mpsc::channel();
+    let (client, mut server, _listener) = connected_with(|builder| builder.max_pending(MANY));
+    let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    let submit = || {
+        let answer = client.submit(&request);
+        next.recv().unwrap();
+        answer
+    };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while let Some(sent) = server.request() {
+                server.reply(sent.xid, ErrorCode::NO_NODE, &());
+                let _ = answered.send(());
+            }
+        });
+        let is_read = (0..ROUNDS).all(|_| {
+            // Threads that wait read, until there are none.
+            (0..3).for_each(|_| check(submit().wait()));
+            let first = submit();
+            (1..MANY / 2).any(|_| {
+                drop(submit());
+                !matches!(first.wait_timeout(Duration::ZERO), Ok(None))
+            })
+        });
+        client.clone().close();
+        assert!(is_read, "nobody reads");
+    });
+}

@@ -1,0 +1,98 @@
+//! Queues whose list is longer than a client accepts.
+
+use zk_recipes::{LockError, Mutex, RecipeError, RwLock, Semaphore};
+use zk_session::{Client, Error, Outcome};
+use zk_testkit::scenes;
+use zk_testkit::serve::Embedded;
+
+use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, start};
+
+const MAX_REPLY: usize = 4096;
+/// Their list takes more than that.
+const CONTENDERS: usize = 100;
+
+async fn narrow_client(embedded: &Embedded) -> Client {
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    builder.max_reply(MAX_REPLY).connect().await.expect("the ensemble answers")
+}
+
+#[track_caller]
+fn is_too_long<T>(result: Result<T, RecipeError>) {
+    match result.map_err(LockError::from).err() {
+        Some(LockError::Request(Error::ReplyTooLarge { length, limit, outcome })) => {
+            assert!(length > limit, "{length}");
+            assert_eq!((limit, outcome), (MAX_REPLY, Outcome::NotApplied));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn mutex(client: &Client) -> Mutex {
+    Mutex::new(client, LOCK).expect("a valid path")
+}
+
+#[tokio::test]
+async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on() {
+    scenes::who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
+        &start().await,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_list_too_long_has_left_is_found_and_goes() {
+    scenes::what_a_list_too_long_has_left_is_found_and_goes(&start().await).await;
+}
+
+#[tokio::test]
+async fn who_cannot_read_the_list_when_it_comes_leaves_at_once() {
+    let embedded = start().await;
+    let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
+    let others: Vec<_> = (0..CONTENDERS).map(|_| mutex(&wide).acquire()).collect();
+    let all = |embedded: &Embedded| lock_nodes(embedded).len() == CONTENDERS;
+    eventually(&embedded, "all have come", all).await;
+
+    is_too_long(mutex(&narrow).acquire().await);
+    is_too_long(mutex(&narrow).try_acquire().await);
+    is_too_long(mutex(&narrow).contenders().await);
+    eventually(&embedded, "nothing of it is left", all).await;
+    assert_eq!(narrow.statistics().connections, 1);
+    drop(others);
+}
+
+#[tokio::test]
+async fn a_reader_among_too_many_stays_a_reader() {
+    let embedded = start().await;
+    let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
+    let lock = |client: &Client| RwLock::new(client, LOCK).expect("a valid path");
+    let reader = lock(&narrow).read().await.expect("free");
+    let mut others = Vec::new();
+    for _ in 0..CONTENDERS {
+        others.push(lock(&wide).read().await.expect("shared"));
+    }
+    let (reader, error) = match reader.try_upgrade().await {
+        Ok(_) => panic!("it is not alone"),
+        Err(refused) => (refused.guard, refused.error),
+    };
+    is_too_long::<()>(Err(error));
+    let clean = |embedded: &Embedded| lock_nodes(embedded).len() == CONTENDERS + 1;
+    eventually(&embedded, "no writer's node is left", clean).await;
+    reader.release().await.expect("held");
+    assert_eq!(narrow.statistics().connections, 1);
+}
+
+#[tokio::test]
+async fn who_cannot_count_the_leases_gives_its_own_back() {
+    let embedded = start().await;
+    let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
+    let semaphore =
+        |client: &Client| Semaphore::new(client, LOCK, 2 * CONTENDERS as u32).expect("valid");
+    let many = semaphore(&wide).acquire_many(CONTENDERS as u32).await.expect("free");
+    is_too_long(semaphore(&narrow).acquire().await);
+    let leases = |embedded: &Embedded| {
+        lock_nodes(embedded).iter().filter(|path| path.contains("-lease-")).count() == CONTENDERS
+    };
+    eventually(&embedded, "its lease is gone", leases).await;
+    assert_eq!(narrow.statistics().connections, 1);
+    many.release().await.expect("held");
+}

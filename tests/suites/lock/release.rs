@@ -1,0 +1,263 @@
+//! What a caller hears when no server confirms a release, and when the lease has ended unnoticed.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use std::{panic, thread};
+
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use zk_recipes::{
+    DoubleBarrier, Holding, LeaderElection, Leadership, LockError, Loss, MultiLock, Mutex, Options,
+    Owner, Part, ReentrantMutex, RwLock, Semaphore, SimpleLock, Trust, Unconfirmed,
+};
+use zk_session::{Client, End, State};
+use zk_testkit::serve::Embedded;
+
+use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes};
+
+const LEASE_ENDED: LockError = LockError::NotConfirmed(Unconfirmed::LeaseEnded);
+const CLOSED: LockError = LockError::NotConfirmed(Unconfirmed::Ended(End::Closed));
+
+/// A client by a clock that can jump, as one that goes on does when the process was stopped.
+async fn client_with_clock(embedded: &Embedded) -> (Client, impl Fn(Duration)) {
+    let (start, ahead) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let millis = ahead.clone();
+    let now = move || start.elapsed() + Duration::from_millis(millis.load(Ordering::SeqCst));
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let now = move || zk_session::time::Instant::after_start(now());
+    let client = builder.clock(now).connect().await.expect("the ensemble answers");
+    let jump = move |time: Duration| {
+        ahead.fetch_add(u64::try_from(time.as_millis()).expect("short"), Ordering::SeqCst);
+    };
+    (client, jump)
+}
+
+async fn suspended(client: &Client) {
+    let mut states = client.states();
+    states.wait_for(|state| *state == State::Suspended).await.expect("the driver runs");
+}
+
+/// Between the jump of the clock and the questions nothing else runs, as in a blocked runtime.
+#[tokio::test]
+async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_has_noticed() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (client, jump) = client_with_clock(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("valid");
+    let guard = mutex.acquire().await.expect("free");
+    let shared = RwLock::new(&client, "/rw").expect("valid").read().await.expect("free");
+    let permit =
+        Semaphore::new(&client, "/permits", 1).expect("valid").acquire().await.expect("one");
+    let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("valid");
+    let owner = Owner::unique();
+    let level = reentrant.acquire_as(owner).await.expect("free");
+    let part = Mutex::new(&client, "/part").expect("valid");
+    let multi = MultiLock::new([Part::from(&part)]).expect("one").acquire().await.expect("free");
+    let simple = SimpleLock::new(&client, "/simple").expect("valid").acquire().await.expect("free");
+    let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
+    let term = candidate.elected().await.expect("elected");
+    assert_eq!(candidate.leadership(), Leadership::Leader(term));
+
+    assert_eq!(guard.state(), Holding::Held);
+    jump(SESSION_TIMEOUT);
+    assert!(matches!(client.state(), State::Connected { .. }), "nothing is noticed yet");
+    let lost = Holding::Lost(Loss::LeaseEnded);
+    assert_eq!([guard.state(), shared.state(), permit.state()], [lost; 3]);
+    assert_eq!([level.state(), multi.state(), simple.state()], [lost; 3]);
+    assert_eq!(candidate.leadership(), Leadership::Follower);
+    assert!(candidate.transaction().is_none());
+    assert_eq!(guard.lost().await, Loss::LeaseEnded);
+    assert_eq!(multi.lost().await.loss, Loss::LeaseEnded);
+
+    // The session lives on, and all of it stays lost.
+    let mut again = pin!(candidate.elected());
+    let next = timeout(SESSION_TIMEOUT, &mut again).await.expect("in time").expect("elected again");
+    assert_eq!(candidate.leadership(), Leadership::Leader(next));
+    assert_eq!([guard.state(), shared.state(), permit.state()], [lost; 3]);
+    let refused = LockError::Lost(Loss::LeaseEnded);
+    assert_eq!(
+        reentrant.acquire_as(owner).await.map(drop).map_err(LockError::from),
+        Err(refused.clone())
+    );
+    assert_eq!(guard.release().await.map_err(LockError::from), Err(refused.clone()));
+    assert_eq!(level.release().await.map_err(LockError::from), Err(refused.clone()));
+    assert_eq!(multi.release().await.map_err(LockError::from), Err(refused));
+    eventually(&embedded, "no node", |embedded| lock_nodes(embedded).is_empty()).await;
+    eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
+}
+
+#[tokio::test]
+async fn a_lock_held_until_told_otherwise_is_in_doubt_when_its_lease_has_ended() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (client, jump) = client_with_clock(&embedded).await;
+    let options = || Options::new().trust(Trust::UntilTold);
+    let mutex = Mutex::with(&client, LOCK, options()).expect("valid");
+    let guard = mutex.acquire().await.expect("free");
+    let election = LeaderElection::with(&client, "/election", options()).expect("valid");
+    let candidate = election.stand();
+    let term = candidate.elected().await.expect("elected");
+    jump(SESSION_TIMEOUT);
+    assert_eq!(guard.state(), Holding::Suspended);
+    assert_eq!(candidate.leadership(), Leadership::Suspended(term.clone()));
+    eventually(&embedded, "it is held after all", |_| guard.state() == Holding::Held).await;
+    let leads = Leadership::Leader(term);
+    eventually(&embedded, "it leads after all", |_| candidate.leadership() == leads).await;
+    guard.release().await.expect("released");
+}
+
+#[tokio::test]
+async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let builder = Client::builder(&embedded.connect_string());
+    let client =
+        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
+    let mutex = Mutex::new(&client, LOCK).expect("valid");
+    let guard = mutex.acquire().await.expect("free");
+    let trusting = Options::new().trust(Trust::UntilTold);
+    let trusting = Mutex::with(&client, "/trusting", trusting).expect("valid");
+    let trusted = trusting.acquire().await.expect("free");
+    let rw_lock = RwLock::new(&client, "/rw").expect("valid");
+    let reader = rw_lock.read().await.expect("free");
+    let permits = Semaphore::new(&client, "/permits", 2).expect("valid");
+    let permits = permits.acquire_many(2).await.expect("two");
+    let level = ReentrantMutex::new(&client, "/reentrant").expect("valid").acquire().await;
+    let part = Mutex::new(&client, "/part").expect("valid");
+    let multi = MultiLock::new([Part::from(&part)]).expect("one").acquire().await.expect("free");
+    let simple = SimpleLock::new(&client, "/simple").expect("valid").acquire().await.expect("free");
+    let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
+    candidate.elected().await.expect("elected");
+    let member =
+        DoubleBarrier::new(&client, "/double", 1).expect("valid").enter().await.expect("in");
+
+    embedded.kill(0);
+    suspended(&client).await;
+    // `leave` keeps its node until all are out, so that is lost.
+    let releases = async {
+        tokio::join!(
+            guard.release(),
+            trusted.release(),
+            reader.release(),
+            permits.release(),
+            level.expect("free").release(),
+            multi.release(),
+            simple.release(),
+            candidate.close(),
+            member.leave(),
+        )
+    };
+    let ends = timeout(Duration::from_secs(60), releases).await.expect("they end with the lease");
+    let unconfirmed = || Err(LEASE_ENDED);
+    let expected = [
+        unconfirmed(),
+        unconfirmed(),
+        unconfirmed(),
+        unconfirmed(),
+        unconfirmed(),
+        unconfirmed(),
+        unconfirmed(),
+        unconfirmed(),
+        Err(LockError::Lost(Loss::LeaseEnded)),
+    ];
+    let ends = <[_; 9]>::from(ends).map(|end| end.map_err(LockError::from));
+    assert_eq!(ends, expected);
+    assert_eq!((mutex.pending_cleanups(), lock_nodes(&embedded).len()), (1, 1));
+    assert!(!matches!(client.state(), State::Ended(_)));
+}
+
+#[tokio::test]
+async fn who_asks_whether_a_lock_is_held_waits_no_longer_than_to_the_end_of_the_lease() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let builder = Client::builder(&embedded.connect_string());
+    let client =
+        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
+    let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
+    let reader = RwLock::new(&client, "/rw").expect("valid").read().await.expect("free");
+    let part = Mutex::new(&client, "/part").expect("valid");
+    let multi = MultiLock::new([Part::from(&part)]).expect("one").acquire().await.expect("free");
+    embedded.kill(0);
+    suspended(&client).await;
+    let asked = async { tokio::join!(guard.validate(), multi.validate(), reader.try_upgrade()) };
+    let (one, all, upgraded) = timeout(Duration::from_secs(60), asked).await.expect("they end");
+    let lost = Err(LockError::Lost(Loss::LeaseEnded));
+    assert_eq!([one, all].map(|end| end.map_err(LockError::from)), [lost.clone(), lost.clone()]);
+    assert_eq!(upgraded.map(drop).map_err(|failed| failed.error.reason), lost);
+}
+
+/// The events of the hand-over are read first when the process goes on.
+#[tokio::test]
+async fn a_waiter_whose_lease_ended_while_it_was_stopped_does_not_take_over_unasked() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let holder = client(&embedded).await;
+    let (waiter, jump) = client_with_clock(&embedded).await;
+    let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("free");
+    let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
+    let session = waiter.session_id();
+    eventually(&embedded, "both its watches", |embedded| {
+        embedded.with(|it| it.watched().iter().filter(|(of, _)| *of == session).count() == 2)
+    })
+    .await;
+    jump(SESSION_TIMEOUT);
+    guard.release().await.expect("released");
+    let guard = waiting.await.expect("no panic").expect("its turn");
+    assert_eq!(guard.state(), Holding::Held);
+}
+
+#[tokio::test]
+async fn a_release_is_waited_for_no_longer_than_the_caller_likes_and_goes_on() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("valid");
+    let guard = mutex.acquire().await.expect("free");
+    embedded.kill(0);
+    let released = guard.release_timeout(Duration::from_millis(10)).await;
+    assert_eq!(
+        released.map_err(LockError::from),
+        Err(LockError::NotConfirmed(Unconfirmed::TimedOut))
+    );
+    assert_eq!(mutex.pending_cleanups(), 1);
+    embedded.restart(0).await.expect("the port is still free");
+    eventually(&embedded, "no node", |embedded| lock_nodes(embedded).is_empty()).await;
+    eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
+    let guard = mutex.acquire().await.expect("free");
+    guard.release_timeout(Duration::MAX).await.expect("confirmed");
+}
+
+#[tokio::test]
+async fn a_release_whose_session_is_closed_without_a_server_is_not_confirmed() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
+    embedded.kill(0);
+    suspended(&client).await;
+    let releasing = guard.release();
+    client.close().await;
+    assert_eq!(releasing.await.map_err(LockError::from), Err(CLOSED));
+    assert_eq!(lock_nodes(&embedded).len(), 1, "until the session times out");
+}
+
+#[tokio::test]
+async fn a_release_whose_runtime_ends_is_not_confirmed() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let at = embedded.connect_string();
+    let elsewhere = thread::spawn(move || {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let (client, guard) = runtime.block_on(async {
+            let client = Client::connect(&at).await.expect("it answers");
+            let mutex = Mutex::new(&client, LOCK).expect("valid");
+            (client, mutex.acquire().await.expect("free"))
+        });
+        (runtime, client, guard)
+    });
+    while !elsewhere.is_finished() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (runtime, client, guard) =
+        elsewhere.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+    embedded.kill(0);
+    suspended(&client).await;
+    let releasing = guard.release();
+    runtime.shutdown_background();
+    assert_eq!(releasing.await.map_err(LockError::from), Err(CLOSED));
+}

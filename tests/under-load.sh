@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Repeats suites of tests while all processors are busy, and says what failed how often:
+#
+#     tests/under-load.sh                       # ten times lock, recipes, session, client and blocking
+#     tests/under-load.sh -n 3 lock             # three times one suite
+#     tests/under-load.sh -n 20 -l 0 real       # twenty times on a real ZooKeeper, without load
+#     tests/under-load.sh -n 1 -l 0 -t lock     # the twenty tests that take longest
+#
+# -l says how many busy loops there are for each processor. Logs of failed runs are kept.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+repeats=10
+loops=2
+times=
+while getopts 'n:l:t' option; do
+    case $option in
+        n) repeats=$OPTARG ;;
+        l) loops=$OPTARG ;;
+        t) times=yes ;;
+        *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- lock recipes session client blocking
+
+# Suite, folder to run it in, and program, line by line.
+programs() {
+    local folder options suite wanted=" $* "
+    for folder in crates/zk-session crates/zk-recipes tests; do
+        # What the suites in `tests` need are no features of their own.
+        case $folder in tests) options= ;; *) options=--all-features ;; esac
+        # shellcheck disable=SC2086
+        cargo test --manifest-path "$folder/Cargo.toml" $options --tests --no-run 2>&1 |
+            sed -n 's/^ *Executable .* (\(.*\))$/\1/p' |
+            while read -r program; do
+                suite=$(basename "${program%-*}")
+                case $wanted in *" $suite "*) echo "$suite $folder $PWD/$program" ;; esac
+            done
+    done
+}
+
+if ! list=$(programs "$@") || [ -z "$list" ]; then
+    echo "no such suite, or something does not compile: $*" >&2
+    exit 2
+fi
+
+logs=$(mktemp -d "${TMPDIR:-/tmp}/under-load.XXXXXX")
+busy=()
+stop() {
+    [ ${#busy[@]} -eq 0 ] || kill "${busy[@]}" 2>/dev/null || true
+    busy=()
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+for ((loop = 0; loop < loops * $(nproc); loop++)); do
+    (while :; do :; done) &
+    busy+=($!)
+done
+
+failures=0
+for ((run = 1; run <= repeats; run++)); do
+    while read -r suite folder program; do
+        log=$logs/$run-$suite-$(basename "$folder")
+        begun=$SECONDS
+        # It reports times only to those who ask for what is not stable.
+        if (cd "$folder" && RUSTC_BOOTSTRAP=1 "$program" -Zunstable-options --report-time) \
+            < /dev/null > "$log" 2>&1; then
+            verdict=ok
+        else
+            verdict=FAILED
+            failures=$((failures + 1))
+        fi
+        printf '%s of %s: %-8s in %-16s %s, %s s\n' \
+            "$run" "$repeats" "$suite" "$folder" "$verdict" "$((SECONDS - begun))"
+    done <<< "$list"
+done
+stop
+
+if [ -n "$times" ]; then
+    echo
+    sed -n 's/^test \(.*\) \.\.\. .*<\([0-9.]*\)s>$/\2 s  \1/p' "$logs"/* | sort -rn | awk '!seen[$3]++ && ++shown <= 20'
+fi
+echo
+if [ "$failures" -gt 0 ]; then
+    echo "$failures runs failed. How often each test did; logs are in $logs:"
+    sed -n 's/^test \(.*\) \.\.\. FAILED.*/\1/p' "$logs"/* | sort | uniq -c | sort -rn
+    exit 1
+fi
+rm -rf "$logs"
+echo "no failure in $repeats runs of $(wc -l <<< "$list") suites, with $loops busy loops for each of $(nproc) processors"
