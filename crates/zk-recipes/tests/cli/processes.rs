@@ -161,10 +161,37 @@ fn nobody_who_listens_changes_nothing() {
     // Both are broken pipes.
     command.stdout(std::io::pipe().expect("a pipe").1).stderr(std::io::pipe().expect("a pipe").1);
     let zk_lock = command.spawn().expect("it runs");
+    // Which has the pipe's other end, so that nothing would be read for ever.
+    drop(command);
     let mut ready = [0; 6];
     std::io::Read::read_exact(&mut said, &mut ready).expect("it says so");
     world.break_lock();
     assert_eq!(ended(zk_lock).status.code(), Some(73));
+}
+
+/// A process group and a session whose first processes are in another namespace have the number 0,
+/// as in a container that was entered without a session of its own.
+#[test]
+fn a_process_group_without_a_number_is_no_obstacle() {
+    let world = World::new();
+    let unshare = |program| {
+        let mut command = unignoring("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", program]);
+        command.stderr(Stdio::inherit());
+        command
+    };
+    if !unshare("true").status().expect("util-linux is there").success() {
+        return eprintln!("not tried: no namespace can be made here");
+    }
+    let mut command = unshare(env!("CARGO_BIN_EXE_zk-lock"));
+    command.args(["--connect", &world.embedded.connect_string(), "run", PATH, "--"]);
+    command.args([
+        "sh",
+        "-c",
+        "ps -o pgid= -o sid= $$ | tr -s ' '; (sleep 0.1; echo later) & exit 7",
+    ]);
+    let output = command.output().expect("it runs");
+    assert_eq!((output.status.code(), out(&output)), (Some(7), " 0 0\nlater\n".to_owned()));
 }
 
 #[test]

@@ -12,7 +12,8 @@ use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getpgrp, getsid, setpgid};
+use nix::unistd::{getpgrp, getsid};
+use rustix::process::{Pid, Signal, setpgid};
 use tokio::time::Instant;
 use zk_recipes::session::Client;
 use zk_recipes::{
@@ -222,7 +223,9 @@ async fn run_with(
     let mut command = tied::command(&arguments.command, &supervisor.signals.blocked())?;
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
-    command.process_group(supervisor.group.as_raw_nonzero().get());
+    if let Some(group) = supervisor.group {
+        command.process_group(group.as_raw_nonzero().get());
+    }
     // Before there is anything that `kill -9` of the job could leave behind.
     supervisor.leave_group();
     let mut processes = Processes::spawn(&mut command)?;
@@ -282,7 +285,8 @@ fn pass_on(received: Received, processes: &Processes) {
 /// The process that has started this one; see [`crate::supervise`].
 pub(crate) struct Supervisor {
     pid: Pid,
-    group: Pid,
+    /// Not if it is a group of another PID namespace, which has no number here.
+    group: Option<Pid>,
     signals: Signals,
 }
 
@@ -294,7 +298,7 @@ impl Supervisor {
         #[cfg(target_os = "linux")]
         rustix::thread::set_name(c"zk-lock-keeper")?;
         let pid = Pid::from_raw(pid).ok_or("no process has this number")?;
-        Ok(Self { pid, group: getpgrp(), signals })
+        Ok(Self { pid, group: Pid::from_raw(getpgrp().as_raw()), signals })
     }
 
     fn is_there(&self) -> bool {
@@ -325,8 +329,8 @@ impl Supervisor {
     /// Not in a session's first group: a terminal does not stop it, as no shell could continue it.
     /// That would change if the command had a parent in another group.
     fn leave_group(&self) {
-        let is_first = getsid(None).is_ok_and(|session| session == self.group);
-        if !(is_first && File::open("/dev/tty").is_ok()) {
+        let is_first = getsid(None).is_ok_and(|session| session == getpgrp());
+        if self.group.is_some() && !(is_first && File::open("/dev/tty").is_ok()) {
             // Whatever refuses that, it works without, only not as well.
             let _ = setpgid(None, None);
         }
@@ -334,7 +338,9 @@ impl Supervisor {
 
     /// As it was before the command was started.
     fn enter_group(&self) {
-        let _ = setpgid(None, Some(self.group));
+        if self.group.is_some() {
+            let _ = setpgid(None, self.group);
+        }
     }
 }
 

@@ -168,7 +168,8 @@ mod handlers {
     use std::task::Poll;
 
     use nix::sys::signal::{SigSet, Signal as Nix};
-    use rustix::process::{Signal, getpgrp};
+    use nix::unistd::getpgrp;
+    use rustix::process::Signal;
     use rustix::termios::tcgetpgrp;
     use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
@@ -199,7 +200,7 @@ mod handlers {
     /// Whether a terminal sends us what its keys mean. Nothing tells who has sent a signal.
     fn is_in_foreground() -> bool {
         let group = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(terminal)?));
-        group.is_ok_and(|group| group == getpgrp())
+        group.is_ok_and(|group| group.as_raw_nonzero().get() == getpgrp().as_raw())
     }
 
     pub(super) fn ignored() -> impl Fn(Nix) -> bool {
