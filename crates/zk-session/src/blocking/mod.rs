@@ -4,9 +4,10 @@
 //! or an event reads from the connection by itself, if no other thread does; while nobody waits,
 //! the session's own thread reads, and keeps the session alive. Requests are written by the threads
 //! that make them. Those made by [`Client::submit`] while others are under way are written
-//! together: at once by the next thread that waits, or soon by the session's own. While a member is being
-//! reached, its name looked up first, another thread waits for that. A lookup that hangs cannot be
-//! ended, only given up, and keeps its thread as long; there are at most four of them per member.
+//! together: at once by the next thread that waits, or soon by the session's own. While a member is
+//! being reached, its name looked up first, another thread waits for that. A lookup that hangs
+//! cannot be ended, only given up, and keeps its thread as long; there are at most four of them per
+//! member.
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;
@@ -178,6 +179,16 @@ impl Client {
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.shared().lock().hub.session.lease()?;
         Some(self.shared().clock.local_instant(lease))
+    }
+
+    /// Whether the [lease](Self::lease) has ended by the session's clock, so that the ensemble need
+    /// not keep the session any longer.
+    ///
+    /// It looks at the clock, so it is right also when the process was stopped, and the client has
+    /// not noticed yet that time has passed.
+    pub fn lease_has_ended(&self) -> bool {
+        let shared = self.shared();
+        shared.lock().hub.session.lease_has_ended(shared.now())
     }
 
     /// What was sent and received so far.

@@ -80,8 +80,10 @@ fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
         (client.join().unwrap().unwrap(), server)
     });
     assert!(client.lease() > Some(Instant::now()));
+    assert!(!client.lease_has_ended());
     slept.store(60, Ordering::Relaxed);
     assert!(client.lease() < Some(Instant::now()));
+    assert!(client.lease_has_ended());
 }
 
 #[test]
