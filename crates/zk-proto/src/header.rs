@@ -26,7 +26,8 @@ impl Xid {
     /// The first ordinary one.
     pub const FIRST: Self = Self(1);
 
-    /// The ordinary one that follows. The first follows the last one, and all that are not ordinary.
+    /// The ordinary one that follows. The first follows the last one, and all that are not
+    /// ordinary.
     #[must_use]
     pub fn next(self) -> Self {
         match self.0.checked_add(1) {
@@ -70,7 +71,8 @@ record! {
 }
 
 record! {
-    /// Stands before every reply and notification except the first frame of a connection. Since 3.0.
+    /// Stands before every reply and notification except the first frame of a connection. Since
+    /// 3.0.
     ///
     /// When `err` is not 0 there is no body, or one to be ignored.
     pub struct ReplyHeader {

@@ -59,8 +59,8 @@ macro_rules! record {
         encoded_fields!([$lt] $self { $($field)* });
 
         impl<$lt> $crate::wire::Decode<$lt> for $self {
-            // A call for each record would copy its fields once more, which takes as long as reading
-            // them.
+            // A call for each record would copy its fields once more, which takes as long as
+            // reading them.
             #[inline(always)]
             fn decode(
                 reader: &mut $crate::wire::Reader<$lt>,

@@ -191,8 +191,8 @@ impl Request<'_> {
     /// - A [`Check`](Self::Check) outside of a [`Multi`](Self::Multi). If the check holds, a
     ///   standalone server (seen with 3.6.3 and 3.8.0) goes on, but cannot read its transaction log
     ///   any more: it never starts again. In an ensemble the leader steps down, again and again.
-    /// - A [`CreateTtl`](Self::CreateTtl) with a mode that has no time to live and a ttl below 0. The
-    ///   server (seen with 3.8.0 and 3.9.5) shuts down, and never starts again.
+    /// - A [`CreateTtl`](Self::CreateTtl) with a mode that has no time to live and a ttl below 0.
+    ///   The server (seen with 3.8.0 and 3.9.5) shuts down, and never starts again.
     ///
     /// Both are harmless inside a multi.
     pub fn harms_servers(&self) -> bool {

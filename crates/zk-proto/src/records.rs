@@ -371,8 +371,8 @@ records! {
 
     /// Presents credentials: `auth` (100). Since 3.0.
     ///
-    /// They count for the connection, not for the session. [`ErrorCode::AUTH_FAILED`] is followed by
-    /// the end of the connection.
+    /// They count for the connection, not for the session. [`ErrorCode::AUTH_FAILED`] is followed
+    /// by the end of the connection.
     pub struct AuthPacket<'a> {
         /// Always 0; servers ignore it.
         pub auth_type: i32,

@@ -13,7 +13,8 @@ pub(crate) struct Secret<'a, T>(pub(crate) &'a T);
 
 impl<T: Encode> fmt::Debug for Secret<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The length comes first, and is negative where there is no buffer; there is no room for more.
+        // The length comes first, and is negative where there is no buffer; there is no room for
+        // more.
         let mut length = [0; 4];
         self.0.encode(&mut SliceSink::new(&mut length));
         match i32::from_be_bytes(length) {

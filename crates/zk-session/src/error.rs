@@ -62,8 +62,8 @@ pub enum Error {
     },
     /// The server answered with bytes that are not the answer to this request.
     Reply(DecodeError),
-    /// The reply is longer than [`max_reply`](crate::session::Config::max_reply), so it was skipped.
-    /// The connection stays. A watch that the request asked for is removed.
+    /// The reply is longer than [`max_reply`](crate::session::Config::max_reply), so it was
+    /// skipped. The connection stays. A watch that the request asked for is removed.
     ReplyTooLarge {
         /// The length of the reply in bytes.
         length: usize,

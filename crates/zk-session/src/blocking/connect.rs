@@ -26,8 +26,7 @@ pub(super) const MOST_PATIENCE: Duration = Duration::from_secs(3600);
 ///
 /// One thread at a time reads from it, and meanwhile others write to it: one at a time, each with a
 /// request of its own. A transport that has one state for both directions, such as TLS, keeps it in
-/// a mutex,
-/// which [`read`](Self::read) must not hold while it waits: wait for bytes of the
+/// a mutex, which [`read`](Self::read) must not hold while it waits: wait for bytes of the
 /// [`TcpTransport`] beneath, then decipher them under the mutex. The `ClientConnection` of rustls,
 /// which has no socket of its own, is made for that; its `StreamOwned`, which has one, is not.
 ///

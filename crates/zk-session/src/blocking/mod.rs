@@ -285,8 +285,8 @@ impl Client {
 /// # Any operation
 impl Client {
     /// Sends any request as it is, without waiting: paths are not checked, and are the server's,
-    /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A watch
-    /// that one asks for is removed at once. What the session sends for itself is
+    /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A
+    /// watch that one asks for is removed at once. What the session sends for itself is
     /// [refused](crate::Invalid::Reserved), and so is what [servers do not
     /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {

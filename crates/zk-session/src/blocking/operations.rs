@@ -58,7 +58,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`NOT_EMPTY`](zk_proto::ErrorCode::NOT_EMPTY).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<(), RequestError> {
         operations::delete(self, path, version)?.wait_at(path)
@@ -113,7 +114,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION).
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION).
     pub fn set_data(
         &self,
         path: &str,
@@ -193,7 +195,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`INVALID_ACL`](zk_proto::ErrorCode::INVALID_ACL).
     pub fn set_acl(
         &self,

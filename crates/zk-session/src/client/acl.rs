@@ -27,7 +27,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`INVALID_ACL`](zk_proto::ErrorCode::INVALID_ACL).
     pub fn set_acl(&self, path: &str, acl: &[Acl<'_>], version: Option<i32>) -> Answer<Stat> {
         Answer::of(operations::set_acl(self, path, acl, version))

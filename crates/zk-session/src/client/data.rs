@@ -43,7 +43,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION).
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<Stat> {
         Answer::of(operations::set_data(self, path, data, version))
     }

@@ -127,8 +127,8 @@ impl Client {
 
     /// How things stand, as it changes. Short-lived states can be skipped; the last is not.
     ///
-    /// A state is also published again when the [lease](Self::lease) ends. So a task that looks at the
-    /// lease on every change needs no timer for it.
+    /// A state is also published again when the [lease](Self::lease) ends. So a task that looks at
+    /// the lease on every change needs no timer for it.
     pub fn states(&self) -> watch_channel::Receiver<State> {
         self.shared().states.subscribe()
     }
@@ -152,7 +152,8 @@ impl Client {
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
-    /// [`Session::lease`](crate::session::Session::lease). It has passed when [`Instant::now`] is later.
+    /// [`Session::lease`](crate::session::Session::lease). It has passed when [`Instant::now`] is
+    /// later.
     ///
     /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not:
     /// after a suspension the lease seems to last longer than it does. Where that can happen, give
@@ -164,8 +165,8 @@ impl Client {
         Some(inner.clock.local_instant(lease).into())
     }
 
-    /// Whether the [lease](Self::lease) has ended by the session's clock, so that the ensemble need not
-    /// keep the session any longer.
+    /// Whether the [lease](Self::lease) has ended by the session's clock, so that the ensemble need
+    /// not keep the session any longer.
     ///
     /// It looks at the clock, so it is right also when the runtime was blocked, or the process was
     /// stopped, and the client has not noticed yet that time has passed.
@@ -294,8 +295,8 @@ impl Client {
 /// # Any operation
 impl Client {
     /// Sends any request as it is: paths are not checked, and are the server's, whatever the
-    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once. What the session sends
-    /// for itself is [refused](crate::Invalid::Reserved), and so is what [servers do not
+    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once. What the session
+    /// sends for itself is [refused](crate::Invalid::Reserved), and so is what [servers do not
     /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);

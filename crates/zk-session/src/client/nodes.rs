@@ -19,13 +19,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.5, and for a time to
-    /// live from one that does not allow it (`extendedTypesEnabled`);
-    /// [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS);
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) when the parent is missing;
+    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.5, and for a time
+    /// to live from one that does not allow it (`extendedTypesEnabled`);
+    /// [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS); [`NO_NODE`](zk_proto::ErrorCode::NO_NODE)
+    /// when the parent is missing;
     /// [`NO_CHILDREN_FOR_EPHEMERALS`](zk_proto::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS). After
-    /// [`Error::ConnectionLost`](crate::Error::ConnectionLost) the node may exist; a sequential one is then only found by a name
-    /// that nobody else uses.
+    /// [`Error::ConnectionLost`](crate::Error::ConnectionLost) the node may exist; a sequential one
+    /// is then only found by a name that nobody else uses.
     pub fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Answer<(String, Stat)> {
         self.create_with_acl(path, data, kind, &[Acl::OPEN])
     }
@@ -49,7 +49,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE), [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
     /// [`NOT_EMPTY`](zk_proto::ErrorCode::NOT_EMPTY).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Answer<()> {
         Answer::of(operations::delete(self, path, version))

@@ -144,8 +144,8 @@ impl<C: Channels> Hub<C> {
         self.persistent_watches.get_mut(&request)
     }
 
-    /// Tells whom it concerns the next thing that the session has to tell. If it is a new state, that
-    /// is for the face to tell.
+    /// Tells whom it concerns the next thing that the session has to tell. If it is a new state,
+    /// that is for the face to tell.
     pub(crate) fn tell_next(&mut self) -> Option<Option<State>> {
         let event = self.held.pop_front().or_else(|| self.session.poll_event())?;
         match event {

@@ -74,8 +74,8 @@ pub enum Cause {
     Frame(FrameError),
     /// The member sent a frame that is not what it should be.
     Malformed(DecodeError),
-    /// The member answered before the handshake, or what follows it in an exchange, had been sent to
-    /// its end.
+    /// The member answered before the handshake, or what follows it in an exchange, had been sent
+    /// to its end.
     Unasked,
     /// The member answered the handshake in another protocol, or in none.
     UnknownProtocol(i32),
@@ -183,9 +183,9 @@ pub enum Event<T> {
         /// How the member put it.
         code: ErrorCode,
     },
-    /// The [lease](super::Session::lease) has ended: no server has confirmed the session for so long
-    /// that the ensemble need not keep it any longer. It comes once, with or without a connection;
-    /// again only after an answer has renewed the lease.
+    /// The [lease](super::Session::lease) has ended: no server has confirmed the session for so
+    /// long that the ensemble need not keep it any longer. It comes once, with or without a
+    /// connection; again only after an answer has renewed the lease.
     LeaseEnded,
     /// A request was refused for want of room, and there is room again.
     Room,
@@ -198,7 +198,8 @@ pub struct Reply {
     pub opcode: OpCode,
     /// The newest transaction that the member had applied when it answered.
     pub zxid: Zxid,
-    /// The body, for [`zk_proto::Response::decode`] or, when its type is known, [`decode`](Self::decode).
+    /// The body, for [`zk_proto::Response::decode`] or, when its type is known,
+    /// [`decode`](Self::decode).
     pub body: Bytes,
 }
 

@@ -201,8 +201,8 @@ impl<T> Session<T> {
         start.map(|start| start + (self.timeout - margin))
     }
 
-    /// Whether the [lease](Self::lease) has ended, so that the ensemble need not keep the session any
-    /// longer. The next answer to a request may renew it.
+    /// Whether the [lease](Self::lease) has ended, so that the ensemble need not keep the session
+    /// any longer. The next answer to a request may renew it.
     pub fn lease_has_ended(&self, now: Instant) -> bool {
         self.lease().is_some_and(|end| end <= now)
     }

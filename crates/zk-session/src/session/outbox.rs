@@ -183,8 +183,8 @@ impl<T> Outbox<T> {
         shrink(&mut self.unsent);
     }
 
-    /// Takes the oldest ping in flight. Servers answer it in line with others, but nothing depends on
-    /// that: its answer does not say which ping it is for.
+    /// Takes the oldest ping in flight. Servers answer it in line with others, but nothing depends
+    /// on that: its answer does not say which ping it is for.
     pub(super) fn take_ping(&mut self) -> Option<InFlight<T>> {
         let is_ping = |sent: &InFlight<T>| sent.pending.xid == Xid::PING;
         let place = self.in_flight.iter().position(is_ping)?;
