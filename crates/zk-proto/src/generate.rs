@@ -7,21 +7,21 @@ use alloc::vec::Vec;
 use crate::owned::{List, Multi};
 
 #[cfg(feature = "arbitrary")]
-pub(crate) use sources::draw;
+pub(crate) use sources::path_from;
 #[cfg(feature = "proptest")]
 pub use strategies::Sample;
 #[cfg(feature = "proptest")]
-pub(crate) use strategies::{Generate, number};
+pub(crate) use strategies::{
+    Generate, acl, not_null, number, path, paths, plain_mode, usually, version,
+};
 
 /// Names of the nodes that valid paths lead to: few, so that requests meet the same nodes.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "n-", "\u{fc}\u{6f22}"];
 
 #[cfg(feature = "proptest")]
 mod strategies {
-    use alloc::boxed::Box;
     use alloc::format;
     use alloc::string::String;
-    use core::any::Any;
     use core::fmt::Debug;
 
     use proptest::collection::vec;
@@ -29,8 +29,7 @@ mod strategies {
     use proptest::sample::select;
 
     use super::*;
-    use crate::codes::{CreateMode, Perms};
-    use crate::kind::Ttl;
+    use crate::codes::CreateMode;
     use crate::owned::Acl;
 
     /// What made-up records are like: the parameter of
@@ -64,56 +63,42 @@ mod strategies {
     pub(crate) trait Generate: Sized + Debug + 'static {
         /// Yields any value of this type.
         fn any(sample: Sample) -> BoxedStrategy<Self>;
-
-        /// Yields any value of this field, which is named `Record.field`.
-        fn field(name: &str, sample: Sample) -> BoxedStrategy<Self> {
-            let valid = || valid(name)?.downcast().ok();
-            let valid = Some(valid).filter(|_| sample == Sample::Valid).and_then(|valid| valid());
-            valid.map_or_else(|| Self::any(sample), |strategy| *strategy)
-        }
     }
 
-    /// A strategy for a field, where its name says more than its type: `BoxedStrategy<T>`.
-    fn valid(field: &str) -> Option<Box<dyn Any>> {
-        let strategy: Box<dyn Any> = match field {
-            "CreateRequest.mode" => Box::new(mostly(select(&PLAIN[..]))),
-            "CreateTtlRequest.mode" => Box::new(mostly(Just(CreateMode::PERSISTENT_WITH_TTL))),
-            "CreateTtlRequest.ttl" => Box::new(mostly(Just(Ttl::MAX.as_millis()))),
-            "Acl.perms" => Box::new(mostly(Just(Perms::ALL))),
-            "Id.scheme" => Box::new(mostly(Just(String::from("world")))),
-            "Id.id" => Box::new(mostly(Just(Some(String::from("anyone"))))),
-            "AuthPacket.scheme" => Box::new(mostly(Just(String::from("digest")))),
-            "AuthPacket.auth" => Box::new(mostly(Just(Some(b"user:password".to_vec())))),
-            "GetSaslRequest.token" => {
-                Box::new(Vec::<u8>::any(Sample::Valid).prop_map(Some).boxed())
-            }
-            "GetEphemeralsRequest.prefix_path" => Box::new(path().prop_map(Some).boxed()),
-            _ => match field.rsplit('.').next() {
-                Some("path") => Box::new(path()),
-                Some("version") => Box::new(mostly(prop_oneof![4 => Just(-1), 1 => Just(0)])),
-                Some("acl") => {
-                    let acl = vec(Acl::any(Sample::Valid), 1..3);
-                    Box::new(acl.prop_map(List::from).boxed())
-                }
-                Some(name) if name.ends_with("_watches") => {
-                    Box::new(vec(path(), 0..4).prop_map(List::from).boxed())
-                }
-                _ => return None,
-            },
-        };
-        Some(strategy)
+    pub(crate) fn plain_mode() -> BoxedStrategy<CreateMode> {
+        const PLAIN: [CreateMode; 5] = [
+            CreateMode::PERSISTENT,
+            CreateMode::PERSISTENT,
+            CreateMode::PERSISTENT_SEQUENTIAL,
+            CreateMode::EPHEMERAL,
+            CreateMode::EPHEMERAL_SEQUENTIAL,
+        ];
+        mostly(select(&PLAIN[..]))
     }
 
-    const PLAIN: [CreateMode; 5] = [
-        CreateMode::PERSISTENT,
-        CreateMode::PERSISTENT,
-        CreateMode::PERSISTENT_SEQUENTIAL,
-        CreateMode::EPHEMERAL,
-        CreateMode::EPHEMERAL_SEQUENTIAL,
-    ];
+    pub(crate) fn version() -> BoxedStrategy<i32> {
+        mostly(prop_oneof![4 => Just(-1), 1 => Just(0)])
+    }
+
+    pub(crate) fn acl() -> BoxedStrategy<List<Acl>> {
+        vec(Acl::any(Sample::Valid), 1..3).prop_map(List::from).boxed()
+    }
+
+    pub(crate) fn paths() -> BoxedStrategy<List<String>> {
+        vec(path(), 0..4).prop_map(List::from).boxed()
+    }
+
+    pub(crate) fn not_null<T: Generate>(values: BoxedStrategy<T>) -> BoxedStrategy<Option<T>> {
+        values.prop_map(Some).boxed()
+    }
+
+    /// Nearly always this value.
+    pub(crate) fn usually<T: Generate + Clone>(usual: impl Into<T>) -> BoxedStrategy<T> {
+        mostly(Just(usual.into()))
+    }
 
     /// Mostly one directly below the root, so that it exists or can be created.
-    fn path() -> BoxedStrategy<String> {
+    pub(crate) fn path() -> BoxedStrategy<String> {
         let name = || select(&NAMES[..]);
         prop_oneof![
             1 => Just(String::from("/")),
@@ -187,29 +172,20 @@ mod strategies {
 
 #[cfg(feature = "arbitrary")]
 mod sources {
-    use alloc::boxed::Box;
     use alloc::format;
-    use core::any::Any;
+    use alloc::string::String;
 
     use arbitrary::{Arbitrary, Result, Unstructured};
 
     use super::*;
 
-    /// Any value of a field; a valid path if it is a path.
-    pub(crate) fn draw<'u, T>(field: &str, source: &mut Unstructured<'u>) -> Result<T>
-    where
-        T: Arbitrary<'u> + 'static,
-    {
-        if field != "path" {
-            return source.arbitrary();
-        }
-        let path = match source.int_in_range(0..=11)? {
+    /// Draws a valid path.
+    pub(crate) fn path_from(source: &mut Unstructured<'_>) -> Result<String> {
+        Ok(match source.int_in_range(0..=11)? {
             0 => "/".into(),
             1..=8 => format!("/{}", source.choose(&NAMES)?),
             _ => format!("/{}/{}", source.choose(&NAMES)?, source.choose(&NAMES)?),
-        };
-        let path: Box<dyn Any> = Box::new(path);
-        path.downcast().map_or_else(|_| source.arbitrary(), |path| Ok(*path))
+        })
     }
 
     impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {

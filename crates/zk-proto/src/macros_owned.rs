@@ -120,6 +120,82 @@ macro_rules! keeps_itself {
     )*};
 }
 
+/// A strategy for a field of a valid record, where its name says more than its type. The first arm
+/// that matches counts; one that matches no field of any record does not compile.
+#[cfg(feature = "proptest")]
+#[deny(unused_macro_rules)]
+macro_rules! valid {
+    (CreateRequest.mode) => {
+        $crate::generate::plain_mode()
+    };
+    (CreateTtlRequest.mode) => {
+        $crate::generate::usually($crate::codes::CreateMode::PERSISTENT_WITH_TTL)
+    };
+    (CreateTtlRequest.ttl) => {
+        $crate::generate::usually($crate::kind::Ttl::MAX.as_millis())
+    };
+    (Acl.perms) => {
+        $crate::generate::usually($crate::codes::Perms::ALL)
+    };
+    (Id.scheme) => {
+        $crate::generate::usually("world")
+    };
+    (Id.id) => {
+        $crate::generate::usually(alloc::string::String::from("anyone"))
+    };
+    (AuthPacket.scheme) => {
+        $crate::generate::usually("digest")
+    };
+    (AuthPacket.auth) => {
+        $crate::generate::usually(b"user:password".to_vec())
+    };
+    (GetSaslRequest.token) => {
+        $crate::generate::not_null($crate::generate::Generate::any($crate::generate::Sample::Valid))
+    };
+    (GetEphemeralsRequest.prefix_path) => {
+        $crate::generate::not_null($crate::generate::path())
+    };
+    ($record:ident.path) => {
+        $crate::generate::path()
+    };
+    ($record:ident.version) => {
+        $crate::generate::version()
+    };
+    ($record:ident.acl) => {
+        $crate::generate::acl()
+    };
+    ($record:ident.data_watches) => {
+        $crate::generate::paths()
+    };
+    ($record:ident.exist_watches) => {
+        $crate::generate::paths()
+    };
+    ($record:ident.child_watches) => {
+        $crate::generate::paths()
+    };
+    ($record:ident.persistent_watches) => {
+        $crate::generate::paths()
+    };
+    ($record:ident.persistent_recursive_watches) => {
+        $crate::generate::paths()
+    };
+    ($record:ident.$field:ident) => {
+        $crate::generate::Generate::any($crate::generate::Sample::Valid)
+    };
+}
+
+/// Draws a field: a valid path if it is a path.
+#[cfg(feature = "arbitrary")]
+#[deny(unused_macro_rules)]
+macro_rules! drawn {
+    (path, $source:expr) => {
+        $crate::generate::path_from($source)?
+    };
+    ($field:ident, $source:expr) => {
+        $source.arbitrary()?
+    };
+}
+
 /// Makes up values, for feature `proptest` and for feature `arbitrary`: of a struct, field by
 /// field; of an enum, with every variant as likely as the others; of a number, often one that has a
 /// name.
@@ -128,15 +204,17 @@ macro_rules! generated {
         generated!(@proptest $name, sample, {
             use proptest::strategy::Strategy;
 
-            ($( {
-                let name = concat!(stringify!($name), ".", stringify!($field));
-                $crate::generate::Generate::field(name, sample)
-            }, )*)
+            ($(
+                match sample {
+                    $crate::generate::Sample::Valid => valid!($name.$field),
+                    _ => $crate::generate::Generate::any(sample),
+                },
+            )*)
                 .prop_map(|($($field,)*)| Self { $($field,)* })
                 .boxed()
         });
         generated!(@arbitrary $name, source, {
-            Ok(Self { $( $field: $crate::generate::draw(stringify!($field), source)?, )* })
+            Ok(Self { $( $field: drawn!($field, source), )* })
         });
     };
     // What harms servers is made up on demand only.
