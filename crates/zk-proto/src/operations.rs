@@ -185,6 +185,17 @@ operations! {
     CLOSE_SESSION           => CloseSession         (())                              -> ();
 }
 
+/// The same match for both forms of a request.
+macro_rules! harms_servers {
+    ($request:expr) => {
+        match $request {
+            Self::Check(_) => true,
+            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
+            _ => false,
+        }
+    };
+}
+
 impl Request<'_> {
     /// Whether the request ends released servers, though it looks harmless.
     ///
@@ -196,11 +207,7 @@ impl Request<'_> {
     ///
     /// Both are harmless inside a multi.
     pub fn harms_servers(&self) -> bool {
-        match self {
-            Self::Check(_) => true,
-            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
-            _ => false,
-        }
+        harms_servers!(self)
     }
 }
 
@@ -208,11 +215,7 @@ impl Request<'_> {
 impl<S: crate::owned::Storage> owned::Request<S> {
     /// As [`Request::harms_servers`]: whether servers do not survive the request.
     pub fn harms_servers(&self) -> bool {
-        match self {
-            Self::Check(_) => true,
-            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
-            _ => false,
-        }
+        harms_servers!(self)
     }
 }
 

@@ -144,8 +144,7 @@ fn server_path<'p>(
     operation: OpCode,
     path: &'p str,
 ) -> Result<Cow<'p, str>, RequestError> {
-    let invalid = |error: PathError| RequestError::new(operation, Some(path), error.into());
-    path::validate(path).map_err(invalid)?;
+    check(operation, path, path::validate)?;
     Ok(chroot.apply(path))
 }
 
@@ -159,13 +158,21 @@ fn server_path_to_create<'p>(
     if !is_sequential {
         return server_path(chroot, operation, path);
     }
-    let invalid = |error: PathError| RequestError::new(operation, Some(path), error.into());
-    path::validate_sequential(path).map_err(invalid)?;
+    check(operation, path, path::validate_sequential)?;
     Ok(match (path, chroot.apply(path)) {
         // A number alone as the name, directly below the chroot.
         ("/", root) if root != "/" => Cow::Owned(root.into_owned() + "/"),
         (_, path) => path,
     })
+}
+
+/// Fails the operation if its path is invalid.
+fn check(
+    operation: OpCode,
+    path: &str,
+    validate: fn(&str) -> Result<(), PathError>,
+) -> Result<(), RequestError> {
+    validate(path).map_err(|error| RequestError::new(operation, Some(path), error.into()))
 }
 
 fn any_version(version: Option<i32>) -> i32 {
