@@ -20,7 +20,7 @@ fn a_command_is_told_by_signal_that_the_lock_is_lost() {
     world.break_lock();
     let output = ended(child);
     assert_eq!((output.status.code(), out(&output)), (Some(73), "told\n".to_owned()));
-    assert!(complaint(&output).contains("lost"));
+    assert!(complaint(&output).contains(&format!("'{PATH}' is lost")), "{}", complaint(&output));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_command_is_told_when_the_lock_cannot_be_trusted_for_want_of_a_connection() 
     world.embedded.kill(0);
     let output = ended(child);
     assert_eq!((output.status.code(), out(&output)), (Some(73), "told\n".to_owned()));
-    assert!(complaint(&output).contains("lost"));
+    assert!(complaint(&output).contains(&format!("'{PATH}' is lost")), "{}", complaint(&output));
 }
 
 /// `run` in a long session, with a command that ends with its standard input, whatever it is sent.

@@ -147,8 +147,8 @@ fn errors_are_one_line() {
     for (arguments, part) in [
         (&["--session-timeout", "0.5", "--connect", "127.0.0.1:1", "ls", "/a"][..], "127.0.0.1:1"),
         (&["--connect", "::", "ls", "/a"], "::"),
-        (&["run", "relative", "--", "true"], "path"),
-        (&["ls", "/a/"], "path"),
+        (&["run", "relative", "--", "true"], "'relative': a path"),
+        (&["ls", "/a/"], "'/a/': a path"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
         if !arguments.contains(&"--connect") {

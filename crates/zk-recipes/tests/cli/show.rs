@@ -62,6 +62,10 @@ fn somebody_is_removed_when_that_is_confirmed() {
     let again = world.run(&[&arguments[..], &["--yes"]].concat());
     assert_eq!(again.status.code(), Some(2));
     assert!(complaint(&again).contains(guard.node()));
+    let help = out(&world.run(&["break", "--help"]));
+    for code in ["with 0 if", "with 1 if", "with 2 if"] {
+        assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains(code), "{help}");
+    }
 }
 
 #[test]

@@ -86,8 +86,11 @@ enum Command {
     Watch(Path),
     /// Remove somebody from a lock, who then loses it or its place
     ///
-    /// Whoever waits for permits of a semaphore is removed by its node `...-lock-...`; a lease that it
-    /// has created meanwhile is made anew.
+    /// Whoever waits for permits of a semaphore is removed by its node `...-lock-...`; a lease that
+    /// it has created meanwhile is made anew.
+    ///
+    /// Exits with 0 if the node was removed; with 1 if the answer was no; with 2 if there is no such
+    /// node or something else went wrong.
     Break(BreakArguments),
     /// Within `run`: become the command
     #[command(hide = true)]
@@ -128,7 +131,7 @@ impl Arguments {
     fn connect_timeout(&self) -> Duration {
         match &self.command {
             // Its own limit is for servers, too.
-            Command::Run(run) if run.has_timeout() => Duration::MAX,
+            Command::Run(run) if run.limit().is_some() => Duration::MAX,
             _ => self.session_timeout,
         }
     }
@@ -173,7 +176,9 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
-    arguments.command.path().map_or(Ok(()), path::validate)?;
+    if let Some(path) = arguments.command.path() {
+        path::validate(path).map_err(|error| format!("'{path}': {error}"))?;
+    }
     let builder = Client::builder(&arguments.connect).session_timeout(arguments.session_timeout);
     let builder = builder.connect_timeout(arguments.connect_timeout());
     let connect = async { Ok::<_, Failure>(builder.connect().await?) };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::time::Instant;
-use zk_recipes::session::Client;
+use zk_recipes::session::{Client, State};
 use zk_recipes::{
     Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RecipeError,
     RwLock, Scheme, Semaphore, WriteGuard,
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// How many permits the semaphore has: its number if it does not exist yet, and checked if it does
     #[arg(long, value_name = "N", requires = "permits")]
     of: Option<u32>,
-    /// Wait no longer than this, for servers as for the lock
+    /// Wait no longer than this, for servers as for the lock; 0 is the same as --try
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "try_only")]
     timeout: Option<Duration>,
     /// Do not wait for the lock at all; for servers it does, as long as the session timeout
@@ -79,8 +79,18 @@ impl Arguments {
         &self.path
     }
 
-    pub(crate) fn has_timeout(&self) -> bool {
-        self.timeout.is_some()
+    /// How long to wait for servers and the lock, where both have one limit.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.timeout.filter(|timeout| !timeout.is_zero())
+    }
+
+    fn tries_only(&self) -> bool {
+        self.try_only || self.timeout.is_some_and(|timeout| timeout.is_zero())
+    }
+
+    /// Says that the lock is lost, and why.
+    pub(crate) fn complain_of_loss(&self, why: &dyn fmt::Display) {
+        complain(&format_args!("the lock '{}' is lost: {why}", self.path));
     }
 
     pub(crate) fn kill_after(&self) -> Option<Duration> {
@@ -127,34 +137,45 @@ pub(crate) async fn run(
 
 fn is_not_acquired(failure: &Failure) -> bool {
     let reason = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
-    let reason = reason.or_else(|| failure.downcast_ref());
-    failure.is::<NoServer>() || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
+    failure.is::<TooLate>() || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
 }
 
-/// Whoever runs out of time before there is a session.
+/// The time limit has passed.
 #[derive(Debug)]
-struct NoServer;
+struct TooLate {
+    path: String,
+    /// Whether the lock was asked for, so that it is not for want of a server.
+    is_connected: bool,
+}
 
-impl fmt::Display for NoServer {
+impl fmt::Display for TooLate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no server has answered in time, so the lock was not acquired")
+        let why = match self.is_connected {
+            true => "it was not free in time",
+            false => "no server has answered in time",
+        };
+        write!(f, "the lock '{}' was not acquired: {why}", self.path)
     }
 }
 
-impl Error for NoServer {}
+impl Error for TooLate {}
 
 async fn acquire_and_run(
     connect: impl Future<Output = Result<Client, Failure>>,
     arguments: &Arguments,
     supervisor: &mut Supervisor,
 ) -> Result<ExitCode, Failure> {
-    let deadline = arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = arguments.limit().and_then(|limit| Instant::now().checked_add(limit));
+    let too_late = |is_connected| TooLate { path: arguments.path.clone(), is_connected };
     let client = tokio::select! {
-        client = before(deadline, connect) => client.map_err(no_server)?,
+        client = before(deadline, connect) => client.unwrap_or_else(|| Err(too_late(false).into()))?,
         signal = supervisor.wants_end() => return Ok(exit_code_of_signal(signal?)),
     };
     let acquired = tokio::select! {
-        acquired = before(deadline, acquire(&client, arguments)) => acquired.map_err(Err),
+        acquired = before(deadline, acquire(&client, arguments)) => {
+            let is_connected = matches!(client.state(), State::Connected { .. });
+            acquired.unwrap_or_else(|| Err(too_late(is_connected).into())).map_err(Err)
+        }
         signal = supervisor.wants_end() => Err(signal.map(exit_code_of_signal).map_err(Failure::from)),
     };
     match acquired {
@@ -170,20 +191,11 @@ async fn acquire_and_run(
     }
 }
 
-fn no_server(failure: Failure) -> Failure {
-    if is_not_acquired(&failure) { NoServer.into() } else { failure }
-}
-
-/// What comes of it in time.
-async fn before<T>(
-    deadline: Option<Instant>,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+/// What comes of it, if it comes in time.
+async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
-        None => work.await,
-        Some(deadline) => {
-            tokio::time::timeout_at(deadline, work).await.map_err(|_| LockError::TimedOut)?
-        }
+        None => Some(work.await),
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
     }
 }
 
@@ -211,7 +223,7 @@ async fn run_with(
     // The user stopped the job before the command began: do not start it.
     while supervisor.is_stopped() && !is_lost(held) {
         tokio::select! {
-            loss = &mut lost => complain(&format_args!("the lock is lost: {loss}")),
+            loss = &mut lost => arguments.complain_of_loss(&loss),
             signal = supervisor.wants_end_or_continues() => if let Some(signal) = signal? {
                 return Ok(exit_code_of_signal(signal));
             },
@@ -240,13 +252,14 @@ async fn run_with(
                 }
             }
             loss = &mut lost => {
-                complain(&format_args!("the lock is lost: {loss}"));
+                arguments.complain_of_loss(&loss);
                 break true;
             }
             received = supervisor.signals.next() => {
                 let received = received?;
                 if !supervisor.is_there() {
-                    complain(&"zk-lock was killed, so its command is ended");
+                    let path = &arguments.path;
+                    complain(&format_args!("zk-lock was killed, so its command under '{path}' is ended"));
                     break true;
                 }
                 pass_on(received, &processes);
@@ -374,7 +387,7 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
 async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, RecipeError> {
     let options = Options::new().data(description(&arguments.command[0]));
     let path = &arguments.path;
-    let at_once = arguments.try_only;
+    let at_once = arguments.tries_only();
     if let Some(permits) = arguments.permits {
         let semaphore = Semaphore::with(client, path, arguments.of, options)?;
         return match at_once {

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 
 use crate::processes::Processes;
 use crate::signals::{Signals, send};
-use crate::{Failure, complain, run, tied};
+use crate::{Failure, run, tied};
 
 pub(crate) async fn run(
     arguments: &run::Arguments,
@@ -44,7 +44,7 @@ pub(crate) async fn run(
         }
     };
     if let Some(signal) = status.signal() {
-        complain(&format_args!("the lock is lost: its keeper was ended by signal {signal}"));
+        arguments.complain_of_loss(&format_args!("its keeper was ended by signal {signal}"));
         // Nothing tells what was left of the lease. Servers hear of a session every third of its
         // timeout.
         let grace = arguments.kill_after().unwrap_or(session_timeout / 3);
