@@ -24,6 +24,7 @@ pub mod serve;
 pub mod server;
 pub mod sim;
 pub mod suite;
+pub mod watchdog;
 pub mod watchers;
 pub mod wire;
 

@@ -10,11 +10,13 @@ use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{End, Error, Notice, Outcome, State};
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{PATIENCE, SESSION_TIMEOUT};
+use zk_testkit::watchdog::Watchdog;
 
 /// An ensemble, on a runtime of its own.
 struct Ensemble {
     embedded: Embedded,
     runtime: Runtime,
+    _watchdog: Watchdog,
 }
 
 impl Ensemble {
@@ -25,7 +27,7 @@ impl Ensemble {
             .build()
             .expect("a runtime");
         let embedded = runtime.block_on(Embedded::start(members)).expect("an ensemble");
-        Self { embedded, runtime }
+        Self { embedded, runtime, _watchdog: Watchdog::start() }
     }
 
     fn client(&self) -> Client {

@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use zk_recipes::session::Client;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
+use zk_testkit::watchdog::Watchdog;
 
 const PATH: &str = "/locks/cli";
 /// How long anything may take. Sessions of [`LONG`] are not given up within it.
@@ -25,6 +26,7 @@ const LONG: [&str; 2] = ["--session-timeout", "40"];
 struct World {
     runtime: Runtime,
     embedded: Embedded,
+    _watchdog: Watchdog,
 }
 
 impl World {
@@ -39,7 +41,7 @@ impl World {
             .build()
             .expect("a runtime");
         let embedded = runtime.block_on(Embedded::with_config(config)).expect("loopback");
-        Self { runtime, embedded }
+        Self { runtime, embedded, _watchdog: Watchdog::start() }
     }
 
     fn client(&self) -> Client {
@@ -55,7 +57,7 @@ impl World {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().expect("the command runs")
+        ended(self.command(arguments).spawn().expect("the command runs"))
     }
 
     /// The names of all lock nodes.

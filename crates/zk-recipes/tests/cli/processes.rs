@@ -190,7 +190,7 @@ fn a_process_group_without_a_number_is_no_obstacle() {
         "-c",
         "ps -o pgid= -o sid= $$ | tr -s ' '; (sleep 0.1; echo later) & exit 7",
     ]);
-    let output = command.output().expect("it runs");
+    let output = ended(command.stdout(Stdio::piped()).spawn().expect("it runs"));
     assert_eq!((output.status.code(), out(&output)), (Some(7), " 0 0\nlater\n".to_owned()));
 }
 
@@ -298,11 +298,11 @@ fn signals_are_passed_on_as_often_as_they_come() {
 fn a_signal_at_any_moment_of_the_start_ends_it() {
     let world = World::new();
     for round in 0..12 {
-        let mut job = Job::start(&world, &[], "read x");
+        let job = Job::start(&world, &[], "read x");
         // Not to wait for an event: to be in the midst of one.
         std::thread::sleep(std::time::Duration::from_millis(round));
         send("-TERM", &job.id());
-        let status = job.zk_lock.wait().expect("it ends");
+        let status = ended(job.zk_lock).status;
         use std::os::unix::process::ExitStatusExt as _;
         // Before it has begun to read signals, it ends as any program.
         let code = status.code().or(status.signal().map(|signal| 128 + signal));

@@ -32,7 +32,7 @@ fn a_command_and_its_arguments_are_bytes_and_the_path_of_a_lock_is_text() {
     let world = World::new();
     let run = |path: &OsStr, command: [&OsStr; 2]| {
         let mut run = world.command(&["run"]);
-        run.arg(path).arg("--").args(command).output().expect("it runs")
+        ended(run.arg(path).arg("--").args(command).spawn().expect("it runs"))
     };
     let no_text = OsStr::from_bytes(b"caf\xe9");
     let said = run(PATH.as_ref(), ["echo".as_ref(), no_text]);

@@ -53,7 +53,7 @@ fn somebody_is_removed_when_that_is_confirmed() {
         let mut stdin = child.stdin.take().expect("piped");
         stdin.write_all(answer.as_bytes()).expect("it listens");
         drop(stdin);
-        child.wait_with_output().expect("it ends")
+        ended(child)
     };
     assert_eq!(answered("n\n").status.code(), Some(1));
     assert_eq!(world.contenders().len(), 1);

@@ -12,17 +12,22 @@ use zk_session::proto::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode,
     Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
+use zk_testkit::watchdog::Watchdog;
 
 pub const SESSION: SessionId = SessionId(0x77);
 /// Turns a hang into a failure, and is too long for anything else.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where connections arrive.
-pub struct Listener(TcpListener);
+pub struct Listener {
+    socket: TcpListener,
+    _watchdog: Watchdog,
+}
 
 impl Listener {
     pub fn new() -> Self {
-        Self(TcpListener::bind(("127.0.0.1", 0)).unwrap())
+        let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self { socket, _watchdog: Watchdog::start() }
     }
 
     pub fn builder(&self) -> ClientBuilder<Client> {
@@ -30,11 +35,11 @@ impl Listener {
     }
 
     pub fn address(&self) -> String {
-        self.0.local_addr().unwrap().to_string()
+        self.socket.local_addr().unwrap().to_string()
     }
 
     pub fn accept(&self) -> Server {
-        let (stream, _) = self.0.accept().unwrap();
+        let (stream, _) = self.socket.accept().unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Server { stream, received: BytesMut::new() }
     }

@@ -12,6 +12,7 @@ use zk_session::proto::{
     Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 use zk_session::{Client, ClientBuilder, Connect, Member};
+use zk_testkit::watchdog::Watchdog;
 
 pub const SESSION: SessionId = SessionId(0x77);
 
@@ -22,12 +23,16 @@ pub struct Pipes {
 }
 
 /// Where connections arrive.
-pub struct Listener(mpsc::UnboundedReceiver<Server>);
+pub struct Listener {
+    arrivals: mpsc::UnboundedReceiver<Server>,
+    _watchdog: Watchdog,
+}
 
 /// Pipes that hold so many bytes in each direction.
 pub fn pipes(buffer: usize) -> (Pipes, Listener) {
-    let (arrivals, listener) = mpsc::unbounded_channel();
-    (Pipes { arrivals, buffer }, Listener(listener))
+    let (sender, arrivals) = mpsc::unbounded_channel();
+    let listener = Listener { arrivals, _watchdog: Watchdog::start() };
+    (Pipes { arrivals: sender, buffer }, listener)
 }
 
 impl Connect for Pipes {
@@ -47,7 +52,7 @@ impl Connect for Pipes {
 
 impl Listener {
     pub async fn accept(&mut self) -> Server {
-        self.0.recv().await.expect("the client is there")
+        self.arrivals.recv().await.expect("the client is there")
     }
 
     /// Accepts a connection and answers its handshake.
