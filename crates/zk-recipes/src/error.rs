@@ -54,8 +54,8 @@ pub enum LockError {
     /// The names of this lock have no place for readers.
     NoReaders,
     /// A node at the lock's path is a contender of another kind of lock, as its name shows. The two
-    /// locks would ignore each other, and both could be held at once. Use another path, or the
-    /// [names](crate::machine::Contest::scheme) of that lock if it is meant to be the same one;
+    /// locks would ignore each other, and both could be held at once. Use another path or, if it is
+    /// meant to be the same lock, its [scheme](crate::machine::Contest::scheme) (`Options::scheme`).
     /// [`Foreign::Ignore`](crate::machine::Foreign::Ignore) lets both run side by side.
     OtherLock {
         /// The name of its node.
@@ -144,13 +144,13 @@ impl fmt::Display for LockError {
             Self::Lost(loss) => write!(f, "the lock had been lost: {loss}"),
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
-            Self::TimedOut => f.write_str("the lock was not acquired in time"),
+            Self::TimedOut => f.write_str("the time limit has passed"),
             Self::NotAlone => f.write_str("others hold the lock too, or wait for it"),
             Self::NoReaders => f.write_str("the names of this lock have no place for readers"),
             Self::OtherLock { node, scheme } => write!(
                 f,
                 "'{node}' belongs to {scheme} at the same path, which would not exclude this lock: \
-                 use another path, or the same names"
+                 use another path, or `Options::scheme`"
             ),
             Self::Foreign { node } => {
                 write!(f, "'{node}' is in the lock's directory and belongs to no contender")
@@ -208,7 +208,7 @@ impl core::error::Error for Loss {}
 
 /// An operation of a recipe that has failed: which one, on which lock, and why.
 ///
-/// It prints all three: `acquire of '/locks/printer': the lock was not acquired in time`.
+/// It prints all three: `acquire of '/locks/printer': the time limit has passed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecipeError {
@@ -287,6 +287,25 @@ mod tests {
         assert!(size_of::<RecipeError>() <= 72, "{}", size_of::<RecipeError>());
         #[cfg(feature = "tokio")]
         assert_eq!(size_of::<Result<crate::MutexGuard, RecipeError>>(), size_of::<crate::Held>());
+    }
+
+    #[test]
+    fn the_contender_of_another_kind_of_lock_is_named_with_the_ways_out() {
+        for (scheme, kind) in [
+            (Scheme::CURATOR_MUTEX, "a mutex"),
+            (Scheme::CURATOR_READ_WRITE, "a read/write lock"),
+            (Scheme::CURATOR_LEADER, "a leader election"),
+            (Scheme::CURATOR_LEASE, "a semaphore"),
+        ] {
+            let printed =
+                LockError::OtherLock { node: "n".into(), scheme: scheme.into() }.to_string();
+            assert!(
+                printed.starts_with(&format!("'n' belongs to {kind} of this crate")),
+                "{printed}"
+            );
+            assert!(printed.contains("Apache Curator"), "{printed}");
+            assert!(printed.ends_with("use another path, or `Options::scheme`"), "{printed}");
+        }
     }
 
     #[test]

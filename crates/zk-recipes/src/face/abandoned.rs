@@ -1,4 +1,5 @@
-//! Nodes of this process's sessions that are not wanted any more, and that the ensemble refuses to delete.
+//! Nodes of this process's sessions that are not wanted any more, and that the ensemble refuses to
+//! delete.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -15,9 +16,10 @@ use crate::machine::{Event, Input, Machine, Output};
 /// More than this are not remembered; the oldest is forgotten.
 const MOST: usize = 1024;
 
-/// Names are never used twice, since each has the guid of its attempt, so they tell nodes apart
-/// whatever the ensemble. The session is that of the owner: for others of this process, the node goes
-/// when that session ends.
+/// The session and the name of each. A name with the GUID of its attempt is never used twice, so it
+/// needs no path and no ensemble. The node of a `SimpleLock` is named as its path ends, so names of
+/// several can be the same: its machine ignores [`Input::BehindAbandoned`]. The session is that of
+/// the owner: for others of this process, the node goes when that session ends.
 static NAMES: StdMutex<VecDeque<(SessionId, String)>> = StdMutex::new(VecDeque::new());
 /// How many names there are: those who wait look here first.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -37,8 +39,8 @@ fn is_known(session: SessionId, name: &str) -> bool {
         && NAMES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_same)
 }
 
-/// A machine whose abandoned nodes are counted and remembered, and that is told when it waits for one
-/// of its own session.
+/// A machine whose abandoned nodes are counted and remembered, and that is told when it waits for
+/// one of its own session.
 #[derive(Debug)]
 pub(crate) struct Tracked<M> {
     machine: M,

@@ -25,8 +25,8 @@ pub struct Entrant {
     /// The name of the node that it waits for, which is the one that it watches. `None` for a
     /// holder.
     pub waits_for: Option<String>,
-    /// What its node holds; `None` if its access control list denies reading it, or if that is longer
-    /// than a reply may be ([`max_reply`](zk_session::ClientBuilder::max_reply)).
+    /// What its node holds; `None` if its access control list denies reading it, or if that is
+    /// longer than a reply may be ([`max_reply`](zk_session::ClientBuilder::max_reply)).
     pub data: Option<Bytes>,
     /// Its session; 0, as the token and the time are, where the server refuses even to say whether
     /// the node exists.

@@ -85,9 +85,9 @@ impl Notes {
         }
     }
 
-    /// Compares the lease with the clock, lest anybody is told that the lock is held when it is not to
-    /// be trusted any more. The task may not have noticed yet: its runtime may be blocked, or the
-    /// process was stopped. Yields what wakes the task, if it has to be told.
+    /// Compares the lease with the clock, lest anybody is told that the lock is held when it is not
+    /// to be trusted any more. The task may not have noticed yet: its runtime may be blocked, or
+    /// the process was stopped. Yields what wakes the task, if it has to be told.
     fn look_at_clock(&mut self) -> Option<Waker> {
         let has_ended = self.client.as_ref().is_some_and(Client::lease_has_ended);
         match self.trust.loss_after_lease() {
@@ -181,8 +181,8 @@ impl Desk {
         self.wait_looking(find, |_| None).await
     }
 
-    /// As [`wait`](Self::wait), with the end of the lease included. Its end wakes nobody but the task,
-    /// which then tells.
+    /// As [`wait`](Self::wait), with the end of the lease included. Its end wakes nobody but the
+    /// task, which then tells.
     pub(crate) async fn wait_by_clock<T>(
         &self,
         find: impl FnMut(&mut Notes) -> Option<T>,

@@ -266,7 +266,8 @@ macro_rules! guard {
             ///
             /// # Cancellation
             ///
-            /// The lock is released when this method is called; dropping its future changes nothing.
+            /// The lock is released when this method is called; dropping its future changes
+            /// nothing.
             pub fn release(
                 self,
             ) -> impl Future<Output = Result<(), $crate::RecipeError>> + Send + use<> {

@@ -75,7 +75,8 @@ impl HerdMutex {
         self.0.pending_cleanups()
     }
 
-    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    /// How many nodes were abandoned; see
+    /// [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
     pub fn abandoned_nodes(&self) -> usize {
         self.0.abandoned_nodes()
     }

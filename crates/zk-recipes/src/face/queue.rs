@@ -163,8 +163,8 @@ impl Entrance {
     }
 }
 
-/// How an attempt is made that is limited by `deadline`, and by when that has to end: one that begins
-/// too late ends by itself.
+/// How an attempt is made that is limited by `deadline`, and by when that has to end: one that
+/// begins too late ends by itself.
 pub(crate) fn entry(deadline: Option<Instant>) -> (Entry, Option<Instant>) {
     match deadline {
         Some(deadline) if deadline <= Instant::now() => (Entry::OnlyIfFirst, None),

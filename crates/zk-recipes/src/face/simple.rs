@@ -32,8 +32,9 @@ use crate::machine::{Claim, Entry, Scheme, SimpleContender};
 ///
 /// # Guarantee
 ///
-/// As for [`Mutex`](crate::Mutex), as long as nobody else deletes the node: all owners use one name,
-/// so a release could then hit the next one's. It is not fair: somebody who waits may wait for ever.
+/// As for [`Mutex`](crate::Mutex), as long as nobody else deletes the node: all owners use one
+/// name, so a release could then hit the next one's. It is not fair: somebody who waits may wait
+/// for ever.
 ///
 /// # Cost
 ///
@@ -54,8 +55,9 @@ impl SimpleLock {
     }
 
     /// The lock whose node is at `path`, taken in this way. There are no names to choose. A
-    /// persistent node at the path is refused with [`LockError::Foreign`](crate::LockError::Foreign),
-    /// as it may be the parent of another lock, unless [`Foreign::Ignore`](crate::Foreign::Ignore) says otherwise.
+    /// persistent node at the path is refused with
+    /// [`LockError::Foreign`](crate::LockError::Foreign), as it may be the parent of another lock,
+    /// unless [`Foreign::Ignore`](crate::Foreign::Ignore) says otherwise.
     ///
     /// # Errors
     ///
@@ -99,7 +101,8 @@ impl SimpleLock {
         self.0.pending_cleanups()
     }
 
-    /// How many nodes were abandoned; see [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
+    /// How many nodes were abandoned; see
+    /// [`Mutex::abandoned_nodes`](crate::Mutex::abandoned_nodes).
     pub fn abandoned_nodes(&self) -> usize {
         self.0.abandoned_nodes()
     }

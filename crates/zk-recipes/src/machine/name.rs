@@ -142,8 +142,8 @@ impl Scheme {
         Self::ZOOKEEPER_RECIPE,
     ];
 
-    /// The scheme of a node's name, if it is a contender's of any known kind of lock. Private schemes
-    /// are recognised whatever their markers are.
+    /// The scheme of a node's name, if it is a contender's of any known kind of lock. Private
+    /// schemes are recognised whatever their markers are.
     pub fn recognize(child: &str) -> Option<Self> {
         let is_private = || {
             let (_, rest) = compact_guid(child)?;
@@ -161,10 +161,16 @@ impl Scheme {
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.style, self.exclusive, self.shared) {
-            (Style::Curator { .. }, "lock-", None) => "an Apache Curator or go-zk mutex",
-            (Style::Curator { .. }, "latch-", None) => "an Apache Curator leader latch",
-            (Style::Curator { .. }, "lease-", None) => "an Apache Curator semaphore",
-            (Style::Curator { .. }, ..) => "an Apache Curator read/write lock",
+            (Style::Curator { .. }, "lock-", None) => {
+                "a mutex of this crate, Apache Curator or go-zk"
+            }
+            (Style::Curator { .. }, "latch-", None) => {
+                "a leader election of this crate or Apache Curator"
+            }
+            (Style::Curator { .. }, "lease-", None) => {
+                "a semaphore of this crate or Apache Curator"
+            }
+            (Style::Curator { .. }, ..) => "a read/write lock of this crate or Apache Curator",
             (Style::Kazoo, ..) => "a kazoo lock",
             (Style::Compact, ..) => "a lock with private names",
             (Style::Session, ..) => "ZooKeeper's WriteLock",
@@ -201,8 +207,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// The shape of names that are `before`, a GUID, `behind`, and a sequence number. `None` if they
-    /// are too long.
+    /// The shape of names that are `before`, a GUID, `behind`, and a sequence number. `None` if
+    /// they are too long.
     fn new(claim: Claim, before: &str, guid: &[Part<'_>], behind: [&str; 2]) -> Option<Self> {
         // Behind the name follow zeros.
         let mut shape = Self {
@@ -317,8 +323,8 @@ impl Glancer {
         Self { shapes: core::array::from_fn(shape) }
     }
 
-    /// Where it fails only `parse` can tell what the name is. Where it succeeds so does `parse`, and
-    /// the number is not negative.
+    /// Where it fails only `parse` can tell what the name is. Where it succeeds so does `parse`,
+    /// and the number is not negative.
     #[inline(always)]
     pub(super) fn glance(&self, child: &str) -> Option<Glance> {
         self.shapes.iter().flatten().find_map(|shape| shape.read(child))

@@ -29,8 +29,8 @@ pub struct Precedent {
     pub(super) number: Sequence,
     /// The transaction that created its node.
     pub(super) czxid: Zxid,
-    /// How many in a row, it included, had the number right after that of the one before. Who contends
-    /// with others for a lock had better ask for the list in the same round trip.
+    /// How many in a row, it included, had the number right after that of the one before. Who
+    /// contends with others for a lock had better ask for the list in the same round trip.
     pub(super) followed: u32,
 }
 

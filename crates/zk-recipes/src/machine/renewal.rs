@@ -24,9 +24,10 @@ const BEFORE_PING: Duration = Duration::from_millis(5);
 /// with the number of the first request; machines take it like the first answer. Drop the old watch
 /// when the new one is set, and the new one when it is refused.
 ///
-/// The wait is three to five and a half session timeouts, or as many half minutes where timeouts are
-/// longer: a whole number of ping intervals, just before a ping would be due. So the request takes the
-/// place of a ping, and a session in which one machine waits sends no more than an idle one.
+/// The wait is three to five and a half session timeouts, or as many half minutes where timeouts
+/// are longer: a whole number of ping intervals, just before a ping would be due. So the request
+/// takes the place of a ping, and a session in which one machine waits sends no more than an idle
+/// one.
 #[derive(Clone, Debug)]
 pub struct Renewal {
     random: Rng,

@@ -26,8 +26,8 @@ impl Name<'_> {
 /// What to do about children of the lock's path that are no contenders of this lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
-    /// A contender of another [known](Scheme::recognize) kind of lock is refused: neither lock would
-    /// see the other, and both could be held at once. Every attempt that sees one fails with
+    /// A contender of another [known](Scheme::recognize) kind of lock is refused: neither lock
+    /// would see the other, and both could be held at once. Every attempt that sees one fails with
     /// [`LockError::OtherLock`]. Any other node is passed over, and reported once by every attempt
     /// that lists.
     #[default]

@@ -89,8 +89,8 @@ enum Command {
     /// Whoever waits for permits of a semaphore is removed by its node `...-lock-...`; a lease that
     /// it has created meanwhile is made anew.
     ///
-    /// Exits with 0 if the node was removed; with 1 if the answer was no; with 2 if there is no such
-    /// node or something else went wrong.
+    /// Exits with 0 if the node was removed; with 1 if the answer was no; with 2 if there is no
+    /// such node or something else went wrong.
     Break(BreakArguments),
     /// Within `run`: become the command
     #[command(hide = true)]

@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// Hold so many permits of a semaphore
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
-    /// How many permits the semaphore has: its number if it does not exist yet, and checked if it does
+    /// How many permits the semaphore has: its number if it does not exist yet, and checked if it
+    /// does
     #[arg(long, value_name = "N", requires = "permits")]
     of: Option<u32>,
     /// Wait no longer than this, for servers as for the lock; 0 is the same as --try
