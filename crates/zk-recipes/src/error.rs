@@ -47,8 +47,12 @@ pub enum LockError {
     NotConfirmed(Unconfirmed),
     /// The lock is taken, and was not to be waited for.
     Busy,
-    /// The time to wait was over.
+    /// The time limit has passed, or had passed at the call, while the client was connected. Others
+    /// hold the lock, or no server has answered yet.
     TimedOut,
+    /// The time limit has passed, or had passed at the call, and there is no connection to a quorum
+    /// of the ensemble.
+    NoConnection,
     /// Others hold the lock too, or wait for it, so it cannot be had alone.
     NotAlone,
     /// The names of this lock have no place for readers.
@@ -145,6 +149,7 @@ impl fmt::Display for LockError {
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the time limit has passed"),
+            Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
             Self::NotAlone => f.write_str("others hold the lock too, or wait for it"),
             Self::NoReaders => f.write_str("the names of this lock have no place for readers"),
             Self::OtherLock { node, scheme } => write!(

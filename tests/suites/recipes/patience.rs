@@ -100,6 +100,10 @@ async fn timed_out<T>(waiting: impl Future<Output = Result<T, RecipeError>>) {
     assert_eq!(waiting.await.map(drop).map_err(LockError::from), Err(LockError::TimedOut));
 }
 
+async fn not_connected<T>(waiting: impl Future<Output = Result<T, RecipeError>>) {
+    assert_eq!(waiting.await.map(drop).map_err(LockError::from), Err(LockError::NoConnection));
+}
+
 #[tokio::test]
 async fn who_does_not_wait_at_all_gets_whatever_is_free() {
     let embedded = start().await;
@@ -168,17 +172,17 @@ async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
     states.wait_for(|state| *state == State::Suspended).await.expect("it lives");
     drop(released);
 
-    timed_out(mutex.acquire_timeout(ZERO)).await;
-    timed_out(rw_lock.read_timeout(ZERO)).await;
-    timed_out(rw_lock.write_timeout(ZERO)).await;
-    timed_out(semaphore.acquire_timeout(ZERO)).await;
-    timed_out(semaphore.acquire_many_timeout(2, ZERO)).await;
+    not_connected(mutex.acquire_timeout(ZERO)).await;
+    not_connected(rw_lock.read_timeout(ZERO)).await;
+    not_connected(rw_lock.write_timeout(ZERO)).await;
+    not_connected(semaphore.acquire_timeout(ZERO)).await;
+    not_connected(semaphore.acquire_many_timeout(2, ZERO)).await;
     let error = multi.acquire_timeout(ZERO).await.expect_err("no connection");
-    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::TimedOut));
-    timed_out(reentrant.acquire_timeout(ZERO)).await;
-    timed_out(simple.acquire_timeout(ZERO)).await;
-    timed_out(barrier.wait_timeout(ZERO)).await;
-    timed_out(double.enter_timeout(ZERO)).await;
+    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection));
+    not_connected(reentrant.acquire_timeout(ZERO)).await;
+    not_connected(simple.acquire_timeout(ZERO)).await;
+    not_connected(barrier.wait_timeout(ZERO)).await;
+    not_connected(double.enter_timeout(ZERO)).await;
     let is_clean = |_: &_| mutex.pending_cleanups() == 0;
     eventually(&embedded, "nothing was requested", is_clean).await;
     embedded.restart(0).await.expect("the port is still free");
@@ -191,13 +195,38 @@ async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
 }
 
 #[tokio::test]
+async fn whoever_runs_out_of_time_without_a_connection_is_told_so() {
+    let embedded = start().await;
+    let ours = client(&embedded).await;
+    let path = "a valid path";
+    let mutex = Mutex::new(&ours, "/mutex").expect(path);
+    let multi = MultiLock::new([Part::from(&mutex)]).expect("they fit");
+    let barrier = Barrier::new(&ours, "/barrier").expect(path);
+    let candidate = LeaderElection::new(&ours, "/election").expect(path).stand();
+    candidate.elected().await.expect("elected");
+    let second = LeaderElection::new(&ours, "/election").expect(path).stand();
+    embedded.kill(0);
+    let mut states = ours.states();
+    states.wait_for(|state| *state == State::Suspended).await.expect("it lives");
+
+    not_connected(mutex.acquire_timeout(MOMENT)).await;
+    let error = multi.acquire_timeout(MOMENT).await.expect_err("no connection");
+    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection));
+    not_connected(barrier.wait_timeout(MOMENT)).await;
+    not_connected(second.elected_timeout(MOMENT)).await;
+    drop((candidate, second));
+    embedded.restart(0).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
 async fn an_answer_that_never_comes_is_waited_for_as_long_as_the_connection_lasts() {
     let embedded = start().await;
     let ours = client(&embedded).await;
     let mutex = Mutex::new(&ours, "/mutex").expect("a valid path");
     embedded.kill(0);
     // The client may not have noticed yet.
-    timed_out(mutex.acquire_timeout(ZERO)).await;
+    not_connected(mutex.acquire_timeout(ZERO)).await;
     embedded.restart(0).await.expect("the port is still free");
     nothing_is_left(&embedded).await;
 }

@@ -166,7 +166,7 @@ impl Barrier {
     limited!("wait": wait_until, wait_timeout: wait() by wait_by() -> ());
 
     fn call(&self, operation: &'static str) -> Call {
-        Call { operation, path: self.path.clone() }
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 }
 

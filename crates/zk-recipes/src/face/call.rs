@@ -5,6 +5,7 @@ use core::future::Future;
 use core::time::Duration;
 
 use tokio::time::Instant;
+use zk_session::{Client, State};
 
 use crate::error::{LockError, RecipeError};
 
@@ -13,10 +14,17 @@ use crate::error::{LockError, RecipeError};
 pub(crate) struct Call {
     pub(crate) operation: &'static str,
     pub(crate) path: Arc<str>,
+    pub(crate) client: Client,
 }
 
 impl Call {
+    /// The error. Where time has run out without a connection, it says so.
     pub(crate) fn failed(&self, reason: impl Into<LockError>) -> RecipeError {
+        let reason = match (reason.into(), self.client.state()) {
+            (reason, State::Connected { .. }) => reason,
+            (LockError::TimedOut, _) => LockError::NoConnection,
+            (reason, _) => reason,
+        };
         RecipeError::new(self.operation, &self.path, reason)
     }
 

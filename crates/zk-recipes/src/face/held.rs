@@ -62,7 +62,7 @@ impl Held {
 
     /// What is asked for, as its errors name it.
     pub(crate) fn call(&self, operation: &'static str) -> Call {
-        Call { operation, path: self.path.clone() }
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 
     /// Greater than that of anybody who held this lock before, whatever happened in between. A

@@ -286,6 +286,6 @@ impl Candidate {
     limited_release!("resign": close_until, close_timeout: close);
 
     fn call(&self, operation: &'static str) -> Call {
-        Call { operation, path: self.path.clone() }
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 }

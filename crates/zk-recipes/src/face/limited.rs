@@ -13,11 +13,12 @@ macro_rules! limited {
         ///
         /// A deadline that has passed at the call asks once: it never fails because no time was left to
         /// ask, but waits neither behind others nor for a connection. It fails with
-        /// [`TimedOut`](crate::LockError::TimedOut) at the answer if somebody is ahead (or, for an election or
-        /// a barrier, if it is not over yet), and at once where there is no connection to a majority,
-        /// or when it is lost. If a server does not answer, that is when the client takes the
-        /// connection for dead. Of two that ask at once, the first in the queue succeeds; where there
-        /// is a `try_` method, two that try at once may both fail.
+        /// [`TimedOut`](crate::LockError::TimedOut) at the answer if somebody is ahead (or, for an
+        /// election or a barrier, if it is not over yet), and with
+        /// [`NoConnection`](crate::LockError::NoConnection) at once where there is no connection to
+        /// a majority, or when it is lost. If a server does not answer, that is when the client
+        /// takes the connection for dead. Of two that ask at once, the first in the queue succeeds;
+        /// where there is a `try_` method, two that try at once may both fail.
         ///
         /// # Panics
         ///
@@ -25,7 +26,8 @@ macro_rules! limited {
         ///
         /// # Errors
         ///
-        /// [`TimedOut`](crate::LockError::TimedOut).
+        /// [`TimedOut`](crate::LockError::TimedOut), or
+        /// [`NoConnection`](crate::LockError::NoConnection) if there is none when the time is over.
         ///
         /// # Cancellation
         ///

@@ -114,7 +114,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`], with the lock that it was waiting for.
+    /// [`LockError::TimedOut`], or [`LockError::NoConnection`] if there is none when the time is
+    /// over, with the lock that it was waiting for.
     pub fn acquire_until(
         &self,
         deadline: Instant,

@@ -68,7 +68,7 @@ impl Queue {
 
     /// What is asked for, as its errors name it.
     pub(crate) fn call(&self, operation: &'static str) -> Call {
-        Call { operation, path: self.path.clone() }
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 
     /// Enters the queue at once.
@@ -105,7 +105,7 @@ impl Queue {
         directory: Arc<str>,
     ) -> Entrance {
         let handle = self.start_noted(machine, self.note());
-        Entrance { client: self.client.clone(), call: self.call(operation), directory, handle }
+        Entrance { call: self.call(operation), directory, handle }
     }
 
     /// What is to be told of an attempt that begins now.
@@ -143,7 +143,6 @@ impl Queue {
 /// Somebody on the way to a lock. Dropped, it gives up.
 #[derive(Debug)]
 pub(crate) struct Entrance {
-    client: Client,
     call: Call,
     directory: Arc<str>,
     pub(crate) handle: Handle,
@@ -153,8 +152,8 @@ impl Entrance {
     pub(crate) async fn held(self) -> Result<Held, RecipeError> {
         match self.handle.acquired().await {
             Some(Ok(place)) => {
-                let Self { client, call, directory, handle } = self;
-                Ok(Held::new(client, call.path, directory, place, handle))
+                let Self { call, directory, handle } = self;
+                Ok(Held::new(call.client, call.path, directory, place, handle))
             }
             Some(Err(error)) => Err(self.call.failed(error)),
             // The runtime was shut down.
