@@ -8,6 +8,7 @@ extern crate std;
 
 mod chroot;
 mod connect_string;
+pub mod dispatch;
 mod error;
 pub mod session;
 pub mod time;
@@ -28,7 +29,7 @@ pub use session::{End, Resume, State, WatchedEvent};
 pub use zk_proto as proto;
 
 #[cfg(feature = "tokio")]
-pub use client::{Answer, Client, PersistentWatch, Watch};
+pub use client::{Answer, Attachment, Client, PersistentWatch, Watch};
 #[cfg(feature = "tokio")]
 pub use driver::{Connect, TcpConnect, Transport};
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use tokio::time::Instant;
@@ -13,8 +13,8 @@ use zk_session::{Client, End, Error, RequestError, Transaction};
 
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
 use crate::face::call::Call;
-use crate::face::desk::{Desk, Handle, Place, Status, Wish};
-use crate::machine::Claim;
+use crate::face::status::{Handle, Place, SharedStatus, Status};
+use crate::machine::{Claim, Command};
 
 /// How things stand with a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +102,10 @@ impl Held {
     /// while the runtime is blocked or right after the process was stopped. Once reported lost, it
     /// stays lost.
     pub fn state(&self) -> Holding {
-        self.handle.desk.read(|notes| match holding(&notes.status) {
+        self.handle.command(Command::LookAtLease);
+        self.handle.status.read(|report| match holding(&report.status) {
             // The runtime was shut down.
-            Holding::Held | Holding::Suspended if notes.is_final => Holding::Lost(CLOSED),
+            Holding::Held | Holding::Suspended if report.is_final => Holding::Lost(CLOSED),
             state => state,
         })
     }
@@ -117,11 +118,15 @@ impl Held {
     /// The runtime of the session wakes it, so while that runtime is blocked,
     /// [`state`](Self::state) reports the loss sooner.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let desk = self.handle.desk.clone();
+        let (status, attachment) = (self.handle.status.clone(), self.handle.attachment.clone());
         async move {
-            let lost = desk.wait_by_clock(|notes| match holding(&notes.status) {
+            let mut lost = status.wait(|report| match holding(&report.status) {
                 Holding::Lost(loss) => Some(loss),
                 Holding::Held | Holding::Suspended => None,
+            });
+            let lost = poll_fn(|cx| {
+                attachment.command(&mut Command::LookAtLease);
+                Pin::new(&mut lost).poll(cx)
             });
             lost.await.unwrap_or(CLOSED)
         }
@@ -130,9 +135,9 @@ impl Held {
     /// Waits until somebody asks for the lock. Never returns for locks that are not
     /// [revocable](crate::Options::revocable).
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
-        let desk = self.handle.desk.clone();
+        let status = self.handle.status.clone();
         async move {
-            if desk.wait(|notes| notes.revoked.then_some(())).await.is_none() {
+            if status.wait(|report| report.revoked.then_some(())).await.is_none() {
                 core::future::pending::<()>().await;
             }
         }
@@ -197,15 +202,15 @@ impl Held {
         // If the lease has ended, it was lost before.
         self.state();
         let Self { path, handle, .. } = self;
-        let desk = handle.desk.clone();
+        let status = handle.status.clone();
         drop(handle);
-        async move { over(desk).await.map_err(|error| RecipeError::new("release", &path, error)) }
+        async move { over(status).await.map_err(|error| RecipeError::new("release", &path, error)) }
     }
 
     /// Lets go as soon as others allow. Dropping the future releases it at once.
     pub(crate) async fn leave(self) -> Result<(), RecipeError> {
-        self.handle.wish(Wish::Leave);
-        let left = over(self.handle.desk.clone()).await;
+        self.handle.command(Command::Leave);
+        let left = over(self.handle.status.clone()).await;
         left.map_err(|error| self.call("leave").failed(error))
     }
 
@@ -215,10 +220,10 @@ impl Held {
         operation: &'static str,
         claim: Claim,
     ) -> Result<(), RecipeError> {
-        self.handle.wish(Wish::Convert(claim));
-        let converted = self.handle.desk.wait(|notes| match notes.place.take() {
+        self.handle.command(Command::Convert(claim));
+        let converted = self.handle.status.wait(|report| match report.place.take() {
             // Then nothing is converted any more.
-            None if !notes.status.is_open() => Some(None),
+            None if !report.status.is_open() => Some(None),
             place => place.map(Some),
         });
         let converted = converted.await.flatten().unwrap_or_else(|| Err(self.lost_error()));
@@ -284,8 +289,8 @@ macro_rules! guard {
 pub(crate) use guard;
 
 /// Waits until nothing is held any more.
-async fn over(desk: Arc<Desk>) -> Result<(), LockError> {
-    let over = desk.wait(|notes| (!notes.status.is_open()).then(|| notes.status.clone()));
+async fn over(status: Arc<SharedStatus>) -> Result<(), LockError> {
+    let over = status.wait(|report| (!report.status.is_open()).then(|| report.status.clone()));
     match over.await {
         Some(Status::Failed(error)) => Err(error),
         Some(Status::Lost(loss)) => Err(LockError::Lost(loss)),

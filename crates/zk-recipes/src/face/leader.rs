@@ -1,6 +1,5 @@
 //! The election of a leader.
 
-use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,12 +13,12 @@ use zk_session::{Client, End, Transaction};
 use crate::error::{LockError, RecipeError, Unconfirmed};
 use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
-use crate::face::desk::Handle;
 use crate::face::limited::{limited, limited_release};
 use crate::face::options::Options;
 use crate::face::queue::Queue;
-use crate::face::runner::Note;
-use crate::machine::{Candidacy, Claim, Entry, Event, Leadership, Scheme, Term, Trust};
+use crate::face::reporter::Note;
+use crate::face::status::Handle;
+use crate::machine::{Candidacy, Claim, Command, Entry, Event, Leadership, Scheme, Term, Trust};
 
 /// The election of one leader among those who stand for it, again and again, for as long as
 /// anybody stands.
@@ -93,7 +92,7 @@ impl LeaderElection {
     pub fn stand(&self) -> Candidate {
         let (state, states) = watch::channel(Leadership::Follower);
         let (directory, told) = (self.0.path.to_string(), self.0.note());
-        let note: Note = Box::new(move |event: &Event| {
+        let note: Note = Arc::new(move |event: &Event| {
             if let Some(tell) = &told {
                 tell(event);
             }
@@ -174,7 +173,7 @@ impl Candidate {
         if !self.client.lease_has_ended() {
             return state;
         }
-        self.closing.desk.end_lease();
+        self.closing.command(Command::LookAtLease);
         match self.trust.loss_after_lease() {
             Some(_) => {
                 self.over.store(token, Ordering::Relaxed);

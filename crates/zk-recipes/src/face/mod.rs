@@ -5,7 +5,6 @@ mod abandoned;
 mod barrier;
 mod call;
 mod contenders;
-mod desk;
 mod double_barrier;
 mod held;
 #[cfg(feature = "study")]
@@ -19,11 +18,12 @@ mod options;
 mod part;
 mod queue;
 mod reentrant;
-mod runner;
+mod reporter;
 mod rw_lock;
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
+mod status;
 mod turns;
 
 pub use self::barrier::Barrier;

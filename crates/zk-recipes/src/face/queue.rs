@@ -1,6 +1,5 @@
 //! A lock as its contenders see it: where it is, and how it is taken.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
@@ -17,11 +16,11 @@ use zk_session::{Client, End, State};
 use crate::error::{LockError, RecipeError};
 use crate::face::abandoned::Tracked;
 use crate::face::call::Call;
-use crate::face::desk::Handle;
 use crate::face::held::Held;
 use crate::face::memory::Memory;
 use crate::face::options::{Attempt, Options};
-use crate::face::runner::{self, Note};
+use crate::face::reporter::{self, Note};
+use crate::face::status::Handle;
 use crate::machine::{Claim, Contest, Entry, Machine, Scheme};
 
 /// What mutexes and read/write locks have in common.
@@ -112,7 +111,7 @@ impl Queue {
     pub(crate) fn note(&self) -> Option<Note> {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let (observer, path) = (self.options.observer.clone()?, self.path.clone());
-        Some(Box::new(move |event| observer(Attempt { path: &path, number }, event)))
+        Some(Arc::new(move |event: &_| observer(Attempt { path: &path, number }, event)))
     }
 
     /// Has `machine` run, and `note` hear what it tells.
@@ -122,8 +121,7 @@ impl Queue {
         note: Option<Note>,
     ) -> Handle {
         let machine = Tracked::new(machine, self.abandoned.clone());
-        let trust = self.options.trust;
-        runner::start(&self.client, machine, note, trust, self.cleanups.clone())
+        reporter::start(&self.client, machine, note, self.cleanups.clone())
     }
 
     /// The path of a node below that of the lock.

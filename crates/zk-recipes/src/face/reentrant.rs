@@ -16,11 +16,11 @@ use zk_session::{Client, End};
 use crate::error::{LockError, RecipeError};
 use crate::face::call::Call;
 use crate::face::contenders::{self, Entrant};
-use crate::face::desk::Desk;
 use crate::face::held::{Held, Holding};
 use crate::face::limited::{limited, limited_release};
 use crate::face::options::Options;
 use crate::face::queue::{self, Queue};
+use crate::face::status::SharedStatus;
 use crate::face::turns::{Ticket, Turns};
 use crate::machine::{Claim, Entry, Scheme};
 
@@ -96,7 +96,7 @@ struct Local {
     turns: Turns<Owner, oneshot::Sender<Arc<Turn>>>,
     current: Option<Arc<Turn>>,
     /// Ends with the contender that was last in ZooKeeper's queue.
-    last: Option<Arc<Desk>>,
+    last: Option<Arc<SharedStatus>>,
 }
 
 /// What the guards of an owner share.
@@ -320,7 +320,7 @@ impl ReentrantMutex {
             (None, _) => {}
         }
         let entrance = self.queue.enter(operation, Claim::Exclusive, entry);
-        lock(&self.local).last = Some(entrance.handle.desk.clone());
+        lock(&self.local).last = Some(entrance.handle.status.clone());
         entrance.held().await
     }
 }

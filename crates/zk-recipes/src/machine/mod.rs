@@ -15,7 +15,8 @@
 //! request of a watch again.
 //!
 //! Answers, events and changes of the session's state must be given in the order in which the
-//! session reported them. A machine that [`is_done`](Contender::is_done) has left nothing behind
+//! session reported them. [`OnSession`] does all of this for a machine that is
+//! [attached](zk_session::dispatch) to a session. A machine that [`is_done`](Contender::is_done) has left nothing behind
 //! on the server.
 
 mod access;
@@ -25,6 +26,7 @@ mod double_barrier;
 mod election;
 mod multi_lock;
 mod name;
+mod on_session;
 mod operation;
 mod parents;
 mod phase;
@@ -55,6 +57,7 @@ pub use self::double_barrier::Participant;
 pub use self::election::{Candidacy, Leadership, Term};
 pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted, in_order};
 pub use self::name::{Claim, Name, Scheme};
+pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
 pub use self::precedent::Precedent;
 pub use self::renewal::Renewal;

@@ -33,9 +33,9 @@ impl Drop for Driver {
     /// The session is over; or this thread is, by a panic, and whoever waits must be told.
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.hub.session.close();
+        inner.hub.session_mut().close();
         inner.cut_link();
-        inner.hub.session.handle_disconnected(self.shared.now());
+        inner.hub.session_mut().handle_disconnected(self.shared.now());
         inner.settle(&self.shared);
     }
 }

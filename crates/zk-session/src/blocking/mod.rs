@@ -41,6 +41,8 @@ use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
+use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
@@ -49,10 +51,12 @@ use zk_proto::{Request, SessionId};
 pub use self::answer::Answer;
 pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 use self::line::Line;
+use self::reading::Wait;
 use self::shared::{Inner, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, Member};
+use crate::dispatch::{Attached, Key, Token};
 use crate::error::{Error, RequestError};
 use crate::face::{
     ClientBuilder, Clock, ConnectError, Face, Part, Read, Settings, has_begun, not_sent,
@@ -108,7 +112,9 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.command(|session, _| session.close());
+        let mut inner = self.shared.lock();
+        inner.hub.dispatcher.close_when_done();
+        inner.settle(&self.shared);
     }
 }
 
@@ -130,7 +136,7 @@ impl Client {
 
     /// How things stand now.
     pub fn state(&self) -> State {
-        self.shared().lock().hub.session.state()
+        self.shared().lock().hub.session().state()
     }
 
     /// Waits until things stand as `condition` asks for, or the session has ended, or so much time
@@ -144,7 +150,7 @@ impl Client {
         loop {
             let state = self.state();
             let is_over = condition(state) || matches!(state, State::Ended(_));
-            let changed = |inner: &Inner| inner.hub.session.state() != state;
+            let changed = |inner: &Inner| inner.hub.session().state() != state;
             if is_over || !self.shared().wait_until(deadline, changed) {
                 return state;
             }
@@ -153,7 +159,7 @@ impl Client {
 
     /// The session.
     pub fn session_id(&self) -> SessionId {
-        self.shared().lock().hub.session.id()
+        self.shared().lock().hub.session().id()
     }
 
     /// What it takes to take up this session in another process, or in this one later, by
@@ -161,12 +167,12 @@ impl Client {
     /// over while this process lives, [`detach`](Self::detach) it: two clients of one session cost
     /// each other the connection, for ever, and one that is dropped closes it.
     pub fn session(&self) -> Option<Resume> {
-        self.shared().lock().hub.session.resume()
+        self.shared().lock().hub.session().resume()
     }
 
     /// The session timeout that the server granted.
     pub fn session_timeout(&self) -> Duration {
-        self.shared().lock().hub.session.timeout()
+        self.shared().lock().hub.session().timeout()
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
@@ -177,7 +183,7 @@ impl Client {
     /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
     /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
-        let lease = self.shared().lock().hub.session.lease()?;
+        let lease = self.shared().lock().hub.session().lease()?;
         Some(self.shared().clock.local_instant(lease))
     }
 
@@ -188,12 +194,12 @@ impl Client {
     /// not noticed yet that time has passed.
     pub fn lease_has_ended(&self) -> bool {
         let shared = self.shared();
-        shared.lock().hub.session.lease_has_ended(shared.now())
+        shared.lock().hub.session().lease_has_ended(shared.now())
     }
 
     /// What was sent and received so far.
     pub fn statistics(&self) -> Statistics {
-        self.shared().lock().hub.session.statistics()
+        self.shared().lock().hub.session().statistics()
     }
 
     /// The members, in the order of the connection string; [`State::Connected`] counts them so.
@@ -290,7 +296,7 @@ impl Client {
     /// [refused](crate::Invalid::Reserved), and so is what [servers do not
     /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
+        let unwatch = |inner: &mut Inner, id| inner.hub.session_mut().unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), false, unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
@@ -311,6 +317,32 @@ impl Client {
         }
     }
 
+    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). It receives the state
+    /// of the session before this returns, and what it submits then is sent at once.
+    ///
+    /// It stays until it [is done](Attached::is_done), and the session with it, also when all clones of
+    /// the client are gone.
+    pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
+        let shared = self.shared().clone();
+        let key = shared.with_machines(|inner, now| inner.hub.dispatcher.attach(now, machine));
+        Attachment { shared, key }
+    }
+
+    /// Waits until `poll` is ready, for no longer than until `end`; `None` if it is not by then. The
+    /// thread may read from the connection meanwhile, so it gets what the session delivers without
+    /// another thread.
+    ///
+    /// `poll` is called with the session locked: it must not use the client. If it is not ready it must
+    /// see to it that the waker is run, as an attached machine does by
+    /// [`Port::wake`](crate::dispatch::Port::wake).
+    pub fn wait_for<R>(
+        &self,
+        end: Option<Instant>,
+        mut poll: impl FnMut(&Waker) -> Poll<R>,
+    ) -> Option<R> {
+        self.shared().wait(Wait::Reading, end, |_, waker| poll(waker))
+    }
+
     fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
@@ -325,11 +357,12 @@ impl Client {
         let (sender, receiver) = slot();
         let shared = self.shared();
         let mut inner = shared.lock();
-        let alone = inner.hub.session.pending() == 0;
+        let alone = inner.hub.session().pending() == 0;
         let deadline = self.request_timeout.map(|timeout| shared.now() + timeout);
+        let token = Token::Caller(sender);
         let sent = match deadline {
-            None => inner.hub.session.submit(request, sender),
-            Some(deadline) => inner.hub.session.submit_until(request, sender, deadline),
+            None => inner.hub.session_mut().submit(request, token),
+            Some(deadline) => inner.hub.session_mut().submit_until(request, token, deadline),
         };
         let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);
@@ -337,6 +370,22 @@ impl Client {
         drop(inner);
         let (chroot, shared) = (self.chroot.clone(), shared.clone());
         Ok((id, Answer::new(receiver, read, chroot, shared, request.opcode())))
+    }
+}
+
+/// A machine that is attached to a session, for its owner. Dropping this detaches nothing.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    shared: Arc<Shared>,
+    key: Key,
+}
+
+impl Attachment {
+    /// Gives a [message](Attached::command) to the machine, which takes it before this returns. Returns
+    /// whether the machine is still attached.
+    pub fn command(&self, message: &mut dyn Any) -> bool {
+        let key = self.key;
+        self.shared.with_machines(|inner, now| inner.hub.dispatcher.command(now, key, message))
     }
 }
 
@@ -425,7 +474,7 @@ impl ClientBuilder<Client> {
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(patience);
-        let begun = |inner: &Inner| has_begun(inner.hub.session.state(), resumed);
+        let begun = |inner: &Inner| has_begun(inner.hub.session().state(), resumed);
         if !shared.wait_until(deadline, begun) {
             return Err(ConnectError::Unreachable { patience, last: shared.last_failure() });
         }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zk_proto::{Acl, NodeKind, OpCode, ReconfigRequest, Stat, owned};
 
 use super::{Answer, Client, Watch};
+use crate::dispatch::Token;
 use crate::error::{Error, Outcome, RequestError};
 use crate::face::{
     MultiRead, ReadResult, Transaction, TransactionResult, operations, reads, slot, transaction,
@@ -223,7 +224,7 @@ impl Client {
         let shared = self.shared();
         let mut inner = shared.lock();
         let failed = |reason| RequestError::new(OpCode::AUTH, None, reason);
-        inner.hub.session.add_auth(scheme, auth, sender).map_err(failed)?;
+        inner.hub.session_mut().add_auth(scheme, auth, Token::Caller(sender)).map_err(failed)?;
         inner.settle(shared);
         drop(inner);
         let read = Box::new(|answer: Result<_, Error>, _: &_| answer.map(drop));

@@ -22,7 +22,8 @@ use std::{io, thread_local};
 
 use super::connect::{LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeout};
 use super::shared::{Answers, Inner, Shared};
-use crate::face::{Guard, Inbox, Wakers};
+use crate::dispatch::{Token, Wakers};
+use crate::face::{Guard, Inbox};
 use crate::session::Session;
 use crate::time::Instant;
 
@@ -34,16 +35,19 @@ pub(super) struct Link {
     pub(super) transport: Arc<dyn Transport>,
     /// Whether it may hold back some of what it took.
     pub(super) is_unflushed: bool,
+    /// Whether more may have arrived than was read last.
+    pub(super) has_more: bool,
     /// What it has brought. Whoever reads has it.
     inbox: Option<Inbox>,
 }
 
 impl Link {
     pub(super) fn new(transport: Arc<dyn Transport>, max_reply: usize) -> Self {
-        Self { transport, is_unflushed: false, inbox: Some(Inbox::new(max_reply)) }
+        let inbox = Some(Inbox::new(max_reply));
+        Self { transport, is_unflushed: false, has_more: false, inbox }
     }
 
-    pub(super) fn has_to_write(&self, session: &Session<Answers>) -> bool {
+    pub(super) fn has_to_write(&self, session: &Session<Token<Answers>>) -> bool {
         self.is_unflushed || !session.output().is_empty()
     }
 }
@@ -137,7 +141,7 @@ impl Shared {
         let mut inner = self.lock();
         let mut waits = false;
         loop {
-            inner.hub.session.handle_timeout(self.now());
+            inner.hub.dispatcher.handle_timeout(self.now());
             inner.exchange(self);
             let reads = how == Wait::Reading && inner.can_read();
             // Who reads is not woken.
@@ -193,7 +197,7 @@ impl Shared {
         let mut read_at = StdInstant::now();
         let mut inner = self.lock();
         loop {
-            inner.hub.session.handle_timeout(self.now());
+            inner.hub.dispatcher.handle_timeout(self.now());
             inner.exchange(self);
             if inner.hub.ended().is_some() {
                 return;
@@ -246,9 +250,10 @@ impl Shared {
             return inner;
         };
         match received {
-            Ok(0) => inner.link_failed(self, None),
-            Ok(_) => {
-                inbox.hand_on(&mut inner.hub.session, self.now());
+            Ok(Received { count: 0, .. }) => inner.link_failed(self, None),
+            Ok(Received { has_more, .. }) => {
+                link.has_more = has_more;
+                inbox.hand_on(inner.hub.session_mut(), self.now());
                 if let Some(link) = &mut inner.link {
                     link.inbox = Some(inbox);
                 }
@@ -301,28 +306,43 @@ impl Inner {
 
     /// Sees to it that somebody reads, by a thread that does not.
     pub(super) fn appoint(&mut self) {
-        self.readers.appoint(self.link.as_ref(), &mut self.hub.effects.wakers);
+        self.readers.appoint(self.link.as_ref(), &mut self.hub.dispatcher.effects().wakers);
     }
 
     /// How long to wait at most, for the session's deadlines.
     fn patience(&self, shared: &Shared) -> Duration {
-        let due = self.hub.session.poll_timeout().unwrap_or(Instant::END);
+        if self.hub.dispatcher.is_unsettled() {
+            return LEAST_PATIENCE;
+        }
+        let due = self.hub.dispatcher.poll_timeout().unwrap_or(Instant::END);
         (due - shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE)
     }
 }
 
-/// Waits for something to arrive, and says how much has.
-fn receive(transport: &dyn Transport, inbox: &mut Inbox, patience: Duration) -> io::Result<usize> {
+/// What one read has brought.
+struct Received {
+    count: usize,
+    /// Whether there was no room for more, so that more may have arrived.
+    has_more: bool,
+}
+
+/// Waits for something to arrive.
+fn receive(
+    transport: &dyn Transport,
+    inbox: &mut Inbox,
+    patience: Duration,
+) -> io::Result<Received> {
     let buffer = inbox.buffer();
     let before = buffer.len();
     buffer.resize(buffer.capacity().min(before + Inbox::READ), 0);
+    let room = buffer.len() - before;
     // Others would wait for ever for somebody to read.
     let received = catch_unwind(AssertUnwindSafe(|| {
         transport.read(buffer.get_mut(before..).unwrap_or_default(), patience)
     }));
     let received = received.unwrap_or_else(|_| Err(io::Error::other("the transport panicked")));
     buffer.truncate(before + *received.as_ref().unwrap_or(&0));
-    received
+    received.map(|count| Received { count, has_more: count == room })
 }
 
 /// Wakes a thread that parks.

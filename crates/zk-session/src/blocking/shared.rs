@@ -13,10 +13,9 @@ use super::connect::{Connect, LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeo
 use super::probe;
 use super::reading::{Link, Readers};
 use crate::connect_string::Member;
+use crate::dispatch::{Effects, Token};
 use crate::error::Error;
-use crate::face::{
-    Channels, Clock, Effects, Failure, Guard, Hub, Sender, Wakers, Wakes, WakingMutex,
-};
+use crate::face::{Channels, Clock, EffectsMutex, Failure, Guard, HasEffects, Hub, Sender};
 use crate::session::{Action, Reply, Session, WatchedEvent};
 use crate::time::Instant;
 
@@ -41,8 +40,8 @@ impl Channels for Threads {
     type Reader = Option<Waker>;
     type Report = ();
 
-    fn answer(caller: Answers, answer: Result<Reply, Error>, effects: &mut Effects<()>) {
-        effects.wakers.extend(caller.send(answer));
+    fn answer(caller: Answers, answer: Result<Reply, Error>, _: &mut Vec<()>) -> Option<Waker> {
+        caller.send(answer)
     }
 
     fn fire(watcher: Self::Watcher, event: WatchedEvent) -> Option<Waker> {
@@ -62,7 +61,7 @@ impl Channels for Threads {
 
 /// What the threads that use a session share.
 pub(super) struct Shared {
-    inner: WakingMutex<Inner>,
+    inner: EffectsMutex<Inner>,
     reach: Box<Reach>,
     pub(super) clock: Clock,
 }
@@ -85,9 +84,9 @@ pub(super) struct Inner {
     is_pushing: bool,
 }
 
-impl Wakes for Inner {
-    fn wakers(&mut self) -> &mut Wakers {
-        &mut self.hub.effects.wakers
+impl HasEffects for Inner {
+    fn effects(&mut self) -> &mut Effects {
+        self.hub.dispatcher.effects()
     }
 }
 
@@ -103,10 +102,10 @@ impl Shared {
         connect: impl Connect,
         clock: Clock,
         max_reply: usize,
-        make: impl FnOnce(Instant) -> Session<Answers>,
+        make: impl FnOnce(Instant) -> Session<Token<Answers>>,
     ) -> Self {
         Self {
-            inner: WakingMutex::new(Inner {
+            inner: EffectsMutex::new(Inner {
                 hub: Hub::new(make(clock.now()), members),
                 link: None,
                 readers: Readers::default(),
@@ -137,10 +136,24 @@ impl Shared {
     }
 
     /// Tells the session something, and does what follows from it.
-    pub(super) fn command(self: &Arc<Self>, command: impl FnOnce(&mut Session<Answers>, Instant)) {
+    pub(super) fn command(
+        self: &Arc<Self>,
+        command: impl FnOnce(&mut Session<Token<Answers>>, Instant),
+    ) {
         let mut inner = self.lock();
-        command(&mut inner.hub.session, self.now());
+        command(inner.hub.session_mut(), self.now());
         inner.settle(self);
+    }
+
+    /// Does something to the machines that are attached, and has sent what they submit.
+    pub(super) fn with_machines<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Inner, Instant) -> R,
+    ) -> R {
+        let mut inner = self.lock();
+        let acted = act(&mut inner, self.now());
+        inner.settle(self);
+        acted
     }
 
     /// Replaces the list of members.
@@ -160,16 +173,36 @@ impl Inner {
 
     /// Does what is to be done, by a thread that then reads from the connection if nobody does.
     pub(super) fn exchange(&mut self, shared: &Arc<Shared>) {
-        self.take_actions(shared);
-        self.write_frames(shared);
-        self.take_actions(shared);
-        while let Some(news) = self.hub.tell_next() {
-            if news.is_some() {
-                self.hub.effects.wakers.extend(self.observers.drain(..));
+        let mut is_settled = false;
+        loop {
+            self.take_actions(shared);
+            self.write_frames(shared);
+            self.take_actions(shared);
+            if self.deliver_events(shared) {
+                continue;
             }
+            let has_more = self.link.as_ref().is_some_and(|link| link.has_more);
+            if is_settled || has_more || !self.hub.dispatcher.is_unsettled() {
+                break;
+            }
+            is_settled = true;
+            self.hub.dispatcher.settle(shared.now());
         }
         self.hub.tell_of_room();
-        self.hub.effects.reports.clear();
+        self.hub.reports.clear();
+    }
+
+    /// Whether there was something, which may have made requests.
+    fn deliver_events(&mut self, shared: &Shared) -> bool {
+        let mut progress = false;
+        let now = shared.now();
+        while let Some(news) = self.hub.tell_next(now) {
+            progress = true;
+            if news.is_some() {
+                self.hub.dispatcher.effects().wakers.extend(self.observers.drain(..));
+            }
+        }
+        progress
     }
 
     /// Has a request sent that was just submitted; `alone` if no other is under way. Those that
@@ -185,16 +218,16 @@ impl Inner {
     /// Has the keeper write what there is, together with what comes until then, if it can.
     pub(super) fn write_soon(&mut self, shared: &Arc<Shared>) {
         self.readers.expect_wait();
-        let session = &self.hub.session;
+        let session = self.hub.session();
         if self.link.as_ref().is_some_and(|link| link.has_to_write(session))
-            && !self.readers.call_keeper(&mut self.hub.effects.wakers)
+            && !self.readers.call_keeper(&mut self.hub.dispatcher.effects().wakers)
         {
             self.settle(shared);
         }
     }
 
     fn take_actions(&mut self, shared: &Arc<Shared>) {
-        while let Some(action) = self.hub.session.poll_action() {
+        while let Some(action) = self.hub.session_mut().poll_action() {
             match action {
                 Action::Disconnect => self.cut_link(),
                 Action::Connect(member) => self.connect(shared, member),
@@ -209,14 +242,14 @@ impl Inner {
         let Some(member) = self.hub.members.get(member).cloned() else {
             return self.link_failed(shared, Some(io::ErrorKind::NotFound.into()));
         };
-        let due = self.hub.session.connect_deadline().unwrap_or(Instant::END);
+        let due = self.hub.session().connect_deadline().unwrap_or(Instant::END);
         let patience = (due - shared.now()).clamp(LEAST_PATIENCE, MOST_PATIENCE);
         let attempt = self.attempt;
         let started = self.reach(shared, member, patience, move |shared, _, made| {
             let mut inner = shared.lock();
             if inner.attempt == attempt {
                 // The time for it may be over, which is the reason then.
-                inner.hub.session.handle_timeout(shared.now());
+                inner.hub.dispatcher.handle_timeout(shared.now());
                 inner.take_actions(shared);
                 if inner.attempt == attempt {
                     inner.connected(shared, made);
@@ -234,7 +267,7 @@ impl Inner {
             Ok(link) => {
                 self.hub.error = None;
                 self.link = Some(Link::new(link, self.max_reply));
-                self.hub.session.handle_connected(shared.now());
+                self.hub.session_mut().handle_connected(shared.now());
             }
             Err(error) => self.link_failed(shared, Some(error)),
         }
@@ -251,7 +284,7 @@ impl Inner {
             let mut inner = shared.lock();
             // The list may have changed since it was asked.
             if let Some(member) = inner.hub.members.iter().position(|known| known == member) {
-                inner.hub.session.handle_probed(shared.now(), member, read_write);
+                inner.hub.session_mut().handle_probed(shared.now(), member, read_write);
                 inner.settle(shared);
             }
         });
@@ -286,9 +319,9 @@ impl Inner {
 
     fn write_frames(&mut self, shared: &Arc<Shared>) {
         while let Some(link) = &mut self.link
-            && link.has_to_write(&self.hub.session)
+            && link.has_to_write(self.hub.dispatcher.session())
         {
-            let (now, output) = (shared.now(), self.hub.session.output());
+            let (now, output) = (shared.now(), self.hub.dispatcher.session().output());
             let written = if link.is_unflushed {
                 link.transport.flush().map(|()| None)
             } else {
@@ -298,7 +331,7 @@ impl Inner {
                 Ok(None) => link.is_unflushed = false,
                 Ok(Some(0)) => self.link_failed(shared, Some(io::ErrorKind::WriteZero.into())),
                 Ok(Some(count)) => {
-                    self.hub.session.handle_sent(now, count);
+                    self.hub.session_mut().handle_sent(now, count);
                     link.is_unflushed = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -318,7 +351,7 @@ impl Inner {
                 thread::sleep(PUSH_INTERVAL);
                 let mut inner = theirs.lock();
                 inner.settle(&theirs);
-                let session = &inner.hub.session;
+                let session = inner.hub.session();
                 if !inner.link.as_ref().is_some_and(|link| link.has_to_write(session)) {
                     inner.is_pushing = false;
                     return;
@@ -333,6 +366,6 @@ impl Inner {
     pub(super) fn link_failed(&mut self, shared: &Shared, error: Option<io::Error>) {
         self.cut_link();
         self.hub.error = error;
-        self.hub.session.handle_disconnected(shared.now());
+        self.hub.session_mut().handle_disconnected(shared.now());
     }
 }

@@ -71,7 +71,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        let alone = inner.hub.session.pending() == 0;
+        let alone = inner.hub.session().pending() == 0;
         if inner.hub.stop_watching(self.request).is_some() {
             inner.send(&self.shared, alone, false);
         }
@@ -155,7 +155,7 @@ impl Iterator for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        let alone = inner.hub.session.pending() == 0;
+        let alone = inner.hub.session().pending() == 0;
         inner.hub.stop_watching_for_good(self.request);
         inner.send(&self.shared, alone, false);
     }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use zk_proto::{Acl, OpCode, Stat, owned};
 
 use super::{Answer, Client};
+use crate::dispatch::Token;
 use crate::driver::Answers;
 use crate::error::{Error, RequestError};
 use crate::face::{operations, slot};
@@ -52,7 +53,8 @@ impl Client {
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Answer<()> {
         let (sender, receiver) = slot();
         let mut inner = self.shared().lock();
-        let added = inner.hub.session.add_auth(scheme, auth, Answers::new(sender));
+        let added =
+            inner.hub.session_mut().add_auth(scheme, auth, Token::Caller(Answers::new(sender)));
         inner.wake_driver();
         drop(inner);
         let answer = |answer: Result<_, Error>, _: &_| answer.map(drop);

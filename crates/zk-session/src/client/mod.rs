@@ -13,6 +13,7 @@ mod watches;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::future::poll_fn;
 use core::time::Duration;
 
@@ -26,6 +27,7 @@ pub use self::answer::Answer;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, Member};
+use crate::dispatch::{Attached, Key, Token};
 use crate::driver::{Answers, Connect, Driver, Inner, Line, Shared, TcpConnect};
 use crate::error::{Error, RequestError};
 use crate::face::{
@@ -83,19 +85,21 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        close(&self.shared);
+        let mut inner = self.shared.lock();
+        inner.hub.dispatcher.close_when_done();
+        inner.wake_driver();
     }
 }
 
 fn close(shared: &Shared) {
     let mut inner = shared.lock();
-    inner.hub.session.close();
+    inner.hub.session_mut().close();
     inner.wake_driver();
 }
 
 fn detach(shared: &Shared) -> Option<Resume> {
     let mut inner = shared.lock();
-    let resume = inner.hub.session.detach();
+    let resume = inner.hub.session_mut().detach();
     inner.wake_driver();
     resume
 }
@@ -122,7 +126,7 @@ impl Client {
 
     /// How things stand now.
     pub fn state(&self) -> State {
-        self.shared().lock().hub.session.state()
+        self.shared().lock().hub.session().state()
     }
 
     /// How things stand, as it changes. Short-lived states can be skipped; the last is not.
@@ -135,7 +139,7 @@ impl Client {
 
     /// The session.
     pub fn session_id(&self) -> SessionId {
-        self.shared().lock().hub.session.id()
+        self.shared().lock().hub.session().id()
     }
 
     /// What it takes to take up this session in another process, or in this one later, by
@@ -143,12 +147,12 @@ impl Client {
     /// over while this process lives, [`detach`](Self::detach) it: two clients of one session cost
     /// each other the connection, for ever, and one that is dropped closes it.
     pub fn session(&self) -> Option<Resume> {
-        self.shared().lock().hub.session.resume()
+        self.shared().lock().hub.session().resume()
     }
 
     /// The session timeout that the server granted.
     pub fn session_timeout(&self) -> Duration {
-        self.shared().lock().hub.session.timeout()
+        self.shared().lock().hub.session().timeout()
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
@@ -161,7 +165,7 @@ impl Client {
     /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
         let inner = self.shared().lock();
-        let lease = inner.hub.session.lease()?;
+        let lease = inner.hub.session().lease()?;
         Some(inner.clock.local_instant(lease).into())
     }
 
@@ -172,7 +176,7 @@ impl Client {
     /// stopped, and the client has not noticed yet that time has passed.
     pub fn lease_has_ended(&self) -> bool {
         let inner = self.shared().lock();
-        inner.hub.session.lease_has_ended(inner.clock.now())
+        inner.hub.session().lease_has_ended(inner.clock.now())
     }
 
     /// The runtime that the session is kept alive on: the one that it was begun on. Whatever must
@@ -183,7 +187,7 @@ impl Client {
 
     /// What was sent and received so far.
     pub fn statistics(&self) -> Statistics {
-        self.shared().lock().hub.session.statistics()
+        self.shared().lock().hub.session().statistics()
     }
 
     /// The members, in the order of the connection string; [`State::Connected`] counts them so.
@@ -299,7 +303,7 @@ impl Client {
     /// sends for itself is [refused](crate::Invalid::Reserved), and so is what [servers do not
     /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        let unwatch = |inner: &mut Inner, id| inner.hub.session.unwatch(id);
+        let unwatch = |inner: &mut Inner, id| inner.hub.session_mut().unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
@@ -333,6 +337,17 @@ impl Client {
         make()
     }
 
+    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). It receives the state
+    /// of the session before this returns, and what it submits then is sent at once.
+    ///
+    /// It stays until it [is done](Attached::is_done), and the session with it, also when all clones of
+    /// the client are gone.
+    pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
+        let shared = self.shared().clone();
+        let key = shared.with_machines(|inner, now| inner.hub.dispatcher.attach(now, machine));
+        Attachment { shared, key }
+    }
+
     fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
@@ -344,14 +359,14 @@ impl Client {
         keep: impl FnOnce(&mut Inner, RequestId),
     ) -> Result<(RequestId, Answer<T>), RequestError> {
         let (sender, receiver) = slot();
-        let token = Answers::new(sender);
+        let token = Token::Caller(Answers::new(sender));
         let mut inner = self.shared().lock();
-        let alone = inner.hub.session.pending() == 0;
+        let alone = inner.hub.session().pending() == 0;
         let sent = match self.request_timeout {
-            None => inner.hub.session.submit(request, token),
+            None => inner.hub.session_mut().submit(request, token),
             Some(timeout) => {
                 let deadline = inner.clock.now() + timeout;
-                inner.hub.session.submit_until(request, token, deadline)
+                inner.hub.session_mut().submit_until(request, token, deadline)
             }
         };
         let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
@@ -359,6 +374,22 @@ impl Client {
         inner.send(alone);
         drop(inner);
         Ok((id, Answer::new(receiver, read, self.chroot.clone(), request.opcode())))
+    }
+}
+
+/// A machine that is attached to a session, for its owner. Dropping this detaches nothing.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    shared: Arc<Shared>,
+    key: Key,
+}
+
+impl Attachment {
+    /// Gives a [message](Attached::command) to the machine, which takes it before this returns. Returns
+    /// whether the machine is still attached.
+    pub fn command(&self, message: &mut dyn Any) -> bool {
+        let key = self.key;
+        self.shared.with_machines(|inner, now| inner.hub.dispatcher.command(now, key, message))
     }
 }
 

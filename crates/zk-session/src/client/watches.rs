@@ -70,7 +70,7 @@ impl Drop for Watch {
         }
         self.event.close();
         let mut inner = self.shared.lock();
-        let alone = inner.hub.session.pending() == 0;
+        let alone = inner.hub.session().pending() == 0;
         let watcher = inner.hub.stop_watching(self.request);
         if watcher.is_some() {
             inner.send(alone);

@@ -49,7 +49,7 @@ impl<C: Connect> Driver<C> {
     }
 
     fn run_actions(&mut self, inner: &mut Inner) {
-        while let Some(action) = inner.hub.session.poll_action() {
+        while let Some(action) = inner.hub.session_mut().poll_action() {
             // The session knows members by their places in this list.
             let member = |member: usize| inner.hub.members.get(member).cloned();
             match action {
@@ -73,7 +73,8 @@ impl<C: Connect> Driver<C> {
     fn link_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
         self.replace_link(inner, None);
         inner.hub.error = error;
-        inner.hub.session.handle_disconnected(inner.clock.now());
+        let now = inner.clock.now();
+        inner.hub.session_mut().handle_disconnected(now);
     }
 
     fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
@@ -81,7 +82,8 @@ impl<C: Connect> Driver<C> {
             None => return false,
             Some(Ok(transport)) => {
                 inner.wire = Some(Wire::new(transport, self.max_reply));
-                inner.hub.session.handle_connected(inner.clock.now());
+                let now = inner.clock.now();
+                inner.hub.session_mut().handle_connected(now);
             }
             Some(Err(error)) => self.link_failed(inner, Some(error)),
         }
@@ -94,7 +96,8 @@ impl<C: Connect> Driver<C> {
         };
         // The list may have changed since it was asked.
         if let Some(member) = inner.hub.members.iter().position(|known| *known == member) {
-            inner.hub.session.handle_probed(inner.clock.now(), member, read_write);
+            let now = inner.clock.now();
+            inner.hub.session_mut().handle_probed(now, member, read_write);
         }
         true
     }
@@ -103,7 +106,7 @@ impl<C: Connect> Driver<C> {
         let Some(wire) = &mut inner.wire else {
             return false;
         };
-        match wire.read(&mut inner.hub.session, &inner.clock, cx) {
+        match wire.read(inner.hub.session_mut(), &inner.clock, cx) {
             Poll::Pending => return false,
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => self.link_failed(inner, error),
@@ -116,8 +119,8 @@ impl<C: Connect> Driver<C> {
         let Some(wire) = &mut inner.wire else {
             return false;
         };
-        if wire.has_to_write(&inner.hub.session) {
-            wire.write(&mut inner.hub.session, &inner.clock, cx);
+        if wire.has_to_write(inner.hub.session()) {
+            wire.write(inner.hub.session_mut(), &inner.clock, cx);
         }
         let failure = wire.take_failure();
         let failed = failure.is_some();
@@ -140,22 +143,24 @@ impl<C: Connect> Driver<C> {
             return false;
         }
         inner.alarm = None;
-        inner.hub.session.handle_timeout(inner.clock.now());
+        let now = inner.clock.now();
+        inner.hub.dispatcher.handle_timeout(now);
         true
     }
 
     /// Stops at a new state: it must be published before what comes behind it.
     fn deliver_events(&mut self, inner: &mut Inner) -> bool {
         let mut progress = false;
+        let now = inner.clock.now();
         while self.news.is_none()
-            && let Some(news) = inner.hub.tell_next()
+            && let Some(news) = inner.hub.tell_next(now)
         {
             progress = true;
             self.news = news;
         }
         inner.hub.tell_of_room();
-        if !inner.hub.effects.reports.is_empty() {
-            self.reports.append(&mut inner.hub.effects.reports);
+        if !inner.hub.reports.is_empty() {
+            self.reports.append(&mut inner.hub.reports);
         }
         progress
     }
@@ -172,7 +177,7 @@ impl<C: Connect> Driver<C> {
             progress |= self.write_frames(inner, cx);
             // Behind what may have moved the deadlines.
             progress = progress || self.fire_timers(inner, cx);
-            self.deliver_events(inner);
+            progress |= self.deliver_events(inner);
         }
     }
 
@@ -197,12 +202,24 @@ impl<C: Connect> Future for Driver<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let shared = this.shared.clone();
+        let mut is_settled = false;
         loop {
             this.reach.poll(cx);
             let mut inner = shared.lock();
             this.exchange(&mut inner, cx);
-            let has_work = this.news.is_some() || this.reach.has_work();
-            let has_ended = matches!(inner.hub.session.state(), State::Ended(_));
+            let mut has_work = this.news.is_some() || this.reach.has_work();
+            // Everything that has arrived is delivered.
+            if !has_work && inner.hub.dispatcher.is_unsettled() {
+                if core::mem::replace(&mut is_settled, true) {
+                    // What comes of it again has to wait for another turn, lest this one never ends.
+                    cx.waker().wake_by_ref();
+                } else {
+                    let now = inner.clock.now();
+                    inner.hub.dispatcher.settle(now);
+                    has_work = true;
+                }
+            }
+            let has_ended = matches!(inner.hub.session().state(), State::Ended(_));
             if !has_work && !has_ended {
                 inner.driver_sleeps(cx.waker());
             }
@@ -220,9 +237,9 @@ impl<C: Connect> Drop for Driver<C> {
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut inner = shared.lock();
-        inner.hub.session.close();
+        inner.hub.session_mut().close();
         let now = inner.clock.now();
-        inner.hub.session.handle_disconnected(now);
+        inner.hub.session_mut().handle_disconnected(now);
         inner.driver_sleeps(Waker::noop());
         let wire = inner.wire.take();
         drop(inner);

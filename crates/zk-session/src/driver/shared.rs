@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use super::trace;
 use super::wire::Wire;
 use crate::connect_string::Member;
+use crate::dispatch::{Effects, Token};
 use crate::error::Error;
 use crate::face::{
-    Channels, Clock, Effects, Failure, Guard, Hub, Notice, Place, Sender, Wakers, Wakes,
-    WakingMutex,
+    Channels, Clock, EffectsMutex, Failure, Guard, HasEffects, Hub, Notice, Place, Sender,
 };
 use crate::session::{Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
@@ -40,9 +40,13 @@ impl Channels for Tasks {
     type Reader = Option<Waker>;
     type Report = trace::Report;
 
-    fn answer(caller: Answers, answer: Result<Reply, Error>, effects: &mut Effects<trace::Report>) {
-        effects.reports.extend(caller.asked.answered(&answer));
-        effects.wakers.extend(caller.caller.send(answer));
+    fn answer(
+        caller: Answers,
+        answer: Result<Reply, Error>,
+        reports: &mut Vec<trace::Report>,
+    ) -> Option<Waker> {
+        reports.extend(caller.asked.answered(&answer));
+        caller.caller.send(answer)
     }
 
     fn fire(watcher: Self::Watcher, event: WatchedEvent) -> Option<Waker> {
@@ -64,7 +68,7 @@ impl Channels for Tasks {
 
 /// What the driver shares with the handles of its client.
 pub(crate) struct Shared {
-    inner: WakingMutex<Inner>,
+    inner: EffectsMutex<Inner>,
     pub(crate) states: watch::Sender<State>,
 }
 
@@ -87,9 +91,9 @@ pub(crate) struct Inner {
     pub(super) alarm: Option<Instant>,
 }
 
-impl Wakes for Inner {
-    fn wakers(&mut self) -> &mut Wakers {
-        &mut self.hub.effects.wakers
+impl HasEffects for Inner {
+    fn effects(&mut self) -> &mut Effects {
+        self.hub.dispatcher.effects()
     }
 }
 
@@ -103,12 +107,12 @@ impl Shared {
     pub(crate) fn new(
         members: Vec<Member>,
         clock: Clock,
-        make: impl FnOnce(Instant) -> Session<Answers>,
+        make: impl FnOnce(Instant) -> Session<Token<Answers>>,
     ) -> Self {
         let session = make(clock.now());
         Self {
             states: watch::Sender::new(session.state()),
-            inner: WakingMutex::new(Inner {
+            inner: EffectsMutex::new(Inner {
                 hub: Hub::new(session, members),
                 clock,
                 wire: None,
@@ -133,6 +137,25 @@ impl Shared {
         let is_free = inner.cork.is_none();
         inner.cork.get_or_insert_with(|| thread::current().id());
         is_free.then(|| Cork(self))
+    }
+
+    /// Does something to the machines that are attached, and has sent what they submit.
+    pub(crate) fn with_machines<R>(&self, act: impl FnOnce(&mut Inner, Instant) -> R) -> R {
+        let mut inner = self.lock();
+        let alone = inner.hub.session().pending() == 0;
+        let now = inner.clock.now();
+        let before = inner.hub.dispatcher.attached();
+        let acted = act(&mut inner, now);
+        let dispatcher = &inner.hub.dispatcher;
+        // The last one that is detached can end the session.
+        let is_last = dispatcher.attached() == 0 && before > 0;
+        if is_last || dispatcher.is_unsettled() || inner.due_before_alarm().is_some() {
+            inner.wake_driver();
+        }
+        if !inner.hub.session().output().is_empty() {
+            inner.send(alone);
+        }
+        acted
     }
 
     /// The last server that failed, and why it did; or the one that has not answered yet.
@@ -231,7 +254,7 @@ impl Inner {
         if !self.is_driver_awake {
             self.is_driver_awake = true;
             let driver = core::mem::replace(&mut self.driver, Waker::noop().clone());
-            self.hub.effects.wakers.push(driver);
+            self.hub.wakers().push(driver);
         }
     }
 
@@ -260,8 +283,9 @@ impl Inner {
         let Some(wire) = &mut self.wire else {
             return false;
         };
-        wire.write(&mut self.hub.session, &self.clock, &mut Context::from_waker(&self.driver));
-        self.hub.session.output().is_empty()
+        let mut cx = Context::from_waker(&self.driver);
+        wire.write(self.hub.session_mut(), &self.clock, &mut cx);
+        self.hub.session().output().is_empty()
             && !wire.has_failed()
             && self.due_before_alarm().is_none()
     }
@@ -270,7 +294,7 @@ impl Inner {
     /// mostly move away, which is noticed when it wakes too early; so its timer is not touched for
     /// every frame.
     pub(super) fn due_before_alarm(&self) -> Option<Instant> {
-        let due = self.hub.session.poll_timeout()?;
+        let due = self.hub.dispatcher.poll_timeout()?;
         self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 
 use super::Transport;
 use super::shared::Answers;
+use crate::dispatch::Token;
 use crate::face::{Clock, Inbox};
 use crate::session::Session;
 
@@ -31,7 +32,7 @@ impl Wire {
     /// When no more will come; and what the transport says about it, if it says something.
     pub(super) fn read(
         &mut self,
-        session: &mut Session<Answers>,
+        session: &mut Session<Token<Answers>>,
         clock: &Clock,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Option<io::Error>>> {
@@ -47,7 +48,7 @@ impl Wire {
     }
 
     /// Whether there is something to write.
-    pub(super) fn has_to_write(&self, session: &Session<Answers>) -> bool {
+    pub(super) fn has_to_write(&self, session: &Session<Token<Answers>>) -> bool {
         self.unflushed || !session.output().is_empty()
     }
 
@@ -55,7 +56,7 @@ impl Wire {
     /// the driver is to [find it](Self::take_failure).
     pub(super) fn write(
         &mut self,
-        session: &mut Session<Answers>,
+        session: &mut Session<Token<Answers>>,
         clock: &Clock,
         cx: &mut Context<'_>,
     ) {
@@ -66,7 +67,7 @@ impl Wire {
 
     fn try_write(
         &mut self,
-        session: &mut Session<Answers>,
+        session: &mut Session<Token<Answers>>,
         clock: &Clock,
         cx: &mut Context<'_>,
     ) -> io::Result<()> {

@@ -11,8 +11,9 @@ use std::io;
 use zk_proto::OpCode;
 
 use super::room::RoomQueue;
-use super::{Notices, Place, Wakers};
+use super::{Notices, Place};
 use crate::connect_string::Member;
+use crate::dispatch::{Dispatcher, Token, Wakers};
 use crate::error::{Error, Outcome};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
@@ -28,12 +29,12 @@ pub(crate) trait Channels {
     /// Something to report to an observer.
     type Report;
 
-    /// Delivers an answer. A caller who has gone away does not want it.
+    /// Delivers an answer. A caller who has gone away does not want it. Returns whom to wake.
     fn answer(
         caller: Self::Caller,
         answer: Result<Reply, Error>,
-        effects: &mut Effects<Self::Report>,
-    );
+        reports: &mut Vec<Self::Report>,
+    ) -> Option<Waker>;
 
     /// Delivers the event of a watch that has fired. Returns whom to wake.
     fn fire(watcher: Self::Watcher, event: WatchedEvent) -> Option<Waker>;
@@ -48,19 +49,11 @@ pub(crate) trait Channels {
     fn failed(failure: &Failure) -> Self::Report;
 }
 
-/// What runs once the session is unlocked, since it is the user's code and may use the client:
-/// first the wakers, which the [guard](super::Guard) of the lock runs, then the reports.
-#[derive(Debug)]
-pub(crate) struct Effects<R> {
-    pub(crate) wakers: Wakers,
-    pub(crate) reports: Vec<R>,
-}
-
 /// Why a member could not be used: the member, and the reason.
 pub(crate) type Failure = (String, String);
 
 pub(crate) struct Hub<C: Channels> {
-    pub(crate) session: Session<C::Caller>,
+    pub(crate) dispatcher: Dispatcher<C::Caller>,
     pub(crate) members: Arc<[Member]>,
     /// What the transport itself said when it failed.
     pub(crate) error: Option<io::Error>,
@@ -72,7 +65,8 @@ pub(crate) struct Hub<C: Channels> {
     /// What the session has told already, and whoever is concerned has not been.
     held: VecDeque<Event<C::Caller>>,
     room: RoomQueue,
-    pub(crate) effects: Effects<C::Report>,
+    /// What is to be reported once the session is unlocked, since that runs the user's code.
+    pub(crate) reports: Vec<C::Report>,
 }
 
 /// What a persistent watch has to tell, and who waits for it.
@@ -82,10 +76,10 @@ pub(crate) struct Mailbox<R> {
 }
 
 impl<C: Channels> Hub<C> {
-    pub(crate) fn new(session: Session<C::Caller>, members: Vec<Member>) -> Self {
+    pub(crate) fn new(session: Session<Token<C::Caller>>, members: Vec<Member>) -> Self {
         Self {
             told: session.state(),
-            session,
+            dispatcher: Dispatcher::new(session),
             members: members.into(),
             error: None,
             last_failure: None,
@@ -93,20 +87,34 @@ impl<C: Channels> Hub<C> {
             persistent_watches: HashMap::new(),
             held: VecDeque::new(),
             room: RoomQueue::default(),
-            effects: Effects { wakers: Wakers::default(), reports: Vec::new() },
+            reports: Vec::new(),
         }
+    }
+
+    /// The session, without what is for the machines that are attached to it.
+    pub(crate) fn session(&self) -> &Session<Token<C::Caller>> {
+        self.dispatcher.session()
+    }
+
+    pub(crate) fn session_mut(&mut self) -> &mut Session<Token<C::Caller>> {
+        self.dispatcher.session_mut()
+    }
+
+    /// Those that run once the session is unlocked.
+    pub(crate) fn wakers(&mut self) -> &mut Wakers {
+        &mut self.dispatcher.effects().wakers
     }
 
     /// The last server that failed, and why it did; or the one that has not answered yet.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
-        let waiting_for = || self.members.get(self.session.member()?);
+        let waiting_for = || self.members.get(self.session().member()?);
         let silent = |member: &Member| (member.to_string(), Cause::ConnectTimeout.to_string());
         self.last_failure.clone().or_else(|| waiting_for().map(silent))
     }
 
     /// How requests fail from now on, if the session has ended.
     pub(crate) fn ended(&self) -> Option<Error> {
-        match self.session.state() {
+        match self.session().state() {
             State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
             _ => None,
         }
@@ -126,7 +134,7 @@ impl<C: Channels> Hub<C> {
     /// dropped without the session's lock.
     pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<C::Watcher> {
         let watcher = self.watches.remove(&request)?;
-        self.session.unwatch(request);
+        self.session_mut().unwatch(request);
         Some(watcher)
     }
 
@@ -136,7 +144,7 @@ impl<C: Channels> Hub<C> {
         request: RequestId,
     ) -> Option<Mailbox<C::Reader>> {
         let mailbox = self.persistent_watches.remove(&request)?;
-        self.session.unwatch(request);
+        self.session_mut().unwatch(request);
         Some(mailbox)
     }
 
@@ -146,8 +154,8 @@ impl<C: Channels> Hub<C> {
 
     /// Tells whom it concerns the next thing that the session has to tell. If it is a new state,
     /// that is for the face to tell.
-    pub(crate) fn tell_next(&mut self) -> Option<Option<State>> {
-        let event = self.held.pop_front().or_else(|| self.session.poll_event())?;
+    pub(crate) fn tell_next(&mut self, now: Instant) -> Option<Option<State>> {
+        let event = self.held.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
         match event {
             Event::State(state) => {
                 if let Some(ended) = self.ended() {
@@ -157,12 +165,15 @@ impl<C: Channels> Hub<C> {
                 return Some(Some(state));
             }
             Event::Disconnected { member, cause } => self.member_failed(member, cause),
-            Event::Reply { token, result } => C::answer(token, result, &mut self.effects),
+            Event::Reply { token, result } => {
+                let woken = C::answer(token, result, &mut self.reports);
+                self.wakers().extend(woken);
+            }
             Event::Watch { requests, persistent, event } => {
                 self.tell(&persistent, |notices| notices.push_event(event.clone()));
                 for request in requests {
                     if let Some(watcher) = self.watches.remove(&request) {
-                        self.effects.wakers.extend(C::fire(watcher, event.clone()));
+                        self.wakers().extend(C::fire(watcher, event.clone()));
                     }
                 }
             }
@@ -184,9 +195,9 @@ impl<C: Channels> Hub<C> {
     pub(crate) fn set_members(&mut self, now: Instant, members: Vec<Member>) {
         let place = |member| members.iter().position(|new| new == member);
         let kept: Vec<_> = self.members.iter().map(place).collect();
-        self.session.update_members(now, &kept, members.len());
+        self.session_mut().update_members(now, &kept, members.len());
         // Those that failed until now are known by their old numbers.
-        while let Some(event) = self.session.poll_event() {
+        while let Some(event) = self.dispatcher.poll_event(now) {
             match event {
                 Event::Disconnected { member, cause } => self.member_failed(member, cause),
                 event => self.held.push_back(event),
@@ -202,7 +213,7 @@ impl<C: Channels> Hub<C> {
         };
         if let Some(member) = self.members.get(member) {
             let failure = (member.to_string(), reason);
-            self.effects.reports.push(C::failed(&failure));
+            self.reports.push(C::failed(&failure));
             self.last_failure = Some(failure);
         }
     }
@@ -211,7 +222,7 @@ impl<C: Channels> Hub<C> {
         for request in watches {
             if let Some(mailbox) = self.persistent_watches.get_mut(request) {
                 tell(&mut mailbox.notices);
-                self.effects.wakers.extend(C::wake(&mut mailbox.reader));
+                self.dispatcher.effects().wakers.extend(C::wake(&mut mailbox.reader));
             }
         }
     }
@@ -219,11 +230,11 @@ impl<C: Channels> Hub<C> {
     /// Every watch is over.
     fn end_watches(&mut self, error: &Error) {
         for watcher in core::mem::take(&mut self.watches).into_values() {
-            self.effects.wakers.extend(C::end(watcher));
+            self.wakers().extend(C::end(watcher));
         }
         for mailbox in self.persistent_watches.values_mut() {
             mailbox.notices.end(error.clone());
-            self.effects.wakers.extend(C::wake(&mut mailbox.reader));
+            self.dispatcher.effects().wakers.extend(C::wake(&mut mailbox.reader));
         }
     }
 }
@@ -235,14 +246,14 @@ impl<C: Channels> Hub<C> {
         if let Some(ended) = self.ended() {
             return Some(Err(ended));
         }
-        let room = self.session.room();
+        let room = self.session().room();
         if !self.room.try_enter(place, room) {
             return None;
         }
         // The next in line may enter without waiting for this request, unless it is the last that
         // there is room for. If it is never made, an answer to another one serves the queue.
-        let used = usize::from(self.session.pending() > 0);
-        self.room.admit(room - used, &mut self.effects.wakers);
+        let used = usize::from(self.session().pending() > 0);
+        self.room.admit(room - used, &mut self.dispatcher.effects().wakers);
         Some(Ok(()))
     }
 
@@ -266,8 +277,11 @@ impl<C: Channels> Hub<C> {
             return;
         }
         match self.ended() {
-            None => self.room.admit(self.session.room(), &mut self.effects.wakers),
-            Some(_) => self.room.dismiss(&mut self.effects.wakers),
+            None => {
+                let room = self.session().room();
+                self.room.admit(room, &mut self.dispatcher.effects().wakers);
+            }
+            Some(_) => self.room.dismiss(&mut self.dispatcher.effects().wakers),
         }
     }
 }
@@ -287,7 +301,9 @@ mod tests {
         type Reader = ();
         type Report = ();
 
-        fn answer((): (), _: Result<Reply, Error>, _: &mut Effects<()>) {}
+        fn answer((): (), _: Result<Reply, Error>, _: &mut Vec<()>) -> Option<Waker> {
+            None
+        }
         fn fire((): (), _: WatchedEvent) -> Option<Waker> {
             None
         }
@@ -306,7 +322,7 @@ mod tests {
         let session = Session::new(Instant::START, Config::new(1, 0));
         let mut hub = Hub::<Nobody>::new(session, vec![before]);
         hub.set_members(Instant::START, vec![after]);
-        while hub.tell_next().is_some() {}
+        while hub.tell_next(Instant::START).is_some() {}
         let failure = ("before:1".into(), Cause::Rebalanced.to_string());
         assert_eq!(hub.last_failure, Some(failure));
     }

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use core::task::Waker;
 
-use super::waking::Wakers;
+use crate::dispatch::Wakers;
 
 /// How many are woken at once at most. There may be room for fewer: how many bytes each of them
 /// asks for is not known before it does.

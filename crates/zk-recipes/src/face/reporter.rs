@@ -1,0 +1,107 @@
+//! Attaches machines to the session of a client, and reports what they do to their owners.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use zk_session::Client;
+use zk_session::dispatch::Port;
+
+use crate::error::LockError;
+use crate::face::status::{Handle, Place, Report, SharedStatus, Status};
+use crate::machine::{Event, Machine, Observer, OnSession};
+
+/// Receives the events of one attempt, as the user's observer wants them.
+pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Enters the queue at once. The machine stays until nothing of the contender is left on the server, or
+/// the session has ended. From when nobody wants it any more until then it is counted in `cleanups`.
+pub(crate) fn start(
+    client: &Client,
+    machine: impl Machine + Send + 'static,
+    note: Option<Note>,
+    cleanups: Arc<AtomicUsize>,
+) -> Handle {
+    let status = Arc::new(SharedStatus::new(cleanups));
+    let reporter =
+        Reporter { status: status.clone(), note, leases: Vec::new(), is_acquired: false };
+    let machine = OnSession::new(machine, reporter, next_seed(client));
+    Handle { status, attachment: client.attach(Box::new(machine)) }
+}
+
+/// Different for every attempt of this process, and most likely for those of others.
+fn next_seed(client: &Client) -> u64 {
+    static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
+    let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
+    client.session_id().0.cast_unsigned().rotate_left(32) ^ attempt
+}
+
+/// Writes what a machine reports to the status that its owner reads.
+struct Reporter {
+    status: Arc<SharedStatus>,
+    note: Option<Note>,
+    /// Reported before the place that they belong to.
+    leases: Vec<String>,
+    /// Whether the result of acquiring the lock was reported.
+    is_acquired: bool,
+}
+
+impl Observer for Reporter {
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        if let Some(note) = &self.note {
+            let (note, event) = (note.clone(), event.clone());
+            port.defer(move || note(&event));
+        }
+        let status = match event {
+            // A candidate that has lost begins anew.
+            Event::Enqueued { .. } => return self.status.note(Report::is_wanted_again),
+            Event::Waiting { .. } | Event::Foreign(_) | Event::Abandoned { .. } => return,
+            Event::Leased(leases) => {
+                self.leases = leases;
+                return;
+            }
+            Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
+                let leases = core::mem::take(&mut self.leases).into_boxed_slice();
+                return self.answer(Ok(Place { node, token, leases }), port);
+            }
+            Event::NotConverted(error) => return self.answer(Err(error), port),
+            Event::Revoked => return self.change(|report| report.revoked = true, port),
+            Event::Resumed => Status::Held,
+            Event::Suspended => Status::Suspended,
+            Event::Lost(loss) => Status::Lost(loss),
+            Event::Released => Status::Released,
+            Event::Failed(error) if !self.is_acquired => {
+                self.status.note(Report::is_over);
+                return self.answer(Err(error), port);
+            }
+            Event::Failed(error) => Status::Failed(error),
+        };
+        self.change(|report| report.set_status(status), port);
+    }
+
+    fn finish(&mut self, port: &mut Port<'_>) {
+        self.change(Report::finish, port);
+    }
+}
+
+impl Reporter {
+    fn answer(&mut self, place: Result<Place, LockError>, port: &mut Port<'_>) {
+        self.is_acquired = true;
+        self.change(|report| report.place = Some(place), port);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {
+        for (_, waker) in self.status.change(change) {
+            port.wake(waker);
+        }
+    }
+}
+
+impl Drop for Reporter {
+    /// The session has ended, unless that is reported already.
+    fn drop(&mut self) {
+        self.status.change(Report::finish).into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}

@@ -1,0 +1,235 @@
+//! A machine on a session: the only place that joins the two.
+
+use alloc::vec::Vec;
+use core::any::Any;
+
+use zk_session::dispatch::{self, Attached, Port};
+use zk_session::proto::EventType;
+use zk_session::session::Reply;
+use zk_session::time::Instant;
+use zk_session::{Error, State};
+
+use super::{Claim, Event, Input, Machine, OpId, Operation, Output, Renewal};
+
+/// Receives what a machine reports.
+///
+/// It is called while the session is locked, so it must not block. User code goes to
+/// [`Port::wake`] or [`Port::defer`].
+pub trait Observer: Send {
+    /// Takes an event.
+    fn observe(&mut self, event: Event, port: &mut Port<'_>);
+
+    /// The machine is done, and reports nothing any more. A session that ends can drop the observer
+    /// without this call.
+    fn finish(&mut self, _port: &mut Port<'_>) {}
+}
+
+/// What the owner of an attached machine wants; a message for [`Attached::command`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// [`Input::Convert`].
+    Convert(Claim),
+    /// [`Input::Leave`].
+    Leave,
+    /// [`Input::LetGo`].
+    LetGo,
+    /// Nothing but what every command does: the machine learns that the lease has ended, if it has by
+    /// now.
+    LookAtLease,
+}
+
+/// A machine that can be [attached](Attached) to a session.
+///
+/// It submits what the machine wants, delivers answers and events, and [renews](Renewal) watches that
+/// stay silent.
+#[derive(Debug)]
+pub struct OnSession<M, O> {
+    machine: M,
+    observer: O,
+    watches: Vec<Watching>,
+    renewal: Renewal,
+    /// The request that renews a watch, until it is answered.
+    renewing: Option<u64>,
+    /// When a watch was last asked for, or the session resumed: pings count from then, too.
+    silent_since: Instant,
+    /// If the machine has received nothing by then, a watch is renewed.
+    silent_until: Option<Instant>,
+    /// When the machine wants [`Input::Timer`].
+    alarm: Option<Instant>,
+    /// Whether there is a connection to a quorum.
+    is_connected: bool,
+    /// Whether the machine is done, and the observer knows.
+    is_finished: bool,
+}
+
+/// A watch that is set, and how to set it again.
+#[derive(Debug)]
+struct Watching {
+    op: OpId,
+    /// What the session calls the request: each renewal changes between two tags.
+    tag: u64,
+    operation: Operation,
+}
+
+/// Tells the two tags of a request apart. Numbers of requests do not reach it.
+const RENEWED: u64 = 1 << 63;
+
+impl<M, O> OnSession<M, O> {
+    /// A machine, and who observes it. Different seeds spread the [renewals](Renewal) of many machines.
+    pub fn new(machine: M, observer: O, seed: u64) -> Self {
+        Self {
+            machine,
+            observer,
+            watches: Vec::new(),
+            renewal: Renewal::new(seed),
+            renewing: None,
+            silent_since: Instant::START,
+            silent_until: None,
+            alarm: None,
+            is_connected: false,
+            is_finished: false,
+        }
+    }
+}
+
+impl<M: Machine, O: Observer> OnSession<M, O> {
+    fn deliver(&mut self, input: Input, port: &mut Port<'_>) {
+        if self.is_finished {
+            return;
+        }
+        self.machine.handle(input);
+        while let Some(output) = self.machine.poll_output() {
+            self.perform(output, port);
+        }
+        if self.machine.is_done() {
+            self.is_finished = true;
+            self.observer.finish(port);
+        }
+    }
+
+    fn perform(&mut self, output: Output, port: &mut Port<'_>) {
+        match output {
+            Output::Submit { op, operation } if operation.watches() => {
+                let tag = op.0;
+                operation.with_request(|request| port.submit_and_watch(tag, request));
+                self.silent_since = port.now();
+                self.watches.push(Watching { op, tag, operation });
+            }
+            Output::Submit { op, operation } => {
+                operation.with_request(|request| port.submit(op.0, request));
+            }
+            Output::Unwatch(op) => {
+                self.watches.retain(|watching| watching.op != op);
+                self.drop_watches(op, port);
+            }
+            Output::SetTimer(after) => self.alarm = Some(port.now() + after),
+            Output::Settle => port.settle(),
+            Output::Event(event) => self.observer.observe(event, port),
+        }
+    }
+
+    fn drop_watches(&mut self, op: OpId, port: &mut Port<'_>) {
+        port.unwatch(op.0);
+        port.unwatch(op.0 | RENEWED);
+    }
+
+    fn handle_watch(&mut self, tag: u64, event_type: EventType, port: &mut Port<'_>) {
+        let op = OpId(tag & !RENEWED);
+        let before = self.watches.len();
+        self.watches.retain(|watching| watching.op != op);
+        if self.watches.len() < before {
+            self.drop_watches(op, port);
+            self.deliver(Input::Watch { op, event_type }, port);
+        }
+    }
+
+    fn handle_timer(&mut self, port: &mut Port<'_>) {
+        let now = port.now();
+        let is_due = |at: &mut Instant| *at <= now;
+        if self.alarm.take_if(is_due).is_some() {
+            self.deliver(Input::Timer, port);
+        }
+        if self.silent_until.take_if(is_due).is_some() {
+            self.renew(port);
+        }
+    }
+
+    /// Makes the request of a watch again. The old watch stands until the new one is set.
+    fn renew(&mut self, port: &mut Port<'_>) {
+        self.silent_since = port.now();
+        let place = self.renewal.next(self.watches.len()).filter(|_| self.is_connected);
+        if let Some(Watching { tag, operation, .. }) = place.map(|place| &self.watches[place]) {
+            let tag = tag ^ RENEWED;
+            self.renewing = Some(tag);
+            operation.with_request(|request| port.submit_and_watch(tag, request));
+        }
+    }
+
+    /// Takes the answer to a renewal, unless the watch has fired or was dropped since.
+    fn handle_renewal(&mut self, tag: u64, result: Result<Reply, Error>, port: &mut Port<'_>) {
+        self.renewing = None;
+        let op = OpId(tag & !RENEWED);
+        let watching = self.watches.iter_mut().find(|watching| watching.op == op);
+        let Some(watching) = watching else { return port.unwatch(tag) };
+        if result.is_ok() {
+            port.unwatch(core::mem::replace(&mut watching.tag, tag));
+        } else {
+            port.unwatch(tag);
+        }
+        if Renewal::is_news(&result) {
+            self.deliver(Input::Reply { op, result }, port);
+        }
+    }
+
+    /// After each input: what the machine has received ends the silence.
+    fn set_timer(&mut self, port: &mut Port<'_>) {
+        self.silent_until = None;
+        if self.renewing.is_none() && !self.watches.is_empty() {
+            let wait = self.renewal.wait(port.session_timeout());
+            self.silent_until = Some(self.silent_since + wait);
+        }
+        port.set_timer(self.alarm.into_iter().chain(self.silent_until).min());
+    }
+}
+
+impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
+    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+        match input {
+            dispatch::Input::State(state) => {
+                self.is_connected = matches!(state, State::Connected { .. });
+                self.silent_since = port.now();
+                self.deliver(Input::Session(state), port);
+            }
+            dispatch::Input::Reply { tag, result } => {
+                if self.renewing == Some(tag) {
+                    self.handle_renewal(tag, result, port);
+                } else {
+                    self.deliver(Input::Reply { op: OpId(tag), result }, port);
+                }
+            }
+            dispatch::Input::Watch { tag, event } => {
+                self.handle_watch(tag, event.event_type, port);
+            }
+            dispatch::Input::LeaseEnded => self.deliver(Input::LeaseEnded, port),
+            dispatch::Input::Timer => self.handle_timer(port),
+            dispatch::Input::Settled => self.deliver(Input::Settled, port),
+            _ => {}
+        }
+        self.set_timer(port);
+    }
+
+    fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
+        let input = match message.downcast_ref() {
+            Some(Command::Convert(claim)) => Input::Convert(*claim),
+            Some(Command::Leave) => Input::Leave,
+            Some(Command::LetGo) => Input::LetGo,
+            Some(Command::LookAtLease) | None => return,
+        };
+        self.deliver(input, port);
+        self.set_timer(port);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_finished
+    }
+}

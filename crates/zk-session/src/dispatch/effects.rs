@@ -1,0 +1,93 @@
+//! What runs after the session is unlocked.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+use core::task::Waker;
+
+use super::Attached;
+
+/// Wakers to run after unlocking. The first one takes no allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Wakers {
+    #[inline]
+    pub(crate) fn push(&mut self, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some(waker);
+        } else {
+            self.others.push(waker);
+        }
+    }
+
+    #[inline]
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        if let Some(first) = self.first.take() {
+            first.wake();
+            core::mem::take(&mut self.others).into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Extend<Waker> for Wakers {
+    fn extend<I: IntoIterator<Item = Waker>>(&mut self, wakers: I) {
+        wakers.into_iter().for_each(|waker| self.push(waker));
+    }
+}
+
+/// User code that was put off until the session is unlocked.
+pub(crate) enum Deferred {
+    Run(Box<dyn FnOnce() + Send>),
+    /// It may own values whose `Drop` is the user's.
+    Drop(Box<dyn Attached>),
+}
+
+impl fmt::Debug for Deferred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Run(_) => "Run",
+            Self::Drop(_) => "Drop",
+        })
+    }
+}
+
+impl Deferred {
+    pub(crate) fn run(self) {
+        match self {
+            Self::Run(run) => run(),
+            Self::Drop(machine) => drop(machine),
+        }
+    }
+}
+
+/// What attached machines want to run, which is user code and may use the session: wakers, deferred
+/// closures, and the drop of machines that are done.
+///
+/// [Run](Self::run) it after each drain, without a lock that this code could want.
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub(crate) wakers: Wakers,
+    pub(crate) deferred: VecDeque<Deferred>,
+    /// Whether a thread runs what was deferred before.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) is_running: bool,
+}
+
+impl Effects {
+    /// Runs the wakers, then everything else in the order in which it was deferred.
+    pub fn run(mut self) {
+        self.wakers.wake();
+        self.deferred.into_iter().for_each(Deferred::run);
+    }
+}

@@ -1,0 +1,296 @@
+//! The attached machines of a session.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::time::Duration;
+
+use super::effects::{Deferred, Effects};
+use super::port::Link;
+use super::{Attached, Input, Port};
+use crate::error::Error;
+use crate::session::{RequestId, State, WatchedEvent};
+use crate::time::Instant;
+
+/// Names an attached machine: its place, and which of those that have had the place it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    place: u32,
+    generation: u32,
+}
+
+/// The watches of all machines.
+pub(super) type Watches = BTreeMap<RequestId, (Key, u64)>;
+
+/// A request that the session did not take.
+pub(super) struct Refusal {
+    pub(super) key: Key,
+    pub(super) tag: u64,
+    pub(super) error: Error,
+}
+
+/// Machines that wait for [`settle`](super::Dispatcher::settle).
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) refused: Vec<Refusal>,
+    pub(super) unsettled: Vec<Key>,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    machine: Option<Box<dyn Attached>>,
+    deadline: Option<Instant>,
+    watches: Vec<(u64, RequestId)>,
+}
+
+/// All machines of a session.
+pub(super) struct Machines {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    watches: Watches,
+    timers: BTreeSet<(Instant, Key)>,
+    waiting: Waiting,
+    /// The state that was delivered last.
+    state: State,
+    /// Timers that are due by then are still to be delivered.
+    due: Option<Instant>,
+    closes_when_done: bool,
+    pub(super) effects: Effects,
+}
+
+impl fmt::Debug for Machines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machines").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+impl Machines {
+    pub(super) fn new(state: State) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            watches: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            waiting: Waiting::default(),
+            state,
+            due: None,
+            closes_when_done: false,
+            effects: Effects::default(),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn attach(
+        &mut self,
+        link: &mut dyn Link,
+        now: Instant,
+        machine: Box<dyn Attached>,
+    ) -> Key {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            // A machine takes far more than one byte.
+            u32::try_from(self.slots.len() - 1).expect("fewer machines than bytes of memory")
+        });
+        let slot = &mut self.slots[place as usize];
+        slot.machine = Some(machine);
+        let key = Key { place, generation: slot.generation };
+        self.deliver(link, now, key, Input::State(self.state));
+        self.deliver_late_end_of_lease(link, now, key);
+        if let State::Ended(_) = self.state {
+            self.detach(link, key);
+        }
+        key
+    }
+
+    pub(super) fn command(
+        &mut self,
+        link: &mut dyn Link,
+        now: Instant,
+        key: Key,
+        message: &mut dyn Any,
+    ) -> bool {
+        let is_attached = self.with(link, now, key, |machine, port| machine.command(message, port));
+        self.deliver_late_end_of_lease(link, now, key);
+        is_attached
+    }
+
+    /// Calls a machine, and returns whether it is there. Detaches it if that ends it.
+    fn with(
+        &mut self,
+        link: &mut dyn Link,
+        now: Instant,
+        key: Key,
+        call: impl FnOnce(&mut dyn Attached, &mut Port<'_>),
+    ) -> bool {
+        let Some(slot) = self.slots.get_mut(key.place as usize) else { return false };
+        let Slot { generation, machine: Some(machine), deadline, watches } = slot else {
+            return false;
+        };
+        if *generation != key.generation {
+            return false;
+        }
+        let before = *deadline;
+        call(
+            &mut **machine,
+            &mut Port {
+                link: &mut *link,
+                now,
+                key,
+                deadline,
+                own: watches,
+                watches: &mut self.watches,
+                waiting: &mut self.waiting,
+                effects: &mut self.effects,
+            },
+        );
+        let after = *deadline;
+        let is_done = machine.is_done();
+        if before != after {
+            before.map(|at| self.timers.remove(&(at, key)));
+            self.timers.extend(after.map(|at| (at, key)));
+        }
+        if is_done {
+            self.detach(link, key);
+        }
+        true
+    }
+
+    fn detach(&mut self, link: &mut dyn Link, key: Key) {
+        let Some(slot) = self.slots.get_mut(key.place as usize) else { return };
+        let Some(machine) = slot.machine.take() else { return };
+        self.effects.deferred.push_back(Deferred::Drop(machine));
+        for (_, id) in core::mem::take(&mut slot.watches) {
+            self.watches.remove(&id);
+            link.unwatch(id);
+        }
+        if let Some(at) = slot.deadline.take() {
+            self.timers.remove(&(at, key));
+        }
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.place);
+        self.close_if_done(link);
+    }
+
+    pub(super) fn close_when_done(&mut self, link: &mut dyn Link) {
+        self.closes_when_done = true;
+        self.close_if_done(link);
+    }
+
+    fn close_if_done(&self, link: &mut dyn Link) {
+        if self.closes_when_done && self.count() == 0 {
+            link.close();
+        }
+    }
+
+    pub(super) fn deliver(
+        &mut self,
+        link: &mut dyn Link,
+        now: Instant,
+        key: Key,
+        input: Input,
+    ) -> bool {
+        self.with(link, now, key, |machine, port| machine.handle(input, port))
+    }
+
+    fn deliver_late_end_of_lease(&mut self, link: &mut dyn Link, now: Instant, key: Key) {
+        if link.lease_has_ended(now) {
+            self.deliver(link, now, key, Input::LeaseEnded);
+        }
+    }
+
+    /// Delivers a watch event, and takes the requests of machines out of `requests`.
+    pub(super) fn deliver_watch(
+        &mut self,
+        link: &mut dyn Link,
+        now: Instant,
+        requests: &mut Vec<RequestId>,
+        event: &WatchedEvent,
+    ) {
+        if self.watches.is_empty() {
+            return;
+        }
+        requests.retain(|request| {
+            let Some((key, tag)) = self.watches.remove(request) else { return true };
+            if let Some(slot) = self.slots.get_mut(key.place as usize) {
+                slot.watches.retain(|(_, id)| id != request);
+            }
+            self.deliver(link, now, key, Input::Watch { tag, event: event.clone() });
+            false
+        });
+    }
+
+    fn for_each(&mut self, mut deliver: impl FnMut(&mut Self, Key)) {
+        for place in 0..self.slots.len() {
+            let Slot { generation, machine: Some(_), .. } = self.slots[place] else { continue };
+            // Places are counted by this type.
+            deliver(self, Key { place: place as u32, generation });
+        }
+    }
+
+    pub(super) fn deliver_state(&mut self, link: &mut dyn Link, now: Instant, state: State) {
+        self.state = state;
+        self.for_each(|all, key| {
+            all.deliver(link, now, key, Input::State(state));
+            all.deliver_late_end_of_lease(link, now, key);
+        });
+    }
+
+    pub(super) fn deliver_end_of_lease(&mut self, link: &mut dyn Link, now: Instant) {
+        self.for_each(|all, key| {
+            all.deliver(link, now, key, Input::LeaseEnded);
+        });
+    }
+
+    pub(super) fn is_unsettled(&self) -> bool {
+        !self.waiting.refused.is_empty() || !self.waiting.unsettled.is_empty()
+    }
+
+    pub(super) fn settle(&mut self, link: &mut dyn Link, now: Instant) {
+        let Waiting { refused, unsettled } = core::mem::take(&mut self.waiting);
+        for Refusal { key, tag, error } in refused {
+            self.deliver(link, now, key, Input::Reply { tag, result: Err(error) });
+        }
+        for key in unsettled {
+            // The process may have been stopped since the events arrived.
+            self.deliver_late_end_of_lease(link, now, key);
+            self.deliver(link, now, key, Input::Settled);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.due = Some(now);
+    }
+
+    /// Delivers one timer that is due, if there is one. When there is nothing more to deliver and the
+    /// session has ended, whatever is still attached is detached.
+    pub(super) fn deliver_timer(&mut self, link: &mut dyn Link, now: Instant) -> bool {
+        if let State::Ended(_) = self.state {
+            self.for_each(|all, key| all.detach(link, key));
+        }
+        let Some(due) = self.due else { return false };
+        let Some((at, key)) = self.timers.first().copied().filter(|(at, _)| *at <= due) else {
+            self.due = None;
+            return false;
+        };
+        self.timers.remove(&(at, key));
+        let slot = &mut self.slots[key.place as usize];
+        slot.deadline = None;
+        self.with(link, now, key, |machine, port| {
+            machine.handle(Input::Timer, port);
+            // Set for a time that has come: the next drain reports it, or this one would never end.
+            let next = port.now.max(due) + Duration::from_nanos(1);
+            *port.deadline = port.deadline.map(|at| at.max(next));
+        });
+        true
+    }
+}

@@ -1,0 +1,442 @@
+//! Machines that write down what they receive, on a session whose server is made by hand.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::sync::Mutex;
+
+use bytes::BytesMut;
+use zk_proto::{
+    ConnectResponse, Decode as _, Encode, ErrorCode, EventType, ExistsRequest, KeeperState, OpCode,
+    Reader, ReplyHeader, Request, RequestHeader, SessionId, SyncRequest, WatcherEvent, Xid, Zxid,
+    frame,
+};
+
+use super::*;
+use crate::error::Invalid;
+use crate::session::Config;
+
+const NODE: &str = "/node";
+const TIMEOUT: Duration = Duration::from_secs(6);
+
+/// What a machine does when it gets a message.
+type Act = Box<dyn FnMut(&mut Port<'_>) + Send>;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, line: String) {
+        self.0.lock().expect("nobody panics").push(line);
+    }
+
+    fn take(&self) -> Vec<String> {
+        core::mem::take(&mut *self.0.lock().expect("nobody panics"))
+    }
+}
+
+/// Logs its inputs and its end.
+struct Recorder {
+    log: Log,
+    /// What it does with each input.
+    react: fn(&str, &mut Port<'_>),
+    is_done: bool,
+}
+
+impl Recorder {
+    fn new(log: &Log) -> Box<Self> {
+        Self::reacting(log, |_, _| {})
+    }
+
+    fn reacting(log: &Log, react: fn(&str, &mut Port<'_>)) -> Box<Self> {
+        Box::new(Self { log: log.clone(), react, is_done: false })
+    }
+}
+
+impl Attached for Recorder {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+        let line = match input {
+            Input::State(State::Connected { .. }) => "connected".to_owned(),
+            Input::State(State::Ended(_)) => "ended".to_owned(),
+            Input::State(_) => "not connected".to_owned(),
+            Input::Reply { tag, result: Ok(_) } => format!("reply {tag}"),
+            Input::Reply { tag, result: Err(error) } => format!("reply {tag}: {error}"),
+            Input::Watch { tag, event } => format!("watch {tag} {}", event.path),
+            Input::LeaseEnded => "lease ended".to_owned(),
+            Input::Timer => "timer".to_owned(),
+            Input::Settled => "settled".to_owned(),
+        };
+        (self.react)(&line, port);
+        self.log.push(line);
+    }
+
+    fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
+        match message.downcast_mut::<Act>() {
+            Some(act) => act(port),
+            None => self.is_done = true,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.log.push("dropped".to_owned());
+    }
+}
+
+/// The server's end, a clock, and the dispatcher.
+struct World {
+    dispatcher: Dispatcher<u32>,
+    now: Instant,
+    received: BytesMut,
+    log: Log,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Instant::after_start(Duration::from_secs(1000));
+        let session = Session::new(now, Config::new(1, 0));
+        let (received, log) = (BytesMut::new(), Log::default());
+        Self { dispatcher: Dispatcher::new(session), now, received, log }
+    }
+
+    fn connected() -> Self {
+        let mut world = Self::new();
+        world.connect();
+        world.drain();
+        world
+    }
+
+    fn session(&mut self) -> &mut Session<Token<u32>> {
+        self.dispatcher.session_mut()
+    }
+
+    fn connect(&mut self) {
+        while self.session().poll_action().is_some() {}
+        let now = self.now;
+        self.session().handle_connected(now);
+        self.sent();
+        self.received.clear();
+        self.deliver(&ConnectResponse {
+            protocol_version: 0,
+            timeout: i32::try_from(TIMEOUT.as_millis()).expect("it fits"),
+            session_id: SessionId(1),
+            password: Some(&[1; 16]),
+            read_only: Some(false),
+        });
+    }
+
+    fn deliver(&mut self, message: &impl Encode) {
+        let mut frame = BytesMut::new();
+        message.encode(&mut frame);
+        let now = self.now;
+        self.session().handle_frame(now, frame.freeze());
+    }
+
+    fn reply(&mut self, xid: i32) {
+        let header = ReplyHeader { xid: Xid(xid), zxid: Zxid(1), err: ErrorCode::NO_NODE };
+        self.deliver(&(header, ()));
+    }
+
+    fn fire(&mut self) {
+        let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
+        let event = WatcherEvent {
+            event_type: EventType::NODE_CREATED,
+            state: KeeperState::SYNC_CONNECTED,
+            path: NODE,
+        };
+        self.deliver(&(header, event));
+    }
+
+    /// The operations that reach the server now.
+    fn sent(&mut self) -> Vec<OpCode> {
+        let now = self.now;
+        let session = self.dispatcher.session_mut();
+        self.received.extend_from_slice(session.output());
+        let count = session.output().len();
+        session.handle_sent(now, count);
+        let next = || frame::split_bytes(&mut self.received, usize::MAX).expect("frames");
+        let bodies: Vec<_> = core::iter::from_fn(next).collect();
+        let opcode = |body: &bytes::Bytes| {
+            RequestHeader::decode(&mut Reader::new(body)).map(|header| header.opcode)
+        };
+        bodies.iter().filter_map(|body| opcode(body).ok()).collect()
+    }
+
+    fn drain(&mut self) -> Vec<Event<u32>> {
+        let now = self.now;
+        core::iter::from_fn(|| self.dispatcher.poll_event(now)).collect()
+    }
+
+    fn attach(&mut self) -> Key {
+        let machine = Recorder::new(&self.log);
+        self.dispatcher.attach(self.now, machine)
+    }
+
+    fn act(&mut self, key: Key, act: impl FnMut(&mut Port<'_>) + Send + 'static) -> bool {
+        let mut act: Act = Box::new(act);
+        self.dispatcher.command(self.now, key, &mut act)
+    }
+
+    fn end(&mut self, key: Key) -> bool {
+        self.dispatcher.command(self.now, key, &mut ())
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        self.now = self.now + time;
+        let now = self.now;
+        self.dispatcher.handle_timeout(now);
+    }
+}
+
+const fn exists() -> Request<'static> {
+    Request::Exists(ExistsRequest { path: NODE, watch: true })
+}
+
+fn sync(port: &mut Port<'_>, tag: u64) {
+    port.submit(tag, &Request::Sync(SyncRequest { path: NODE }));
+}
+
+#[test]
+fn everything_comes_in_the_order_of_the_session() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| {
+        port.submit_and_watch(7, &exists());
+        sync(port, 8);
+    });
+    assert_eq!(world.sent(), [OpCode::EXISTS, OpCode::SYNC]);
+    world.reply(1);
+    world.fire();
+    world.reply(2);
+    let now = world.now;
+    world.session().handle_disconnected(now);
+    let events = world.drain();
+    let lines = ["connected", "reply 7: ", "watch 7 /node", "reply 8: ", "not connected"];
+    let log = world.log.take();
+    assert_eq!(log.len(), lines.len(), "{log:?}");
+    assert!(log.iter().zip(lines).all(|(line, begin)| line.starts_with(begin)), "{log:?}");
+    // The owner receives what concerns all, and nothing of the machine's.
+    assert!(events.iter().any(|event| matches!(event, Event::State(State::Suspended))));
+    let is_ours = |event: &Event<u32>| matches!(event, Event::Reply { .. } | Event::Watch { .. });
+    assert!(!events.iter().any(is_ours), "{events:?}");
+}
+
+#[test]
+fn a_watch_event_goes_to_everybody_who_has_asked_for_it() {
+    let mut world = World::connected();
+    let [first, second] = [world.attach(), world.attach()];
+    let own = world.session().submit(&exists(), Token::Caller(1)).expect("there is room");
+    for key in [first, second] {
+        world.act(key, |port| port.submit_and_watch(1, &exists()));
+    }
+    world.sent();
+    (1..=3).for_each(|xid| world.reply(xid));
+    world.drain();
+    world.log.take();
+    world.fire();
+    let events = world.drain();
+    assert!(
+        matches!(&events[..], [Event::Watch { requests, .. }] if *requests == [own]),
+        "{events:?}"
+    );
+    assert_eq!(world.log.take(), ["watch 1 /node"; 2]);
+    world.fire();
+    assert_eq!((world.drain(), world.log.take()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_refusal_is_an_answer_that_comes_when_all_is_settled() {
+    let mut world = World::connected();
+    let close = |port: &mut Port<'_>, tag| port.submit(tag, &Request::CloseSession(()));
+    // One that repeats at once.
+    let machine = Recorder::reacting(&world.log, |line, port| {
+        if line.starts_with("reply") {
+            port.submit(2, &Request::CloseSession(()));
+        }
+    });
+    let key = world.dispatcher.attach(world.now, machine);
+    world.act(key, move |port| close(port, 1));
+    assert_eq!(world.drain(), []);
+    assert_eq!(world.log.take(), ["connected"]);
+    let reason = Error::from(Invalid::Reserved(OpCode::CLOSE_SESSION));
+    for tag in [1, 2, 2] {
+        assert!(world.dispatcher.is_unsettled());
+        let now = world.now;
+        world.dispatcher.settle(now);
+        assert_eq!(world.drain(), []);
+        assert_eq!(world.log.take(), [format!("reply {tag}: {reason}")]);
+    }
+}
+
+#[test]
+fn settled_comes_once_and_behind_what_was_delivered() {
+    let mut world = World::connected();
+    let key = world.attach();
+    assert!(!world.dispatcher.is_unsettled());
+    world.act(key, |port| {
+        sync(port, 1);
+        port.settle();
+    });
+    world.sent();
+    world.reply(1);
+    world.drain();
+    let now = world.now;
+    world.dispatcher.settle(now);
+    let log = world.log.take();
+    assert_eq!((log.len(), log[2].as_str()), (3, "settled"), "{log:?}");
+    assert!(!world.dispatcher.is_unsettled());
+}
+
+#[test]
+fn a_timer_comes_behind_the_events_and_is_replaced() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| {
+        let now = port.now();
+        port.set_timer(Some(now + Duration::from_millis(1)));
+        port.set_timer(Some(now + Duration::from_millis(20)));
+        sync(port, 1);
+    });
+    world.sent();
+    assert_eq!(world.dispatcher.poll_timeout(), Some(world.now + Duration::from_millis(20)));
+    world.sleep(Duration::from_millis(10));
+    world.drain();
+    assert_eq!(world.log.take(), ["connected"]);
+    world.sleep(Duration::from_millis(10));
+    world.reply(1);
+    world.drain();
+    let log = world.log.take();
+    assert_eq!((log.len(), log[1].as_str()), (2, "timer"), "{log:?}");
+    world.act(key, |port| port.set_timer(Some(port.now())));
+    world.act(key, |port| port.set_timer(None));
+    world.sleep(Duration::from_millis(1));
+    world.drain();
+    assert_eq!(world.log.take(), [""; 0]);
+}
+
+#[test]
+fn a_timer_that_is_always_due_does_not_hold_the_drain() {
+    let mut world = World::connected();
+    let machine = Recorder::reacting(&world.log, |_, port| port.set_timer(Some(Instant::START)));
+    world.dispatcher.attach(world.now, machine);
+    for _ in 0..3 {
+        world.log.take();
+        world.sleep(Duration::from_millis(1));
+        world.drain();
+        assert_eq!(world.log.take(), ["timer"]);
+    }
+}
+
+#[test]
+fn a_machine_that_is_done_leaves_nothing_and_is_dropped_as_an_effect() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| {
+        port.submit_and_watch(1, &exists());
+        port.set_timer(Some(port.now()));
+    });
+    world.sent();
+    world.reply(1);
+    world.drain();
+    world.log.take();
+    world.act(key, |port| sync(port, 2));
+    assert!(world.end(key));
+    assert_eq!((world.dispatcher.attached(), world.log.take()), (0, Vec::new()));
+    assert_eq!(world.sent(), [OpCode::SYNC, OpCode::REMOVE_WATCHES]);
+    world.dispatcher.take_effects().run();
+    assert_eq!(world.log.take(), ["dropped"]);
+    // The next one in its place does not get what was for it.
+    let next = world.attach();
+    assert_ne!(next, key);
+    world.reply(2);
+    world.sleep(Duration::from_millis(1));
+    assert_eq!(world.drain(), []);
+    assert_eq!(world.log.take(), ["connected"]);
+    assert!(!world.end(key));
+    assert_eq!(world.dispatcher.attached(), 1);
+}
+
+#[test]
+fn the_end_of_the_lease_follows_whatever_comes_too_late() {
+    let mut world = World::connected();
+    let early = world.attach();
+    world.now = world.now + TIMEOUT;
+    world.act(early, |_| {});
+    assert_eq!(world.log.take(), ["connected", "lease ended"]);
+    world.attach();
+    assert_eq!(world.log.take(), ["connected", "lease ended"]);
+    let now = world.now;
+    world.session().handle_disconnected(now);
+    world.drain();
+    let one = ["not connected", "lease ended"];
+    assert_eq!(world.log.take(), [one, one].concat());
+}
+
+#[test]
+fn the_end_of_the_lease_is_delivered_by_the_clock() {
+    let mut world = World::connected();
+    world.attach();
+    let lease = world.session().lease().expect("a server has answered");
+    let now = world.now;
+    world.session().handle_disconnected(now);
+    world.drain();
+    world.log.take();
+    world.sleep(lease - now);
+    assert!(world.drain().contains(&Event::LeaseEnded));
+    assert_eq!(world.log.take().last().map(String::as_str), Some("lease ended"));
+}
+
+#[test]
+fn nothing_is_attached_to_a_session_that_has_ended() {
+    let mut world = World::connected();
+    world.attach();
+    world.session().close();
+    let now = world.now;
+    world.session().handle_disconnected(now);
+    world.drain();
+    assert_eq!(world.dispatcher.attached(), 0);
+    world.dispatcher.take_effects().run();
+    assert_eq!(world.log.take(), ["connected", "ended", "dropped"]);
+    let late = world.attach();
+    assert!(!world.end(late));
+    world.dispatcher.take_effects().run();
+    assert_eq!(world.log.take(), ["ended", "dropped"]);
+}
+
+#[test]
+fn the_session_is_closed_when_the_last_machine_is_done() {
+    let mut world = World::connected();
+    let [first, second] = [world.attach(), world.attach()];
+    world.dispatcher.close_when_done();
+    assert_eq!(world.sent(), []);
+    world.end(first);
+    assert_eq!(world.sent(), []);
+    world.end(second);
+    assert_eq!(world.sent(), [OpCode::CLOSE_SESSION]);
+}
+
+#[test]
+fn effects_run_in_their_order_and_only_when_they_are_run() {
+    let mut world = World::connected();
+    let key = world.attach();
+    let log = world.log.clone();
+    world.act(key, move |port| {
+        for number in 1..=2 {
+            let log = log.clone();
+            port.defer(move || log.push(format!("deferred {number}")));
+        }
+    });
+    assert_eq!(world.log.take(), ["connected"]);
+    world.dispatcher.take_effects().run();
+    assert_eq!(world.log.take(), ["deferred 1", "deferred 2"]);
+    world.dispatcher.take_effects().run();
+    assert_eq!(world.log.take(), [""; 0]);
+}

@@ -1,0 +1,109 @@
+//! A lock under which no user code runs: its effects run once it is released.
+//!
+//! A waker, an observer, or the drop of one may call any method of the client. Under the session's
+//! lock that would be a deadlock.
+
+use core::ops::{Deref, DerefMut};
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::dispatch::{Effects, Wakers};
+
+/// What collects effects while it is locked.
+pub(crate) trait HasEffects {
+    fn effects(&mut self) -> &mut Effects;
+}
+
+/// A mutex that runs the collected effects whenever it is unlocked.
+///
+/// Wakers run first, in the thread that unlocks. Everything else runs in its order, so in one thread at
+/// a time: others leave theirs to that one.
+#[derive(Debug)]
+pub(crate) struct EffectsMutex<T>(Mutex<T>);
+
+impl<T: HasEffects> EffectsMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        let unlocked = Unlocked { wakers: Wakers::default(), runs: None };
+        Guard { mutex: self, locked: self.locked(), unlocked }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, T> {
+        // Nothing panics while it holds the lock; if something did, the session is still whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs what was deferred until nothing is left.
+    fn run_deferred(&self) {
+        loop {
+            let mut locked = self.locked();
+            let effects = locked.effects();
+            let batch = core::mem::take(&mut effects.deferred);
+            effects.is_running = !batch.is_empty();
+            drop(locked);
+            if batch.is_empty() {
+                return;
+            }
+            for deferred in batch {
+                // An observer that panics has said so by the panic hook. Those of others go on.
+                let _ = catch_unwind(AssertUnwindSafe(|| deferred.run()));
+            }
+        }
+    }
+}
+
+/// Access to what an [`EffectsMutex`] holds.
+pub(crate) struct Guard<'a, T: HasEffects> {
+    mutex: &'a EffectsMutex<T>,
+    // Fields are dropped in this order: the effects run without the lock.
+    locked: MutexGuard<'a, T>,
+    unlocked: Unlocked<'a, T>,
+}
+
+/// Effects that run when they are dropped.
+struct Unlocked<'a, T: HasEffects> {
+    wakers: Wakers,
+    runs: Option<&'a EffectsMutex<T>>,
+}
+
+impl<T: HasEffects> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.locked
+    }
+}
+
+impl<T: HasEffects> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.locked
+    }
+}
+
+impl<T: HasEffects> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let effects = self.locked.effects();
+        if !effects.wakers.is_empty() {
+            core::mem::swap(&mut effects.wakers, &mut self.unlocked.wakers);
+        }
+        if !effects.deferred.is_empty() && !effects.is_running {
+            effects.is_running = true;
+            self.unlocked.runs = Some(self.mutex);
+        }
+    }
+}
+
+impl<T: HasEffects> Drop for Unlocked<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.wakers.wake();
+        if let Some(mutex) = self.runs {
+            mutex.run_deferred();
+        }
+    }
+}
