@@ -61,4 +61,4 @@ pub use path::{PathError, ZnodePath};
 pub use records::*;
 pub use sequence::Sequence;
 pub use sink::{Sink, SliceSink};
-pub use wire::{Decode, Encode, Reader};
+pub use wire::{Checked, Decode, Encode, Reader};

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::error::DecodeError;
 use crate::explain::{Explain, Field, Path, Show};
 use crate::sink::Sink;
-use crate::wire::{Decode, Encode, Reader, put_length, total};
+use crate::wire::{Checked, Decode, Encode, Reader, put_length, total};
 
 /// A vector of a record: borrowed from a frame, or from a slice of items to be written.
 ///
@@ -21,16 +21,7 @@ pub struct List<'a, T> {
 enum Items<'a, T> {
     Null,
     Slice(&'a [T]),
-    /// `count` items, which have been checked.
-    Wire {
-        count: usize,
-        bytes: &'a [u8],
-    },
-    /// The same, where all of the bytes are text.
-    Text {
-        count: usize,
-        text: &'a str,
-    },
+    Wire { count: usize, items: Checked<'a> },
 }
 
 impl<'a, T> List<'a, T> {
@@ -52,7 +43,7 @@ impl<'a, T> List<'a, T> {
         match self.items {
             Items::Null => 0,
             Items::Slice(items) => items.len(),
-            Items::Wire { count, .. } | Items::Text { count, .. } => count,
+            Items::Wire { count, .. } => count,
         }
     }
 
@@ -65,32 +56,32 @@ impl<'a, T> List<'a, T> {
 impl<'a, T: Copy + Decode<'a>> List<'a, T> {
     /// The items, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
-        let (slice, reader) = match self.items {
-            Items::Null => (&[][..], Reader::new(&[])),
-            Items::Slice(items) => (items, Reader::new(&[])),
-            Items::Wire { bytes, .. } => (&[][..], Reader::new(bytes)),
-            Items::Text { text, .. } => (&[][..], Reader::of_text(text)),
+        let (slice, wire) = match self.items {
+            Items::Null => (&[][..], Checked::Bytes(&[])),
+            Items::Slice(items) => (items, Checked::Bytes(&[])),
+            Items::Wire { items, .. } => (&[][..], items),
         };
-        Iter { slice: slice.iter(), reader, left: self.len() }
+        Iter { slice: slice.iter(), wire, left: self.len() }
     }
 }
 
 #[derive(Clone)]
 struct Iter<'a, T> {
     slice: core::slice::Iter<'a, T>,
-    reader: Reader<'a>,
+    wire: Checked<'a>,
     left: usize,
 }
 
 impl<'a, T: Copy + Decode<'a>> Iterator for Iter<'a, T> {
     type Item = T;
 
+    // A call would keep the position in memory instead of a register.
+    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.left = self.left.checked_sub(1)?;
         match self.slice.next() {
             Some(item) => Some(*item),
-            // Never an error: the same bytes were checked when the list was read.
-            None => T::decode(&mut self.reader).ok(),
+            None => T::next_item(&mut self.wire),
         }
     }
 
@@ -142,8 +133,7 @@ impl<T: Encode> Encode for List<'_, T> {
         let items = match self.items {
             Items::Null => 0,
             Items::Slice(items) => total(items.iter().map(Encode::encoded_len)),
-            Items::Wire { bytes, .. } => bytes.len(),
-            Items::Text { text, .. } => text.len(),
+            Items::Wire { items, .. } => items.as_bytes().len(),
         };
         total([4, items])
     }
@@ -157,13 +147,9 @@ impl<T: Encode> Encode for List<'_, T> {
                 put_length(items.len(), out);
                 items.iter().for_each(|item| item.encode(out));
             }
-            Items::Wire { count, bytes } => {
+            Items::Wire { count, items } => {
                 put_length(count, out);
-                out.put(bytes);
-            }
-            Items::Text { count, text } => {
-                put_length(count, out);
-                out.put(text.as_bytes());
+                out.put(items.as_bytes());
             }
         }
     }
@@ -175,13 +161,8 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
             return Ok(Self::NULL);
         };
         expect_items(count, reader)?;
-        let checked = T::check_items(reader, count)?;
-        Ok(Self {
-            items: match checked.text() {
-                Some(text) => Items::Text { count, text },
-                None => Items::Wire { count, bytes: checked.rest() },
-            },
-        })
+        let items = T::check_items(reader, count)?;
+        Ok(Self { items: Items::Wire { count, items } })
     }
 }
 

@@ -73,25 +73,58 @@ pub trait Decode<'a>: Sized {
         Ok(value)
     }
 
-    /// Reads `count` values to check them, as a [`List`](crate::List) is read, and yields a reader
-    /// from which they can be decoded one by one.
+    /// Reads `count` values to check them, as a [`List`](crate::List) is read, and yields them to
+    /// be [taken](Self::next_item) one by one.
     ///
     /// # Errors
     ///
     /// As [`decode`](Self::decode) of the first that fails.
     #[inline]
-    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Reader<'a>, DecodeError> {
+    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Checked<'a>, DecodeError> {
         check_one_by_one::<Self>(reader, count)
+    }
+
+    /// Takes the next value. `None` if there is none, since what is there has been checked.
+    #[inline]
+    fn next_item(items: &mut Checked<'a>) -> Option<Self> {
+        decode_next(items)
+    }
+}
+
+/// Values, one behind the other, that have been [checked](Decode::check_items).
+#[derive(Clone, Copy, Debug)]
+pub enum Checked<'a> {
+    /// Their bytes.
+    Bytes(&'a [u8]),
+    /// Their bytes, if all of them are ASCII, so that any part is text.
+    Text(&'a str),
+}
+
+impl<'a> Checked<'a> {
+    /// The bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Text(text) => text.as_bytes(),
+        }
     }
 }
 
 fn check_one_by_one<'a, T: Decode<'a>>(
     reader: &mut Reader<'a>,
     count: usize,
-) -> Result<Reader<'a>, DecodeError> {
+) -> Result<Checked<'a>, DecodeError> {
     let start = reader.clone();
     (0..count).try_for_each(|_| T::decode(reader).map(drop))?;
-    Ok(Reader::new(reader.read_since(&start)))
+    Ok(Checked::Bytes(reader.read_since(&start)))
+}
+
+fn decode_next<'a, T: Decode<'a>>(items: &mut Checked<'a>) -> Option<T> {
+    let mut reader = Reader::new(items.as_bytes());
+    let item = T::decode(&mut reader).ok()?;
+    *items = Checked::Bytes(reader.rest());
+    Some(item)
 }
 
 /// A cursor over the bytes of one frame.
@@ -99,27 +132,13 @@ fn check_one_by_one<'a, T: Decode<'a>>(
 pub struct Reader<'a> {
     rest: &'a [u8],
     length: usize,
-    /// All of the bytes, those that were read included, if they are known to be text.
-    text: Option<&'a str>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader at the front of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, length: bytes.len(), text: None }
-    }
-
-    /// A reader at the front of `text`, in which no string needs to be checked any more.
-    #[inline]
-    pub(crate) fn of_text(text: &'a str) -> Self {
-        Self { text: Some(text), ..Self::new(text.as_bytes()) }
-    }
-
-    /// All of the bytes, if they are known to be text.
-    #[inline]
-    pub(crate) fn text(&self) -> Option<&'a str> {
-        self.text
+        Self { rest: bytes, length: bytes.len() }
     }
 
     /// Bytes read so far.
@@ -362,9 +381,6 @@ impl<'a> Decode<'a> for Option<&'a str> {
             return Ok(None);
         };
         let start = reader.position() - bytes.len();
-        if let Some(text) = reader.text.and_then(|text| text.get(start..reader.position())) {
-            return Ok(Some(text));
-        }
         core::str::from_utf8(bytes).map(Some).map_err(|error| {
             DecodeError::new(DecodeErrorKind::InvalidUtf8, start + error.valid_up_to())
         })
@@ -393,16 +409,28 @@ impl<'a> Decode<'a> for &'a str {
 
     /// All at once where all bytes are ASCII, those of the lengths included: then any part of them
     /// is text, and no string need be looked at. Otherwise one by one.
-    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Reader<'a>, DecodeError> {
+    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Checked<'a>, DecodeError> {
         let mut behind = reader.clone();
         let whole = (0..count).all(|_| behind.buffer().is_ok());
         match core::str::from_utf8(behind.read_since(reader)) {
             Ok(text) if whole && text.is_ascii() => {
                 *reader = behind;
-                Ok(Reader::of_text(text))
+                Ok(Checked::Text(text))
             }
             _ => check_one_by_one::<Self>(reader, count),
         }
+    }
+
+    #[inline]
+    fn next_item(items: &mut Checked<'a>) -> Option<Self> {
+        let Checked::Text(text) = items else {
+            return decode_next(items);
+        };
+        let (length, rest) = text.split_at_checked(4)?;
+        let length = u32::from_be_bytes(*length.as_bytes().first_chunk()?);
+        let (item, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        *items = Checked::Text(rest);
+        Some(item)
     }
 }
 
