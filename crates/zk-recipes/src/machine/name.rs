@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::array::from_fn;
 use core::fmt;
 
 use uuid::Uuid;
@@ -100,16 +101,27 @@ impl Scheme {
     /// The beginning of the name of a node of ours; the server appends the sequence number.
     /// Where there are no readers, every claim is exclusive.
     pub fn prefix(&self, claim: Claim, guid: Uuid, session: SessionId) -> String {
+        self.name(claim, guid, session, "")
+    }
+
+    /// The name of a node of ours.
+    fn name(&self, claim: Claim, guid: Uuid, session: SessionId, sequence: &str) -> String {
         let marker = match (claim, self.shared) {
             (Claim::Shared, Some(shared)) => shared,
             _ => self.exclusive,
         };
+        let mut text = [0; 36];
         match self.style {
-            Style::Curator { dashes: true } => format!("_c_{}-{marker}", guid.as_hyphenated()),
-            Style::Curator { dashes: false } => format!("_c_{}-{marker}", guid.as_simple()),
-            Style::Kazoo => format!("{}{marker}", guid.as_simple()),
-            Style::Compact => format!("{}-{marker}", compact(guid)),
-            Style::Session => format!("x-{}-{}-", session.0, guid.as_simple()),
+            Style::Curator { dashes } => {
+                let guid = match dashes {
+                    true => guid.as_hyphenated().encode_lower(&mut text),
+                    false => guid.as_simple().encode_lower(&mut text),
+                };
+                ["_c_", guid, "-", marker, sequence].concat()
+            }
+            Style::Kazoo => [guid.as_simple().encode_lower(&mut text), marker, sequence].concat(),
+            Style::Compact => [&*compact(guid), "-", marker, sequence].concat(),
+            Style::Session => format!("x-{}-{}-{sequence}", session.0, guid.as_simple()),
         }
     }
 
@@ -188,91 +200,81 @@ pub(super) struct Glance {
     pub(super) mark: u64,
 }
 
-/// The longest name that has a shape, with what follows its number in a register of 16 bytes.
-const LONGEST: usize = 64;
+/// The first bytes of a name and the last are checked, this many each. They may overlap.
+const HALF: usize = 32;
 /// In shorter lists, making the shapes costs more than they save.
 const FEW: usize = 8;
 
-/// The bytes that may stand at each place in the names of one kind: those of two ranges, each given
-/// by its lowest byte and its length.
+/// The bytes that may stand at each place of half a name: those of two ranges, each given by its
+/// lowest byte and how many others there are.
+#[derive(Debug)]
+struct Half {
+    low: [u8; HALF],
+    others: [u8; HALF],
+    letters_low: [u8; HALF],
+    other_letters: [u8; HALF],
+}
+
+impl Half {
+    /// Between the lowest name of a kind and the highest: they differ where digits stand.
+    fn new(lowest: &[u8; HALF], highest: &[u8; HALF]) -> Self {
+        let (low, none) = (*lowest, [0; HALF]);
+        let mut half = Self { low, others: none, letters_low: low, other_letters: none };
+        for at in 0..HALF {
+            let (low, high) = (lowest[at], highest[at]);
+            let has_letters = low == b'0' && high.is_ascii_lowercase();
+            let (last, letter) = if has_letters { (b'9', b'a') } else { (high, low) };
+            half.others[at] = last.wrapping_sub(low);
+            half.letters_low[at] = letter;
+            half.other_letters[at] = high.wrapping_sub(letter);
+        }
+        half
+    }
+
+    /// Looking at every byte takes fewer instructions than stopping at the first that is wrong.
+    #[inline(always)]
+    fn fits(&self, bytes: &[u8; HALF]) -> bool {
+        (0..HALF).fold(true, |all, at| {
+            let is_low = bytes[at].wrapping_sub(self.low[at]) <= self.others[at];
+            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) <= self.other_letters[at];
+            all & (is_low | is_letter)
+        })
+    }
+}
+
+/// The names of one kind, which are all of one length.
 #[derive(Debug)]
 struct Shape {
     claim: Claim,
     length: usize,
-    guid_at: usize,
-    low: [u8; LONGEST],
-    count: [u8; LONGEST],
-    letters_low: [u8; LONGEST],
-    letters_count: [u8; LONGEST],
+    head: Half,
+    tail: Half,
 }
 
 impl Shape {
-    /// The shape of names that are `before`, a GUID, `behind`, and a sequence number. `None` if
-    /// they are too long.
-    fn new(claim: Claim, before: &str, guid: &[Part<'_>], behind: [&str; 2]) -> Option<Self> {
-        // Behind the name follow zeros.
-        let mut shape = Self {
+    /// `None` if the names are too long or too short.
+    fn new(scheme: &Scheme, claim: Claim) -> Option<Self> {
+        let name = |guid, sequence| scheme.name(claim, guid, SessionId(0), sequence);
+        let (lowest, highest) = (name(Uuid::nil(), "0000000000"), name(Uuid::max(), "9999999999"));
+        let (lowest, highest) = (lowest.as_bytes(), highest.as_bytes());
+        let shape = Self {
             claim,
-            length: 0,
-            guid_at: before.len(),
-            low: [0; LONGEST],
-            count: [1; LONGEST],
-            letters_low: [b'a'; LONGEST],
-            letters_count: [0; LONGEST],
+            length: lowest.len(),
+            head: Half::new(lowest.first_chunk()?, highest.first_chunk()?),
+            tail: Half::new(lowest.last_chunk()?, highest.last_chunk()?),
         };
-        let behind = behind.map(Part::Text).into_iter().chain([Part::Digits(10, 10, 0)]);
-        for part in [Part::Text(before)].into_iter().chain(guid.iter().copied()).chain(behind) {
-            let places = shape.length..shape.length + part.length();
-            if places.end > LONGEST {
-                return None;
-            }
-            shape.length = places.end;
-            match part {
-                Part::Text(text) => shape.low[places].copy_from_slice(text.as_bytes()),
-                Part::Digits(_, digits, letters) => {
-                    shape.low[places.clone()].fill(b'0');
-                    shape.count[places.clone()].fill(digits);
-                    shape.letters_count[places].fill(letters);
-                }
-            }
-        }
-        (shape.length + 6 <= LONGEST).then_some(shape)
+        (shape.length <= 2 * HALF).then_some(shape)
     }
 
     #[inline(always)]
-    fn read(&self, child: &str) -> Option<Glance> {
+    fn read(&self, child: &[u8]) -> Option<Glance> {
         if child.len() != self.length {
             return None;
         }
-        let mut bytes = [0; LONGEST];
-        bytes[..self.length].copy_from_slice(child.as_bytes());
-        // Looking at every byte takes fewer instructions than stopping at the first that is wrong.
-        let is_right = (0..LONGEST).fold(true, |all, at| {
-            let is_low = bytes[at].wrapping_sub(self.low[at]) < self.count[at];
-            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) < self.letters_count[at];
-            all & (is_low | is_letter)
-        });
-        let number = u128::from_be_bytes(*bytes.get(self.length - 10..)?.first_chunk()?);
-        let mark = u64::from_be_bytes(*bytes.get(self.guid_at..)?.first_chunk()?);
-        (is_right && number <= LAST).then_some(Glance { claim: self.claim, number, mark })
-    }
-}
-
-/// A part of a name.
-#[derive(Clone, Copy)]
-enum Part<'a> {
-    /// This text.
-    Text(&'a str),
-    /// So many places, each with one of so many digits or so many lower-case letters.
-    Digits(usize, u8, u8),
-}
-
-impl Part<'_> {
-    const fn length(self) -> usize {
-        match self {
-            Self::Text(text) => text.len(),
-            Self::Digits(length, ..) => length,
-        }
+        let (head, tail) = (child.first_chunk()?, child.last_chunk()?);
+        let number = head_of(*tail.last_chunk()?);
+        let fits = self.head.fits(head) & self.tail.fits(tail) & (number <= LAST_SAFE_HEAD);
+        fits.then_some(Glance { claim: self.claim, number, mark: mark_of(head)? })
     }
 }
 
@@ -286,62 +288,47 @@ pub(super) struct Glancer {
 impl Glancer {
     /// For a list of `names`, or more.
     pub(super) fn new(scheme: &Scheme, names: usize) -> Self {
-        const HEXADECIMAL: [Part<'_>; 1] = [Part::Digits(32, 10, 6)];
-        const HYPHENATED: [Part<'_>; 9] = [
-            Part::Digits(8, 10, 6),
-            Part::Text("-"),
-            Part::Digits(4, 10, 6),
-            Part::Text("-"),
-            Part::Digits(4, 10, 6),
-            Part::Text("-"),
-            Part::Digits(4, 10, 6),
-            Part::Text("-"),
-            Part::Digits(12, 10, 6),
-        ];
-        // 26 digits could say two bits more than a GUID has.
-        const COMPACT: [Part<'_>; 2] = [Part::Digits(1, 8, 0), Part::Digits(25, 10, 22)];
-        let guids: [Option<(&str, &[Part<'_>], &str)>; 2] = match scheme.style {
+        let styles = match scheme.style {
             _ if names < FEW => [None; 2],
-            Style::Curator { .. } => {
-                [Some(("_c_", &HYPHENATED, "-")), Some(("_c_", &HEXADECIMAL, "-"))]
-            }
-            Style::Kazoo => [Some(("", &HEXADECIMAL, "")), None],
-            Style::Compact => [Some(("", &COMPACT, "-")), None],
+            Style::Curator { .. } => [true, false].map(|dashes| Some(Style::Curator { dashes })),
+            Style::Kazoo | Style::Compact => [Some(scheme.style), None],
             // They have a session of any length.
             Style::Session => [None; 2],
         };
         // Where one marker begins with the other, `parse` reads the names of readers as of none.
-        let is_marker = |shared: &&str| {
+        let has_readers = scheme.shared.is_some_and(|shared| {
             !shared.starts_with(scheme.exclusive) && !scheme.exclusive.starts_with(shared)
-        };
-        let markers = [Some(scheme.exclusive), scheme.shared.filter(is_marker)];
+        });
         let shape = |at: usize| {
-            let (before, guid, behind) = guids[at / 2]?;
+            let style = styles[at / 2]?;
             let claim = [Claim::Exclusive, Claim::Shared][at % 2];
-            Shape::new(claim, before, guid, [behind, markers[at % 2]?])
+            let is_in_use = claim == Claim::Exclusive || has_readers;
+            is_in_use.then(|| Shape::new(&Scheme { style, ..*scheme }, claim))?
         };
-        Self { shapes: core::array::from_fn(shape) }
+        Self { shapes: from_fn(shape) }
     }
 
     /// Where it fails only `parse` can tell what the name is. Where it succeeds so does `parse`,
-    /// and the number is not negative.
+    /// and the number [tells the order](Name::tells_order).
     #[inline(always)]
     pub(super) fn glance(&self, child: &str) -> Option<Glance> {
-        self.shapes.iter().flatten().find_map(|shape| shape.read(child))
+        self.shapes.iter().flatten().find_map(|shape| shape.read(child.as_bytes()))
     }
 }
 
 impl Scheme {
     /// The mark of a GUID in the names of this scheme; `None` where nothing is read at a glance.
     pub(super) fn mark(&self, guid: Uuid) -> Option<u64> {
-        let mut text = [0; 36];
-        let text = match self.style {
-            Style::Curator { .. } | Style::Kazoo => &*guid.as_simple().encode_lower(&mut text),
-            Style::Compact => &compact(guid),
-            Style::Session => return None,
-        };
-        text.as_bytes().first_chunk().copied().map(u64::from_be_bytes)
+        match self.style {
+            Style::Session => None,
+            _ => mark_of(self.prefix(Claim::Exclusive, guid, SessionId(0)).as_bytes()),
+        }
     }
+}
+
+/// Eight digits of the GUID, wherever it begins.
+fn mark_of(name: &[u8]) -> Option<u64> {
+    name.get(3..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
 /// The digits of a sequence number, to be compared.
@@ -350,8 +337,8 @@ pub(super) const fn head_of(digits: [u8; 10]) -> u128 {
     u128::from_be_bytes([a, b, c, d, e, f, g, h, i, j, 0, 0, 0, 0, 0, 0])
 }
 
-/// The last sequence number.
-const LAST: u128 = head_of(*b"2147483647");
+/// The head of [`LAST_SAFE`](super::view::LAST_SAFE).
+pub(super) const LAST_SAFE_HEAD: u128 = head_of(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;

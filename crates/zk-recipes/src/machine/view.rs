@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::Zxid;
 
-use super::name::{Claim, Glancer, Name, Scheme, head_of};
+use super::name::{Claim, Glancer, Name, Scheme};
 use crate::error::LockError;
 
 /// Numbers this close to the end of the range, or beyond it, do not tell who came first.
@@ -74,10 +74,10 @@ pub(super) enum View {
 }
 
 impl View {
-    fn behind<P>(ahead: usize, nearest: Option<(P, &str)>) -> Self {
+    fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
             None => Self::First,
-            Some((_, child)) => Self::Behind { predecessor: child.to_string(), ahead },
+            Some(child) => Self::Behind { predecessor: child.to_string(), ahead },
         }
     }
 }
@@ -92,15 +92,6 @@ pub(super) struct Sight<'a> {
     pub(super) refusal: Option<LockError>,
 }
 
-/// Somebody in the queue.
-struct Entrant<'a, P> {
-    place: P,
-    child: &'a str,
-    claim: Claim,
-    /// It carries our GUID.
-    is_ours: bool,
-}
-
 impl Eyes {
     /// What `children` mean for the contender that owns `own`. A list may be long, so every name
     /// is read once, and most of them only as far as their number says that they do not matter.
@@ -110,26 +101,25 @@ impl Eyes {
         let own_name = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
         let own_place = own_name.map(|own| by_number(own.child));
         let (glancer, mark) = (self.glancer(&children), self.scheme.mark(self.guid));
-        // What can be told at a glance: how many block us, and the last of them.
+        // How many block us, and the last of them.
         let (mut ahead, mut nearest) = (0, None);
-        let others = children.filter_map(|child| {
+        for child in children {
             if let Some(glance) = glancer.glance(child)
                 && let Some(own) = &own_place
-                && glance.number <= LAST_SAFE_HEAD
                 && glance.number != own.head
             {
                 let is_ours = || Some(glance.mark) == mark && self.is_ours(child);
                 if glance.number < own.head && self.is_blocked_by(glance.claim) && !is_ours() {
                     ahead += 1;
-                    if nearest.is_none_or(|nearest| nearest < (glance.number, child)) {
-                        nearest = Some((glance.number, child));
+                    if nearest.is_none_or(|nearest: Place<'_>| nearest.head <= glance.number) {
+                        nearest = nearest.max(Some(by_number(child)));
                     }
                 }
-                return None;
+                continue;
             }
             if child == own {
                 is_there = true;
-                return None;
+                continue;
             }
             let name = self.scheme.parse(child);
             match &name {
@@ -139,23 +129,20 @@ impl Eyes {
                     foreign = foreign.or(Some(child));
                 }
             }
-            self.entrant(child, name)
-        });
-        let view = match own_place {
-            Some(own) => {
-                let (others_ahead, nearest_other) = self.blocked(own, others);
-                let nearest = nearest.map(|(_, child)| (by_number(child), child));
-                View::behind(ahead + others_ahead, nearest.max(nearest_other))
+            if let Some(own) = own_place
+                && let Some(place) = self.place_of(child, name)
+                && place < own
+            {
+                ahead += 1;
+                nearest = nearest.max(Some(place));
             }
-            None => {
-                others.for_each(drop);
-                View::Exhausted
-            }
-        };
-        let view = match view {
-            _ if !is_there => View::Absent,
-            _ if !in_order => View::Exhausted,
-            view => view,
+        }
+        let view = if !is_there {
+            View::Absent
+        } else if !in_order || own_place.is_none() {
+            View::Exhausted
+        } else {
+            View::behind(ahead, nearest.map(|nearest| nearest.child))
         };
         Sight { view, foreign, refusal }
     }
@@ -198,12 +185,12 @@ impl Eyes {
         own: Zxid,
         contenders: impl Iterator<Item = (Zxid, &'a str)>,
     ) -> View {
-        let entrants = contenders.filter_map(|(czxid, child)| {
-            let Name { claim, guid, .. } = self.scheme.parse(child)?;
-            Some(Entrant { place: czxid, child, claim, is_ours: guid == Some(self.guid) })
+        let blockers = contenders.filter(|(czxid, child)| {
+            *czxid < own && self.scheme.parse(child).is_some_and(|name| self.blocks(name))
         });
-        let (ahead, nearest) = self.blocked(own, entrants);
-        View::behind(ahead, nearest)
+        let mut ahead = 0;
+        let nearest = blockers.inspect(|_| ahead += 1).max();
+        View::behind(ahead, nearest.map(|(_, child)| child))
     }
 
     /// Whether somebody who came now would have to wait.
@@ -224,19 +211,12 @@ impl Eyes {
         ours.into_iter().map(|name| name.child).collect()
     }
 
-    fn entrant<'a>(
-        &self,
-        child: &'a str,
-        name: Option<Name<'a>>,
-    ) -> Option<Entrant<'a, Place<'a>>> {
+    /// Where a child stands that is waited for if that is before us.
+    fn place_of<'a>(&self, child: &'a str, name: Option<Name<'a>>) -> Option<Place<'a>> {
         match name {
-            Some(Name { claim, guid, .. }) => {
-                let is_ours = guid == Some(self.guid);
-                Some(Entrant { place: by_number(child), child, claim, is_ours })
-            }
-            None if self.foreign == Foreign::Count => {
-                let place = Place::new(child, child);
-                Some(Entrant { place, child, claim: Claim::Shared, is_ours: false })
+            Some(name) => self.blocks(name).then(|| by_number(child)),
+            None if self.foreign == Foreign::Count && self.is_blocked_by(Claim::Shared) => {
+                Some(Place::new(child, child))
             }
             None => None,
         }
@@ -254,19 +234,10 @@ impl Eyes {
         matches!(self.claim, Claim::Exclusive) || matches!(other, Claim::Exclusive)
     }
 
-    /// How many block us, and the last of them.
-    fn blocked<'a, P: Ord>(
-        &self,
-        own: P,
-        entrants: impl Iterator<Item = Entrant<'a, P>>,
-    ) -> (usize, Option<(P, &'a str)>) {
-        let blockers = entrants.filter(|other| {
-            // What else carries our guid is us: before or after a downgrade, or an upgrade.
-            other.place < own && !other.is_ours && self.is_blocked_by(other.claim)
-        });
-        let mut ahead = 0;
-        let nearest = blockers.inspect(|_| ahead += 1).map(|one| (one.place, one.child)).max();
-        (ahead, nearest)
+    /// Whether a contender blocks us if it is before us. What else carries our guid is us: before
+    /// or after a downgrade, or an upgrade.
+    fn blocks(&self, name: Name<'_>) -> bool {
+        name.guid != Some(self.guid) && self.is_blocked_by(name.claim)
     }
 }
 
@@ -297,9 +268,6 @@ fn number_of(child: &str) -> &str {
 fn by_number(child: &str) -> Place<'_> {
     Place::new(number_of(child), child)
 }
-
-/// The head of [`LAST_SAFE`].
-const LAST_SAFE_HEAD: u128 = head_of(*b"2146435071");
 
 /// A contender, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,6 +301,7 @@ mod tests {
 
     use zk_session::proto::SessionId;
 
+    use super::super::name::LAST_SAFE_HEAD;
     use super::*;
 
     fn eyes(scheme: Scheme, claim: Claim, guid: u128) -> Eyes {
