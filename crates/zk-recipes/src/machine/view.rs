@@ -283,15 +283,20 @@ pub struct Standing<'a> {
 pub fn standing<'a>(scheme: Scheme, children: impl Iterator<Item = &'a str>) -> Vec<Standing<'a>> {
     let mut names: Vec<_> = children.filter_map(|child| scheme.parse(child)).collect();
     names.sort_unstable_by_key(|name| (name.sequence, name.child));
-    let waits_for = |place: usize| {
-        let blocks = |other: &&Name<'_>| {
-            names[place].claim == Claim::Exclusive || other.claim == Claim::Exclusive
+    // The last contender and the last exclusive one, of those before.
+    let (mut last, mut exclusive) = (None, None);
+    let standing = |name: Name<'a>| {
+        let waits_for = match name.claim {
+            Claim::Exclusive => last,
+            Claim::Shared => exclusive,
         };
-        names[..place].iter().rfind(blocks).map(|name| name.child)
+        last = Some(name.child);
+        if name.claim == Claim::Exclusive {
+            exclusive = last;
+        }
+        Standing { name, waits_for }
     };
-    (0..names.len())
-        .map(|place| Standing { name: names[place], waits_for: waits_for(place) })
-        .collect()
+    names.into_iter().map(standing).collect()
 }
 
 #[cfg(test)]
@@ -379,16 +384,18 @@ mod tests {
     #[test]
     fn who_waits_for_whom_can_be_told_from_names() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
-        let node = |claim, n: i32| node(SCHEME, claim, 9 - n as u128, n);
-        let names = [node(Claim::Shared, 0), node(Claim::Exclusive, 1), node(Claim::Shared, 2)];
-        let children = [&*names[2], "junk", &*names[0], &*names[1]];
-        let standing: Vec<_> = standing(SCHEME, children.into_iter())
-            .into_iter()
-            .map(|place| (place.name.child, place.waits_for))
-            .collect();
-        let expected =
-            [(&*names[0], None), (&*names[1], Some(&*names[0])), (&*names[2], Some(&*names[1]))];
-        assert_eq!(standing, expected);
+        let queue = "RRWRRWWRWRR".bytes().zip(0..);
+        let claim = |role| if role == b'W' { Claim::Exclusive } else { Claim::Shared };
+        let names: Vec<_> =
+            queue.map(|(role, n)| node(SCHEME, claim(role), 20 - n as u128, n)).collect();
+        let children = names.iter().rev().map(String::as_str).chain(["junk"]);
+        let standing = standing(SCHEME, children);
+        assert!(standing.iter().map(|place| place.name.child).eq(&names));
+        let place_of = |child| names.iter().position(|name| name == child);
+        let waits_for: Vec<_> =
+            standing.iter().map(|place| place.waits_for.and_then(place_of)).collect();
+        let expected = [-1, -1, 1, 2, 2, 4, 5, 6, 7, 8, 8].map(|n| usize::try_from(n).ok());
+        assert_eq!(waits_for, expected);
     }
 
     #[test]

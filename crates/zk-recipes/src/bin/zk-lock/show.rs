@@ -1,6 +1,6 @@
 //! Showing who is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -37,10 +37,11 @@ pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failu
         let contents = contents::read(client, path).await?.unwrap_or_default();
         // In the order of the queue.
         let lines: Vec<_> = contents.entries.iter().map(describe).collect();
-        for line in shown.iter().filter(|line| !lines.contains(line)) {
+        let [old, new] = [&shown, &lines].map(|lines| lines.iter().collect::<BTreeSet<_>>());
+        for line in shown.iter().filter(|line| !new.contains(line)) {
             say(&format!("- {line}\n"))?;
         }
-        for line in lines.iter().filter(|line| !shown.contains(line)) {
+        for line in lines.iter().filter(|line| !old.contains(line)) {
             say(&format!("+ {line}\n"))?;
         }
         shown = lines;
