@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod fuzz_session;
 pub mod herd;
 pub mod oracle;
+pub mod paced;
 pub mod peers;
 pub mod raw;
 pub mod real;

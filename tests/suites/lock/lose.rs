@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use zk_recipes::{Barrier, Holding, LockError, Loss, Mutex, RwLock};
 use zk_session::{Client, End, State};
+use zk_testkit::paced::PacedConnect;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Ensemble};
 
-use super::{LOCK, PATIENCE, client, eventually, lock_nodes, watches};
+use super::{LOCK, PATIENCE, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
 
 /// The second in line watches the holder's node and its own. The holder may watch its own, too.
 async fn both_watches(embedded: &Embedded, waiter: &Client) {
@@ -198,5 +199,28 @@ async fn a_waiter_deleted_together_with_its_predecessor_does_not_get_the_lock() 
         let failed = waiting.await.expect("no panic").map(drop);
         assert_eq!(failed.map_err(LockError::from), Err(LockError::NodeVanished));
         drop(guard);
+    }
+}
+
+/// In either order. How far apart does not depend on the speed of the machine.
+#[tokio::test]
+async fn a_waiter_deleted_with_its_predecessor_fails_even_if_the_events_come_apart() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
+    let paced = PacedConnect::default();
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let waiter = builder.connect_with(paced.clone()).await.expect("the ensemble answers");
+    for own_first in [false, true] {
+        let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
+        let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
+        both_watches(&embedded, &waiter).await;
+        let (predecessor, nodes) = (guard.node_path(), lock_nodes(&embedded));
+        let own = nodes.iter().find(|node| **node != predecessor).expect("it waits").as_str();
+        let order = if own_first { [own, &predecessor] } else { [&predecessor, own] };
+        paced.hold_events(order.len());
+        let both = order.into_iter().fold(vandal.transaction(), |all, node| all.delete(node, None));
+        both.commit().await.expect("both are there");
+        let failed = waiting.await.expect("no panic").map(drop).map_err(LockError::from);
+        assert_eq!(failed, Err(LockError::NodeVanished), "its own first: {own_first}");
     }
 }
