@@ -50,8 +50,12 @@ pub enum LockError {
     /// The time limit has passed, or had passed at the call, while the client was connected. Others
     /// hold the lock, or no server has answered yet.
     TimedOut,
-    /// The time limit has passed, or had passed at the call, and there is no connection to a quorum
-    /// of the ensemble.
+    /// There is no connection to a quorum of the ensemble. The time limit has passed, or had passed at
+    /// the call; or the method is a `try_` method, which does not wait for a connection, and there was
+    /// none at the call or it was lost before a server answered. Nothing was acquired. A node that the
+    /// attempt may have created is deleted as soon as there is a connection, counted by
+    /// `pending_cleanups` until then, or goes with the session. The cause is the network or the
+    /// servers: try again once the client is connected.
     NoConnection,
     /// Others hold the lock too, or wait for it, so it cannot be had alone.
     NotAlone,

@@ -15,6 +15,7 @@ mod release;
 mod rw;
 mod semaphore;
 mod semaphore_cost;
+mod trying;
 
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{PATIENCE, SESSION_TIMEOUT, client, eventually, waits_until, watches};

@@ -106,12 +106,19 @@ impl Mutex {
     /// only if there is nobody; so it costs one round trip if the lock is taken, two if it is
     /// free. Of several that try at once, all may see each other and fail.
     ///
-    /// It does not wait for other contenders, but it does wait for a connection. To fail at once
-    /// without one, use [`acquire_timeout`](Self::acquire_timeout) with a timeout of zero.
+    /// It waits for the servers' answer, but neither for other contenders nor for a connection. Without
+    /// a connection to a quorum it fails at once, and also when the connection is lost before the
+    /// answer. A brief reconnect to another server is enough for that; a connection to a server that
+    /// can only read counts as none. If a server does not answer, the attempt fails when the client
+    /// takes the connection for dead. A client is connected when
+    /// [`Client::connect`](zk_session::Client::connect) returns. To wait for a later connection, use
+    /// [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`](crate::LockError::Busy).
+    /// [`LockError::Busy`](crate::LockError::Busy) when the lock is taken, and
+    /// [`LockError::NoConnection`](crate::LockError::NoConnection); a node that was created by then is
+    /// deleted in the background.
     ///
     /// # Cancellation
     ///

@@ -181,7 +181,7 @@ impl ReentrantMutex {
     }
 
     /// As [`try_acquire_as`](Self::try_acquire_as), for the [current](Owner::current) task: the one
-    /// that awaits it first.
+    /// that awaits it first. Without a connection it fails at once.
     ///
     /// # Errors
     ///
@@ -193,12 +193,15 @@ impl ReentrantMutex {
     }
 
     /// Acquires the lock again, or acquires it if nobody holds it or waits for it, here or
-    /// elsewhere. It waits for nobody but what is left of a lock that this process has let go.
+    /// elsewhere. While connected, it waits until the node of a lock that this process has let go is
+    /// deleted; it waits neither for other owners nor for a connection. Without a connection it fails
+    /// at once, unless `owner` holds the lock already.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], also while `owner` waits for the lock already. Otherwise as for
-    /// [`acquire_as`](Self::acquire_as).
+    /// [`LockError::Busy`], also while `owner` waits for the lock already;
+    /// [`LockError::NoConnection`], as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).
+    /// Otherwise as for [`acquire_as`](Self::acquire_as).
     ///
     /// # Cancellation
     ///
@@ -313,10 +316,10 @@ impl ReentrantMutex {
         let last = lock(&self.local).last.clone();
         match (last, entry) {
             // Without a connection the attempt fails by itself.
-            (Some(last), Entry::OnlyIfFirst) => {
+            (Some(last), Entry::OnlyIfFirst | Entry::OnlyIfFree) => {
                 queue::while_connected(&self.queue.client, last.gone()).await;
             }
-            (Some(last), Entry::Queue | Entry::OnlyIfFree) => last.gone().await,
+            (Some(last), Entry::Queue) => last.gone().await,
             (None, _) => {}
         }
         let entrance = self.queue.enter(operation, Claim::Exclusive, entry);

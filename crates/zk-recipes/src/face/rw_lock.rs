@@ -108,22 +108,26 @@ impl RwLock {
         async { entering.held().await.map(WriteGuard) }
     }
 
-    /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody.
+    /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody. It
+    /// does not wait for a connection either: without one it fails at once.
     /// Cost as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`].
+    /// [`LockError::Busy`]; [`LockError::NoConnection`], as for
+    /// [`Mutex::try_acquire`](crate::Mutex::try_acquire).
     pub fn try_read(&self) -> impl Future<Output = Result<ReadGuard, RecipeError>> + Send + use<> {
         self.enter_read("try_read", Entry::OnlyIfFree)
     }
 
-    /// Acquires the lock for writing if nobody holds it or waits for it.
+    /// Acquires the lock for writing if nobody holds it or waits for it. It does not wait for a
+    /// connection either: without one it fails at once.
     /// Cost as for [`Mutex::try_acquire`](crate::Mutex::try_acquire).
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`].
+    /// [`LockError::Busy`]; [`LockError::NoConnection`], as for
+    /// [`Mutex::try_acquire`](crate::Mutex::try_acquire).
     pub fn try_write(
         &self,
     ) -> impl Future<Output = Result<WriteGuard, RecipeError>> + Send + use<> {

@@ -129,11 +129,12 @@ impl Semaphore {
         acquire_many(permits: u32) by borrow(permits) -> PermitGuard
     );
 
-    /// As [`try_acquire_many`](Self::try_acquire_many), for one permit.
+    /// Acquires a permit if one is free and nobody waits for any, as
+    /// [`try_acquire_many`](Self::try_acquire_many) does. Without a connection it fails at once.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`].
+    /// As for [`try_acquire_many`](Self::try_acquire_many).
     pub fn try_acquire(
         &self,
     ) -> impl Future<Output = Result<PermitGuard, RecipeError>> + Send + use<> {
@@ -141,11 +142,13 @@ impl Semaphore {
     }
 
     /// Acquires permits if there are so many and nobody waits for any. It looks first, and creates
-    /// nothing if there are not.
+    /// nothing if there are not. It does not wait for a connection either: without one it fails at
+    /// once.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`].
+    /// [`LockError::Busy`]; [`LockError::NoConnection`], as for
+    /// [`Mutex::try_acquire`](crate::Mutex::try_acquire).
     pub fn try_acquire_many(
         &self,
         permits: u32,

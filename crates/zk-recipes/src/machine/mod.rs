@@ -168,15 +168,17 @@ impl Contest {
 }
 
 /// Whether to wait for a lock.
+///
+/// All but [`Queue`](Self::Queue) do not wait for a connection either. The attempt begins with the
+/// first [`Input::Session`]. It fails with [`LockError::NoConnection`] if that state, or a later one, is
+/// no connection to a quorum ([`State::ReadOnly`] is none), or if a request is lost with its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Entry {
     /// Enter the queue, and wait.
     #[default]
     Queue,
     /// Enter the queue, and fail with [`LockError::TimedOut`] when somebody is to be waited for: of
-    /// two that try at once, the first gets the lock. A connection is not waited for either: the
-    /// attempt begins with the first [`Input::Session`], and fails when that, or a later one, tells of
-    /// no connection to a majority.
+    /// two that try at once, the first gets the lock.
     OnlyIfFirst,
     /// Look first, and fail with [`LockError::Busy`] when there is somebody to wait for. Two who
     /// try at once may see each other, and both fail.
@@ -191,6 +193,11 @@ impl Entry {
             Self::OnlyIfFirst => Some(LockError::TimedOut),
             Self::OnlyIfFree => Some(LockError::Busy),
         }
+    }
+
+    /// Whether to wait for a connection, too.
+    const fn waits_for_connection(self) -> bool {
+        matches!(self, Self::Queue)
     }
 }
 

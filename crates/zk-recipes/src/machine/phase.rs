@@ -41,6 +41,8 @@ pub(super) struct Rank {
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
+    /// The state of the session comes first.
+    Beginning,
     /// Is there anybody at all?
     Looking {
         list: OpId,

@@ -24,7 +24,7 @@ use super::connection::Connection;
 use super::parents::{Parents, Verdict};
 use super::phase::Node;
 use super::remedy::{RETRY_AFTER, Remedy};
-use super::{Contender, Contest, Entry, Event, Foreign, Input, Machine, OpId, Operation, Output};
+use super::{Contender, Contest, Event, Foreign, Input, Machine, OpId, Operation, Output};
 use crate::error::LockError;
 
 /// The owner of a persistent node, and that of a container.
@@ -64,7 +64,7 @@ pub struct SimpleContender {
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The state of the session is to be told first.
+    /// The state of the session comes first.
     Beginning,
     /// The node is being created.
     Creating {
@@ -142,8 +142,8 @@ impl Machine for SimpleContender {
 }
 
 impl SimpleContender {
-    /// An attempt that begins now, with a session that is connected; by [`Entry::OnlyIfFirst`], with
-    /// the first [`Input::Session`].
+    /// An attempt. By [`Entry::Queue`](super::Entry::Queue) it begins now, and otherwise with the first
+    /// [`Input::Session`], if that is a connection.
     pub fn new(contest: Contest) -> Self {
         let mut contender = Self {
             contest,
@@ -159,7 +159,7 @@ impl SimpleContender {
             last_op: 0,
             outputs: VecDeque::new(),
         };
-        if contender.contest.entry != Entry::OnlyIfFirst {
+        if contender.contest.entry.waits_for_connection() {
             contender.create();
         }
         contender
@@ -402,11 +402,11 @@ impl SimpleContender {
         }
     }
 
-    /// Whoever does not wait does not wait for a connection either.
+    /// Ends an attempt that does not wait for a connection.
     fn not_connected(&mut self) {
         let is_over = self.letting_go || self.holder.is_some() || self.is_done();
-        if self.contest.entry == Entry::OnlyIfFirst && !is_over {
-            self.tell(Event::Failed(LockError::TimedOut));
+        if !self.contest.entry.waits_for_connection() && !is_over {
+            self.tell(Event::Failed(LockError::NoConnection));
             self.has_failed = true;
             self.let_go();
         }

@@ -63,7 +63,7 @@ const BEFORE: Precedent = Precedent {
 };
 pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
 /// To a member that has lost touch with its leader.
-const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
+pub(super) const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
 pub(super) const QUEUE_FULL: Error = Error::QueueFull { limit: 1 };
 
 pub(super) fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {

@@ -9,7 +9,7 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::remedy::RETRY_AFTER;
-use super::super::{Contest, Entry, Event, Name, OpId, Operation, Output, Precedent, Trust};
+use super::super::{Contest, Event, Name, OpId, Operation, Output, Precedent, Trust};
 use super::Contender;
 use crate::error::{LockError, Loss};
 
@@ -161,9 +161,8 @@ impl Contender {
                 if self.is_held() {
                     self.watch_self();
                 }
-                let is_beginning = matches!(self.phase, Phase::Looking { .. });
-                if is_beginning && self.contest.entry == Entry::OnlyIfFirst {
-                    self.create();
+                if matches!(self.phase, Phase::Beginning) {
+                    self.begin();
                 }
             }
             State::Ended(end) => self.session_ended(end),
@@ -171,11 +170,11 @@ impl Contender {
         }
     }
 
-    /// Whoever does not wait does not wait for a connection either.
+    /// Ends an attempt that does not wait for a connection.
     pub(super) fn not_connected(&mut self) {
         let is_over = self.letting_go || self.is_held() || matches!(self.phase, Phase::Leaving);
-        if self.contest.entry == Entry::OnlyIfFirst && !is_over {
-            self.conclude(Event::Failed(LockError::TimedOut));
+        if !self.contest.entry.waits_for_connection() && !is_over {
+            self.conclude(Event::Failed(LockError::NoConnection));
             self.let_go();
         }
     }

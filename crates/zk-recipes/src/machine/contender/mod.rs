@@ -110,20 +110,27 @@ impl Machine for Contender {
 }
 
 impl Contender {
-    /// An attempt that begins now, with a session that is connected; by [`Entry::OnlyIfFirst`], with
-    /// the first [`Input::Session`].
-    pub fn new(mut contest: Contest) -> Self {
-        if !contest.scheme.has_readers() {
-            contest.claim = Claim::Exclusive;
+    /// An attempt. By [`Entry::Queue`] it begins now, and otherwise with the first
+    /// [`Input::Session`], if that is a connection.
+    pub fn new(contest: Contest) -> Self {
+        match contest.entry.waits_for_connection() {
+            true => Self::begun(contest),
+            false => Self::before(contest),
         }
+    }
+
+    /// An attempt that begins now, with a session that is connected or, by [`Entry::Queue`], will be.
+    pub(super) fn begun(contest: Contest) -> Self {
         let mut contender = Self::before(contest);
-        match contender.contest.entry {
-            Entry::Queue => contender.create(),
-            Entry::OnlyIfFree => contender.look(),
-            // The state of the session is told first.
-            Entry::OnlyIfFirst => {}
-        }
+        contender.begin();
         contender
+    }
+
+    fn begin(&mut self) {
+        match self.contest.entry {
+            Entry::Queue | Entry::OnlyIfFirst => self.create(),
+            Entry::OnlyIfFree => self.look(),
+        }
     }
 
     /// One that stands in no queue: what it wants it has got, with this node.
@@ -133,11 +140,13 @@ impl Contender {
         contender
     }
 
-    fn before(contest: Contest) -> Self {
-        let nothing = OpId(0);
+    fn before(mut contest: Contest) -> Self {
+        if !contest.scheme.has_readers() {
+            contest.claim = Claim::Exclusive;
+        }
         Self {
             contest,
-            phase: Phase::Looking { list: nothing },
+            phase: Phase::Beginning,
             node: None,
             conversion: None,
             letting_go: false,
@@ -151,7 +160,7 @@ impl Contender {
             precedent: None,
             parents: Parents::new(),
             concluded: false,
-            last_op: nothing,
+            last_op: OpId(0),
             outputs: VecDeque::new(),
             #[cfg(test)]
             mistake: None,
@@ -237,7 +246,8 @@ impl Contender {
 
     fn let_go(&mut self) {
         match self.phase {
-            Phase::Looking { .. }
+            Phase::Beginning
+            | Phase::Looking { .. }
             | Phase::Deciding { .. }
             | Phase::Ranking { .. }
             | Phase::Waiting { .. }

@@ -17,8 +17,8 @@ use self::leaving::Leave;
 use super::connection::Connection;
 use super::remedy::{RETRY_AFTER, Remedy};
 use super::{
-    Claim, Contender, Contest, Entry, Event, Foreign, Input, Machine, OpId, Operation, Output,
-    Scheme, Trust,
+    Claim, Contender, Contest, Event, Foreign, Input, Machine, OpId, Operation, Output, Scheme,
+    Trust,
 };
 use crate::error::{LockError, Loss};
 
@@ -145,8 +145,8 @@ impl Machine for Participant {
 impl Participant {
     pub(super) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
 
-    /// One of so many members, which begins to enter now, with a session that is connected; by
-    /// [`Entry::OnlyIfFirst`], with the first [`Input::Session`].
+    /// One of so many members. By [`Entry::Queue`](super::Entry::Queue) it begins to enter now, and
+    /// otherwise with the first [`Input::Session`], if that is a connection.
     pub fn new(contest: Contest, members: usize) -> Self {
         let contest = Contest {
             scheme: Self::SCHEME,
@@ -270,15 +270,15 @@ impl Participant {
         self.quit();
     }
 
-    /// Whoever does not wait does not wait for a connection either.
+    /// Ends an attempt that does not wait for a connection.
     fn not_connected(&mut self) {
         // Before there is a node, its contender says so.
         let is_entering = matches!(
             self.step,
             Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. }
         );
-        if self.contest.entry == Entry::OnlyIfFirst && is_entering {
-            self.fail(LockError::TimedOut);
+        if !self.contest.entry.waits_for_connection() && is_entering {
+            self.fail(LockError::NoConnection);
         }
     }
 

@@ -166,13 +166,12 @@ impl Machine for Borrower {
 }
 
 impl Borrower {
-    /// An attempt that begins now, with a session that is connected; by [`Entry::OnlyIfFirst`], with
-    /// the first [`Input::Session`].
+    /// An attempt. By [`Entry::Queue`] it begins now, and otherwise with the first
+    /// [`Input::Session`], if that is a connection.
     pub fn new(loan: Loan) -> Self {
-        let entry = loan.contest.entry;
         let mut borrower = Self {
             loan,
-            step: Step::Looking,
+            step: Step::Beginning,
             own: Own::default(),
             queue: None,
             leases: Vec::new(),
@@ -185,21 +184,29 @@ impl Borrower {
             concluded: false,
             outputs: VecDeque::new(),
         };
-        match (borrower.loan.check(), entry) {
-            (Err(error), _) => borrower.fail(error),
-            (Ok(()), Entry::Queue) => borrower.enter(),
-            (Ok(()), Entry::OnlyIfFree) => borrower.ask_for_what_is_missing(),
-            // The state of the session is told first.
-            (Ok(()), Entry::OnlyIfFirst) => {}
+        match borrower.loan.check() {
+            Err(error) => borrower.fail(error),
+            Ok(()) if borrower.loan.contest.entry.waits_for_connection() => borrower.begin(),
+            Ok(()) => {}
         }
         borrower.settle();
         borrower
     }
 
+    fn begin(&mut self) {
+        match self.loan.contest.entry {
+            Entry::Queue | Entry::OnlyIfFirst => self.enter(),
+            Entry::OnlyIfFree => {
+                self.step = Step::Looking;
+                self.ask_for_what_is_missing();
+            }
+        }
+    }
+
     fn enter(&mut self) {
         self.unwatch_own();
         self.step = Step::Queueing;
-        self.queue = Some(Contender::new(Contest {
+        self.queue = Some(Contender::begun(Contest {
             claim: Claim::Exclusive,
             directory: path::child(&self.loan.contest.directory, "locks"),
             revocable: false,
@@ -217,19 +224,17 @@ impl Borrower {
         self.loan.contest.follow(state);
         if !matches!(state, State::Connected { .. }) {
             self.not_connected();
-        } else if self.loan.contest.entry == Entry::OnlyIfFirst
-            && matches!(self.step, Step::Looking)
-        {
-            self.enter();
+        } else if matches!(self.step, Step::Beginning) {
+            self.begin();
         }
         self.tell_parts(|| Input::Session(state));
     }
 
-    /// Whoever does not wait does not wait for a connection either.
+    /// Ends an attempt that does not wait for a connection.
     fn not_connected(&mut self) {
         let is_over = self.letting_go || matches!(self.step, Step::Held);
-        if self.loan.contest.entry == Entry::OnlyIfFirst && !is_over {
-            self.fail(LockError::TimedOut);
+        if !self.loan.contest.entry.waits_for_connection() && !is_over {
+            self.fail(LockError::NoConnection);
         }
     }
 

@@ -15,6 +15,8 @@ use super::Borrower;
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
+    /// The state of the session comes first.
+    Beginning,
     /// Is there room at all?
     Looking,
     /// Others are before us in the queue.
@@ -171,7 +173,7 @@ impl Borrower {
     /// What was refused or is outdated is asked for again; nothing that is under way.
     pub(super) fn ask_for_what_is_missing(&mut self) {
         match self.step {
-            Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
+            Step::Beginning | Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
             Step::Unresolved => self.resolve(),
             Step::Looking | Step::Waiting if self.own.taken.op.is_none() => self.list_leases(),
             _ => {}

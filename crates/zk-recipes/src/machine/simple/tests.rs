@@ -7,7 +7,7 @@ use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
 
 use super::*;
 use crate::error::Loss;
-use crate::machine::{Scheme, Trust};
+use crate::machine::{Entry, Scheme, Trust};
 
 const PATH: &str = "/locks/printer";
 const GUID: Uuid = Uuid::from_u128(7);
@@ -443,9 +443,13 @@ fn the_end_of_the_session_ends_it_wherever_it_is() {
 }
 
 fn asking() -> Harness {
+    asking_by(Entry::OnlyIfFirst)
+}
+
+fn asking_by(entry: Entry) -> Harness {
     let contest = Contest::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
     let data = Bytes::from_static(b"who");
-    let machine = SimpleContender::new(Contest { data, entry: Entry::OnlyIfFirst, ..contest });
+    let machine = SimpleContender::new(Contest { data, entry, ..contest });
     let mut h = Harness { machine, asked: Vec::new(), lines: Vec::new() };
     h.take_outputs();
     h.expect(&[]);
@@ -470,22 +474,25 @@ fn whoever_asks_once_gets_what_is_free_and_fails_if_it_is_not() {
 }
 
 #[test]
-fn whoever_asks_once_does_not_wait_for_a_connection_and_leaves_nothing() {
-    let mut h = asking();
-    h.feed(Input::Session(State::Suspended));
-    h.expect(&["Failed(TimedOut)"]);
-    assert!(h.machine.is_done());
+fn whoever_asks_once_or_tries_does_not_wait_for_a_connection_and_leaves_nothing() {
+    let failed = "Failed(NoConnection)";
+    for entry in [Entry::OnlyIfFirst, Entry::OnlyIfFree] {
+        let mut h = asking_by(entry);
+        h.feed(Input::Session(State::Suspended));
+        h.expect(&[failed]);
+        assert!(h.machine.is_done());
 
-    let mut h = asking();
-    h.feed(Input::Session(CONNECTED));
-    h.expect(&["create"]);
-    h.answer("create", lost());
-    h.expect(&["Failed(TimedOut)", "create"]);
-    h.feed(Input::Session(State::Suspended));
-    h.feed(Input::Session(CONNECTED));
-    h.answer("create", created());
-    h.expect(&["timer", "delete"]);
-    h.answer("delete", done());
-    h.expect(&[]);
-    assert!(h.machine.is_done());
+        let mut h = asking_by(entry);
+        h.feed(Input::Session(CONNECTED));
+        h.expect(&["create"]);
+        h.answer("create", lost());
+        h.expect(&[failed, "create"]);
+        h.feed(Input::Session(State::Suspended));
+        h.feed(Input::Session(CONNECTED));
+        h.answer("create", created());
+        h.expect(&["timer", "delete"]);
+        h.answer("delete", done());
+        h.expect(&[]);
+        assert!(h.machine.is_done());
+    }
 }

@@ -41,7 +41,7 @@ fn without_a_connection_nothing_is_requested() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
         let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFirst);
         h.feed(Input::Session(state));
-        h.expect_last(&["Failed: TimedOut"]);
+        h.expect_last(&["Failed: NoConnection"]);
     }
 }
 
@@ -49,7 +49,7 @@ fn without_a_connection_nothing_is_requested() {
 fn the_loss_of_the_connection_ends_it_and_the_node_goes_when_there_is_one() {
     let mut h = asking();
     h.disconnect();
-    h.expect(&["Failed: TimedOut", "sync", "list"]);
+    h.expect(&["Failed: NoConnection", "sync", "list"]);
     h.reconnect();
     h.answer("sync", ok());
     h.answer("list", children(&["own-7"]));
@@ -70,7 +70,7 @@ fn the_loss_of_the_connection_ends_it_and_the_node_goes_when_there_is_one() {
     h.created(7);
     h.wanted();
     h.disconnect();
-    h.expect(&["Failed: TimedOut", "delete own-7"]);
+    h.expect(&["Failed: NoConnection", "delete own-7"]);
     h.reconnect();
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
@@ -80,14 +80,14 @@ fn the_loss_of_the_connection_ends_it_and_the_node_goes_when_there_is_one() {
 fn a_connection_that_is_back_before_anybody_looked_was_lost_all_the_same() {
     let mut h = asking();
     h.answer("create", lost());
-    h.expect(&["Failed: TimedOut", "sync", "list"]);
+    h.expect(&["Failed: NoConnection", "sync", "list"]);
 }
 
 #[test]
 fn a_member_that_can_only_read_is_not_believed() {
     let mut h = asking();
     h.feed(Input::Session(READ_ONLY));
-    h.expect(&["Failed: TimedOut"]);
+    h.expect(&["Failed: NoConnection"]);
     h.created(7);
     h.expect(&["timer"]);
     h.feed(Input::Timer);

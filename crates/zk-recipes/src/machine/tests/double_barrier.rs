@@ -339,10 +339,17 @@ fn the_table_says_what_becomes_of_a_member() {
 }
 
 fn asking() -> Member {
-    let contest = Contest { entry: Entry::OnlyIfFirst, ..contest() };
+    asking_by(Entry::OnlyIfFirst)
+}
+
+fn asking_by(entry: Entry) -> Member {
+    let contest = Contest { entry, ..contest() };
     let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
     h.expect(&[]);
     h.feed(Input::Session(CONNECTED));
+    if entry == Entry::OnlyIfFree {
+        h.answer("list", children(&[]));
+    }
     h.created_as("create B", "own-B7", czxid(7));
     h.answer("list", children(&["own-B7"]));
     h.nobody_has_told();
@@ -367,17 +374,22 @@ fn whoever_asks_once_enters_as_the_last_one_and_fails_before_that() {
 }
 
 #[test]
-fn whoever_asks_once_does_not_wait_for_a_connection() {
-    let mut h = asking();
-    h.wanted();
-    h.disconnect();
-    assert_eq!(h.wanted()[0], "Failed: TimedOut");
-    h.reconnect();
-    h.answer("delete own-B7", ok());
-    h.expect_last(&[]);
+fn whoever_asks_once_or_tries_does_not_wait_for_a_connection() {
+    let failed = "Failed: NoConnection";
+    for entry in [Entry::OnlyIfFirst, Entry::OnlyIfFree] {
+        let mut h = asking_by(entry);
+        h.wanted();
+        h.disconnect();
+        assert_eq!(h.wanted()[0], failed);
+        h.reconnect();
+        h.answer("delete own-B7", ok());
+        h.expect_last(&[]);
 
-    let contest = Contest { entry: Entry::OnlyIfFirst, ..contest() };
-    let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
-    h.feed(Input::Session(State::Suspended));
-    h.expect_last(&["Failed: TimedOut"]);
+        for state in [State::Connecting, State::Suspended, READ_ONLY] {
+            let contest = Contest { entry, ..contest() };
+            let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
+            h.feed(Input::Session(state));
+            h.expect_last(&[failed]);
+        }
+    }
 }

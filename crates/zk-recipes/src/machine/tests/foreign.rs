@@ -84,6 +84,7 @@ fn one_that_comes_while_we_wait_is_seen_in_the_next_list() {
 fn trying_a_path_where_another_kind_of_lock_is_says_so_and_creates_nothing() {
     for (other, scheme) in of_other_locks() {
         let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+        h.feed(Input::Session(CONNECTED));
         h.answer("list", list_beside(None, &other));
         h.expect_last(&["list", &refused_for(&other, scheme)]);
     }
@@ -151,6 +152,7 @@ fn one_that_counts_but_would_not_block_does_not_make_a_lock_busy() {
     let mut h = Harness::of(|contest| {
         (contest.foreign, contest.entry) = (Foreign::Count, Entry::OnlyIfFree);
     });
+    h.feed(Input::Session(CONNECTED));
     h.answer("list", children(&["lease_holder"]));
     h.expect(&["list", "create", "list"]);
     h.created(7);

@@ -56,6 +56,7 @@ fn who_comes_to_the_head_of_a_queue_that_became_too_long_gives_its_place_up() {
 fn who_only_looks_says_so() {
     let contest = Contest { entry: Entry::OnlyIfFree, ..contest() };
     let mut h = Harness::driving(contest, Contender::new);
+    h.feed(Input::Session(CONNECTED));
     h.expect(&["list"]);
     h.answer("list", too_long());
     h.expect_last(&[&failed()]);

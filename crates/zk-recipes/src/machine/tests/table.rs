@@ -24,9 +24,14 @@ fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     ]
 }
 
-const PLACES: [Place; 16] = [
+const PLACES: [Place; 17] = [
+    (|| Harness::of(|contest| contest.entry = Entry::OnlyIfFree), &[]),
     (
-        || Harness::of(|contest| contest.entry = Entry::OnlyIfFree),
+        || {
+            let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+            h.feed(Input::Session(CONNECTED));
+            h
+        },
         &[
             ("list: somebody", |h| h.answer("list", children(&["a-5"]))),
             ("list: nobody", |h| h.answer("list", children(&[]))),

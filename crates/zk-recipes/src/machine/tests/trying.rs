@@ -1,9 +1,11 @@
-//! A lock that is not waited for.
+//! A lock that is tried: neither others nor a connection are waited for.
 
 use super::*;
 
 fn trying() -> Harness {
     let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+    h.expect(&[]);
+    h.feed(Input::Session(CONNECTED));
     h.expect(&["list"]);
     h
 }
@@ -13,6 +15,7 @@ fn trying_as(claim: Claim) -> Harness {
         (contest.scheme, contest.claim) = (READ_WRITE, claim);
         contest.entry = Entry::OnlyIfFree;
     });
+    h.feed(Input::Session(CONNECTED));
     h.expect(&["list"]);
     h
 }
@@ -64,13 +67,32 @@ fn whoever_comes_in_between_wins_and_our_node_goes() {
 }
 
 #[test]
-fn a_look_that_was_lost_is_repeated() {
+fn without_a_connection_nothing_is_requested() {
+    for state in [State::Connecting, State::Suspended, READ_ONLY] {
+        let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+        h.feed(Input::Session(state));
+        h.expect_last(&["Failed: NoConnection"]);
+    }
+}
+
+#[test]
+fn the_loss_of_the_connection_ends_a_look() {
     let mut h = trying();
     h.disconnect();
-    h.expect(&["list"]);
+    h.expect_last(&["Failed: NoConnection"]);
+
+    let mut h = trying();
+    h.feed(Input::Session(READ_ONLY));
+    h.expect_last(&["Failed: NoConnection"]);
+}
+
+#[test]
+fn a_connection_that_is_back_before_the_loss_was_seen_was_lost_all_the_same() {
+    let mut h = trying();
     h.reconnect();
-    h.answer("list", children(&["a-5"]));
-    h.expect_last(&["Failed: Busy"]);
+    h.expect(&[]);
+    h.answer("list", lost());
+    h.expect_last(&["Failed: NoConnection"]);
 }
 
 #[test]
@@ -98,19 +120,47 @@ fn a_look_that_was_refused_for_good_or_cannot_be_read_fails() {
 }
 
 #[test]
-fn a_creation_that_was_lost_is_resolved_and_still_not_waited_with() {
-    let mut h = trying();
-    h.answer("list", children(&[]));
-    h.expect(&["create", "list"]);
+fn the_loss_of_the_connection_ends_a_creation_and_the_node_goes_when_there_is_one() {
+    let creating = || {
+        let mut h = trying();
+        h.answer("list", children(&[]));
+        h.expect(&["create", "list"]);
+        h
+    };
+    let mut h = creating();
+    h.disconnect();
+    h.expect(&["Failed: NoConnection", "sync", "list"]);
+    h.reconnect();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7"]));
+    h.answer("stat own-7", stat(SESSION, 7));
+    h.expect(&["stat own-7", "delete own-7"]);
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+
+    let mut h = creating();
     h.disconnect();
     h.reconnect();
-    h.expect(&["sync", "list"]);
+    h.wanted();
     h.answer("sync", ok());
-    h.answer("list", children(&["a-5", "own-7"]));
-    h.answer("stat own-7", stat(SESSION, 7));
-    h.expect(&["stat own-7", "Enqueued own-7 token 107", "list"]);
-    h.answer("list", children(&["a-5", "own-7"]));
-    h.expect(&["Failed: Busy", "delete own-7"]);
+    h.answer("list", children(&["a-6"]));
+    h.expect_last(&[]);
+
+    let mut h = creating();
+    h.created(7);
+    h.wanted();
+    h.disconnect();
+    h.expect(&["Failed: NoConnection", "delete own-7"]);
+    h.reconnect();
+    h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn letting_go_before_it_has_begun_leaves_nothing_to_do() {
+    let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+    h.feed(Input::LetGo);
+    h.expect_last(&["Released"]);
 }
 
 #[test]

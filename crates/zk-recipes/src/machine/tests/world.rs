@@ -128,6 +128,7 @@ pub(super) enum Sight {
     FoundConverted,
     LeftWhileConverting,
     Busy,
+    NoConnection,
     Exhausted,
 }
 

@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use zk_session::proto::{ErrorCode, EventType};
 use zk_session::session::State;
 
-use super::super::super::tests::{CONNECTED, data, ok, refused};
+use super::super::super::tests::{CONNECTED, READ_ONLY, data, lost, ok, refused};
 use super::super::super::{Contest, Entry, Input, Machine, Trust};
 use super::harness::{Harness, children, created, maximum};
 
@@ -218,15 +218,23 @@ fn whoever_is_asked_for_one_permit_hears_it_once() {
     assert_eq!(revoked, 1);
 }
 
+fn trying() -> Harness {
+    let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
+    h.expect(&[]);
+    h.feed(Input::Timer);
+    h.expect(&[]);
+    h.feed(Input::Session(CONNECTED));
+    h
+}
+
 #[test]
 fn trying_creates_nothing_where_there_is_no_room() {
-    let look = || Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
-    let mut h = look();
+    let mut h = trying();
     h.expect(&["watch leases", "watch max"]);
     h.answer("watch leases", children(&["leases/a-1", "leases/b-2"]));
     h.answer("watch max", maximum(3));
     h.expect_last(&["Failed: Busy", "unwatch leases", "unwatch max"]);
-    let mut h = look();
+    let mut h = trying();
     h.wanted();
     h.answer("watch leases", children(&["leases/a-1"]));
     h.answer("watch max", maximum(3));
@@ -268,15 +276,59 @@ fn whoever_asks_once_gets_permits_that_are_free_and_fails_if_they_are_not() {
 }
 
 #[test]
-fn whoever_asks_once_does_not_wait_for_a_connection() {
-    for state in [State::Connecting, State::Suspended] {
-        let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFirst);
-        h.feed(Input::Session(state));
-        h.expect_last(&["Failed: TimedOut"]);
+fn whoever_asks_once_or_tries_begins_only_with_a_connection() {
+    for entry in [Entry::OnlyIfFirst, Entry::OnlyIfFree] {
+        for state in [State::Connecting, State::Suspended, READ_ONLY] {
+            let mut h = Harness::of(|loan| loan.contest.entry = entry);
+            h.feed(Input::Session(state));
+            h.expect_last(&["Failed: NoConnection"]);
+        }
+        let mut h = Harness::of(|loan| loan.contest.entry = entry);
+        h.feed(Input::LetGo);
+        h.expect_last(&["Released"]);
     }
+}
+
+#[test]
+fn whoever_tries_gives_up_when_the_connection_is_lost_and_leaves_nothing() {
+    let mut h = trying();
+    h.wanted();
+    h.reconnect();
+    h.expect(&[]);
+    h.disconnect();
+    h.expect_last(&["Failed: NoConnection", "unwatch leases", "unwatch max"]);
+
+    let looked = || {
+        let mut h = trying();
+        h.answer("watch leases", children(&["leases/a-1"]));
+        h.answer("watch max", maximum(3));
+        h.wanted();
+        h.answer("list locks", children(&[]));
+        h
+    };
+    let mut h = looked();
+    h.wanted();
+    h.answer("enter", lost());
+    h.expect(&["Failed: NoConnection", "sync locks", "list locks"]);
+
+    let mut h = looked().queueing();
+    h.answer("list locks", children(&["locks/own-7"]));
+    h.answer("create 2 leases", created(&[3, 4]));
+    h.wanted();
+    h.disconnect();
+    assert_eq!(h.wanted()[0], "Failed: NoConnection");
+    h.reconnect();
+    for gone in ["delete leases/own-3", "delete leases/own-4", "delete locks/own-7"] {
+        h.answer(gone, ok());
+    }
+    h.expect_last(&[]);
+}
+
+#[test]
+fn whoever_asks_once_does_not_wait_for_a_connection_that_is_lost() {
     let mut h = asking().queueing();
     h.answer("list locks", children(&["locks/own-7"]));
     h.wanted();
     h.disconnect();
-    assert_eq!(h.wanted()[0], "Failed: TimedOut");
+    assert_eq!(h.wanted()[0], "Failed: NoConnection");
 }

@@ -79,6 +79,43 @@ fn who_tries_never_waits() {
 }
 
 #[test]
+fn one_who_tries_leaves_nothing_when_it_loses_its_connection() {
+    prove(
+        Bounds { wants: &[1], trier: true, faults: 1, ..CALM },
+        421,
+        &[
+            Sight::Acquired(0),
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::Vanished,
+            Sight::NoConnection,
+        ],
+    );
+}
+
+#[test]
+#[ignore = "some seconds; in a release build one"]
+fn who_tries_beside_another_leaves_nothing_when_it_loses_its_connection() {
+    prove(
+        Bounds { trier: true, faults: 1, ..CALM },
+        46_652,
+        &[
+            Sight::Acquired(0),
+            Sight::Acquired(1),
+            Sight::Adopted,
+            Sight::CreatedAgain,
+            Sight::Resumed,
+            Sight::LostToMeddling,
+            Sight::Vanished,
+            Sight::Busy,
+            Sight::NoConnection,
+        ],
+    );
+}
+
+#[test]
 fn who_waits_hears_of_other_maxima() {
     prove(
         Bounds { keeper: true, changes: &[Some(2), Some(1)], ..CALM },

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use zk_session::proto::{ErrorCode, EventType};
 
-use super::super::super::tests::{SESSION, lost, ok, refused};
+use super::super::super::tests::{CONNECTED, SESSION, lost, ok, refused};
 use super::super::super::{Entry, Input};
 use super::harness::{Harness, children, created, maximum, stat};
 
@@ -115,7 +115,11 @@ fn table() -> Vec<String> {
             rows.extend(row(step, happening, &mut h));
         }
     }
-    let looking = || Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
+    let looking = || {
+        let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
+        h.feed(Input::Session(CONNECTED));
+        h
+    };
     for (happening, leases) in
         [("room", &["leases/a-1"][..]), ("no room", &["leases/a-1", "leases/b-2"])]
     {

@@ -21,6 +21,7 @@ use std::hash::DefaultHasher;
 
 use uuid::Uuid;
 use zk_session::proto::{ErrorCode, Request, SessionId};
+use zk_session::session::State;
 
 use super::super::super::tests::line::{Index, Message, Told};
 use super::super::super::tests::search;
@@ -111,6 +112,7 @@ pub(super) enum Sight {
     Vanished,
     ReleasedBeforeAcquired,
     Busy,
+    NoConnection,
     Refused,
     TooMany,
     OtherMaximum,

@@ -84,6 +84,7 @@ impl World {
                 match error {
                     LockError::NodeVanished => self.sights.insert(Sight::Vanished),
                     LockError::Busy | LockError::TimedOut => self.sights.insert(Sight::Busy),
+                    LockError::NoConnection => self.sights.insert(Sight::NoConnection),
                     LockError::SequenceExhausted => self.sights.insert(Sight::Exhausted),
                     _ => false,
                 };

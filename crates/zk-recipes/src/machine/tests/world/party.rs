@@ -72,7 +72,7 @@ impl Party {
             precedent,
             ..Contest::new(DIRECTORY.to_string(), scheme, guid(number), session)
         });
-        if role.entry == Entry::OnlyIfFirst {
+        if role.entry != Entry::Queue {
             machine.handle(Input::Session(State::Connected { member: 0, session }));
         }
         machine.mistake = bounds.flaw.and_then(Flaw::mistake);

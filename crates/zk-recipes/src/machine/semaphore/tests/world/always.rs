@@ -46,6 +46,7 @@ impl World {
                 self.sights.extend(match error {
                     LockError::NodeVanished => Some(Sight::Vanished),
                     LockError::Busy => Some(Sight::Busy),
+                    LockError::NoConnection => Some(Sight::NoConnection),
                     LockError::Request(_) => Some(Sight::Refused),
                     LockError::TooManyPermits { .. } => Some(Sight::TooMany),
                     LockError::OtherMaximum { .. } => Some(Sight::OtherMaximum),

@@ -38,8 +38,13 @@ impl Party {
         let entry = if tries { Entry::OnlyIfFree } else { Entry::Queue };
         let contest = Contest { entry, ..contest };
         let maximum = Some(bounds.maximum.into());
+        let mut machine = Borrower::new(Loan { contest, permits: wants, maximum });
+        if tries {
+            let session = session(borrower);
+            machine.handle(Input::Session(State::Connected { member: 0, session }));
+        }
         Self {
-            machine: Rc::new(Borrower::new(Loan { contest, permits: wants, maximum })),
+            machine: Rc::new(machine),
             fingerprint: 0,
             wants,
             partner: None,

@@ -4,7 +4,7 @@ use zk_session::proto::{
     Create2Response, CreateResponse, EventType, ExistsResponse, GetChildrenResponse,
     GetDataResponse, Multi, MultiResult, OpCode, Stat, Zxid,
 };
-use zk_session::session::{Reply, State};
+use zk_session::session::Reply;
 use zk_session::{End, Error, Outcome};
 
 use super::super::super::super::tests::{lost, ok, refused, reply};

@@ -1,0 +1,199 @@
+//! What tries a lock waits for the servers' answer, and for nothing else.
+
+use core::pin::Pin;
+
+use tokio::time::timeout;
+use zk_recipes::{LockError, Mutex, Owner, RecipeError, ReentrantMutex, RwLock, Semaphore};
+use zk_session::{Client, End, State};
+use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
+use zk_testkit::suite::nothing_is_left;
+
+use super::{PATIENCE, SESSION_TIMEOUT, client, eventually, start};
+
+/// Every method that tries, each with a lock of its own.
+const TRIES: usize = 7;
+
+type Trying = Pin<Box<dyn Future<Output = Result<(), RecipeError>> + Send>>;
+
+struct Locks {
+    mutex: Mutex,
+    read: RwLock,
+    write: RwLock,
+    one: Semaphore,
+    many: Semaphore,
+    reentrant: ReentrantMutex,
+    reentrant_as: ReentrantMutex,
+}
+
+impl Locks {
+    fn new(client: &Client) -> Self {
+        Self::of([client; TRIES])
+    }
+
+    fn of(clients: [&Client; TRIES]) -> Self {
+        let [a, b, c, d, e, f, g] = clients;
+        let path = "a valid path";
+        Self {
+            mutex: Mutex::new(a, "/mutex").expect(path),
+            read: RwLock::new(b, "/read").expect(path),
+            write: RwLock::new(c, "/write").expect(path),
+            one: Semaphore::new(d, "/one", 2).expect(path),
+            many: Semaphore::new(e, "/many", 2).expect(path),
+            reentrant: ReentrantMutex::new(f, "/reentrant").expect(path),
+            reentrant_as: ReentrantMutex::new(g, "/reentrant_as").expect(path),
+        }
+    }
+
+    /// Tries all of them, from now on. What is acquired is released at once.
+    fn try_all(&self) -> [(&'static str, Trying); TRIES] {
+        fn done<G: Send>(
+            trying: impl Future<Output = Result<G, RecipeError>> + Send + 'static,
+        ) -> Trying {
+            Box::pin(async { trying.await.map(drop) })
+        }
+        [
+            ("try_acquire", done(self.mutex.try_acquire())),
+            ("try_read", done(self.read.try_read())),
+            ("try_write", done(self.write.try_write())),
+            ("try_acquire", done(self.one.try_acquire())),
+            ("try_acquire_many", done(self.many.try_acquire_many(2))),
+            ("try_acquire", done(self.reentrant.try_acquire())),
+            ("try_acquire_as", done(self.reentrant_as.try_acquire_as(Owner::unique()))),
+        ]
+    }
+
+    /// How many attempts may have nodes.
+    fn pending_cleanups(&self) -> usize {
+        self.mutex.pending_cleanups()
+            + self.read.pending_cleanups()
+            + self.write.pending_cleanups()
+            + self.one.pending_cleanups()
+            + self.many.pending_cleanups()
+            + self.reentrant.pending_cleanups()
+            + self.reentrant_as.pending_cleanups()
+    }
+}
+
+async fn fail_without_a_connection(tries: [(&'static str, Trying); TRIES]) {
+    for (operation, trying) in tries {
+        let tried = timeout(PATIENCE, trying).await;
+        let error = tried.expect("it does not wait").expect_err("nobody has answered");
+        assert_eq!((error.operation, error.reason), (operation, LockError::NoConnection));
+    }
+}
+
+async fn succeed(embedded: &Embedded, locks: &Locks) {
+    for (operation, trying) in locks.try_all() {
+        let tried = timeout(PATIENCE, trying).await.expect("it does not wait");
+        assert_eq!(tried, Ok(()), "{operation}");
+    }
+    eventually(embedded, "all are released", |_| locks.pending_cleanups() == 0).await;
+    nothing_is_left(embedded).await;
+}
+
+async fn becomes(client: &Client, is_awaited: impl FnMut(&State) -> bool) {
+    let mut states = client.states();
+    let state = timeout(PATIENCE, states.wait_for(is_awaited)).await;
+    state.expect("it comes to be").expect("the driver runs");
+}
+
+const fn is_connected(state: &State) -> bool {
+    matches!(state, State::Connected { .. })
+}
+
+#[tokio::test]
+async fn without_a_connection_every_try_fails_at_once() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let locks = Locks::new(&client);
+    succeed(&embedded, &locks).await;
+    // Their release is not confirmed while the connection is lost.
+    let released = locks.reentrant.acquire().await.expect("free");
+    embedded.kill(0);
+    becomes(&client, |state| *state == State::Suspended).await;
+    drop(released);
+
+    fail_without_a_connection(locks.try_all()).await;
+    eventually(&embedded, "nothing was requested", |_| locks.pending_cleanups() == 1).await;
+    embedded.restart(0).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
+    becomes(&client, is_connected).await;
+    succeed(&embedded, &locks).await;
+
+    client.close().await;
+    for (_, trying) in locks.try_all() {
+        let error = trying.await.expect_err("the session has ended");
+        assert_eq!(error.reason, LockError::Ended(End::Closed));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_gone_unnoticed_ends_every_try() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let locks = Locks::new(&client);
+    embedded.kill(0);
+    fail_without_a_connection(locks.try_all()).await;
+    embedded.restart(0).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
+    becomes(&client, is_connected).await;
+    succeed(&embedded, &locks).await;
+}
+
+#[tokio::test]
+async fn a_try_that_loses_the_quorum_leaves_no_node_behind() {
+    let embedded = Embedded::start(3).await.expect("loopback");
+    let leader = embedded.with(|ensemble| ensemble.leader()).expect("there is one");
+    let follower = (leader + 1) % 3;
+    let at = embedded.address(follower).to_string();
+    let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
+    let mut clients = Vec::new();
+    for _ in 0..TRIES {
+        clients.push(builder.clone().connect().await.expect("it answers"));
+    }
+    let locks = Locks::of(core::array::from_fn(|place| &clients[place]));
+    // It makes the directories, too.
+    succeed(&embedded, &locks).await;
+
+    // Nodes are created, and no answer says so: each is waited for on a session of its own.
+    embedded.command(|ensemble, _| ensemble.hold(follower));
+    let tries = locks.try_all().map(|(operation, trying)| (operation, tokio::spawn(trying)));
+    eventually(&embedded, "every try has a node", |embedded| {
+        let nodes =
+            embedded.with(|ensemble| ensemble.paths().filter(|path| path.contains("/_c_")).count());
+        nodes == TRIES
+    })
+    .await;
+    assert!(tries.iter().all(|(_, trying)| !trying.is_finished()));
+    embedded.kill(leader);
+    embedded.kill((leader + 2) % 3);
+    let tries = tries.map(|(operation, trying)| {
+        let trying: Trying = Box::pin(async { trying.await.expect("no panic") });
+        (operation, trying)
+    });
+    fail_without_a_connection(tries).await;
+    assert_eq!(locks.pending_cleanups(), TRIES);
+
+    embedded.command(|ensemble, now| ensemble.release(now, follower));
+    embedded.restart(leader).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
+    eventually(&embedded, "all is cleaned up", |_| locks.pending_cleanups() == 0).await;
+}
+
+#[tokio::test]
+async fn a_server_that_can_only_read_is_no_connection() {
+    let config = Config { read_only_mode: true, local_sessions: true, ..Config::members(3) };
+    let embedded = Embedded::with_config(config).await.expect("loopback");
+    embedded.kill(0);
+    embedded.kill(1);
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let client = builder.read_only(true).connect().await.expect("one answers");
+    assert!(matches!(client.state(), State::ReadOnly { .. }));
+    let locks = Locks::new(&client);
+    fail_without_a_connection(locks.try_all()).await;
+    embedded.restart(0).await.expect("the port is still free");
+    nothing_is_left(&embedded).await;
+    becomes(&client, is_connected).await;
+    succeed(&embedded, &locks).await;
+}
