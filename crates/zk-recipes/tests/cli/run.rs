@@ -1,13 +1,15 @@
 //! Who gets a lock, and what others see of it.
 
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use zk_recipes::{Mutex, RwLock, Semaphore};
+use zk_testkit::scripted;
 
-use crate::{PATH, World, complaint, ended, out, ready};
+use crate::{LONG, PATH, World, complaint, ended, out, ready};
 
 #[test]
 fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
@@ -180,4 +182,37 @@ fn a_timeout_is_for_servers_too() {
         "{complaint}"
     );
     assert!(begun.elapsed() < Duration::from_secs(8), "it would wait for ten seconds by itself");
+}
+
+#[test]
+fn whoever_only_tries_does_not_wait_for_a_connection_that_is_lost() {
+    for how in [&["--try"][..], &["--timeout", "0"]] {
+        // It serves nobody any more when it is asked for the first time.
+        let at = scripted::listen(|number, mut peer| {
+            if number == 0 {
+                peer.welcome(40_000)?;
+                peer.stream.read_exact(&mut [0; 8])?;
+            }
+            Ok(())
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        command.args(LONG).args(["--connect", &at, "run", PATH]).args(how);
+        command.args(["-E", "9", "--", "echo", "not me"]);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = ended(command.spawn().expect("it runs"));
+        assert_eq!((output.status.code(), out(&output)), (Some(9), String::new()), "{how:?}");
+        let complaint = complaint(&output);
+        assert!(complaint.contains(PATH) && complaint.contains("no connection"), "{complaint}");
+    }
+}
+
+#[test]
+fn whoever_only_tries_waits_for_the_first_server_as_long_as_the_session_timeout() {
+    for how in [&["--try"][..], &["--timeout", "0"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        command.args(["--connect", "127.0.0.1:1", "--session-timeout", "0.1", "run", PATH]);
+        let output = command.args(how).args(["-E", "9", "--", "true"]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(9), "{how:?}");
+        assert!(complaint(&output).contains("127.0.0.1:1"), "{}", complaint(&output));
+    }
 }

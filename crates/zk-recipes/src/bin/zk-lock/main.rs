@@ -77,8 +77,9 @@ enum Command {
     /// the process id, and the name of the program that is run, without its arguments.
     ///
     /// Exits as the command does, with 128 plus the number of the signal that ended it; with 126
-    /// or 127 if it cannot be run or found; with 1 (or -E) if the lock was not acquired in time;
-    /// with 73 (or --lost-exit-code) if the lock was lost; with 2 if something else went wrong.
+    /// or 127 if it cannot be run or found; with 1 (or -E) if the lock was not acquired in time, or
+    /// with --try or --timeout, if no server could be reached; with 73 (or --lost-exit-code) if the
+    /// lock was lost; with 2 if something else went wrong.
     Run(run::Arguments),
     /// Show who holds a lock and who waits for it
     Ls(Path),

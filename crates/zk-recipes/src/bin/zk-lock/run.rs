@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::time::Instant;
-use zk_recipes::session::{Client, State};
+use zk_recipes::session::{self, Client, ConnectError, RequestError, State};
 use zk_recipes::{
     Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RecipeError,
     RwLock, Scheme, Semaphore, WriteGuard,
@@ -57,7 +57,8 @@ pub(crate) struct Arguments {
     /// Wait no longer than this, for servers as for the lock; 0 is the same as --try
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "try_only")]
     timeout: Option<Duration>,
-    /// Do not wait for the lock at all; for servers it does, as long as the session timeout
+    /// Do not wait for the lock, nor for a connection that is lost; the first server is waited for as
+    /// long as the session timeout
     #[arg(long = "try")]
     try_only: bool,
     /// Exit with this code if the lock was not acquired
@@ -128,7 +129,7 @@ pub(crate) async fn run(
     mut supervisor: Supervisor,
 ) -> Result<ExitCode, Failure> {
     match acquire_and_run(connect, arguments, &mut supervisor).await {
-        Err(failure) if is_not_acquired(&failure) => {
+        Err(failure) if is_not_acquired(&failure, arguments) => {
             complain(&explain(&failure));
             Ok(ExitCode::from(arguments.conflict_exit_code))
         }
@@ -136,9 +137,47 @@ pub(crate) async fn run(
     }
 }
 
-fn is_not_acquired(failure: &Failure) -> bool {
+fn is_not_acquired(failure: &Failure, arguments: &Arguments) -> bool {
     let reason = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
-    failure.is::<TooLate>() || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
+    let unreachable = failure.downcast_ref::<ConnectError>();
+    failure.is::<TooLate>()
+        || failure.is::<NotConnected>()
+        || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
+        || matches!(unreachable, Some(ConnectError::Unreachable { .. })) && arguments.tries_only()
+}
+
+/// The connection is lost, and `--try` waits for none.
+#[derive(Debug)]
+struct NotConnected {
+    path: String,
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path } = self;
+        write!(
+            f,
+            "the lock '{path}' was not acquired: there is no connection to a quorum of servers"
+        )
+    }
+}
+
+impl Error for NotConnected {}
+
+fn is_loss_of_connection(failure: &Failure) -> bool {
+    let of_recipe = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
+    let of_request = failure.downcast_ref::<RequestError>().map(|error| &error.reason);
+    of_recipe == Some(&LockError::NoConnection)
+        || of_request == Some(&session::Error::ConnectionLost)
+}
+
+/// Waits until the connection is lost.
+async fn loss_of_connection(client: &Client) {
+    let is_lost = |state: &State| !matches!(state, State::Connected { .. } | State::Ended(_));
+    if client.states().wait_for(is_lost).await.is_err() {
+        // The end of the session fails whatever is asked.
+        pending::<()>().await;
+    }
 }
 
 /// The time limit has passed.
@@ -172,10 +211,20 @@ async fn acquire_and_run(
         client = before(deadline, connect) => client.unwrap_or_else(|| Err(too_late(false).into()))?,
         signal = supervisor.wants_end() => return Ok(exit_code_of_signal(signal?)),
     };
+    let not_connected = || NotConnected { path: arguments.path.clone() };
     let acquired = tokio::select! {
-        acquired = before(deadline, acquire(&client, arguments)) => {
-            let is_connected = matches!(client.state(), State::Connected { .. });
-            acquired.unwrap_or_else(|| Err(too_late(is_connected).into())).map_err(Err)
+        acquired = before(deadline, acquire(&client, arguments)) => match acquired {
+            Some(Err(failure)) if arguments.tries_only() && is_loss_of_connection(&failure) => {
+                Err(Err(not_connected().into()))
+            }
+            Some(acquired) => acquired.map_err(Err),
+            None => {
+                let is_connected = matches!(client.state(), State::Connected { .. });
+                Err(Err(too_late(is_connected).into()))
+            }
+        },
+        () = loss_of_connection(&client), if arguments.tries_only() => {
+            Err(Err(not_connected().into()))
         }
         signal = supervisor.wants_end() => Err(signal.map(exit_code_of_signal).map_err(Failure::from)),
     };
