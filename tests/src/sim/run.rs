@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// So long after the last fault and the last wish everybody must have been served.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// And so much later for each event that a server may have lost: until each of three watches has been
+/// renewed, with the longest session timeout.
+const PATIENCE_PER_LOSS: Duration = Duration::from_secs(120);
+/// How long nothing happens before a run is judged.
+const REST: Duration = Duration::from_secs(20);
+
 /// How large a run is.
 #[derive(Clone, Debug)]
 pub struct Scale {
@@ -15,8 +23,6 @@ pub struct Scale {
     pub busy: Duration,
     /// The longest reply that clients accept, in bytes.
     pub max_reply: usize,
-    /// How long all of it takes; whoever waits at `busy` must have been served by then.
-    pub length: Duration,
 }
 
 impl Scale {
@@ -28,7 +34,6 @@ impl Scale {
             faulty: Duration::from_secs(10),
             busy: Duration::from_secs(13),
             max_reply: Options::default().max_reply,
-            length: Duration::from_secs(70),
         }
     }
 
@@ -40,7 +45,6 @@ impl Scale {
             faulty: Duration::from_secs(30),
             busy: Duration::from_secs(40),
             max_reply: Options::default().max_reply,
-            length: Duration::from_secs(100),
         }
     }
 }
@@ -89,13 +93,21 @@ pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Repor
     sim.heal();
     sim.advance(scale.busy - scale.faulty);
     sim.wind_down();
-    sim.advance(scale.length - scale.busy);
+    let losses = sim.judge.counts().get("swallow").map_or(0, |count| *count as u32);
+    sim.run_until(PATIENCE + PATIENCE_PER_LOSS * losses, Sim::is_quiet);
+    sim.advance(REST);
     sim.conclude();
     sim.close_all();
     sim.report()
 }
 
 impl Sim {
+    /// Whether nobody waits for anything.
+    fn is_quiet(&self) -> bool {
+        let mut clients = self.slots.iter().filter_map(|slot| slot.machine.as_ref());
+        clients.all(|client| client.waiting() + client.attempts() == 0)
+    }
+
     /// Clients begin nothing new, and none that ends is replaced.
     fn wind_down(&mut self) {
         self.options.habits = false;
