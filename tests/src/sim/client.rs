@@ -4,66 +4,38 @@
 //! [action](SimClient::poll_action), every [note](SimClient::poll_note), what is to be
 //! [transmitted](SimClient::transmit), and look at the [timeout](SimClient::poll_timeout).
 //!
-//! Inside it does what everybody does who joins the two machines: requests of a [`Machine`] are
-//! submitted in their order, and answers, events and states are given to it in theirs.
+//! Inside it is built as every client is: a [`Dispatcher`], and locks that are
+//! [attached](OnSession) to it.
 
-mod telling;
+mod attempt;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
-use zk_proto::{
-    Encode, EventType, GetChildrenRequest, GetChildrenResponse, OpCode, Request, SessionId, Zxid,
-    frame::{Piece, Splitter},
-    path,
-};
+use zk_proto::frame::{Piece, Splitter};
+use zk_proto::{SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    Borrower, Claim, Contender, Contest, Input, Loan, Machine, OpId, Operation, Output, Precedent,
-    Renewal, Scheme,
+    Borrower, Claim, Command, Contender, Contest, Loan, Machine, OnSession, Scheme,
 };
+use zk_session::dispatch::{Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{Error, Outcome, State};
 
-use telling::unwatch;
-
+use self::attempt::{Attempt, Log};
 use super::{AttemptId, Call, CallId, Demand, Note, Quirk};
 
 /// Where the handshake has the newest transaction that the client has seen: behind the length of
 /// the frame and the version of the protocol.
 const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
 
-/// Who made a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    Call(CallId),
-    Lock(AttemptId, OpId),
-    /// A watch of it that is renewed.
-    Renewal(AttemptId, OpId),
-}
-
-#[derive(Debug)]
-struct Attempt {
-    machine: Box<dyn Machine + Send>,
-    directory: String,
-    guid: Uuid,
-    alarm: Option<Instant>,
-    /// Its watches, and how to set them again.
-    watches: Vec<(OpId, Operation)>,
-    renewal: Renewal,
-    /// When a watch was last asked for, or the session resumed.
-    silent_since: Instant,
-    /// When a watch is renewed, if it has heard nothing by then.
-    silent_until: Option<Instant>,
-}
-
 /// See the module `sim`.
 #[derive(Debug)]
 pub struct SimClient {
-    session: Session<Token>,
+    dispatcher: Dispatcher<CallId>,
     accepts_read_only: bool,
     quirk: Option<Quirk>,
     /// Bytes of a frame that has not arrived as a whole.
@@ -81,30 +53,27 @@ pub struct SimClient {
     last_id: u64,
     /// Requests that were not answered yet.
     calls: BTreeMap<CallId, Arc<Call>>,
-    watches: BTreeMap<RequestId, Token>,
-    attempts: BTreeMap<AttemptId, Attempt>,
-    /// What the last attempt in each directory has left.
-    precedents: BTreeMap<String, Precedent>,
-    /// Answers that were found without the session.
-    answers: VecDeque<(Token, Result<Reply, Error>)>,
-    notes: VecDeque<Note>,
+    watches: BTreeMap<RequestId, CallId>,
+    /// Attempts that are not done yet.
+    attempts: BTreeMap<AttemptId, Key>,
+    log: Log,
 }
 
 /// # Getters
 impl SimClient {
     /// How things stand with the session.
     pub fn state(&self) -> State {
-        self.session.state()
+        self.dispatcher.session().state()
     }
 
     /// The session.
     pub fn id(&self) -> SessionId {
-        self.session.id()
+        self.dispatcher.session().id()
     }
 
     /// The newest transaction that the session has seen.
     pub fn last_zxid(&self) -> Zxid {
-        self.session.last_zxid()
+        self.dispatcher.session().last_zxid()
     }
 
     /// Whether the session has ended.
@@ -119,12 +88,12 @@ impl SimClient {
 
     /// Until when the ensemble is bound to keep the session.
     pub fn lease(&self) -> Option<Duration> {
-        self.session.lease().map(Instant::since_start)
+        self.dispatcher.session().lease().map(Instant::since_start)
     }
 
     /// The session timeout.
     pub fn session_timeout(&self) -> Duration {
-        self.session.timeout()
+        self.dispatcher.session().timeout()
     }
 
     /// How many requests wait for an answer.
@@ -132,9 +101,9 @@ impl SimClient {
         self.calls.len()
     }
 
-    /// How many attempts are not done yet.
+    /// How many attempts are not done yet, or still attached.
     pub fn attempts(&self) -> usize {
-        self.attempts.len()
+        self.attempts.len().max(self.dispatcher.attached())
     }
 }
 
@@ -147,7 +116,7 @@ impl SimClient {
         config.read_only |= quirk == Some(Quirk::AcceptsReadOnlyUnasked);
         let max_reply = config.max_reply;
         Self {
-            session: Session::new(instant(now), config),
+            dispatcher: Dispatcher::new(Session::new(instant(now), config)),
             accepts_read_only,
             quirk,
             inbox: BytesMut::new(),
@@ -161,9 +130,7 @@ impl SimClient {
             calls: BTreeMap::new(),
             watches: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            precedents: BTreeMap::new(),
-            answers: VecDeque::new(),
-            notes: VecDeque::new(),
+            log: Log::default(),
         }
     }
 
@@ -172,21 +139,21 @@ impl SimClient {
         self.inbox.clear();
         self.frames = Splitter::new(self.max_reply);
         self.transmitted = 0;
-        self.session.handle_connected(instant(now));
-        self.settle(now);
+        self.session().handle_connected(instant(now));
+        self.drain(now);
     }
 
     /// The connection is gone, or cannot be made.
     pub fn handle_disconnected(&mut self, now: Duration) {
-        self.session.handle_disconnected(instant(now));
-        self.settle(now);
+        self.session().handle_disconnected(instant(now));
+        self.drain(now);
     }
 
     /// A member was asked whether it can write.
     pub fn handle_probed(&mut self, now: Duration, member: usize, read_write: bool) {
         if self.quirk != Some(Quirk::StaysReadOnly) {
-            self.session.handle_probed(instant(now), member, read_write);
-            self.settle(now);
+            self.session().handle_probed(instant(now), member, read_write);
+            self.drain(now);
         }
     }
 
@@ -195,42 +162,42 @@ impl SimClient {
         self.inbox.extend_from_slice(bytes);
         loop {
             match self.frames.split(&mut self.inbox) {
-                Ok(Some(Piece::Frame(frame))) => self.session.handle_frame(instant(now), frame),
+                Ok(Some(Piece::Frame(frame))) if self.drops(&frame) => {}
+                Ok(Some(Piece::Frame(frame))) => self.session().handle_frame(instant(now), frame),
                 Ok(Some(Piece::TooLong { start, length })) => {
-                    self.session.handle_oversized(instant(now), &start, length);
+                    self.session().handle_oversized(instant(now), &start, length);
                 }
                 Ok(None) => return,
                 Err(error) => {
                     self.inbox.clear();
-                    self.session.handle_bad_frame(instant(now), error);
+                    self.session().handle_bad_frame(instant(now), error);
                 }
             }
-            self.settle(now);
+            self.drain(now);
         }
     }
 
-    /// Time has passed.
+    /// Time has passed, and everything that has arrived by now was input.
     pub fn handle_timeout(&mut self, now: Duration) {
+        if self.dispatcher.is_unsettled() {
+            self.dispatcher.settle(instant(now));
+            self.drain(now);
+        }
         if self.sleeps_until.is_none_or(|until| until <= instant(now)) {
             self.sleeps_until = None;
-            self.session.handle_timeout(instant(now));
+            self.dispatcher.handle_timeout(instant(now));
+            self.drain(now);
         }
-        self.settle(now);
-        let is_due = |attempt: &Attempt| attempt.alarm.is_some_and(|at| at <= instant(now));
-        let due = self.attempts.iter().filter(|(_, attempt)| is_due(attempt));
-        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
-            if let Some(attempt) = self.attempts.get_mut(&id) {
-                attempt.alarm = None;
-            }
-            self.tell_attempt(now, id, Input::Timer);
-        }
-        let is_silent =
-            |attempt: &Attempt| attempt.silent_until.is_some_and(|at| at <= instant(now));
-        let silent = self.attempts.iter().filter(|(_, attempt)| is_silent(attempt));
-        for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.renew_watch(now, id);
-        }
-        self.settle(now);
+    }
+
+    /// Whether a quirk loses this frame.
+    fn drops(&self, frame: &[u8]) -> bool {
+        let is_event = frame.starts_with(&Xid::NOTIFICATION.0.to_be_bytes());
+        is_event && self.quirk == Some(Quirk::DropsEvents)
+    }
+
+    fn session(&mut self) -> &mut Session<Token<CallId>> {
+        self.dispatcher.session_mut()
     }
 }
 
@@ -244,18 +211,22 @@ impl SimClient {
     /// Makes a request that is to be answered by then, one way or another.
     pub fn call_until(&mut self, now: Duration, call: Call, until: Option<Duration>) -> CallId {
         let (id, call) = (self.next_id(), Arc::new(call));
-        self.notes.push_back(Note::Called(id, call.clone(), until));
+        self.log.note(Note::Called(id, call.clone(), until));
         let until = until.filter(|_| self.quirk != Some(Quirk::ForgetsDeadlines));
-        self.submit_call(id, call, until);
-        self.settle(now);
+        self.submit(id, call, until);
+        self.drain(now);
         id
     }
 
     /// The watch that a request has asked for is not wanted any more.
     pub fn unwatch(&mut self, now: Duration, call: CallId) {
-        self.notes.push_back(Note::Unwatched(call));
-        unwatch(&mut self.session, &mut self.watches, Token::Call(call));
-        self.settle(now);
+        self.log.note(Note::Unwatched(call));
+        let watch = self.watches.iter().find(|(_, id)| **id == call);
+        if let Some(request) = watch.map(|(request, _)| *request) {
+            self.watches.remove(&request);
+            self.session().unwatch(request);
+        }
+        self.drain(now);
     }
 
     /// Enters the queue of a lock. The session must be connected.
@@ -267,50 +238,142 @@ impl SimClient {
         guid: Uuid,
     ) -> AttemptId {
         let id = self.next_id();
-        self.notes.push_back(Note::Contends(id, directory.to_owned(), demand));
+        self.log.note(Note::Contends(id, directory.to_owned(), demand));
         let (scheme, claim) = match demand {
             Demand::Mutex | Demand::Permits { .. } => (Scheme::CURATOR_MUTEX, Claim::Exclusive),
             Demand::Read => (Scheme::CURATOR_READ_WRITE, Claim::Shared),
             Demand::Write => (Scheme::CURATOR_READ_WRITE, Claim::Exclusive),
         };
-        let contest = Contest::new(directory.to_owned(), scheme, guid, self.session.id());
-        let contest =
-            Contest { claim, precedent: self.precedents.get(directory).copied(), ..contest };
-        let machine: Box<dyn Machine + Send> = match demand {
+        let contest = Contest::new(directory.to_owned(), scheme, guid, self.id());
+        let contest = Contest {
+            claim,
+            precedent: self.log.precedent(directory),
+            herd: self.quirk == Some(Quirk::WatchesTheDirectory),
+            ..contest
+        };
+        match demand {
             Demand::Permits { count, of } => {
-                Box::new(Borrower::new(Loan { contest, permits: count, maximum: Some(of) }))
+                let loan = Loan { contest: contest.clone(), permits: count, maximum: Some(of) };
+                self.attach(now, id, contest, Borrower::new(loan));
             }
-            _ => Box::new(Contender::new(contest)),
-        };
-        let attempt = Attempt {
-            machine,
-            directory: directory.to_owned(),
-            guid,
-            alarm: None,
-            watches: Vec::new(),
-            renewal: Renewal::new(guid.as_u64_pair().1 ^ id),
-            silent_since: instant(now),
-            silent_until: None,
-        };
-        self.attempts.insert(id, attempt);
-        self.tell_attempt(now, id, Input::Session(self.session.state()));
-        self.tell_end_of_lease(now, id);
-        self.settle(now);
+            _ => self.attach(now, id, contest.clone(), Contender::new(contest)),
+        }
+        self.drain(now);
         id
+    }
+
+    fn attach(
+        &mut self,
+        now: Duration,
+        id: AttemptId,
+        Contest { directory, guid, .. }: Contest,
+        machine: impl Machine + Send + 'static,
+    ) {
+        let log = self.log.clone();
+        let attempt = Attempt::new(id, machine, directory, guid, log, self.quirk);
+        let observer = attempt.observer();
+        let attached = OnSession::new(attempt, observer, guid.as_u64_pair().1 ^ id);
+        let attached = match self.quirk {
+            Some(Quirk::NeverRenews) => attached.without_renewals(),
+            _ => attached,
+        };
+        let key = self.dispatcher.attach(instant(now), Box::new(attached));
+        self.attempts.insert(id, key);
     }
 
     /// The lock is not wanted any more.
     pub fn let_go(&mut self, now: Duration, attempt: AttemptId) {
-        self.notes.push_back(Note::LetGo(attempt));
-        self.tell_attempt(now, attempt, Input::LetGo);
-        self.tell_end_of_lease(now, attempt);
-        self.settle(now);
+        self.log.note(Note::LetGo(attempt));
+        if let Some(key) = self.attempts.get(&attempt) {
+            self.dispatcher.command(instant(now), *key, &mut Command::LetGo);
+        }
+        self.drain(now);
     }
 
     /// Ends the session.
     pub fn close(&mut self, now: Duration) {
-        self.session.close();
-        self.settle(now);
+        self.session().close();
+        self.drain(now);
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn submit(&mut self, id: CallId, call: Arc<Call>, until: Option<Duration>) {
+        let (request, token) = (call.request(), Token::Caller(id));
+        let submitted = match until {
+            Some(until) => self.session().submit_until(&request, token, instant(until)),
+            None => self.session().submit(&request, token),
+        };
+        let watches = call.watches();
+        self.calls.insert(id, call);
+        match submitted {
+            Ok(request) if watches => {
+                self.watches.insert(request, id);
+            }
+            Ok(_) => {}
+            Err(error) => self.answered(id, Err(error)),
+        }
+    }
+}
+
+/// # Events
+impl SimClient {
+    /// Delivers everything that the session has to report.
+    fn drain(&mut self, now: Duration) {
+        while let Some(event) = self.dispatcher.poll_event(instant(now)) {
+            self.handle_event(now, event);
+        }
+        self.dispatcher.take_effects().run();
+    }
+
+    fn handle_event(&mut self, now: Duration, event: Event<CallId>) {
+        match event {
+            Event::State(state) => {
+                self.log.note(Note::State(state));
+                (self.failures, self.sleeps_until) = (0, None);
+            }
+            Event::Disconnected { .. } if self.quirk == Some(Quirk::SleepsThroughOutages) => {
+                self.failures += 1;
+                if self.failures.is_multiple_of(self.members) {
+                    let doublings = (self.failures / self.members - 1).min(16);
+                    let longest =
+                        Duration::from_millis(100 << doublings).min(Duration::from_secs(5));
+                    self.sleeps_until = Some(instant(now) + longest * 3 / 4);
+                }
+            }
+            Event::Reply { token, result } => self.answered(token, result),
+            Event::Watch { requests, persistent, event } => {
+                let fired = requests.iter().filter_map(|request| self.watches.remove(request));
+                let fired: Vec<_> = fired.collect();
+                let staying = persistent.iter().filter_map(|request| self.watches.get(request));
+                for id in staying.copied().chain(fired) {
+                    self.log.note(Note::Fired(id, event.clone()));
+                }
+            }
+            Event::Gap { requests } if self.quirk != Some(Quirk::ConcealsGaps) => {
+                for id in requests.iter().filter_map(|request| self.watches.get(request)) {
+                    self.log.note(Note::Gap(*id));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, id: CallId, result: Result<Reply, Error>) {
+        let call = self.calls.remove(&id);
+        let result = match (self.quirk, call, result) {
+            (Some(Quirk::RepeatsWhatWasLost), Some(call), Err(Error::ConnectionLost)) => {
+                return self.submit(id, call, None);
+            }
+            (Some(Quirk::TakesDeadlineForRefusal), _, Err(Error::DeadlinePassed { .. })) => {
+                Err(Error::DeadlinePassed { outcome: Outcome::NotApplied })
+            }
+            (_, _, result) => result,
+        };
+        self.log.note(Note::Answered(id, result));
     }
 }
 
@@ -318,19 +381,23 @@ impl SimClient {
 impl SimClient {
     /// The next thing to do with the connection.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.session.poll_action()
+        self.session().poll_action()
     }
 
     /// The next thing to tell.
     pub fn poll_note(&mut self) -> Option<Note> {
-        self.notes.pop_front()
+        let note = self.log.poll()?;
+        if let Note::Done(id) = note {
+            self.attempts.remove(&id);
+        }
+        Some(note)
     }
 
     /// Bytes to be sent now, as many as there is room for.
     pub fn transmit(&mut self, now: Duration, room: usize) -> Bytes {
-        let output = self.session.output();
+        let output = self.session().output();
         let mut bytes = output[..output.len().min(room)].to_vec();
-        self.session.handle_sent(instant(now), bytes.len());
+        self.session().handle_sent(instant(now), bytes.len());
         if self.quirk == Some(Quirk::ForgetsWhatWasSeen) {
             for (at, byte) in (self.transmitted..).zip(&mut bytes) {
                 if LAST_ZXID_SEEN.contains(&at) {
@@ -342,15 +409,14 @@ impl SimClient {
         bytes.into()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called. A time that has passed: as soon
+    /// as everything that has arrived is input.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let alarms = self
-            .attempts
-            .values()
-            .flat_map(|attempt| attempt.alarm.into_iter().chain(attempt.silent_until));
-        let session = self.session.poll_timeout().map(|at| Some(at).max(self.sleeps_until));
-        let timeouts = alarms.chain(session.flatten());
-        timeouts.min().map(Instant::since_start)
+        if self.dispatcher.is_unsettled() {
+            return Some(Duration::ZERO);
+        }
+        let timeout = self.dispatcher.poll_timeout()?;
+        Some(timeout.max(self.sleeps_until.unwrap_or(timeout)).since_start())
     }
 }
 

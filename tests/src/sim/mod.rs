@@ -304,7 +304,9 @@ impl Sim {
         let slot = &self.slots[client];
         let timeout = slot.machine.as_ref().and_then(SimClient::poll_timeout);
         let due = timeout.into_iter().chain(slot.habits.poll_timeout()).min();
-        self.wakes[client] = due.map_or(Duration::MAX, |due| due.max(slot.paused_until));
+        // What arrives at this moment arrives before.
+        let soonest = slot.paused_until.max(self.now);
+        self.wakes[client] = due.map_or(Duration::MAX, |due| due.max(soonest));
     }
 
     fn wake(&mut self, client: usize) {

@@ -47,7 +47,8 @@ pub struct OnSession<M, O> {
     machine: M,
     observer: O,
     watches: Vec<Watching>,
-    renewal: Renewal,
+    /// `None` if watches are not renewed.
+    renewal: Option<Renewal>,
     /// The request that renews a watch, until it is answered.
     renewing: Option<u64>,
     /// When a watch was last asked for, or the session resumed: pings count from then, too.
@@ -81,7 +82,7 @@ impl<M, O> OnSession<M, O> {
             machine,
             observer,
             watches: Vec::new(),
-            renewal: Renewal::new(seed),
+            renewal: Some(Renewal::new(seed)),
             renewing: None,
             silent_since: Instant::START,
             silent_until: None,
@@ -89,6 +90,14 @@ impl<M, O> OnSession<M, O> {
             is_connected: false,
             is_finished: false,
         }
+    }
+
+    /// Waits for ever for a watch event that is lost. It is here to be compared with the others, not
+    /// used.
+    #[cfg(feature = "study")]
+    #[must_use]
+    pub fn without_renewals(self) -> Self {
+        Self { renewal: None, ..self }
     }
 }
 
@@ -157,7 +166,9 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
     /// Makes the request of a watch again. The old watch stands until the new one is set.
     fn renew(&mut self, port: &mut Port<'_>) {
         self.silent_since = port.now();
-        let place = self.renewal.next(self.watches.len()).filter(|_| self.is_connected);
+        let renewal = self.renewal.as_mut();
+        let place = renewal.and_then(|renewal| renewal.next(self.watches.len()));
+        let place = place.filter(|_| self.is_connected);
         if let Some(Watching { tag, operation, .. }) = place.map(|place| &self.watches[place]) {
             let tag = tag ^ RENEWED;
             self.renewing = Some(tag);
@@ -184,8 +195,11 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
     /// After each input: what the machine has received ends the silence.
     fn set_timer(&mut self, port: &mut Port<'_>) {
         self.silent_until = None;
-        if self.renewing.is_none() && !self.watches.is_empty() {
-            let wait = self.renewal.wait(port.session_timeout());
+        if let Some(renewal) = &mut self.renewal
+            && self.renewing.is_none()
+            && !self.watches.is_empty()
+        {
+            let wait = renewal.wait(port.session_timeout());
             self.silent_until = Some(self.silent_since + wait);
         }
         port.set_timer(self.alarm.into_iter().chain(self.silent_until).min());
