@@ -1,5 +1,7 @@
 //! Everything that can go wrong, by order or by the seed.
 
+use core::iter;
+
 use super::*;
 
 /// How all servers are out of reach.
@@ -65,78 +67,85 @@ impl Fault {
     }
 }
 
-/// How often each kind of fault is drawn.
-#[derive(Clone, Debug)]
-pub struct Weights(pub Vec<(&'static str, u32)>);
+/// What a fault that is drawn is to be.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Cut,
+    Stall,
+    Isolate,
+    Pause,
+    Crash,
+    Expire,
+    Swallow,
+    Kill,
+    Part,
+    Hold,
+    Step,
+}
 
-impl Default for Weights {
-    fn default() -> Self {
-        Self(vec![
-            ("cut", 10),
-            ("stall", 6),
-            ("isolate", 2),
-            ("pause", 3),
-            ("crash", 2),
-            ("expire", 1),
-            ("swallow", 4),
-            ("kill", 2),
-            ("part", 4),
-            ("hold", 5),
-            ("step", 3),
-        ])
+/// How often each kind of fault is drawn.
+const WEIGHTS: [(Kind, usize); 11] = [
+    (Kind::Cut, 10),
+    (Kind::Stall, 6),
+    (Kind::Isolate, 2),
+    (Kind::Pause, 3),
+    (Kind::Crash, 2),
+    (Kind::Expire, 1),
+    (Kind::Swallow, 4),
+    (Kind::Kill, 2),
+    (Kind::Part, 4),
+    (Kind::Hold, 5),
+    (Kind::Step, 3),
+];
+
+impl Kind {
+    fn draw(rng: &mut fastrand::Rng) -> Self {
+        let repeated = WEIGHTS.iter().flat_map(|(kind, weight)| iter::repeat_n(*kind, *weight));
+        let kinds: Vec<_> = repeated.collect();
+        kinds[rng.u32(..kinds.len() as u32) as usize]
     }
 }
 
-impl Weights {
+impl Fault {
     /// Draws `count` faults between `from` and `to`. All of them are over at `to`.
-    pub fn draw(
-        &self,
+    pub(super) fn draw(
         rng: &mut fastrand::Rng,
         options: &Options,
         count: usize,
         (from, to): (Duration, Duration),
-    ) -> Vec<(Duration, Fault)> {
+    ) -> Vec<(Duration, Self)> {
         let moment = |rng: &mut fastrand::Rng| {
             from + Duration::from_micros(rng.u64(..(to - from).as_micros() as u64))
         };
         let mut faults: Vec<_> = (0..count)
             .map(|_| {
                 let at = moment(rng);
-                (at, self.draw_one(rng, options, to - at))
+                (at, Self::draw_one(rng, options, to - at))
             })
             .collect();
         faults.sort_by_key(|(at, _)| *at);
         faults
     }
 
-    fn draw_one(&self, rng: &mut fastrand::Rng, options: &Options, rest: Duration) -> Fault {
+    fn draw_one(rng: &mut fastrand::Rng, options: &Options, rest: Duration) -> Self {
         let client = rng.usize(..options.clients);
         let member = rng.usize(..options.members);
         // Short ones are as likely as long ones, whatever the scale.
         let most = rest.min(Duration::from_millis(100 << rng.u32(..8)));
         let time = most.mul_f64(rng.f64());
-        let total: u32 = self.0.iter().map(|(_, weight)| weight).sum();
-        let mut place = rng.u32(..total);
-        let chosen = self.0.iter().find(|(_, weight)| match place.checked_sub(*weight) {
-            Some(left) => {
-                place = left;
-                false
-            }
-            None => true,
-        });
-        match chosen.map_or("", |(name, _)| name) {
-            "stall" => Fault::Stall(client, Direction::ALL[rng.usize(..2)], time),
-            "isolate" => Fault::Isolate(client, time),
-            "pause" => Fault::Pause(client, time),
-            "crash" => Fault::Crash(client, time),
-            "expire" => Fault::Expire(client),
-            "swallow" => Fault::Swallow(client),
-            "kill" => Fault::Kill(member, time),
+        match Kind::draw(rng) {
+            Kind::Cut => Self::Cut(client, draw_cut(rng)),
+            Kind::Stall => Self::Stall(client, Direction::ALL[rng.usize(..2)], time),
+            Kind::Isolate => Self::Isolate(client, time),
+            Kind::Pause => Self::Pause(client, time),
+            Kind::Crash => Self::Crash(client, time),
+            Kind::Expire => Self::Expire(client),
+            Kind::Swallow => Self::Swallow(client),
+            Kind::Kill => Self::Kill(member, time),
             // Long enough for somebody to come who has no session yet.
-            "part" => Fault::Part(member, rest.mul_f64(rng.f64())),
-            "hold" => Fault::Hold(member, time),
-            "step" => Fault::Step(member),
-            _ => Fault::Cut(client, draw_cut(rng)),
+            Kind::Part => Self::Part(member, rest.mul_f64(rng.f64())),
+            Kind::Hold => Self::Hold(member, time),
+            Kind::Step => Self::Step(member),
         }
     }
 }

@@ -33,7 +33,7 @@ use zk_session::session::{Action, Config};
 
 pub use call::Call;
 pub use client::SimClient;
-pub use faults::{Fault, Outage, Weights};
+pub use faults::{Fault, Outage};
 pub use habits::Habits;
 pub use judge::Judge;
 pub use link::{Cut, Direction, LinkId, Tail};

@@ -86,7 +86,7 @@ pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Repor
     });
     let mut rng = fastrand::Rng::with_seed(!seed);
     let window = (Duration::from_secs(1), scale.faulty);
-    for (at, fault) in Weights::default().draw(&mut rng, &options, scale.faults, window) {
+    for (at, fault) in Fault::draw(&mut rng, &options, scale.faults, window) {
         sim.schedule(at, fault);
     }
     sim.advance(scale.faulty);
