@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let embedded = match address {
         Some(_) => None,

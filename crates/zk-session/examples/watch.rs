@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     let embedded = match address {
         Some(_) => None,
         None => Some(Embedded::start(3).await?),
