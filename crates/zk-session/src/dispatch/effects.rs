@@ -71,10 +71,12 @@ impl Deferred {
     }
 }
 
-/// What attached machines want to run, which is user code and may use the session: wakers, deferred
-/// closures, and the drop of machines that are done.
+/// Code of the user that attached machines have left to run: wakers, deferred closures, and the
+/// drop of machines that are done.
 ///
-/// [Run](Self::run) it after each drain, without a lock that this code could want.
+/// [Run](Self::run) it after each drain, without a lock on the dispatcher: the code may use the
+/// session. A loop that does not share its dispatcher runs it in place. If it is dropped instead,
+/// closures do not run and tasks are not woken.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub(crate) wakers: Wakers,

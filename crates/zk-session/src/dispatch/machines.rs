@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::session::{RequestId, State, WatchedEvent};
 use crate::time::Instant;
 
-/// Names an attached machine: its place, and which of those that have had the place it is.
+/// Identifies an attached machine. A key is not used again when its machine is detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     place: u32,
@@ -269,6 +269,11 @@ impl Machines {
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.due = Some(now);
+    }
+
+    /// Whether a timer that was due is still to be delivered.
+    pub(super) fn has_due_timer(&self) -> bool {
+        self.due.is_some_and(|due| self.poll_timeout().is_some_and(|at| at <= due))
     }
 
     /// Delivers one timer that is due, if there is one. When there is nothing more to deliver and the

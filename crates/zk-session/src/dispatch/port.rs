@@ -51,10 +51,10 @@ impl<T> Link for Session<Token<T>> {
     }
 }
 
-/// The way from an attached machine to its session.
+/// Lets an attached machine act on its session, for the time of one call.
 ///
-/// Requests are the server's: their paths have no chroot, and there is no time limit for them. They are
-/// sent in the order in which they are submitted.
+/// Requests are sent in the order in which they are submitted. Their paths are the server's: a
+/// client's chroot is not added. They have no time limit.
 pub struct Port<'a> {
     pub(super) link: &'a mut dyn Link,
     pub(super) now: Instant,
@@ -76,15 +76,21 @@ impl fmt::Debug for Port<'_> {
 }
 
 impl Port<'_> {
-    /// Submits a request. Its answer comes as [`Input::Reply`](super::Input::Reply) with this tag. A
-    /// watch that it asks for is not delivered.
+    /// Submits a request. The answer is an [`Input::Reply`](super::Input::Reply) with this tag.
+    ///
+    /// Tags are the machine's own; it may use one several times. Without a connection the request
+    /// waits for one. If the session refuses it, the answer says so. Events of a watch that it sets
+    /// are not delivered: use [`submit_and_watch`](Self::submit_and_watch).
     pub fn submit(&mut self, tag: u64, request: &Request<'_>) {
         self.try_submit(tag, request);
     }
 
-    /// Submits a request for a watch that fires once. The event comes as
-    /// [`Input::Watch`](super::Input::Watch) with this tag. If the answer is an error that sets no watch,
-    /// [drop](Self::unwatch) the watch.
+    /// Submits a request that sets a watch that fires once. The event is an
+    /// [`Input::Watch`](super::Input::Watch) with this tag.
+    ///
+    /// The watch belongs to the machine until it fires. If the reply is an error, no watch is set,
+    /// except by an `exists` that finds no node. Then [drop](Self::unwatch) the watch, to free its
+    /// memory.
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
         if let Some(id) = self.try_submit(tag, request) {
             self.own.push((tag, id));
@@ -99,7 +105,7 @@ impl Port<'_> {
             .ok()
     }
 
-    /// Drops the watches that requests with this tag have asked for.
+    /// Drops the watches of requests with this tag, so that no more event of them is delivered.
     pub fn unwatch(&mut self, tag: u64) {
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.watches.remove(&id);
@@ -107,44 +113,48 @@ impl Port<'_> {
         }
     }
 
-    /// The present time.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Sets when [`Input::Timer`](super::Input::Timer) is to come, or that it is not. Replaces what was
-    /// set before. A time that has come already is reported in the next drain.
+    /// Sets the machine's only timer, or clears it. [`Input::Timer`](super::Input::Timer) comes in
+    /// the first drain after that time has come and
+    /// [`handle_timeout`](super::Dispatcher::handle_timeout) was called, not within the present
+    /// one.
     pub fn set_timer(&mut self, at: Option<Instant>) {
         *self.deadline = at;
     }
 
-    /// Asks for [`Input::Settled`](super::Input::Settled), once everything that has arrived by now is
-    /// delivered.
+    /// Requests an [`Input::Settled`](super::Input::Settled) behind everything that has arrived by
+    /// now, including what the transport has received and nobody has read. It comes once for each
+    /// request.
     pub fn settle(&mut self) {
         self.waiting.unsettled.push(self.key);
     }
 
-    /// The session.
+    /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn session_id(&self) -> SessionId {
         self.link.id()
     }
 
-    /// The session timeout.
+    /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn session_timeout(&self) -> Duration {
         self.link.timeout()
     }
 
-    /// Whether the ensemble need not keep the session any longer, as far as can be known here.
+    /// Returns whether the [lease](Session::lease) of the session has ended by now.
     pub fn lease_has_ended(&self) -> bool {
         self.link.lease_has_ended(self.now)
     }
 
-    /// Runs a waker once the session is unlocked.
+    /// Leaves a waker to the [effects](super::Effects).
     pub fn wake(&mut self, waker: Waker) {
         self.effects.wakers.push(waker);
     }
 
-    /// Runs a closure once the session is unlocked, behind all wakers, and in the order of these calls.
+    /// Leaves a closure to the [effects](super::Effects). Closures run in the order of these calls,
+    /// behind all wakers.
     pub fn defer(&mut self, run: impl FnOnce() + Send + 'static) {
         self.effects.deferred.push_back(Deferred::Run(Box::new(run)));
     }

@@ -395,6 +395,30 @@ fn the_end_of_the_lease_is_delivered_by_the_clock() {
 }
 
 #[test]
+fn the_end_of_the_session_is_the_last_input() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| {
+        port.submit_and_watch(1, &exists());
+        port.set_timer(Some(port.now()));
+        port.submit(2, &Request::CloseSession(()));
+        port.settle();
+    });
+    world.sent();
+    world.session().close();
+    let now = world.now;
+    world.session().handle_disconnected(now);
+    world.dispatcher.handle_timeout(now);
+    world.drain();
+    world.dispatcher.settle(now);
+    world.drain();
+    let log = world.log.take();
+    assert_eq!((log.len(), log[2].as_str()), (3, "ended"), "{log:?}");
+    assert!(log[1].starts_with("reply 1: "), "{log:?}");
+    assert!(!world.dispatcher.is_unsettled());
+}
+
+#[test]
 fn nothing_is_attached_to_a_session_that_has_ended() {
     let mut world = World::connected();
     world.attach();
@@ -421,6 +445,71 @@ fn the_session_is_closed_when_the_last_machine_is_done() {
     assert_eq!(world.sent(), []);
     world.end(second);
     assert_eq!(world.sent(), [OpCode::CLOSE_SESSION]);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "poll_timeout: drain the events first")]
+fn the_timeout_is_not_looked_at_before_the_drain() {
+    let mut world = World::new();
+    world.connect();
+    world.dispatcher.poll_timeout();
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "poll_timeout: drain the events first")]
+fn the_timeout_is_not_looked_at_before_timers_are_drained() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| port.set_timer(Some(port.now())));
+    world.sleep(Duration::ZERO);
+    world.dispatcher.poll_timeout();
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "settle: drain the events first")]
+fn nothing_is_settled_before_the_drain() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| {
+        sync(port, 1);
+        port.settle();
+    });
+    world.sent();
+    world.reply(1);
+    let now = world.now;
+    world.dispatcher.settle(now);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "new: the session has events")]
+fn a_session_that_has_something_to_report_gets_no_dispatcher() {
+    let now = Instant::START;
+    let mut session: Session<Token<()>> = Session::new(now, Config::new(1, 0));
+    while session.poll_action().is_some() {}
+    session.handle_disconnected(now);
+    Dispatcher::new(session);
+}
+
+#[test]
+fn room_that_a_write_makes_does_not_count_as_undrained() {
+    let now = Instant::START;
+    let mut config = Config::new(1, 0);
+    config.max_unsent = 1;
+    let mut world = World::new();
+    world.now = now;
+    world.dispatcher = Dispatcher::new(Session::new(now, config));
+    world.connect();
+    world.drain();
+    world.session().submit(&exists(), Token::Caller(1)).expect("there is room");
+    world.session().submit(&exists(), Token::Caller(2)).expect_err("there is none");
+    world.drain();
+    world.sent();
+    assert!(world.dispatcher.poll_timeout().is_some());
+    assert_eq!(world.drain(), [Event::Room]);
 }
 
 #[test]

@@ -294,7 +294,7 @@ impl Inner {
     /// mostly move away, which is noticed when it wakes too early; so its timer is not touched for
     /// every frame.
     pub(super) fn due_before_alarm(&self) -> Option<Instant> {
-        let due = self.hub.dispatcher.poll_timeout()?;
+        let due = self.hub.dispatcher.next_deadline()?;
         self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
     }
 }

@@ -361,6 +361,11 @@ impl<T> Session<T> {
 }
 
 impl<T> Session<T> {
+    /// Whether there are events to poll, besides [`Event::Room`].
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The server that is connected to, or being connected to.
     pub(crate) fn member(&self) -> Option<usize> {
         match self.phase {
