@@ -1,23 +1,73 @@
-//! The core: what a contender for a lock does, without sockets, clocks, tasks or randomness.
+//! The state machines behind the recipes, for a loop of your own: no sockets, clocks, tasks or
+//! randomness.
 //!
-//! A [`Contender`] is one attempt to get one lock. Feed it an [`Input`], then take every
-//! [`Output`] until there is none, then wait for the next input:
+//! Attach a machine to a session, and the [dispatcher](zk_session::dispatch) does the rest:
 //!
-//! * [`Output::Submit`]: make this request. Requests go to the server in this order, on one
-//!   session. Its answer is [`Input::Reply`]; if it [watches](Operation::watches), the event is
-//!   [`Input::Watch`].
-//! * [`Output::Unwatch`]: this watch is not wanted any more.
-//! * [`Output::SetTimer`]: after this time, input [`Input::Timer`].
-//! * [`Output::Settle`]: once all that has arrived is input, input [`Input::Settled`].
-//! * [`Output::Event`]: tell the caller.
+//! ```
+//! use zk_recipes::machine::{Contender, Contest, Event, Observer, OnSession, Scheme};
+//! use zk_recipes::session::dispatch::{Dispatcher, Key, Port};
+//! use zk_recipes::session::{proto::SessionId, time::Instant};
 //!
-//! An event that is lost must not keep a machine waiting for ever: [`Renewal`] says when to make the
-//! request of a watch again.
+//! /// Receives what happens to the lock.
+//! struct Owner;
 //!
-//! Answers, events and changes of the session's state must be given in the order in which the
-//! session reported them. [`OnSession`] does all of this for a machine that is
-//! [attached](zk_session::dispatch) to a session. A machine that [`is_done`](Contender::is_done) has left nothing behind
-//! on the server.
+//! impl Observer for Owner {
+//!     fn observe(&mut self, event: Event, _port: &mut Port<'_>) {
+//!         match event {
+//!             Event::Acquired { token, .. } => println!("acquired, fencing token {}", token.0),
+//!             Event::Lost(loss) => println!("lost: {loss}"),
+//!             _ => {}
+//!         }
+//!     }
+//! }
+//!
+//! /// Enters the queue of an exclusive lock. `random` must never have been used before.
+//! fn enter_queue<T>(dispatcher: &mut Dispatcher<T>, now: Instant, random: u128) -> Key {
+//!     let guid = uuid::Uuid::from_u128(random);
+//!     let contest =
+//!         Contest::new("/locks/printer".into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
+//!     let machine = OnSession::new(Contender::new(contest), Owner, random as u64);
+//!     dispatcher.attach(now, Box::new(machine))
+//! }
+//! ```
+//!
+//! The example `no_runtime` of this crate is a whole program of this kind, with the loop around it.
+//!
+//! * The machines are [`Contender`] (one place in a queue: locks), [`Borrower`] (permits of a
+//!   semaphore), [`Candidacy`] (leader election) and [`Participant`] (double barrier). Each is one
+//!   attempt. Make another one for the next.
+//! * [`OnSession`] makes a machine [`Attached`](zk_session::dispatch::Attached). It needs neither a
+//!   connection nor a session to begin.
+//! * [`Observer`] receives the machine's [`Event`]s. [`Event`] says which of them end an attempt.
+//! * [`Command`] is what its owner can want, by
+//!   [`Dispatcher::command`](zk_session::dispatch::Dispatcher::command): above all
+//!   [`LetGo`](Command::LetGo), to release the lock or to stop waiting for it.
+//! * After [`LetGo`](Command::LetGo), or an error, the machine stays attached until nothing of it
+//!   is left on the server or the session has ended. Then [`Observer::finish`] is called, or the
+//!   observer is dropped. To have the release confirmed, do not close the session before.
+//!   [`Dispatcher::close_when_done`](zk_session::dispatch::Dispatcher::close_when_done) waits for
+//!   all machines.
+//!
+//! Paths are the server's. A [chroot](zk_session::Chroot) must be in the paths that a machine is
+//! made with.
+//!
+//! # Without a dispatcher
+//!
+//! A [`Machine`] can also be driven by hand, for instance by a model checker. Give it an [`Input`],
+//! take every [`Output`] until there is none, and wait for the next input. All inputs must come in
+//! the order in which the session reported them. [`OnSession`] is the reference:
+//!
+//! | output | what to do |
+//! |---|---|
+//! | [`Submit`](Output::Submit) | Submit the request, in this order, on one session. Its answer is [`Input::Reply`]. If it [watches](Operation::watches), the event is [`Input::Watch`]. A refusal is an answer that comes later. |
+//! | [`Unwatch`](Output::Unwatch) | Drop the watch of that request. |
+//! | [`SetTimer`](Output::SetTimer) | Give [`Input::Timer`] after this time. |
+//! | [`Settle`](Output::Settle) | Give everything that has arrived, then [`Input::Settled`]. |
+//! | [`Event`](Output::Event) | Report it to the owner. |
+//!
+//! Three inputs come unasked: each [state of the session](Input::Session), beginning with the
+//! present one; the [end of the lease](Input::LeaseEnded); and the answers of [renewed](Renewal)
+//! watches, so that a lost event does not keep a machine waiting for ever.
 
 mod access;
 mod connection;
@@ -67,19 +117,20 @@ pub use self::simple::SimpleContender;
 pub use self::view::{Foreign, Standing, standing};
 use crate::error::{LockError, Loss, Unconfirmed};
 
-/// Something that makes requests until it has got what it is about, and given it back.
+/// One attempt: a state machine that acquires something, holds it, and gives it back.
 pub trait Machine: core::fmt::Debug {
-    /// Takes note of what has happened.
+    /// Handles an input. Take all outputs afterwards.
     fn handle(&mut self, input: Input);
 
-    /// The next thing that is wanted.
+    /// Returns the next output, if there is one. A new machine may have some already.
     fn poll_output(&mut self) -> Option<Output>;
 
-    /// Whether it is all over: nothing is wanted any more, and nothing is left on the server.
+    /// Returns whether the attempt is over: there is no more output, and nothing of it is left on
+    /// the server.
     fn is_done(&self) -> bool;
 
-    /// What the next contender of the same lock [can be told](Contest::precedent), once this one is
-    /// done: something if it held the lock and has let go.
+    /// Returns a [hint](Contest::precedent) for the next contender of the same lock, once this one
+    /// is done; something if it held the lock and has released it.
     fn precedent(&self) -> Option<Precedent> {
         None
     }
@@ -96,8 +147,8 @@ pub struct Contest {
     pub claim: Claim,
     /// Marks the node of this attempt. It must never have been used before.
     pub guid: Uuid,
-    /// The session that the node will belong to, as far as is known. [`Input::Session`] replaces it:
-    /// a session that begins on a read-only server gets another id from the quorum.
+    /// The session that the node will belong to, as far as is known. [`Input::Session`] replaces
+    /// it: a session that begins on a read-only server gets another id from the quorum.
     pub session: SessionId,
     /// What the node is to hold, for people who look.
     pub data: Bytes,
@@ -115,8 +166,8 @@ pub struct Contest {
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
     /// What the contender before, in the same directory of the same ensemble, has
-    /// [left](Machine::precedent). Where several in a row have found nobody else, the list is spared,
-    /// and asked for only if somebody has come since. Only a [`Contender`] looks at it.
+    /// [left](Machine::precedent). Where several in a row have found nobody else, the list is
+    /// spared, and asked for only if somebody has come since. Only a [`Contender`] looks at it.
     pub precedent: Option<Precedent>,
     /// Whether to wait for the directory to change, as locks are taught at first, rather than for
     /// the end of the one before: a herd, since all who wait are woken whenever anybody comes or
@@ -170,8 +221,9 @@ impl Contest {
 /// Whether to wait for a lock.
 ///
 /// All but [`Queue`](Self::Queue) do not wait for a connection either. The attempt begins with the
-/// first [`Input::Session`]. It fails with [`LockError::NoConnection`] if that state, or a later one, is
-/// no connection to a quorum ([`State::ReadOnly`] is none), or if a request is lost with its connection.
+/// first [`Input::Session`]. It fails with [`LockError::NoConnection`] if that state, or a later
+/// one, is no connection to a quorum ([`State::ReadOnly`] is none), or if a request is lost with
+/// its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Entry {
     /// Enter the queue, and wait.
@@ -218,8 +270,8 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// Why a lock that was held is lost when the lease ends; `None` if it is trusted beyond that, and
-    /// only suspended.
+    /// Why a lock that was held is lost when the lease ends; `None` if it is trusted beyond that,
+    /// and only suspended.
     pub const fn loss_after_lease(self) -> Option<Loss> {
         match self {
             Self::UntilTold => None,
@@ -228,7 +280,7 @@ impl Trust {
     }
 }
 
-/// What has happened to a contender.
+/// What a machine receives.
 #[derive(Debug)]
 pub enum Input {
     /// A request was answered, or never will be; or a watch was [renewed](Renewal).
@@ -250,9 +302,9 @@ pub enum Input {
     Session(State),
     /// The time that was last set is over.
     Timer,
-    /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or without a
-    /// connection. Give it as well behind a new state, and behind what the caller wants, whenever the
-    /// lease [has ended](zk_session::session::Session::lease_has_ended) by then.
+    /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or
+    /// without a connection. Give it as well behind a new state, and behind what the caller wants,
+    /// whenever the lease [has ended](zk_session::session::Session::lease_has_ended) by then.
     LeaseEnded,
     /// Everything that had arrived when [`Output::Settle`] asked for it has been given.
     Settled,
@@ -281,12 +333,12 @@ impl Input {
     }
 }
 
-/// What a contender wants.
+/// What a machine wants to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Make a request.
+    /// Submit a request.
     Submit {
-        /// How its answer is to be named.
+        /// Identifies its answer and the event of its watch.
         op: OpId,
         /// The request.
         operation: Operation,
@@ -297,7 +349,7 @@ pub enum Output {
     SetTimer(Duration),
     /// Give the machine everything that has arrived by now, then [`Input::Settled`].
     Settle,
-    /// Tell the caller.
+    /// Report to the owner.
     Event(Event),
 }
 
@@ -313,9 +365,11 @@ impl Output {
     }
 }
 
-/// What a contender tells its caller. After [`Acquired`](Self::Acquired) comes exactly one of
-/// `Released`, `Lost` and `Failed`, and nothing comes after those; except `Abandoned`, and that a
-/// [`Candidacy`] that has lost begins anew, unless its session has ended.
+/// What a machine reports to its owner.
+///
+/// After [`Acquired`](Self::Acquired) comes exactly one of `Released`, `Lost` and `Failed`, and
+/// nothing after that, with two exceptions: `Abandoned` can follow, and a [`Candidacy`] that has
+/// lost begins anew, unless its session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -1,4 +1,4 @@
-//! A machine on a session: the only place that joins the two.
+//! Joins a machine with the session that it is attached to.
 
 use alloc::vec::Vec;
 use core::any::Any;
@@ -11,37 +11,39 @@ use zk_session::{Error, State};
 
 use super::{Claim, Event, Input, Machine, OpId, Operation, Output, Renewal};
 
-/// Receives what a machine reports.
+/// Receives the events of a machine.
 ///
-/// It is called while the session is locked, so it must not block. User code goes to
-/// [`Port::wake`] or [`Port::defer`].
+/// It is called while the dispatcher delivers, in a client with the session locked. It must not
+/// block, and leaves code of the user to [`Port::wake`] and [`Port::defer`]. In a loop of one
+/// thread, a channel or a shared cell takes the events to the owner.
 pub trait Observer: Send {
-    /// Takes an event.
+    /// Handles an event.
     fn observe(&mut self, event: Event, port: &mut Port<'_>);
 
-    /// The machine is done, and reports nothing any more. A session that ends can drop the observer
-    /// without this call.
+    /// The machine is done: it reports nothing more and has left nothing on the server. If the
+    /// session ends first, the observer may be dropped without this call.
     fn finish(&mut self, _port: &mut Port<'_>) {}
 }
 
-/// What the owner of an attached machine wants; a message for [`Attached::command`].
+/// A command from the owner of an attached machine; a message for [`Attached::command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// [`Input::Convert`].
+    /// Converts the lock that is held to another claim, as [`Input::Convert`] says.
     Convert(Claim),
-    /// [`Input::Leave`].
+    /// Leaves as soon as that is allowed. A [`Participant`](super::Participant) waits for the
+    /// others; any other machine does the same as for `LetGo`.
     Leave,
-    /// [`Input::LetGo`].
+    /// Releases the lock, or stops waiting for it.
     LetGo,
-    /// Nothing but what every command does: the machine learns that the lease has ended, if it has by
-    /// now.
+    /// Only what every command does: if the lease has ended, the machine learns it now.
     LookAtLease,
 }
 
 /// A machine that can be [attached](Attached) to a session.
 ///
-/// It submits what the machine wants, delivers answers and events, and [renews](Renewal) watches that
-/// stay silent.
+/// It submits the machine's requests, passes the session's events to the machine and the machine's
+/// to the [`Observer`], and [renews](Renewal) watches that stay silent. Its owner controls it by
+/// [`Command`].
 #[derive(Debug)]
 pub struct OnSession<M, O> {
     machine: M,
@@ -76,7 +78,8 @@ struct Watching {
 const RENEWED: u64 = 1 << 63;
 
 impl<M, O> OnSession<M, O> {
-    /// A machine, and who observes it. Different seeds spread the [renewals](Renewal) of many machines.
+    /// Joins a machine with its observer. The seed spreads the [renewals](Renewal) of many
+    /// machines, so give each another one.
     pub fn new(machine: M, observer: O, seed: u64) -> Self {
         Self {
             machine,
