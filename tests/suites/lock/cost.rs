@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zk_proto::OpCode;
-use zk_recipes::{LockError, MultiLock, Mutex, Part, ReentrantMutex, RwLock};
+use zk_recipes::{LockError, MultiLock, Mutex, Part, ReentrantMutex, RwLock, Semaphore};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
@@ -128,6 +128,41 @@ async fn all_that_remember_leave_the_list_out() {
     assert_eq!(requests_of_a_late_turn(&client, read).await, 2, "create, delete");
     assert_eq!(requests_of_a_late_turn(&client, again).await, 2, "create, delete");
     assert_eq!(requests_of_a_late_turn(&client, all).await, 2, "create, delete");
+}
+
+/// Whoever drops a guard and takes the lock again never stands behind its own old node: the deletion
+/// is submitted before the drop returns, and so before the next creation.
+#[tokio::test]
+async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
+    const TURNS: u64 = 20;
+    let _frozen = Frozen::start();
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    let read_write = RwLock::new(&client, "/locks/shared").expect("a valid path");
+    let reentrant = ReentrantMutex::new(&client, "/locks/reentrant").expect("a valid path");
+    let semaphore = Semaphore::new(&client, "/locks/permits", 1).expect("a valid path");
+    let part = Mutex::new(&client, "/locks/part").expect("a valid path");
+    let several = MultiLock::new([Part::from(&part)]).expect("one session");
+    for turn in 0..TURNS {
+        // With the first turn, directories are made.
+        let lists = embedded.with(|ensemble| ensemble.counters().requests(OpCode::GET_CHILDREN));
+        let guard = mutex.acquire().await.expect("acquired");
+        let before = client.statistics().requests;
+        drop(guard);
+        assert_eq!(client.statistics().requests - before, 1, "the deletion");
+        let guard = mutex.acquire().await.expect("acquired");
+        let listed = embedded.with(|ensemble| ensemble.counters().requests(OpCode::GET_CHILDREN));
+        assert!(listed - lists <= 2 + u64::from(turn == 0) * 2, "none but with the creations");
+        drop(guard);
+        drop(read_write.write().await.expect("acquired"));
+        drop(reentrant.acquire().await.expect("acquired"));
+        drop(semaphore.acquire().await.expect("acquired"));
+        drop(several.acquire().await.expect("acquired"));
+    }
+    let counters = embedded.with(|ensemble| ensemble.counters().clone());
+    assert_eq!(counters.notifications, 0, "nobody has waited for anything");
+    assert_eq!(watches(&embedded), 0);
 }
 
 #[tokio::test]
