@@ -6,6 +6,7 @@ mod barrier;
 mod call;
 mod contenders;
 mod double_barrier;
+mod guid;
 mod held;
 #[cfg(feature = "study")]
 mod herd;

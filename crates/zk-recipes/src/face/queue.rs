@@ -9,13 +9,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
 
 use tokio::time::Instant;
-use uuid::Uuid;
 use zk_session::proto::path;
 use zk_session::{Client, End, State};
 
 use crate::error::{LockError, RecipeError};
 use crate::face::abandoned::Tracked;
 use crate::face::call::Call;
+use crate::face::guid;
 use crate::face::held::Held;
 use crate::face::memory::Memory;
 use crate::face::options::{Attempt, Options};
@@ -78,6 +78,7 @@ impl Queue {
 
     /// An attempt that is to begin now.
     pub(crate) fn contest(&self, claim: Claim, entry: Entry) -> Contest {
+        let session = self.client.session_id();
         Contest {
             claim,
             entry,
@@ -90,8 +91,8 @@ impl Queue {
             ..Contest::new(
                 self.client.chroot().apply(&self.path).into_owned(),
                 self.scheme,
-                Uuid::new_v4(),
-                self.client.session_id(),
+                guid::next(session),
+                session,
             )
         }
     }
