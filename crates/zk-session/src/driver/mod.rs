@@ -151,7 +151,7 @@ impl<C: Connect> Driver<C> {
     /// Stops at a new state: it must be published before what comes behind it.
     fn deliver_events(&mut self, inner: &mut Inner) -> bool {
         let mut progress = false;
-        let now = inner.clock.now();
+        let now = inner.now_for_machines();
         while self.news.is_none()
             && let Some(news) = inner.hub.tell_next(now)
         {
