@@ -28,7 +28,7 @@ impl<T: HasEffects> EffectsMutex<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        let unlocked = Unlocked { wakers: Wakers::default(), runs: None };
+        let unlocked = Unlocked { wakers: None, runs: None };
         Guard { mutex: self, locked: self.locked(), unlocked }
     }
 
@@ -66,7 +66,7 @@ pub(crate) struct Guard<'a, T: HasEffects> {
 
 /// Effects that run when they are dropped.
 struct Unlocked<'a, T: HasEffects> {
-    wakers: Wakers,
+    wakers: Option<Wakers>,
     runs: Option<&'a EffectsMutex<T>>,
 }
 
@@ -89,7 +89,7 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         let effects = self.locked.effects();
         if !effects.wakers.is_empty() {
-            core::mem::swap(&mut effects.wakers, &mut self.unlocked.wakers);
+            self.unlocked.wakers = Some(core::mem::take(&mut effects.wakers));
         }
         if !effects.deferred.is_empty() && !effects.is_running {
             effects.is_running = true;
@@ -101,7 +101,9 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
 impl<T: HasEffects> Drop for Unlocked<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.wakers.wake();
+        if let Some(wakers) = &mut self.wakers {
+            wakers.wake();
+        }
         if let Some(mutex) = self.runs {
             mutex.run_deferred();
         }
