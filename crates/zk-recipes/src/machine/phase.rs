@@ -12,12 +12,18 @@ use super::OpId;
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) path: String,
+    /// Where its name begins in the path, which is asked for often.
+    name: usize,
     pub(super) czxid: Zxid,
 }
 
 impl Node {
+    pub(super) fn new(path: String, czxid: Zxid) -> Self {
+        Self { name: path.rfind('/').map_or(0, |slash| slash + 1), path, czxid }
+    }
+
     pub(super) fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+        self.path.get(self.name..).unwrap_or_default()
     }
 }
 

@@ -301,7 +301,7 @@ impl SimpleContender {
     // ---- Holding -------------------------------------------------------------------------------
 
     fn hold(&mut self, czxid: Zxid) {
-        let node = Node { path: self.contest.directory.clone(), czxid };
+        let node = Node::new(self.contest.directory.clone(), czxid);
         self.holder = Some(Contender::holding(self.contest.clone(), node, self.connection));
         self.czxid = czxid;
         self.step = Step::Held;

@@ -187,7 +187,7 @@ impl Contender {
     fn downgraded(&mut self) {
         if let (Some(path), Some(writer)) = (self.reader_path(), &self.node) {
             let czxid = writer.czxid;
-            self.converted(Node { path, czxid }, Claim::Shared);
+            self.converted(Node::new(path, czxid), Claim::Shared);
         }
     }
 

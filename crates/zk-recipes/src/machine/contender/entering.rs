@@ -226,7 +226,7 @@ impl Contender {
             }
         };
         if stat.ephemeral_owner == self.contest.session {
-            self.enqueued(Node { path, czxid: stat.czxid }, None);
+            self.enqueued(Node::new(path, stat.czxid), None);
         } else {
             // Of another session, which will take it along when it ends. It is not the lock.
             self.delete(path);
@@ -239,5 +239,5 @@ impl Contender {
 pub(super) fn node_created(result: Result<Reply, Error>) -> Result<Node, Error> {
     let reply = result?;
     let Create2Response { path, stat } = reply.decode()?;
-    Ok(Node { path: path.to_string(), czxid: stat.czxid })
+    Ok(Node::new(path.to_string(), stat.czxid))
 }

@@ -260,7 +260,7 @@ impl Borrower {
                 trust: Trust::UntilTold,
                 ..self.loan.contest.clone()
             };
-            let node = Node { path: path::child(&contest.directory, name), czxid };
+            let node = Node::new(path::child(&contest.directory, name), czxid);
             self.leases.push(Lease {
                 part: self.next_part,
                 name: name.to_string(),
