@@ -125,6 +125,8 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
                 let tag = op.0;
                 operation.with_request(|request| port.submit_and_watch(tag, request));
                 self.silent_since = port.now();
+                // Mostly it is the only one.
+                self.watches.reserve_exact(1);
                 self.watches.push(Watching { op, tag, operation });
             }
             Output::Submit { op, operation } => {

@@ -93,6 +93,8 @@ impl Port<'_> {
     /// memory.
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
         if let Some(id) = self.try_submit(tag, request) {
+            // Mostly it is the only one.
+            self.own.reserve_exact(1);
             self.own.push((tag, id));
             self.watches.insert(id, (self.key, tag));
         }
