@@ -2,13 +2,13 @@
 
 use core::fmt;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use zk_session::proto::{Acl, Decode, Encode, List, Reader};
 
 /// An access control list, kept as it goes onto the wire.
 #[derive(Clone, PartialEq, Eq)]
-pub struct AccessList(Option<Bytes>);
+pub struct AccessList(Option<Arc<[u8]>>);
 
 impl AccessList {
     /// Open to everybody.
