@@ -42,7 +42,7 @@ impl Contender {
                     self.tell(Event::NotConverted(LockError::NoReaders));
                 } else {
                     // The next number is for a node of our own.
-                    self.precedent = None;
+                    self.leaves_precedent = false;
                     match claim {
                         Claim::Exclusive => self.upgrade(),
                         Claim::Shared => self.downgrade(),

@@ -9,7 +9,7 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::remedy::RETRY_AFTER;
-use super::super::{Contest, Event, Name, OpId, Operation, Output, Precedent, Trust};
+use super::super::{Contest, Event, OpId, Operation, Output, Trust};
 use super::Contender;
 use crate::error::{LockError, Loss};
 
@@ -23,16 +23,7 @@ impl Contender {
             return self.vanished();
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
-        let (name, followed) = (self.contest.scheme.parse(&node), self.followed);
-        let Contest { scheme, foreign, .. } = self.contest;
-        self.precedent = name.map(|Name { claim, sequence: number, .. }| Precedent {
-            scheme,
-            foreign,
-            claim,
-            number,
-            czxid: token,
-            followed,
-        });
+        self.leaves_precedent = true;
         self.phase = Phase::Held { suspended: false };
         self.tell(Event::Acquired { node, token });
         if self.revoked {
@@ -221,7 +212,7 @@ impl Contender {
     }
 
     pub(super) fn lose(&mut self, loss: Loss) {
-        self.precedent = None;
+        self.leaves_precedent = false;
         self.conclude(Event::Lost(loss));
         self.leave();
     }

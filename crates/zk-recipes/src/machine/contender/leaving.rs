@@ -59,7 +59,7 @@ impl Contender {
     fn abandon(&mut self, path: &str, error: &Error) {
         let node = path.rsplit('/').next().unwrap_or_default().into();
         self.tell(Event::Abandoned { node, error: error.clone() });
-        self.precedent = None;
+        self.leaves_precedent = false;
         if matches!(self.phase, Phase::Leaving) {
             self.conclude(Event::Failed(error.clone().into()));
         }

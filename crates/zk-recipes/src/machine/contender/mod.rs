@@ -26,7 +26,7 @@ use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::remedy::{RETRY_AFTER, Remedy};
 use super::view::Eyes;
 use super::{
-    Claim, Contest, Entry, Event, Input, Machine, OpId, Operation, Output, Precedent, Trust,
+    Claim, Contest, Entry, Event, Input, Machine, Name, OpId, Operation, Output, Precedent, Trust,
 };
 use crate::error::{LockError, Loss};
 
@@ -52,8 +52,8 @@ pub struct Contender {
     deletions: Vec<(Option<OpId>, String)>,
     /// How many contenders in a row have found nobody, us included.
     followed: u32,
-    /// What we leave to the next, since we hold the lock.
-    precedent: Option<Precedent>,
+    /// Whether we leave something to the next, since we hold the lock.
+    leaves_precedent: bool,
     parents: Parents,
     /// Whether the caller was told how it ended.
     concluded: bool,
@@ -110,7 +110,11 @@ impl Machine for Contender {
     }
 
     fn precedent(&self) -> Option<Precedent> {
-        self.precedent.filter(|_| self.is_done())
+        let node = self.node.as_ref().filter(|_| self.is_done() && self.leaves_precedent)?;
+        let Contest { scheme, foreign, .. } = self.contest;
+        let Name { claim, sequence: number, .. } = scheme.parse(node.name())?;
+        let (czxid, followed) = (node.czxid, self.followed);
+        Some(Precedent { scheme, foreign, claim, number, czxid, followed })
     }
 }
 
@@ -162,7 +166,7 @@ impl Contender {
             warned: false,
             deletions: Vec::new(),
             followed: 0,
-            precedent: None,
+            leaves_precedent: false,
             parents: Parents::new(),
             concluded: false,
             last_op: OpId(0),
@@ -181,11 +185,11 @@ impl Contender {
     pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
         let Self { phase, node, conversion, letting_go, connection, lease_ended, .. } = self;
         let Self { self_watch, revoked, warned, deletions, parents, concluded, last_op, .. } = self;
-        let Self { followed, precedent, .. } = self;
+        let Self { followed, leaves_precedent, .. } = self;
         write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
         write!(out, "{letting_go}{connection:?}{lease_ended}{self_watch:?}{revoked}{warned}")?;
         write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)?;
-        write!(out, "{:?}{followed}{precedent:?}", self.contest.precedent)
+        write!(out, "{:?}{followed}{leaves_precedent}", self.contest.precedent)
     }
 
     // ---- Inputs --------------------------------------------------------------------------------
@@ -276,7 +280,7 @@ impl Contender {
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
-        self.precedent = None;
+        self.leaves_precedent = false;
         self.phase = Phase::Done;
     }
 
