@@ -28,6 +28,8 @@ pub(super) trait Lock: Send + Sync + 'static {
     fn acquire(&self) -> impl Future<Output = io::Result<Self::Held>> + Send;
     /// Returns when the lock is released.
     fn release(&self, held: Self::Held) -> impl Future<Output = io::Result<()>> + Send;
+    /// Has the lock released in the background.
+    fn let_go(&self, held: Self::Held);
 }
 
 pub(super) fn measure<C: Locks>(at: &str, path: &str, work: Work) -> io::Result<Timing> {
@@ -57,7 +59,8 @@ fn locked(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
 }
 
 async fn contend(lock: impl Lock, place: usize, progress: Arc<Mutex<Progress>>) -> io::Result<()> {
-    let hold = Duration::from_millis(locked(&progress).work.hold);
+    let Work { hold, waits, .. } = locked(&progress).work;
+    let hold = Duration::from_millis(hold);
     let mut goes_on = true;
     while goes_on {
         let held = lock.acquire().await?;
@@ -66,7 +69,11 @@ async fn contend(lock: impl Lock, place: usize, progress: Arc<Mutex<Progress>>) 
             tokio::time::sleep(hold).await;
         }
         locked(&progress).released_at[place] = Instant::now();
-        lock.release(held).await?;
+        if waits {
+            lock.release(held).await?;
+        } else {
+            lock.let_go(held);
+        }
     }
     Ok(())
 }

@@ -48,6 +48,13 @@ impl Lock for Bare {
         });
         deleted.await.map_err(io::Error::other)
     }
+
+    fn let_go(&self, (node, own_watch): Self::Held) {
+        self.client.together(|| {
+            drop(own_watch);
+            drop(self.client.delete(&node, None));
+        });
+    }
 }
 
 impl Bare {

@@ -144,6 +144,11 @@ impl Client {
         }
     }
 
+    /// Whether it is asked to do such work.
+    fn does(&self, kind: Kind) -> bool {
+        kind.work(1.0).waits || matches!(self, Self::InProcess(_))
+    }
+
     fn command(&self, at: &str, path: &str, kind: Kind, scale: f64) -> io::Result<Command> {
         match self {
             Self::InProcess(name) => {
@@ -153,7 +158,7 @@ impl Client {
             }
             Self::Program(_, runnable) => {
                 let mut command = runnable.command(Program::Measure);
-                let Work { sessions, locks, hold, warm_up, measured } = kind.work(scale);
+                let Work { sessions, locks, hold, warm_up, measured, .. } = kind.work(scale);
                 let counts = [sessions, locks, warm_up, measured].map(|count| count.to_string());
                 command.args([at, path]).args(counts).arg(hold.to_string());
                 Ok(command)
@@ -211,7 +216,7 @@ fn compare_on(at: &str, arguments: &Arguments) -> io::Result<Table> {
         for round in 0..=arguments.rounds {
             // Everybody follows everybody else in turn, and finds the server as they left it.
             clients.rotate_left(1);
-            for client in &clients {
+            for client in clients.iter().filter(|client| client.does(*kind)) {
                 // A directory of its own, for whatever the one before left behind.
                 let path = format!("/bench-{}-{}-{round}", client.name(), kind.name());
                 let at = if round == 0 { tap.address() } else { at };

@@ -7,6 +7,8 @@ use clap::ValueEnum;
 pub(crate) enum Kind {
     /// One contender alone: acquire and release, one after the other.
     Alone,
+    /// The same, but the lock is let go in the background, and acquired again at once.
+    AloneDropped,
     /// One waits while one holds, for long enough that the other is in the queue; each has a
     /// session of its own.
     #[value(name = "waiters-1")]
@@ -29,6 +31,8 @@ pub(crate) struct Work {
     pub(crate) locks: usize,
     /// Milliseconds.
     pub(crate) hold: u64,
+    /// Whether each contender waits until the lock is released.
+    pub(crate) waits: bool,
     /// Acquisitions before measuring, with all contenders in their queues behind them.
     pub(crate) warm_up: usize,
     /// Acquisitions to measure.
@@ -42,13 +46,15 @@ impl Kind {
 
     pub(crate) fn work(self, scale: f64) -> Work {
         let (sessions, locks, hold, warm_up, measured) = match self {
-            Self::Alone => (1, 1, 0, 500, 1_000.0),
+            Self::Alone | Self::AloneDropped => (1, 1, 0, 500, 1_000.0),
             Self::Waiters1 => (2, 1, 5, 200, 500.0),
             Self::Waiters10 => (11, 1, 5, 200, 500.0),
             Self::Waiters100 => (101, 1, 5, 200, 500.0),
             Self::Locks100 => (1, 100, 0, 1_000, 5_000.0),
         };
-        Work { sessions, locks, hold, warm_up, measured: (measured * scale).ceil() as usize }
+        let waits = self != Self::AloneDropped;
+        let measured = (measured * scale).ceil() as usize;
+        Work { sessions, locks, hold, waits, warm_up, measured }
     }
 }
 

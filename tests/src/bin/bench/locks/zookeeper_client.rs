@@ -2,7 +2,7 @@
 
 use std::io;
 
-use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix};
+use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient};
 
 use super::contenders::{Lock, Locks};
 
@@ -30,20 +30,23 @@ impl Locks for Client {
 }
 
 impl Lock for Prepared {
-    /// The path of the lock node.
-    type Held = String;
+    type Held = OwnedLockClient;
 
-    async fn acquire(&self) -> io::Result<String> {
+    async fn acquire(&self) -> io::Result<OwnedLockClient> {
         let Self { client, path, options } = self;
         let prefix = LockPrefix::new_curator(path, "lock-").map_err(io::Error::other)?;
         let held = client.lock(prefix, b"", options.clone()).await.map_err(io::Error::other)?;
+        Ok(held.into_owned())
+    }
+
+    async fn release(&self, held: OwnedLockClient) -> io::Result<()> {
         let path = held.lock_path().to_owned();
         // Its own release is in the background; to wait for it, it has to be done by hand.
         core::mem::forget(held);
-        Ok(path)
+        self.client.delete(&path, None).await.map_err(io::Error::other)
     }
 
-    async fn release(&self, held: String) -> io::Result<()> {
-        self.client.delete(&held, None).await.map_err(io::Error::other)
+    fn let_go(&self, held: OwnedLockClient) {
+        drop(held);
     }
 }
