@@ -20,8 +20,9 @@ pub struct PacedConnect {
 }
 
 impl PacedConnect {
-    /// Holds back what the server sends until `count` watch events have arrived. Then delivers them
-    /// one frame to a read, as if the server had written them apart.
+    /// Holds back what the server sends until `count` watch events have arrived. Then delivers one
+    /// frame at a time: between two of them, the connection is empty for one look, as if the server
+    /// had written them a moment apart. What is between them does not depend on any clock.
     pub fn hold_events(&self, count: usize) {
         self.held.store(count, Ordering::Relaxed);
     }
@@ -37,7 +38,7 @@ impl Connect for PacedConnect {
         let (connecting, held) = (TcpConnect.connect(member), self.held.clone());
         Box::pin(async move {
             let stream = connecting.await?;
-            Ok(Paced { stream, held, arrived: Vec::new(), frames: VecDeque::new() })
+            Ok(Paced { stream, held, arrived: Vec::new(), frames: VecDeque::new(), rests: false })
         })
     }
 }
@@ -50,6 +51,8 @@ pub struct Paced {
     /// What has arrived while events are held back, up to the end of the last whole frame.
     arrived: Vec<u8>,
     frames: VecDeque<Vec<u8>>,
+    /// Whether the connection is to be found empty before the next frame.
+    rests: bool,
 }
 
 impl Paced {
@@ -89,8 +92,13 @@ impl AsyncRead for Paced {
             self.split();
         }
         self.held.store(0, Ordering::Relaxed);
+        if core::mem::take(&mut self.rests) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if let Some(frame) = self.frames.pop_front() {
             buffer.put_slice(&frame);
+            self.rests = true;
             return Poll::Ready(Ok(()));
         }
         if !self.arrived.is_empty() {

@@ -231,7 +231,7 @@ pub struct RecipeError {
     pub reason: LockError,
 }
 
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 impl RecipeError {
     pub(crate) fn new(operation: &'static str, path: &str, reason: impl Into<LockError>) -> Self {
         Self { operation, path: path.into(), reason: reason.into() }

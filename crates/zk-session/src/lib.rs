@@ -29,7 +29,9 @@ pub use session::{End, Resume, State, WatchedEvent};
 pub use zk_proto as proto;
 
 #[cfg(feature = "tokio")]
-pub use client::{Answer, Attachment, Client, PersistentWatch, Watch};
+pub use client::{Answer, Client, PersistentWatch, Watch};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use dispatch::Attachment;
 #[cfg(feature = "tokio")]
 pub use driver::{Connect, TcpConnect, Transport};
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -1,5 +1,6 @@
 //! The blocking client on the embedded ensemble: operations, losses, and many threads.
 
+mod recipes;
 mod transport;
 
 use std::thread;

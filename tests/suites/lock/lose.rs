@@ -202,7 +202,7 @@ async fn a_waiter_deleted_together_with_its_predecessor_does_not_get_the_lock() 
     }
 }
 
-/// In either order. Both have arrived; each takes a read of its own.
+/// In either order. How far apart does not depend on the speed of the machine.
 #[tokio::test]
 async fn a_waiter_deleted_with_its_predecessor_fails_even_if_the_events_come_apart() {
     let embedded = Embedded::start(1).await.expect("loopback");

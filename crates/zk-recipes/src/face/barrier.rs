@@ -13,10 +13,10 @@ use zk_session::proto::{ErrorCode, NodeKind, path};
 use zk_session::{Client, Error};
 
 use crate::error::{LockError, RecipeError};
-use crate::face::call::Call;
+use crate::face::Call;
 use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue;
+use crate::face::waiting;
 use crate::machine::{Entry, Renewal};
 
 /// A barrier: while its node exists nobody passes. As Apache Curator's `DistributedBarrier`.
@@ -172,7 +172,7 @@ impl Barrier {
 
 /// Whether there is no such node now, as far as a server says so.
 async fn look_for_end(client: &Client, path: &str, refusal: LockError) -> Result<(), LockError> {
-    match queue::while_connected(client, client.exists(path)).await {
+    match waiting::while_connected(client, client.exists(path)).await {
         Some(Ok(None)) => Ok(()),
         Some(Err(error)) if error.reason != Error::ConnectionLost => Err(LockError::from(error)),
         Some(_) | None => Err(refusal),

@@ -6,11 +6,11 @@ use core::ops::Deref;
 use zk_session::Client;
 
 use crate::error::RecipeError;
-use crate::face::call::Call;
-use crate::face::held::Held;
+use crate::face::Call;
+use crate::face::Held;
+use crate::face::Queue;
 use crate::face::limited::{limited, limited_release};
 use crate::face::options::Options;
-use crate::face::queue::Queue;
 use crate::machine::{Claim, Entry, Participant, Scheme};
 
 /// A barrier for a number of members: nobody gets in before all have come, nobody gets out before
@@ -34,7 +34,7 @@ use crate::machine::{Claim, Entry, Participant, Scheme};
 /// Whoever is in knows that at some moment as many members were there as were asked for; with it
 /// among them, if no more than those come. Whoever has left knows that of those who were there
 /// when it began to leave none is left. A member's node belongs to its session: one that gives up,
-/// or dies, is not counted any more, and not waited for. What [`Held`] says, it says of that node.
+/// or dies, is not counted any more, and not waited for. What [`Held`](crate::Held) says, it says of that node.
 ///
 /// With exactly as many members as were asked for, the barrier can be used again by each as soon as
 /// it has left. More of them may get in as well; they must not use it again while others leave.
@@ -145,7 +145,7 @@ impl Deref for BarrierGuard {
 impl BarrierGuard {
     /// Waits until all members that are in now are out, or have begun to leave: the end of the
     /// first one is the end of all. Without a server it waits no longer than to the end of the
-    /// [lease](Held::lease).
+    /// [lease](crate::Held::lease).
     ///
     /// # Errors
     ///

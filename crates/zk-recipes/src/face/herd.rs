@@ -5,9 +5,9 @@ use core::future::Future;
 use zk_session::Client;
 
 use crate::error::RecipeError;
-use crate::face::held::{Held, guard};
+use crate::face::Queue;
 use crate::face::options::Options;
-use crate::face::queue::Queue;
+use crate::face::waiting::guard;
 use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
 
 /// An exclusive, fair lock with a herd. It is here to be compared with

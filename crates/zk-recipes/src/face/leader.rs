@@ -11,11 +11,12 @@ use zk_session::proto::Zxid;
 use zk_session::{Client, End, Transaction};
 
 use crate::error::{LockError, RecipeError, Unconfirmed};
-use crate::face::call::Call;
-use crate::face::contenders::{self, Entrant};
+use crate::face::Call;
+use crate::face::Queue;
+use crate::face::contenders::Entrant;
 use crate::face::limited::{limited, limited_release};
+use crate::face::listing;
 use crate::face::options::Options;
-use crate::face::queue::Queue;
 use crate::face::reporter::Note;
 use crate::face::status::Handle;
 use crate::machine::{Candidacy, Claim, Command, Entry, Event, Leadership, Scheme, Term, Trust};
@@ -120,7 +121,7 @@ impl LeaderElection {
     ///
     /// As for [`Mutex::contenders`](crate::Mutex::contenders).
     pub async fn participants(&self) -> Result<Vec<Entrant>, RecipeError> {
-        contenders::list(&self.0, "participants").await
+        listing::list(&self.0, "participants").await
     }
 
     /// Who leads, if anybody does. It may be out of date when it arrives.
@@ -129,7 +130,7 @@ impl LeaderElection {
     ///
     /// As for [`participants`](Self::participants).
     pub async fn leader(&self) -> Result<Option<Entrant>, RecipeError> {
-        let participants = contenders::list(&self.0, "leader").await?;
+        let participants = listing::list(&self.0, "leader").await?;
         Ok(participants.into_iter().find(Entrant::is_holder))
     }
 

@@ -38,7 +38,7 @@ macro_rules! limited {
             $($argument: $type,)*
             deadline: tokio::time::Instant,
         ) -> impl Future<Output = Result<$guard, $crate::RecipeError>> + Send + use<> {
-            let (entry, deadline) = $crate::face::queue::entry(Some(deadline));
+            let (entry, deadline) = $crate::face::waiting::entry(Some(deadline));
             let waiting = self.$enter($operation, $($given,)* entry);
             self.call($operation).before(deadline, $crate::LockError::TimedOut, waiting)
         }
@@ -54,8 +54,8 @@ macro_rules! limited {
             $($argument: $type,)*
             timeout: core::time::Duration,
         ) -> impl Future<Output = Result<$guard, $crate::RecipeError>> + Send + use<> {
-            let deadline = $crate::face::call::after(timeout);
-            let (entry, deadline) = $crate::face::queue::entry(deadline);
+            let deadline = $crate::face::waiting::after(timeout);
+            let (entry, deadline) = $crate::face::waiting::entry(deadline);
             let waiting = self.$enter($operation, $($given,)* entry);
             self.call($operation).before(deadline, $crate::LockError::TimedOut, waiting)
         }
@@ -101,7 +101,7 @@ macro_rules! limited_release {
             timeout: core::time::Duration,
         ) -> impl Future<Output = Result<(), $crate::RecipeError>> + Send + use<> {
             let late = $crate::LockError::NotConfirmed($crate::Unconfirmed::TimedOut);
-            let deadline = $crate::face::call::after(timeout);
+            let deadline = $crate::face::waiting::after(timeout);
             self.call($operation).before(deadline, late, self.$release())
         }
     };

@@ -14,10 +14,11 @@ use tokio::time::Instant;
 use zk_session::{Client, Error, Transaction};
 
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
-use crate::face::call::{Call, after};
-use crate::face::held::{Held, Holding, not_validated};
+use crate::face::Call;
+use crate::face::Held;
+use crate::face::held::{Holding, not_validated};
 use crate::face::part::{Entering, Part};
-use crate::face::queue;
+use crate::face::waiting::{self, after};
 use crate::machine::{Entry, Happening, Mismatch, Together, Wanted, in_order};
 
 type Releasing = Pin<Box<dyn Future<Output = Result<(), RecipeError>> + Send + Sync>>;
@@ -140,7 +141,7 @@ impl MultiLock {
         deadline: Option<Instant>,
     ) -> impl Future<Output = Result<MultiGuard, RecipeError>> + Send + use<> {
         // The first place is taken at once, the next when this one is ours.
-        let (entry, deadline) = queue::entry(deadline);
+        let (entry, deadline) = waiting::entry(deadline);
         let locks = Locks::new(self.parts.clone(), entry);
         let client = self.client.clone();
         async move { locks.acquire(deadline).await.map(|locks| MultiGuard { client, locks }) }
@@ -298,7 +299,7 @@ impl MultiGuard {
         lost.or_else(suspended).unwrap_or(Holding::Held)
     }
 
-    /// Waits until any of the locks is lost, and tells which; see [`Held::lost`]. The end of the
+    /// Waits until any of the locks is lost, and tells which; see [`Held::lost`](crate::Held::lost). The end of the
     /// session, which takes all of them, it tells of one.
     pub fn lost(&self) -> impl Future<Output = MultiLoss> + Send + use<> {
         let mut losing = self.locks.losing();
@@ -312,12 +313,12 @@ impl MultiGuard {
 
     /// Several writes that are applied only if all the lock nodes are still there. The first
     /// operations of the transaction are those checks, one for each of the
-    /// [locks](Self::locks), and for each of several permits; see [`Held::transaction`].
+    /// [locks](Self::locks), and for each of several permits; see [`Held::transaction`](crate::Held::transaction).
     pub fn transaction(&self) -> Transaction<'_, Client> {
         self.locks().iter().fold(self.client.transaction(), |checks, held| held.check(checks))
     }
 
-    /// Asks the ensemble whether all the locks are still held; see [`Held::validate`].
+    /// Asks the ensemble whether all the locks are still held; see [`Held::validate`](crate::Held::validate).
     ///
     /// # Errors
     ///

@@ -6,12 +6,13 @@ use core::future::Future;
 use zk_session::Client;
 
 use crate::error::RecipeError;
-use crate::face::call::Call;
-use crate::face::contenders::{self, Entrant};
-use crate::face::held::{Held, guard};
+use crate::face::Call;
+use crate::face::Queue;
+use crate::face::contenders::Entrant;
 use crate::face::limited::limited;
+use crate::face::listing;
 use crate::face::options::Options;
-use crate::face::queue::Queue;
+use crate::face::waiting::guard;
 use crate::machine::{Claim, Entry, Scheme};
 
 /// An exclusive, fair lock without a herd.
@@ -26,9 +27,9 @@ use crate::machine::{Claim, Entry, Scheme};
 /// # Guarantee
 ///
 /// At most one contender holds the lock, as the ensemble sees it. A holder that is cut off cannot
-/// know at once that the ensemble has given its lock to another; [`Held::lost`] and
-/// [`Held::state`] tell as early as can be, and [`Held::fencing_token`] lets others refuse what
-/// comes too late. For what is kept in ZooKeeper itself, [`Held::transaction`] does that.
+/// know at once that the ensemble has given its lock to another; [`Held::lost`](crate::Held::lost) and
+/// [`Held::state`](crate::Held::state) tell as early as can be, and [`Held::fencing_token`](crate::Held::fencing_token) lets others refuse what
+/// comes too late. For what is kept in ZooKeeper itself, [`Held::transaction`](crate::Held::transaction) does that.
 ///
 /// A contender is known by the name of its node, so a mutex and a lock of another kind, such as a
 /// read/write lock or a mutex of kazoo, do not exclude each other at one path. An attempt that
@@ -142,7 +143,7 @@ impl Mutex {
     /// [`Client::with_request_timeout`](zk_session::Client::with_request_timeout) before the lock is
     /// made, or with `tokio::time::timeout`.
     pub async fn contenders(&self) -> Result<Vec<Entrant>, RecipeError> {
-        contenders::list(&self.0, "contenders").await
+        listing::list(&self.0, "contenders").await
     }
 
     /// Asks whoever owns `node` to let go, as Apache Curator does: by its data. The owner hears
@@ -153,7 +154,7 @@ impl Mutex {
     /// [`LockError::Request`](crate::LockError::Request), with `NO_NODE` when it is gone already.
     /// Without a connection it waits for one, as [`contenders`](Self::contenders) does.
     pub async fn revoke(&self, node: &str) -> Result<(), RecipeError> {
-        contenders::revoke(&self.0.client, &self.0.below(node)).await
+        listing::revoke(&self.0.client, &self.0.below(node)).await
     }
 
     /// How many contenders of this lock, made by this value and its clones, are no longer wanted

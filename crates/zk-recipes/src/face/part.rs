@@ -6,9 +6,9 @@ use core::future::Future;
 use core::pin::Pin;
 
 use crate::error::RecipeError;
-use crate::face::held::Held;
+use crate::face::Held;
+use crate::face::Queue;
 use crate::face::mutex::Mutex;
-use crate::face::queue::Queue;
 use crate::face::rw_lock::RwLock;
 use crate::face::semaphore::Semaphore;
 use crate::machine::{Claim, Demand, Entry, Member};

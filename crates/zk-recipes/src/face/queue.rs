@@ -3,30 +3,27 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::{Future, poll_fn};
-use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::task::Poll;
 
-use tokio::time::Instant;
+use zk_session::End;
 use zk_session::proto::path;
-use zk_session::{Client, End, State};
 
 use crate::error::{LockError, RecipeError};
+use crate::face::SessionClient;
 use crate::face::abandoned::Tracked;
 use crate::face::call::Call;
 use crate::face::guid;
-use crate::face::held::Held;
+use crate::face::held::HeldLock;
 use crate::face::memory::Memory;
 use crate::face::options::{Attempt, Options};
-use crate::face::reporter::{self, Note};
-use crate::face::status::Handle;
+use crate::face::reporter::{self, Hook, Note};
+use crate::face::status::{Handle, Place};
 use crate::machine::{Claim, Contest, Entry, Machine, Scheme};
 
 /// What mutexes and read/write locks have in common.
 #[derive(Clone)]
-pub(crate) struct Queue {
-    pub(crate) client: Client,
+pub(crate) struct Queue<C> {
+    pub(crate) client: C,
     pub(crate) path: Arc<str>,
     pub(crate) scheme: Scheme,
     pub(crate) options: Options,
@@ -36,7 +33,7 @@ pub(crate) struct Queue {
     memory: Memory,
 }
 
-impl fmt::Debug for Queue {
+impl<C> fmt::Debug for Queue<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, scheme, options, .. } = self;
         let mut queue = f.debug_struct("Queue");
@@ -45,9 +42,9 @@ impl fmt::Debug for Queue {
     }
 }
 
-impl Queue {
+impl<C: SessionClient> Queue<C> {
     pub(crate) fn new(
-        client: &Client,
+        client: &C,
         path: &str,
         default: Scheme,
         options: Options,
@@ -66,12 +63,12 @@ impl Queue {
     }
 
     /// What is asked for, as its errors name it.
-    pub(crate) fn call(&self, operation: &'static str) -> Call {
+    pub(crate) fn call(&self, operation: &'static str) -> Call<C> {
         Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 
     /// Enters the queue at once.
-    pub(crate) fn enter(&self, operation: &'static str, claim: Claim, entry: Entry) -> Entrance {
+    pub(crate) fn enter(&self, operation: &'static str, claim: Claim, entry: Entry) -> Entrance<C> {
         let contender = self.memory.contender(self.contest(claim, entry));
         self.start(operation, contender, self.path.clone())
     }
@@ -103,7 +100,7 @@ impl Queue {
         operation: &'static str,
         machine: impl Machine + Send + 'static,
         directory: Arc<str>,
-    ) -> Entrance {
+    ) -> Entrance<C> {
         let handle = self.start_noted(machine, self.note());
         Entrance { call: self.call(operation), directory, handle }
     }
@@ -121,8 +118,27 @@ impl Queue {
         machine: impl Machine + Send + 'static,
         note: Option<Note>,
     ) -> Handle {
+        self.attach(machine, note, None)
+    }
+
+    /// Has `machine` run, and `hook` receive its events before anybody else.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn start_hooked(
+        &self,
+        machine: impl Machine + Send + 'static,
+        hook: Hook,
+    ) -> Handle {
+        self.attach(machine, self.note(), Some(hook))
+    }
+
+    fn attach(
+        &self,
+        machine: impl Machine + Send + 'static,
+        note: Option<Note>,
+        hook: Option<Hook>,
+    ) -> Handle {
         let machine = Tracked::new(machine, self.abandoned.clone());
-        reporter::start(&self.client, machine, note, self.cleanups.clone())
+        reporter::start(&self.client, machine, note, hook, self.cleanups.clone())
     }
 
     /// The path of a node below that of the lock.
@@ -141,47 +157,26 @@ impl Queue {
 
 /// Somebody on the way to a lock. Dropped, it gives up.
 #[derive(Debug)]
-pub(crate) struct Entrance {
-    call: Call,
+pub(crate) struct Entrance<C> {
+    pub(crate) call: Call<C>,
     directory: Arc<str>,
     pub(crate) handle: Handle,
 }
 
-impl Entrance {
-    pub(crate) async fn held(self) -> Result<Held, RecipeError> {
-        match self.handle.acquired().await {
-            Some(Ok(place)) => {
-                let Self { call, directory, handle } = self;
-                Ok(Held::new(call.client, call.path, directory, place, handle))
-            }
-            Some(Err(error)) => Err(self.call.failed(error)),
-            // The runtime was shut down.
-            None => Err(self.call.failed(LockError::Ended(End::Closed))),
+impl<C> Entrance<C> {
+    /// The lock, once the result of acquiring it is there; none if the runtime was shut down.
+    pub(crate) fn finish(
+        self,
+        result: Option<Result<Place, LockError>>,
+    ) -> Result<HeldLock<C>, RecipeError>
+    where
+        C: SessionClient,
+    {
+        let Self { call, directory, handle } = self;
+        match result {
+            Some(Ok(place)) => Ok(HeldLock::new(call.client, call.path, directory, place, handle)),
+            Some(Err(error)) => Err(call.failed(error)),
+            None => Err(call.failed(LockError::Ended(End::Closed))),
         }
     }
-}
-
-/// How an attempt is made that is limited by `deadline`, and by when that has to end: one that
-/// begins too late ends by itself.
-pub(crate) fn entry(deadline: Option<Instant>) -> (Entry, Option<Instant>) {
-    match deadline {
-        Some(deadline) if deadline <= Instant::now() => (Entry::OnlyIfFirst, None),
-        deadline => (Entry::Queue, deadline),
-    }
-}
-
-/// What comes of `asking`, unless there is no connection to a majority, or it is lost.
-pub(crate) async fn while_connected<T>(
-    client: &Client,
-    asking: impl Future<Output = T>,
-) -> Option<T> {
-    let mut states = client.states();
-    // The end of the session is told to whoever asks.
-    let is_lost = |state: &State| !matches!(state, State::Connected { .. } | State::Ended(_));
-    let (mut losing, mut asking) = (pin!(states.wait_for(is_lost)), pin!(asking));
-    poll_fn(|cx| match losing.as_mut().poll(cx) {
-        Poll::Ready(_) => Poll::Ready(None),
-        Poll::Pending => asking.as_mut().poll(cx).map(Some),
-    })
-    .await
 }

@@ -14,14 +14,16 @@ use tokio::task;
 use zk_session::{Client, End};
 
 use crate::error::{LockError, RecipeError};
-use crate::face::call::Call;
-use crate::face::contenders::{self, Entrant};
-use crate::face::held::{Held, Holding};
+use crate::face::Call;
+use crate::face::Held;
+use crate::face::contenders::Entrant;
+use crate::face::held::Holding;
 use crate::face::limited::{limited, limited_release};
+use crate::face::listing;
 use crate::face::options::Options;
-use crate::face::queue::{self, Queue};
 use crate::face::status::SharedStatus;
 use crate::face::turns::{Ticket, Turns};
+use crate::face::{Queue, waiting};
 use crate::machine::{Claim, Entry, Scheme};
 
 /// Whoever may acquire a [`ReentrantMutex`] again that it holds already.
@@ -225,7 +227,7 @@ impl ReentrantMutex {
     ///
     /// As for [`Mutex::contenders`](crate::Mutex::contenders).
     pub async fn contenders(&self) -> Result<Vec<Entrant>, RecipeError> {
-        contenders::list(&self.queue, "contenders").await
+        listing::list(&self.queue, "contenders").await
     }
 
     /// Asks whoever owns `node` to let go, on all levels; see
@@ -235,7 +237,7 @@ impl ReentrantMutex {
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
     pub async fn revoke(&self, node: &str) -> Result<(), RecipeError> {
-        contenders::revoke(&self.queue.client, &self.queue.below(node)).await
+        listing::revoke(&self.queue.client, &self.queue.below(node)).await
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
@@ -317,7 +319,7 @@ impl ReentrantMutex {
         match (last, entry) {
             // Without a connection the attempt fails by itself.
             (Some(last), Entry::OnlyIfFirst | Entry::OnlyIfFree) => {
-                queue::while_connected(&self.queue.client, last.gone()).await;
+                waiting::while_connected(&self.queue.client, last.gone()).await;
             }
             (Some(last), Entry::Queue) => last.gone().await,
             (None, _) => {}

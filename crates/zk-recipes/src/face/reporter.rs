@@ -6,33 +6,37 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use zk_session::Client;
 use zk_session::dispatch::Port;
 
 use crate::error::LockError;
+use crate::face::SessionClient;
 use crate::face::status::{Handle, Place, Report, SharedStatus, Status};
 use crate::machine::{Event, Machine, Observer, OnSession};
 
 /// Receives the events of one attempt, as the user's observer wants them.
 pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
 
+/// Receives the events of one attempt under the session's lock: nothing of the user's.
+pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
+
 /// Enters the queue at once. The machine stays until nothing of the contender is left on the server, or
 /// the session has ended. From when nobody wants it any more until then it is counted in `cleanups`.
 pub(crate) fn start(
-    client: &Client,
+    client: &impl SessionClient,
     machine: impl Machine + Send + 'static,
     note: Option<Note>,
+    hook: Option<Hook>,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
     let status = Arc::new(SharedStatus::new(cleanups));
     let reporter =
-        Reporter { status: status.clone(), note, leases: Vec::new(), is_acquired: false };
+        Reporter { status: status.clone(), note, hook, leases: Vec::new(), is_acquired: false };
     let machine = OnSession::new(machine, reporter, next_seed(client));
     Handle { status, attachment: client.attach(Box::new(machine)) }
 }
 
 /// Different for every attempt of this process, and most likely for those of others.
-fn next_seed(client: &Client) -> u64 {
+fn next_seed(client: &impl SessionClient) -> u64 {
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
     client.session_id().0.cast_unsigned().rotate_left(32) ^ attempt
@@ -42,6 +46,7 @@ fn next_seed(client: &Client) -> u64 {
 struct Reporter {
     status: Arc<SharedStatus>,
     note: Option<Note>,
+    hook: Option<Hook>,
     /// Reported before the place that they belong to.
     leases: Vec<String>,
     /// Whether the result of acquiring the lock was reported.
@@ -50,6 +55,9 @@ struct Reporter {
 
 impl Observer for Reporter {
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        if let Some(hook) = &self.hook {
+            hook(&event);
+        }
         if let Some(note) = &self.note {
             let (note, event) = (note.clone(), event.clone());
             port.defer(move || note(&event));
@@ -96,6 +104,10 @@ impl Reporter {
         for (_, waker) in self.status.change(change) {
             port.wake(waker);
         }
+        #[cfg(feature = "blocking")]
+        if let Some((run, loss)) = self.status.take_on_loss() {
+            port.defer(move || run.into_iter().for_each(|run| run(loss)));
+        }
     }
 }
 
@@ -103,5 +115,9 @@ impl Drop for Reporter {
     /// The session has ended, unless that is reported already.
     fn drop(&mut self) {
         self.status.change(Report::finish).into_iter().for_each(|(_, waker)| waker.wake());
+        #[cfg(feature = "blocking")]
+        if let Some((run, loss)) = self.status.take_on_loss() {
+            run.into_iter().for_each(|run| run(loss));
+        }
     }
 }

@@ -1,18 +1,19 @@
 //! The read/write lock.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::future::Future;
 
 use zk_session::Client;
 
 use crate::error::{LockError, RecipeError};
-use crate::face::call::Call;
-use crate::face::contenders::{self, Entrant};
-use crate::face::held::{Held, guard};
+use crate::face::Call;
+use crate::face::NotConverted;
+use crate::face::Queue;
+use crate::face::contenders::Entrant;
 use crate::face::limited::limited;
+use crate::face::listing;
 use crate::face::options::Options;
-use crate::face::queue::Queue;
+use crate::face::waiting::guard;
 use crate::machine::{Claim, Entry, Scheme};
 
 /// A lock for many readers, or one writer.
@@ -140,7 +141,7 @@ impl RwLock {
     ///
     /// As for [`Mutex::contenders`](crate::Mutex::contenders).
     pub async fn contenders(&self) -> Result<Vec<Entrant>, RecipeError> {
-        contenders::list(&self.0, "contenders").await
+        listing::list(&self.0, "contenders").await
     }
 
     /// Asks whoever owns `node` to let go; see [`Mutex::revoke`](crate::Mutex::revoke).
@@ -149,7 +150,7 @@ impl RwLock {
     ///
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
     pub async fn revoke(&self, node: &str) -> Result<(), RecipeError> {
-        contenders::revoke(&self.0.client, &self.0.below(node)).await
+        listing::revoke(&self.0.client, &self.0.below(node)).await
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
@@ -180,7 +181,7 @@ impl ReadGuard {
     ///
     /// The guard comes back with the reason: [`LockError::NotAlone`], or whatever kept us from
     /// finding out; the lock is held for reading then, unless the reason is its loss. Without a server
-    /// that is at the end of the [lease](Held::lease); a lock that is held
+    /// that is at the end of the [lease](crate::Held::lease); a lock that is held
     /// [until told otherwise](crate::machine::Trust::UntilTold) waits for the server, or the end of the
     /// session.
     ///
@@ -218,35 +219,5 @@ impl WriteGuard {
             Ok(()) => Ok(ReadGuard(self.0)),
             Err(error) => Err(NotConverted { guard: self, error }),
         }
-    }
-}
-
-/// A lock is still held as it was, or lost. Dropped, it is released in the background.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct NotConverted<G> {
-    /// The guard, as it was.
-    pub guard: G,
-    /// Why it was not converted. After [`LockError::Lost`] nothing is held any more.
-    pub error: RecipeError,
-}
-
-impl<G> NotConverted<G> {
-    /// The guard, as it was.
-    pub fn into_guard(self) -> G {
-        self.guard
-    }
-}
-
-impl<G> fmt::Display for NotConverted<G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.error)
-    }
-}
-
-impl<G: fmt::Debug> core::error::Error for NotConverted<G> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // The error is printed with this one.
-        self.error.source()
     }
 }

@@ -7,12 +7,13 @@ use zk_session::Client;
 use zk_session::proto::{ErrorCode, NodeKind, path};
 
 use crate::error::{LockError, RecipeError};
-use crate::face::call::Call;
-use crate::face::contenders::{self, Entrant};
-use crate::face::held::{Held, guard};
+use crate::face::Call;
+use crate::face::contenders::Entrant;
 use crate::face::limited::limited;
+use crate::face::listing;
 use crate::face::options::Options;
-use crate::face::queue::{Entrance, Queue};
+use crate::face::waiting::guard;
+use crate::face::{Entrance, Queue};
 use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 
 /// A number of permits, that whoever needs some can borrow.
@@ -26,7 +27,7 @@ use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 ///
 /// No more permits are out than there are, as the ensemble sees it and as long as the number of
 /// permits is not lowered; what is out then stays out. A permit is lost with its session, or when
-/// somebody deletes its node, and is free for others then; see [`Held::lost`]. Tokens of those that
+/// somebody deletes its node, and is free for others then; see [`Held::lost`](crate::Held::lost). Tokens of those that
 /// hold permits together say nothing about each other.
 ///
 /// The node `max` stays when nobody uses the semaphore any more, and with it the directory: delete
@@ -230,7 +231,7 @@ impl Semaphore {
     pub async fn leases(&self) -> Result<Vec<Entrant>, RecipeError> {
         let directory = self.queue.below("leases");
         let mut leases =
-            contenders::list_in(&self.queue, "leases", &directory, Scheme::CURATOR_LEASE).await?;
+            listing::list_in(&self.queue, "leases", &directory, Scheme::CURATOR_LEASE).await?;
         leases.iter_mut().for_each(|lease| lease.waits_for = None);
         Ok(leases)
     }
@@ -242,7 +243,7 @@ impl Semaphore {
     /// [`LockError::Request`].
     pub async fn waiting(&self) -> Result<Vec<Entrant>, RecipeError> {
         let directory = self.queue.below("locks");
-        contenders::list_in(&self.queue, "waiting", &directory, self.queue.scheme).await
+        listing::list_in(&self.queue, "waiting", &directory, self.queue.scheme).await
     }
 
     /// Asks whoever owns `lease` to give it back; see [`Mutex::revoke`](crate::Mutex::revoke).
@@ -252,7 +253,7 @@ impl Semaphore {
     /// As for [`Mutex::revoke`](crate::Mutex::revoke).
     pub async fn revoke(&self, lease: &str) -> Result<(), RecipeError> {
         let path = path::child(&self.queue.below("leases"), lease);
-        contenders::revoke(&self.queue.client, &path).await
+        listing::revoke(&self.queue.client, &path).await
     }
 
     /// As [`Mutex::pending_cleanups`](crate::Mutex::pending_cleanups).
@@ -275,7 +276,7 @@ guard! {
     /// those that are to be given back one by one are better acquired one by one.
     ///
     /// What it tells of a node is about the first of its leases; all of them are created by one
-    /// transaction, and the loss of any is the loss of all. A [transaction](Held::transaction) checks
+    /// transaction, and the loss of any is the loss of all. A [transaction](crate::Held::transaction) checks
     /// all of them.
     PermitGuard
 }

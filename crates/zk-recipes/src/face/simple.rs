@@ -6,11 +6,11 @@ use zk_session::Client;
 use zk_session::proto::path;
 
 use crate::error::RecipeError;
-use crate::face::call::Call;
-use crate::face::held::{Held, guard};
+use crate::face::Call;
+use crate::face::Queue;
 use crate::face::limited::limited;
 use crate::face::options::Options;
-use crate::face::queue::Queue;
+use crate::face::waiting::guard;
 use crate::machine::{Claim, Entry, Scheme, SimpleContender};
 
 /// The textbook lock: one ephemeral node, which whoever creates it owns. It is here to be compared

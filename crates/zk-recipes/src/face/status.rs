@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
@@ -77,6 +78,16 @@ impl Report {
         self.cleanup.end();
     }
 
+    /// How the lock was lost, which does not include its release.
+    #[cfg(feature = "blocking")]
+    fn loss(&self) -> Option<Loss> {
+        match &self.status {
+            Status::Lost(loss) => Some(*loss),
+            Status::Held | Status::Suspended if self.is_final => Some(super::held::CLOSED),
+            _ => None,
+        }
+    }
+
     /// A candidate that has lost begins anew, if it still has an owner.
     pub(crate) fn is_wanted_again(&mut self) {
         if self.has_owner {
@@ -111,14 +122,24 @@ impl Cleanup {
 ///
 /// The machine writes it while the session is locked. So the session must not be locked, and no waker
 /// be run or dropped, while the report is.
-#[derive(Debug)]
 pub(crate) struct SharedStatus(Mutex<Content>);
 
-#[derive(Debug)]
 struct Content {
     report: Report,
     waiters: Vec<(u64, Waker)>,
     last: u64,
+    #[cfg(feature = "blocking")]
+    on_loss: Vec<OnLoss>,
+}
+
+/// Runs when the lock is lost.
+#[cfg(feature = "blocking")]
+pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
+
+impl fmt::Debug for SharedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedStatus").field(&self.content().report).finish()
+    }
 }
 
 impl SharedStatus {
@@ -131,7 +152,13 @@ impl SharedStatus {
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },
         };
-        Self(Mutex::new(Content { report, waiters: Vec::new(), last: 0 }))
+        Self(Mutex::new(Content {
+            report,
+            waiters: Vec::new(),
+            last: 0,
+            #[cfg(feature = "blocking")]
+            on_loss: Vec::new(),
+        }))
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -157,6 +184,30 @@ impl SharedStatus {
         core::mem::take(&mut content.waiters)
     }
 
+    /// Has `run` run when the lock is lost. Returns it, with the loss, if that is so already.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn on_loss(&self, run: OnLoss) -> Option<(OnLoss, Loss)> {
+        let mut content = self.content();
+        match content.report.loss() {
+            Some(loss) => Some((run, loss)),
+            None => {
+                content.on_loss.push(run);
+                None
+            }
+        }
+    }
+
+    /// What is to run now, and how the lock was lost, if it was.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn take_on_loss(&self) -> Option<(Vec<OnLoss>, Loss)> {
+        let mut content = self.content();
+        if content.on_loss.is_empty() {
+            return None;
+        }
+        let loss = content.report.loss()?;
+        Some((core::mem::take(&mut content.on_loss), loss))
+    }
+
     /// Waits until `find` finds something; `None` if the machine is gone without.
     pub(crate) fn wait<T, F: FnMut(&mut Report) -> Option<T>>(
         self: &Arc<Self>,
@@ -166,6 +217,7 @@ impl SharedStatus {
     }
 
     /// Waits until nothing of the contender is left on the server, or the session has ended.
+    #[cfg(feature = "tokio")]
     pub(crate) async fn gone(self: &Arc<Self>) {
         self.wait(|_| None::<()>).await;
     }
@@ -228,6 +280,7 @@ impl Handle {
     }
 
     /// Waits until the lock is acquired; `None` if the runtime was shut down.
+    #[cfg(feature = "tokio")]
     pub(crate) async fn acquired(&self) -> Option<Result<Place, LockError>> {
         self.status.wait(|report| report.place.take()).await
     }

@@ -41,7 +41,6 @@ use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
@@ -56,7 +55,7 @@ use self::shared::{Inner, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, Member};
-use crate::dispatch::{Attached, Key, Token};
+use crate::dispatch::{Attached, Attachment, Token};
 use crate::error::{Error, RequestError};
 use crate::face::{
     ClientBuilder, Clock, ConnectError, Face, Part, Read, Settings, has_begun, not_sent,
@@ -325,7 +324,7 @@ impl Client {
     pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
         let shared = self.shared().clone();
         let key = shared.with_machines(|inner, now| inner.hub.dispatcher.attach(now, machine));
-        Attachment { shared, key }
+        Attachment::new(shared, key)
     }
 
     /// Waits until `poll` is ready, for no longer than until `end`; `None` if it is not by then. The
@@ -370,22 +369,6 @@ impl Client {
         drop(inner);
         let (chroot, shared) = (self.chroot.clone(), shared.clone());
         Ok((id, Answer::new(receiver, read, chroot, shared, request.opcode())))
-    }
-}
-
-/// A machine that is attached to a session, for its owner. Dropping this detaches nothing.
-#[derive(Clone, Debug)]
-pub struct Attachment {
-    shared: Arc<Shared>,
-    key: Key,
-}
-
-impl Attachment {
-    /// Gives a [message](Attached::command) to the machine, which takes it before this returns. Returns
-    /// whether the machine is still attached.
-    pub fn command(&self, message: &mut dyn Any) -> bool {
-        let key = self.key;
-        self.shared.with_machines(|inner, now| inner.hub.dispatcher.command(now, key, message))
     }
 }
 

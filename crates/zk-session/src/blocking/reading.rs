@@ -259,6 +259,7 @@ impl Shared {
                 }
             }
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {
+                link.has_more = false;
                 link.inbox = Some(inbox);
             }
             Err(error) => inner.link_failed(self, Some(error)),

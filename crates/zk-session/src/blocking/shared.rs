@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
@@ -13,7 +14,7 @@ use super::connect::{Connect, LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeo
 use super::probe;
 use super::reading::{Link, Readers};
 use crate::connect_string::Member;
-use crate::dispatch::{Effects, Token};
+use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::error::Error;
 use crate::face::{Channels, Clock, EffectsMutex, Failure, Guard, HasEffects, Hub, Sender};
 use crate::session::{Action, Reply, Session, WatchedEvent};
@@ -164,6 +165,12 @@ impl Shared {
     }
 }
 
+impl Commands for Shared {
+    fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
+        self.with_machines(|inner, now| inner.hub.dispatcher.command(now, key, message))
+    }
+}
+
 impl Inner {
     /// Does what is to be done after anything was told to the session.
     pub(super) fn settle(&mut self, shared: &Arc<Shared>) {
@@ -192,9 +199,10 @@ impl Inner {
         self.hub.reports.clear();
     }
 
-    /// Whether there was something, which may have made requests.
+    /// Whether there was something; a machine that received it may have made requests.
     fn deliver_events(&mut self, shared: &Shared) -> bool {
         let mut progress = false;
+        let unsent = self.hub.session().output().len();
         let now = shared.now();
         while let Some(news) = self.hub.tell_next(now) {
             progress = true;
@@ -202,7 +210,7 @@ impl Inner {
                 self.hub.dispatcher.effects().wakers.extend(self.observers.drain(..));
             }
         }
-        progress
+        progress || self.hub.session().output().len() > unsent
     }
 
     /// Has a request sent that was just submitted; `alone` if no other is under way. Those that

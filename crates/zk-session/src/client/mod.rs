@@ -13,7 +13,6 @@ mod watches;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::future::poll_fn;
 use core::time::Duration;
 
@@ -27,7 +26,7 @@ pub use self::answer::Answer;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, Member};
-use crate::dispatch::{Attached, Key, Token};
+use crate::dispatch::{Attached, Attachment, Token};
 use crate::driver::{Answers, Connect, Driver, Inner, Line, Shared, TcpConnect};
 use crate::error::{Error, RequestError};
 use crate::face::{
@@ -345,7 +344,7 @@ impl Client {
     pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
         let shared = self.shared().clone();
         let key = shared.with_machines(|inner, now| inner.hub.dispatcher.attach(now, machine));
-        Attachment { shared, key }
+        Attachment::new(shared, key)
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -374,22 +373,6 @@ impl Client {
         inner.send(alone);
         drop(inner);
         Ok((id, Answer::new(receiver, read, self.chroot.clone(), request.opcode())))
-    }
-}
-
-/// A machine that is attached to a session, for its owner. Dropping this detaches nothing.
-#[derive(Clone, Debug)]
-pub struct Attachment {
-    shared: Arc<Shared>,
-    key: Key,
-}
-
-impl Attachment {
-    /// Gives a [message](Attached::command) to the machine, which takes it before this returns. Returns
-    /// whether the machine is still attached.
-    pub fn command(&self, message: &mut dyn Any) -> bool {
-        let key = self.key;
-        self.shared.with_machines(|inner, now| inner.hub.dispatcher.command(now, key, message))
     }
 }
 

@@ -93,6 +93,8 @@
 //! again), one entry for each of their watches and timers, and one for each refusal until it is
 //! delivered. Effects are kept until they are taken, and among them are the machines that are done.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod attachment;
 mod effects;
 mod machines;
 mod port;
@@ -103,6 +105,10 @@ mod tests;
 use alloc::boxed::Box;
 use core::any::Any;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::attachment::Attachment;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::attachment::Commands;
 pub use self::effects::Effects;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::effects::Wakers;

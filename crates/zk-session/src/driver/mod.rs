@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
@@ -34,6 +34,8 @@ pub(crate) struct Driver<C: Connect> {
     news: Option<State>,
     /// What is still to be reported.
     reports: Vec<trace::Report>,
+    /// Whether the runtime was given a turn to find what has arrived.
+    has_yielded: bool,
 }
 
 impl<C: Connect> Driver<C> {
@@ -45,6 +47,7 @@ impl<C: Connect> Driver<C> {
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
             news: None,
             reports: Vec::new(),
+            has_yielded: false,
         }
     }
 
@@ -151,6 +154,7 @@ impl<C: Connect> Driver<C> {
     /// Stops at a new state: it must be published before what comes behind it.
     fn deliver_events(&mut self, inner: &mut Inner) -> bool {
         let mut progress = false;
+        let unsent = inner.hub.session().output().len();
         let now = inner.now_for_machines();
         while self.news.is_none()
             && let Some(news) = inner.hub.tell_next(now)
@@ -162,7 +166,8 @@ impl<C: Connect> Driver<C> {
         if !inner.hub.reports.is_empty() {
             self.reports.append(&mut inner.hub.reports);
         }
-        progress
+        // Delivering to a machine is seen by what it has submitted.
+        progress || inner.hub.session().output().len() > unsent
     }
 
     /// Has the session and the transport exchange what they can.
@@ -202,21 +207,21 @@ impl<C: Connect> Future for Driver<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let shared = this.shared.clone();
-        let mut is_settled = false;
         loop {
             this.reach.poll(cx);
             let mut inner = shared.lock();
             this.exchange(&mut inner, cx);
             let mut has_work = this.news.is_some() || this.reach.has_work();
-            // Everything that has arrived is delivered.
             if !has_work && inner.hub.dispatcher.is_unsettled() {
-                if core::mem::replace(&mut is_settled, true) {
-                    // What comes of it again has to wait for another turn, lest this one never ends.
-                    cx.waker().wake_by_ref();
-                } else {
+                if core::mem::replace(&mut this.has_yielded, true) {
+                    this.has_yielded = false;
                     let now = inner.clock.now();
                     inner.hub.dispatcher.settle(now);
                     has_work = true;
+                } else {
+                    // A short read makes tokio think that nothing more is there. The runtime finds out
+                    // by a turn of its own, and wakes this task behind it.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
                 }
             }
             let has_ended = matches!(inner.hub.session().state(), State::Ended(_));

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 use super::trace;
 use super::wire::Wire;
 use crate::connect_string::Member;
-use crate::dispatch::{Effects, Token};
+use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::error::Error;
 use crate::face::{
     Channels, Clock, EffectsMutex, Failure, Guard, HasEffects, Hub, Notice, Place, Sender,
@@ -189,6 +190,12 @@ impl Shared {
             drop(inner);
             mine = Some(waker.clone());
         }
+    }
+}
+
+impl Commands for Shared {
+    fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
+        self.with_machines(|inner, now| inner.hub.dispatcher.command(now, key, message))
     }
 }
 

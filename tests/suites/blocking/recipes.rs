@@ -1,0 +1,307 @@
+//! The blocking recipes on the embedded ensemble.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use zk_recipes::blocking::{
+    Barrier, DoubleBarrier, LeaderElection, Mutex, ReentrantMutex, RwLock, Semaphore,
+};
+use zk_recipes::{Holding, Leadership, LockError, Loss, Options, Unconfirmed};
+
+use super::*;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(20);
+/// Long enough for somebody to wait who must not get anything.
+const SHORT: Duration = Duration::from_millis(50);
+
+fn nodes(ensemble: &Ensemble, below: &str) -> Vec<String> {
+    ensemble.embedded.with(|ensemble| {
+        let is_below = |path: &&str| path.starts_with(below) && path.contains("/_c_");
+        ensemble.paths().filter(is_below).map(str::to_owned).collect()
+    })
+}
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    while !condition() {
+        assert!(!what.is_empty(), "the watchdog ends it");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_mutex_excludes_threads_and_sessions() {
+    let ensemble = Ensemble::start(3);
+    let clients = [ensemble.client(), ensemble.client()];
+    let (inside, entered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for number in 0..6 {
+            let mutex = Mutex::new(&clients[number % 2], "/lock").expect("valid");
+            let (inside, entered) = (&inside, &entered);
+            scope.spawn(move || {
+                let mut last = None;
+                for _ in 0..20 {
+                    let guard = mutex.acquire().expect("acquired");
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    assert_eq!(guard.state(), Holding::Held);
+                    assert!(last < Some(guard.fencing_token()));
+                    last = Some(guard.fencing_token());
+                    entered.fetch_add(1, Ordering::SeqCst);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    if number % 3 == 0 { drop(guard) } else { guard.release().expect("released") }
+                }
+            });
+        }
+    });
+    assert_eq!(entered.into_inner(), 120);
+    for client in clients {
+        client.close();
+    }
+    assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
+}
+
+#[test]
+fn trying_and_time_limits_leave_nothing_behind() {
+    let ensemble = Ensemble::start(1);
+    let (ours, others) = (ensemble.client(), ensemble.client());
+    let mutex = |client| Mutex::new(client, "/lock").expect("valid");
+    let (mine, theirs) = (mutex(&ours), mutex(&others));
+    let guard = theirs.try_acquire().expect("free");
+    assert_eq!(mine.try_acquire().expect_err("held").reason, LockError::Busy);
+    for limit in [Duration::ZERO, SHORT] {
+        assert_eq!(mine.acquire_timeout(limit).expect_err("held").reason, LockError::TimedOut);
+    }
+    eventually("gone", || nodes(&ensemble, "/lock").len() == 1 && mine.pending_cleanups() == 0);
+    let listed = theirs.contenders().expect("listed");
+    assert!(listed.len() == 1 && listed[0].is_holder() && listed[0].node == guard.node());
+    guard.release().expect("released");
+    mine.acquire_timeout(Duration::ZERO).expect("free").release().expect("released");
+    mine.acquire_timeout(LONG).expect("free").release_timeout(LONG).expect("released");
+    assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
+}
+
+#[test]
+fn a_lost_lock_is_reported_in_every_way() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let guard = Mutex::new(&ours, "/lock").expect("valid").acquire().expect("free");
+    let (lost, losses) = mpsc::channel();
+    let sender = lost.clone();
+    guard.on_lost(move |loss| sender.send(loss).expect("somebody listens"));
+    guard.validate().expect("held");
+    assert_eq!(guard.wait_lost(SHORT), None);
+    other.delete(&guard.node_path(), None).expect("deleted");
+    assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
+    assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
+    // It is called at once now.
+    guard.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    assert_eq!(losses.try_recv(), Ok(Loss::NodeDeleted));
+    assert!(guard.is_lost());
+    let reason = LockError::Lost(Loss::NodeDeleted);
+    assert_eq!(guard.validate().expect_err("lost").reason, reason);
+    let written = guard.transaction().create("/written", b"", NodeKind::Persistent).commit();
+    assert!(written.is_err());
+    assert_eq!(guard.release().expect_err("lost").reason, reason);
+}
+
+#[test]
+fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = Mutex::new(&ours, "/lock").expect("valid");
+    let (lost, losses) = mpsc::channel();
+    let guard = mutex.acquire().expect("free");
+    let sender = lost.clone();
+    guard.on_lost(move |loss| sender.send(Some(loss)).expect("somebody listens"));
+    guard.release().expect("released");
+    let guard = mutex.acquire().expect("free");
+    let client = ours.clone();
+    guard.on_lost(move |_| {
+        assert!(matches!(client.state(), State::Connected { .. }));
+        lost.send(None).expect("somebody listens");
+    });
+    other.delete(&guard.node_path(), None).expect("deleted");
+    assert_eq!(losses.recv_timeout(LONG), Ok(None));
+}
+
+#[test]
+fn without_servers_the_lease_ends_what_is_held_and_what_is_released() {
+    let ensemble = Ensemble::start(1);
+    let at = ensemble.embedded.connect_string();
+    let short_lived = Client::builder(&at).session_timeout(Duration::from_secs(1));
+    let client = short_lived.connect().expect("it answers");
+    let lock = |path| Mutex::new(&client, path).expect("valid");
+    let [first, second] = ["/first", "/second"].map(|path| lock(path).acquire().expect("free"));
+    let (lost, losses) = mpsc::channel();
+    first.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    ensemble.embedded.kill(0);
+    let error = second.release_timeout(SHORT).expect_err("nobody confirms it");
+    assert_eq!(error.reason, LockError::NotConfirmed(Unconfirmed::TimedOut));
+    let error = lock("/third").try_acquire().expect_err("nobody answers");
+    assert_eq!(error.reason, LockError::NoConnection);
+    assert_eq!(first.wait_lost(LONG), Some(Loss::LeaseEnded));
+    assert_eq!(losses.recv_timeout(LONG), Ok(Loss::LeaseEnded));
+    let error = first.release().expect_err("lost");
+    assert_eq!(error.reason, LockError::Lost(Loss::LeaseEnded));
+}
+
+#[test]
+fn readers_share_and_locks_are_converted() {
+    let ensemble = Ensemble::start(1);
+    let (ours, others) = (ensemble.client(), ensemble.client());
+    let lock = |client| RwLock::new(client, "/lock").expect("valid");
+    let (mine, theirs) = (lock(&ours), lock(&others));
+    let (one, two) = (mine.read().expect("free"), theirs.read().expect("shared"));
+    assert_eq!(mine.try_write().expect_err("read").reason, LockError::Busy);
+    let refused = one.try_upgrade().expect_err("not alone");
+    assert_eq!(refused.error.reason, LockError::NotAlone);
+    two.release().expect("released");
+    let writer = refused.into_guard().try_upgrade().expect("alone");
+    assert_eq!(theirs.read_timeout(SHORT).expect_err("written").reason, LockError::TimedOut);
+    let token = writer.fencing_token();
+    let reader = writer.downgrade().expect("held");
+    assert_eq!(reader.fencing_token(), token);
+    theirs.read_timeout(LONG).expect("shared").release().expect("released");
+    reader.release().expect("released");
+    theirs.write_timeout(LONG).expect("free").release().expect("released");
+}
+
+#[test]
+fn permits_are_counted() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let semaphore = Semaphore::new(&client, "/permits", 3).expect("valid");
+    let two = semaphore.acquire_many(2).expect("free");
+    let one = semaphore.try_acquire().expect("free");
+    assert_eq!(semaphore.try_acquire().expect_err("none is left").reason, LockError::Busy);
+    assert_eq!(semaphore.leases().expect("listed").len(), 3);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| semaphore.acquire_many(2));
+        eventually("it waits", || semaphore.waiting().is_ok_and(|waiting| !waiting.is_empty()));
+        two.release().expect("released");
+        waiting.join().expect("no panic").expect("permits").release().expect("released");
+    });
+    semaphore.set_permits(4).expect("changed");
+    assert_eq!(Semaphore::open(&client, "/permits").expect("valid").permits(), Ok(Some(4)));
+    one.release().expect("released");
+}
+
+#[test]
+fn a_thread_acquires_again_what_it_holds() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
+    let outer = mutex.acquire().expect("free");
+    let inner = mutex.try_acquire().expect("ours");
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    thread::scope(|scope| {
+        let other = || mutex.acquire_timeout(SHORT).map(drop).expect_err("held").reason;
+        assert_eq!(scope.spawn(other).join().expect("no panic"), LockError::TimedOut);
+        let other = || mutex.try_acquire().map(drop).expect_err("held").reason;
+        assert_eq!(scope.spawn(other).join().expect("no panic"), LockError::Busy);
+        outer.release().expect("one level");
+        assert_eq!(nodes(&ensemble, "/lock").len(), 1);
+        let next = scope.spawn(|| mutex.acquire().expect("it is its turn").release());
+        inner.release().expect("the last level");
+        next.join().expect("no panic").expect("released");
+    });
+    assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
+}
+
+#[test]
+fn a_lock_that_is_lost_is_lost_on_all_levels() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
+    let (outer, inner) = (mutex.acquire().expect("free"), mutex.acquire().expect("ours"));
+    other.delete(&outer.node_path(), None).expect("deleted");
+    let lost = LockError::Lost(Loss::NodeDeleted);
+    assert_eq!(inner.wait_lost(LONG), Some(Loss::NodeDeleted));
+    assert_eq!(mutex.acquire().expect_err("lost").reason, lost);
+    assert_eq!(inner.release().expect_err("lost").reason, lost);
+    assert_eq!(outer.release().expect_err("lost").reason, lost);
+    mutex.acquire().expect("anew").release().expect("released");
+}
+
+#[test]
+fn candidates_lead_one_after_another() {
+    let ensemble = Ensemble::start(1);
+    let (ours, others) = (ensemble.client(), ensemble.client());
+    let election = |client| LeaderElection::new(client, "/leader").expect("valid");
+    let first = election(&ours).stand();
+    let term = first.elected().expect("alone");
+    let second = election(&others).stand();
+    let in_time = second.elected_timeout(SHORT);
+    assert_eq!(in_time.expect_err("another leads").reason, LockError::TimedOut);
+    let checked = first.transaction().expect("it leads").commit();
+    checked.expect("it leads");
+    // It loses its node, and stands again behind the other.
+    others.delete(&term.node, None).expect("deleted");
+    let next = second.elected().expect("first in the queue");
+    assert!(next.token > term.token);
+    let follows = first.wait_changed(&Leadership::Leader(term), LONG);
+    assert_eq!(follows, Some(Leadership::Follower));
+    second.close().expect("resigned");
+    let again = first.elected_timeout(LONG).expect("alone again");
+    assert!(again.token > next.token);
+    first.close_timeout(LONG).expect("resigned");
+}
+
+#[test]
+fn barriers_hold_threads() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let barrier = Barrier::new(&client, "/barrier").expect("valid");
+    barrier.close().expect("closed");
+    assert_eq!(barrier.wait_timeout(SHORT).expect_err("closed").reason, LockError::TimedOut);
+    let at_once = barrier.wait_timeout(Duration::ZERO);
+    assert_eq!(at_once.expect_err("closed").reason, LockError::TimedOut);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| barrier.wait());
+        barrier.open().expect("opened");
+        waiting.join().expect("no panic").expect("open");
+    });
+    barrier.wait_timeout(Duration::ZERO).expect("open");
+
+    let both = DoubleBarrier::new(&client, "/both", 2).expect("valid");
+    assert_eq!(both.enter_timeout(SHORT).expect_err("alone").reason, LockError::TimedOut);
+    let (inside, outside) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let member = both.enter().expect("both are there");
+                inside.fetch_add(1, Ordering::SeqCst);
+                eventually("both", || inside.load(Ordering::SeqCst) == 2);
+                member.leave().expect("both are done");
+                outside.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    assert_eq!(outside.into_inner(), 2);
+}
+
+#[test]
+fn a_lock_can_be_asked_for() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = Mutex::with(&ours, "/lock", Options::new().revocable()).expect("valid");
+    let guard = mutex.acquire().expect("free");
+    assert!(!guard.wait_revoked(SHORT));
+    Mutex::new(&other, "/lock").expect("valid").revoke(guard.node()).expect("asked");
+    assert!(guard.wait_revoked(LONG));
+    guard.release().expect("released");
+}
+
+#[test]
+fn a_client_that_is_dropped_goes_on_until_its_locks_are_released() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let guard = Mutex::new(&client, "/lock").expect("valid").acquire().expect("free");
+    drop(client);
+    guard.validate().expect("the guard keeps the session");
+    drop(guard);
+    eventually("gone", || nodes(&ensemble, "/lock").is_empty());
+    eventually("closed", || ensemble.embedded.with(|ensemble| ensemble.sessions().count()) == 0);
+}
