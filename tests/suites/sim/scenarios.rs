@@ -130,6 +130,30 @@ fn the_lock_of_a_client_that_is_stopped_goes_to_the_next() {
     assert_quiet(sim);
 }
 
+#[test]
+fn a_lock_whose_node_goes_behind_the_one_before_is_not_taken_over() {
+    let mut sim = connected(Options { clients: 3, ..Options::default() });
+    for client in 0..2 {
+        let guid = Uuid::from_u128(client as u128);
+        sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
+        sim.advance(second());
+    }
+    // Both events arrive in the moment in which the second goes on, one after the other.
+    sim.pause(1, second());
+    let lock = sim.ensemble().node(LOCK).expect("it was created");
+    let mut nodes: Vec<_> = lock.children().map(|child| format!("{LOCK}/{child}")).collect();
+    nodes.sort();
+    assert_eq!(nodes.len(), 2);
+    for path in nodes {
+        sim.with(2, |now, client| client.call(now, Call::Delete { path }));
+    }
+    sim.advance(second() * 3);
+    assert_eq!(sim.report().acquisitions, 1);
+    let left = |client| sim.client(client).map(SimClient::attempts);
+    assert_eq!([left(0), left(1)], [Some(0), Some(0)]);
+    assert_quiet(sim);
+}
+
 /// Two of three members are dead, then there is a majority without the one that a client may have
 /// found meanwhile. How the client stood before that, and how behind it.
 fn minority_and_majority(read_only: bool, quirk: Option<Quirk>) -> [Option<State>; 2] {
