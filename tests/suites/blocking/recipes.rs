@@ -117,9 +117,8 @@ fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
     guard.on_lost(move |loss| sender.send(Some(loss)).expect("somebody listens"));
     guard.release().expect("released");
     let guard = mutex.acquire().expect("free");
-    let client = ours.clone();
     guard.on_lost(move |_| {
-        assert!(matches!(client.state(), State::Connected { .. }));
+        assert!(matches!(ours.state(), State::Connected { .. }));
         lost.send(None).expect("somebody listens");
     });
     other.delete(&guard.node_path(), None).expect("deleted");
