@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use zk_recipes::blocking::{
-    Barrier, DoubleBarrier, LeaderElection, Mutex, ReentrantMutex, RwLock, Semaphore,
+    Barrier, DoubleBarrier, LeaderElection, MultiLock, Mutex, Part, ReentrantMutex, RwLock,
+    Semaphore,
 };
 use zk_recipes::{Holding, Leadership, LockError, Loss, Options, Unconfirmed};
 
@@ -279,6 +280,64 @@ fn barriers_hold_threads() {
         }
     });
     assert_eq!(outside.into_inner(), 2);
+}
+
+#[test]
+fn several_locks_are_taken_together() {
+    let ensemble = Ensemble::start(1);
+    let (ours, others) = (ensemble.client(), ensemble.client());
+    let parts = |client: &Client| {
+        let (mutex, lock) = (Mutex::new(client, "/b"), RwLock::new(client, "/a"));
+        let permits = Semaphore::new(client, "/c", 3).expect("valid");
+        [
+            Part::from(&mutex.expect("valid")),
+            Part::write(&lock.expect("valid")),
+            Part::permits(&permits, 2),
+        ]
+    };
+    let mine = MultiLock::new(parts(&ours)).expect("they fit");
+    let held = mine.acquire().expect("free");
+    assert_eq!(held.locks().len(), 3);
+    held.validate().expect("held");
+    let theirs = RwLock::new(&others, "/a").expect("valid");
+    assert_eq!(theirs.try_read().expect_err("written").reason, LockError::Busy);
+    // While one of the others is waited for, none is kept that is lost or too late.
+    let again = MultiLock::new(parts(&others)).expect("they fit");
+    let error = again.acquire_timeout(SHORT).expect_err("held");
+    assert_eq!((&*error.path, error.reason), ("/a", LockError::TimedOut));
+    others.delete(&held.lock("/b").expect("held").node_path(), None).expect("deleted");
+    eventually("lost", || held.loss().is_some_and(|lost| lost.path == "/b"));
+    let error = held.validate().expect_err("one is lost");
+    let lost = LockError::Lost(Loss::NodeDeleted);
+    assert_eq!((&*error.path, &error.reason), ("/b", &lost));
+    assert!(held.transaction().create("/written", b"", NodeKind::Persistent).commit().is_err());
+    assert_eq!(held.release().expect_err("one is lost").reason, lost);
+    again.acquire_timeout(LONG).expect("free").release().expect("released");
+    thread::scope(|scope| {
+        let first = theirs.write().expect("free");
+        let waiting = scope.spawn(|| mine.acquire());
+        eventually("it waits", || nodes(&ensemble, "/a").len() == 2);
+        drop(first);
+        waiting.join().expect("no panic").expect("free").release().expect("released");
+    });
+}
+
+#[test]
+fn a_lock_that_is_lost_ends_the_wait_for_the_others() {
+    let ensemble = Ensemble::start(1);
+    let (ours, others) = (ensemble.client(), ensemble.client());
+    let locks = ["/a", "/b"].map(|path| Mutex::new(&ours, path).expect("valid"));
+    let both = MultiLock::new(locks.each_ref().map(Part::from)).expect("they fit");
+    let held = Mutex::new(&others, "/b").expect("valid").acquire().expect("free");
+    let error = thread::scope(|scope| {
+        let waiting = scope.spawn(|| both.acquire().map(drop));
+        eventually("it waits", || nodes(&ensemble, "/b").len() == 2);
+        others.delete(&nodes(&ensemble, "/a")[0], None).expect("deleted");
+        waiting.join().expect("no panic").expect_err("lost")
+    });
+    assert_eq!((&*error.path, error.reason), ("/a", LockError::Lost(Loss::NodeDeleted)));
+    held.release().expect("released");
+    eventually("gone", || nodes(&ensemble, "/").is_empty());
 }
 
 #[test]

@@ -33,7 +33,7 @@ use crate::machine::{Claim, Entry, Scheme};
 /// exactly one waiter, however many there are. Keep this value if you take the lock again: it remembers
 /// how the last time went, and may leave out the list of contenders.
 #[derive(Clone, Debug)]
-pub struct Mutex(Queue);
+pub struct Mutex(pub(super) Queue);
 
 impl Mutex {
     /// Returns the lock at `path`. Nothing is sent yet.

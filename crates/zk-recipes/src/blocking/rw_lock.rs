@@ -29,7 +29,7 @@ use crate::machine::{Claim, Entry, Scheme};
 ///
 /// One round trip to acquire the lock when it is free, and one to release it.
 #[derive(Clone, Debug)]
-pub struct RwLock(Queue);
+pub struct RwLock(pub(super) Queue);
 
 impl RwLock {
     /// Returns the lock at `path`. Nothing is sent yet.

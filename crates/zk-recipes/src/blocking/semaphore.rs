@@ -6,10 +6,10 @@ use std::time::Instant;
 use zk_session::blocking::Client;
 use zk_session::proto::{ErrorCode, NodeKind, path};
 
-use super::Queue;
 use super::held::guard;
 use super::listing;
 use super::waiting::limited;
+use super::{Entrance, Queue};
 use crate::error::{LockError, RecipeError};
 use crate::face::{Entrant, Options};
 use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
@@ -32,8 +32,8 @@ use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 /// release them, with a request for each.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    queue: Queue,
-    maximum: Option<u32>,
+    pub(super) queue: Queue,
+    pub(super) maximum: Option<u32>,
 }
 
 impl Semaphore {
@@ -129,10 +129,14 @@ impl Semaphore {
         entry: Entry,
         end: Option<Instant>,
     ) -> Result<PermitGuard, RecipeError> {
+        self.begin(operation, permits, entry).held(end).map(PermitGuard)
+    }
+
+    /// Enters the queue.
+    pub(super) fn begin(&self, operation: &'static str, permits: u32, entry: Entry) -> Entrance {
         let contest = self.queue.contest(Claim::Exclusive, entry);
         let machine = Borrower::new(Loan { contest, permits, maximum: self.maximum });
-        let entrance = self.queue.start(operation, machine, self.queue.below("leases").into());
-        entrance.held(end).map(PermitGuard)
+        self.queue.start(operation, machine, self.queue.below("leases").into())
     }
 
     /// Returns how many permits there are; `None` if nobody has said so yet.

@@ -125,7 +125,6 @@ impl<C: SessionClient> HeldLock<C> {
         others.fold(transaction, |checks, lease| checks.check(&self.path_of(lease), None))
     }
 
-    #[cfg(feature = "tokio")]
     /// How many those checks are.
     pub(crate) fn checks(&self) -> usize {
         self.place.leases.len().max(1)

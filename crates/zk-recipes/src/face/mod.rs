@@ -7,6 +7,7 @@ pub(crate) mod contenders;
 mod conversion;
 mod guid;
 pub(crate) mod held;
+mod loss;
 mod memory;
 mod options;
 pub(crate) mod queue;
@@ -52,13 +53,14 @@ use zk_session::{Chroot, State, Transaction};
 pub use self::contenders::Entrant;
 pub use self::conversion::NotConverted;
 pub use self::held::{HeldLock, Holding};
+pub use self::loss::MultiLoss;
 pub use self::options::{Attempt, Options};
 #[cfg(feature = "tokio")]
 pub use self::{
     barrier::Barrier,
     double_barrier::{BarrierGuard, DoubleBarrier},
     leader::{Candidate, LeaderElection},
-    multi_lock::{MultiGuard, MultiLock, MultiLoss},
+    multi_lock::{MultiGuard, MultiLock},
     mutex::{Mutex, MutexGuard},
     part::Part,
     reentrant::{Owner, ReentrantGuard, ReentrantMutex},

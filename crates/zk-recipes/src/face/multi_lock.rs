@@ -1,7 +1,7 @@
 //! Several locks at once.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -16,21 +16,13 @@ use zk_session::{Client, Error, Transaction};
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
 use crate::face::Call;
 use crate::face::Held;
+use crate::face::MultiLoss;
 use crate::face::held::{Holding, not_validated};
 use crate::face::part::{Entering, Part};
 use crate::face::waiting::{self, after};
 use crate::machine::{Entry, Happening, Mismatch, Together, Wanted, in_order};
 
 type Releasing = Pin<Box<dyn Future<Output = Result<(), RecipeError>> + Send + Sync>>;
-
-/// Which of several locks is lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MultiLoss {
-    /// The path of the lock.
-    pub path: String,
-    /// Why it is not held any more.
-    pub loss: Loss,
-}
 
 /// Several locks, taken together: all, or none.
 ///
@@ -421,11 +413,3 @@ impl MultiGuard {
         }
     }
 }
-
-impl fmt::Display for MultiLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.loss)
-    }
-}
-
-impl core::error::Error for MultiLoss {}

@@ -215,14 +215,16 @@ impl Machines {
         if self.watches.is_empty() {
             return;
         }
-        requests.retain(|request| {
-            let Some((key, tag)) = self.watches.remove(request) else { return true };
+        let fired: Vec<_> =
+            requests.extract_if(.., |request| self.watches.contains_key(request)).collect();
+        for request in fired {
+            // One that was delivered before may have dropped the watch of this one.
+            let Some((key, tag)) = self.watches.remove(&request) else { continue };
             if let Some(slot) = self.slots.get_mut(key.place as usize) {
-                slot.watches.retain(|(_, id)| id != request);
+                slot.watches.retain(|(_, id)| *id != request);
             }
             self.deliver(link, now, key, Input::Watch { tag, event: event.clone() });
-            false
-        });
+        }
     }
 
     fn for_each(&mut self, mut deliver: impl FnMut(&mut Self, Key)) {

@@ -253,6 +253,25 @@ fn a_watch_event_goes_to_everybody_who_has_asked_for_it() {
 }
 
 #[test]
+fn a_watch_that_is_dropped_while_its_event_is_delivered_stays_the_machines() {
+    let mut world = World::connected();
+    let machine = Recorder::reacting(&world.log, |line, port| {
+        if line.starts_with("watch 1") {
+            port.unwatch(2);
+        }
+    });
+    let key = world.dispatcher.attach(world.now, machine);
+    world.act(key, |port| (1..=2).for_each(|tag| port.submit_and_watch(tag, &exists())));
+    world.sent();
+    (1..=2).for_each(|xid| world.reply(xid));
+    world.drain();
+    world.log.take();
+    world.fire();
+    assert_eq!(world.drain(), []);
+    assert_eq!(world.log.take(), ["watch 1 /node"]);
+}
+
+#[test]
 fn a_refusal_is_an_answer_that_comes_when_all_is_settled() {
     let mut world = World::connected();
     let close = |port: &mut Port<'_>, tag| port.submit(tag, &Request::CloseSession(()));
