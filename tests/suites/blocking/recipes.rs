@@ -120,6 +120,7 @@ fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
     let guard = mutex.acquire().expect("free");
     guard.on_lost(move |_| {
         assert!(matches!(ours.state(), State::Connected { .. }));
+        assert_eq!(ours.exists("/gone").expect("it answers"), None);
         lost.send(None).expect("somebody listens");
     });
     other.delete(&guard.node_path(), None).expect("deleted");

@@ -30,9 +30,9 @@
 //!
 //! # Callbacks
 //!
-//! An [observer](crate::Options::observer) and an [`on_lost`](Held::on_lost) callback run in the thread
-//! that reads from the connection, or in one that calls a method of the client. They may use the client,
-//! but whatever they wait for delays other callbacks.
+//! An [observer](crate::Options::observer) and an [`on_lost`](Held::on_lost) callback run in a thread
+//! that calls a method of the client, or in one of their own. They may use the client, but whatever they
+//! wait for delays other callbacks.
 
 mod barrier;
 mod double_barrier;

@@ -4,7 +4,7 @@
 //! What is to be sent is written by whoever wants it sent, while it has the lock: the transport
 //! gives up at once when it has no room, and then a thread that lives only as long as that pushes
 //! the rest. Members are reached in threads that live only as long as that, too, for no timeout
-//! counts where a name is looked up.
+//! counts where a name is looked up. So are callbacks run that would otherwise keep it from reading.
 
 use alloc::string::ToString as _;
 use alloc::sync::Arc;

@@ -23,7 +23,7 @@ use std::{io, thread_local};
 use super::connect::{LEAST_PATIENCE, MOST_PATIENCE, Transport, is_timeout};
 use super::shared::{Answers, Inner, Shared};
 use crate::dispatch::{Token, Wakers};
-use crate::face::{Guard, Inbox};
+use crate::face::{Guard, HasEffects as _, Inbox};
 use crate::session::Session;
 use crate::time::Instant;
 
@@ -143,6 +143,15 @@ impl Shared {
         loop {
             inner.hub.dispatcher.handle_timeout(self.now());
             inner.exchange(self);
+            if inner.effects().has_deferred() {
+                // It runs now, and may wait for what this thread would read.
+                if inner.effects().has_callbacks() {
+                    inner.appoint();
+                }
+                drop(inner);
+                inner = self.lock();
+                continue;
+            }
             let reads = how == Wait::Reading && inner.can_read();
             // Who reads is not woken.
             let waker = if reads { Waker::noop().clone() } else { current_waker() };
@@ -201,6 +210,13 @@ impl Shared {
             inner.exchange(self);
             if inner.hub.ended().is_some() {
                 return;
+            }
+            self.hand_over_callbacks(&mut inner);
+            if inner.effects().has_deferred() {
+                // It runs now, while the keeper does not read.
+                drop(inner);
+                inner = self.lock();
+                continue;
             }
             let patience = inner.patience(self);
             let others_come = core::mem::replace(&mut waits, inner.readers.waits) != waits;

@@ -157,6 +157,19 @@ impl Shared {
         acted
     }
 
+    /// Has a thread of their own run the callbacks that wait for the session to be unlocked. The
+    /// keeper must not run them: it could not read what they wait for.
+    pub(super) fn hand_over_callbacks(self: &Arc<Self>, inner: &mut Inner) {
+        if !inner.effects().has_callbacks() {
+            return;
+        }
+        let theirs = self.clone();
+        let run = move || theirs.inner.run_deferred();
+        // Without it, the keeper runs them after all.
+        let started = thread::Builder::new().name("zookeeper-callbacks".to_string()).spawn(run);
+        inner.effects().is_running = started.is_ok();
+    }
+
     /// Replaces the list of members.
     pub(super) fn set_members(self: &Arc<Self>, members: Vec<Member>) {
         let mut inner = self.lock();

@@ -92,4 +92,17 @@ impl Effects {
         self.wakers.wake();
         self.deferred.into_iter().for_each(Deferred::run);
     }
+
+    /// Whether the next thread that unlocks the session runs what was deferred.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty() && !self.is_running
+    }
+
+    /// Whether callbacks are among that.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn has_callbacks(&self) -> bool {
+        let is_callback = |deferred: &Deferred| matches!(deferred, Deferred::Run(_));
+        self.has_deferred() && self.deferred.iter().any(is_callback)
+    }
 }

@@ -37,8 +37,8 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what was deferred until nothing is left.
-    fn run_deferred(&self) {
+    /// Runs what was deferred until nothing is left. Only after `is_running` was set.
+    pub(crate) fn run_deferred(&self) {
         loop {
             let mut locked = self.locked();
             let effects = locked.effects();
@@ -91,7 +91,7 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
         if !effects.wakers.is_empty() {
             self.unlocked.wakers = Some(core::mem::take(&mut effects.wakers));
         }
-        if !effects.deferred.is_empty() && !effects.is_running {
+        if effects.has_deferred() {
             effects.is_running = true;
             self.unlocked.runs = Some(self.mutex);
         }

@@ -8,13 +8,14 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use zk_session::blocking::{Answer, Client, Connect, TcpConnect, TcpTransport, Transport};
+use zk_session::dispatch::{Attached, Input, Port};
 use zk_session::proto::{
-    Decode, ErrorCode, EventType, ExistsResponse, GetDataRequest, OpCode, Reader, Request,
-    RequestHeader, Stat, SyncResponse, Xid,
+    Decode, ErrorCode, EventType, ExistsRequest, ExistsResponse, GetDataRequest, OpCode, Reader,
+    Request, RequestHeader, Stat, SyncResponse, Xid,
 };
-use zk_session::{Error, Member};
+use zk_session::{Error, Member, State};
 
-use crate::server::{Listener, SESSION, Sent, Server, connected_with};
+use crate::server::{Listener, PATIENCE, SESSION, Sent, Server, connected_with};
 
 /// A third of it passes before a session that says nothing sends a ping.
 const TIMEOUT: i32 = 60_000;
@@ -255,4 +256,54 @@ fn answers_are_read_while_requests_are_made_and_nobody_waits() {
         client.clone().close();
         assert!(is_read, "nobody reads");
     });
+}
+
+/// Sets a watch, and defers a callback when it fires.
+struct WhenFired(Option<Box<dyn FnOnce() + Send>>);
+
+impl Attached for WhenFired {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+        match input {
+            Input::State(State::Connected { .. }) => {
+                let request = Request::Exists(ExistsRequest { path: "/a", watch: true });
+                port.submit_and_watch(0, &request);
+            }
+            Input::Watch { .. } => self.0.take().into_iter().for_each(|run| port.defer(run)),
+            _ => {}
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+#[test]
+fn a_callback_may_wait_for_what_the_client_does() {
+    let calls: [fn(&Client); 3] = [
+        |client| check(client.sync("/")),
+        |client| client.ready().unwrap(),
+        |client| client.clone().close(),
+    ];
+    for (call, waits) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
+        let (listener, run) = start_server(usize::MAX);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| run(&listener));
+            let client = listener.builder().connect().unwrap();
+            let (sender, called) = mpsc::channel();
+            let theirs = client.clone();
+            let run = move || {
+                call(&theirs);
+                sender.send(()).unwrap();
+            };
+            client.attach(Box::new(WhenFired(Some(Box::new(run)))));
+            if waits {
+                check(client.sync("/"));
+            }
+            called.recv_timeout(PATIENCE).unwrap();
+            client.close();
+            stop(&listener);
+            server.join().unwrap();
+        });
+    }
 }
