@@ -245,16 +245,14 @@ impl SimClient {
             Demand::Write => (Scheme::CURATOR_READ_WRITE, Claim::Exclusive),
         };
         let contest = Contest::new(directory.to_owned(), scheme, guid, self.id());
-        let contest = Contest {
-            claim,
-            precedent: self.log.precedent(directory),
-            herd: self.quirk == Some(Quirk::WatchesTheDirectory),
-            ..contest
-        };
+        let contest = Contest { claim, precedent: self.log.precedent(directory), ..contest };
         match demand {
             Demand::Permits { count, of } => {
                 let loan = Loan { contest: contest.clone(), permits: count, maximum: Some(of) };
                 self.attach(now, id, contest, Borrower::new(loan));
+            }
+            _ if self.quirk == Some(Quirk::WatchesTheDirectory) => {
+                self.attach(now, id, contest.clone(), Contender::herd(contest));
             }
             _ => self.attach(now, id, contest.clone(), Contender::new(contest)),
         }

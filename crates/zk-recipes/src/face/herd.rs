@@ -8,7 +8,7 @@ use crate::error::RecipeError;
 use crate::face::Queue;
 use crate::face::options::Options;
 use crate::face::waiting::guard;
-use crate::machine::{Claim, Contender, Contest, Entry, Scheme};
+use crate::machine::{Claim, Contender, Entry, Scheme};
 
 /// An exclusive, fair lock with a herd. It is here to be compared with
 /// [`Mutex`](crate::Mutex), which is the same in all but one thing.
@@ -65,8 +65,8 @@ impl HerdMutex {
     ///
     /// See [`LockError`](crate::LockError).
     pub fn acquire(&self) -> impl Future<Output = Result<HerdGuard, RecipeError>> + Send + use<> {
-        let contest = Contest { herd: true, ..self.0.contest(Claim::Exclusive, Entry::Queue) };
-        let entrance = self.0.start("acquire", Contender::new(contest), self.0.path.clone());
+        let contender = Contender::herd(self.0.contest(Claim::Exclusive, Entry::Queue));
+        let entrance = self.0.start("acquire", contender, self.0.path.clone());
         async { entrance.held().await.map(HerdGuard) }
     }
 

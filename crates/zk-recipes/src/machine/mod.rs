@@ -169,11 +169,6 @@ pub struct Contest {
     /// [left](Machine::precedent). Where several in a row have found nobody else, the list is
     /// spared, and asked for only if somebody has come since. Only a [`Contender`] looks at it.
     pub precedent: Option<Precedent>,
-    /// Whether to wait for the directory to change, as locks are taught at first, rather than for
-    /// the end of the one before: a herd, since all who wait are woken whenever anybody comes or
-    /// goes.
-    #[cfg(feature = "study")]
-    pub herd: bool,
 }
 
 impl Contest {
@@ -196,8 +191,6 @@ impl Contest {
             foreign: Foreign::RefuseOtherLocks,
             revocable: false,
             precedent: None,
-            #[cfg(feature = "study")]
-            herd: false,
         }
     }
 
@@ -207,14 +200,6 @@ impl Contest {
         if let State::Connected { session, .. } = state {
             self.session = session;
         }
-    }
-
-    /// Whether all who wait are woken by every change.
-    const fn is_herd(&self) -> bool {
-        #[cfg(feature = "study")]
-        return self.herd;
-        #[cfg(not(feature = "study"))]
-        return false;
     }
 }
 

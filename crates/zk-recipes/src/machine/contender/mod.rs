@@ -34,6 +34,8 @@ use crate::error::{LockError, Loss};
 #[derive(Clone, Debug)]
 pub struct Contender {
     contest: Contest,
+    /// Whether it waits for any change below the lock's path, so that every change wakes all waiters.
+    is_herd: bool,
     phase: Phase,
     /// Our node, once we know that it exists.
     node: Option<Node>,
@@ -128,6 +130,14 @@ impl Contender {
         }
     }
 
+    /// An attempt that waits for any change below the lock's path, as locks are taught at first, rather
+    /// than for the end of its predecessor: a herd, since every change wakes all waiters.
+    #[cfg(feature = "study")]
+    #[must_use]
+    pub fn herd(contest: Contest) -> Self {
+        Self { is_herd: true, ..Self::new(contest) }
+    }
+
     /// An attempt that begins now, with a session that is connected or, by [`Entry::Queue`], will be.
     pub(super) fn begun(contest: Contest) -> Self {
         let mut contender = Self::before(contest);
@@ -155,6 +165,7 @@ impl Contender {
         }
         Self {
             contest,
+            is_herd: false,
             phase: Phase::Beginning,
             node: None,
             conversion: None,

@@ -71,7 +71,7 @@ impl Contender {
                 #[cfg(test)]
                 let only_rising =
                     only_rising || self.mistake == Some(Mistake::ShortcutAmongReaders);
-                let is_alone = ahead == 1 && !self.contest.is_herd();
+                let is_alone = ahead == 1 && !self.is_herd;
                 self.wait(predecessor, is_alone && by_number && only_rising);
             }
         }
@@ -123,7 +123,7 @@ impl Contender {
         if only && self.self_watch.is_none() {
             self.watch_self();
         }
-        let watch = self.submit(Operation::watch(match self.contest.is_herd() {
+        let watch = self.submit(Operation::watch(match self.is_herd {
             true => self.contest.directory.clone(),
             false => self.path_of(&predecessor),
         }));
@@ -132,7 +132,7 @@ impl Contender {
 
     pub(super) fn watched(&mut self, result: Result<Reply, Error>) {
         match result {
-            Ok(reply) if self.contest.is_herd() => self.seen_again(&reply),
+            Ok(reply) if self.is_herd => self.seen_again(&reply),
             Ok(_) => {}
             // It went between the list and the watch, or the watch was lost.
             Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(),
