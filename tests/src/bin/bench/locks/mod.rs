@@ -7,6 +7,7 @@ mod contenders;
 mod figures;
 mod floor;
 mod ours;
+mod ours_blocking;
 mod tap;
 mod work;
 #[cfg(feature = "peers")]
@@ -83,6 +84,8 @@ pub(crate) enum InProcess {
     Floor,
     /// With names that are no other client's.
     ZkRecipesPrivate,
+    /// For threads that block; only where there is one contender.
+    ZkRecipesBlocking,
     #[cfg(feature = "peers")]
     ZookeeperClient,
 }
@@ -97,6 +100,9 @@ pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
                 InProcess::ZkRecipes => contenders::measure::<zk_session::Client>(at, path, work),
                 InProcess::Floor => contenders::measure::<floor::Floor>(at, path, work),
                 InProcess::ZkRecipesPrivate => contenders::measure::<ours::Private>(at, path, work),
+                InProcess::ZkRecipesBlocking => {
+                    contenders::measure::<zk_session::blocking::Client>(at, path, work)
+                }
                 #[cfg(feature = "peers")]
                 InProcess::ZookeeperClient => {
                     contenders::measure::<::zookeeper_client::Client>(at, path, work)
@@ -125,7 +131,7 @@ enum Client {
 
 impl Client {
     fn all() -> Vec<Self> {
-        let ours = ["zk-recipes", "zk-recipes-private", floor::NAME];
+        let ours = ["zk-recipes", "zk-recipes-private", ours_blocking::NAME, floor::NAME];
         let mut all = Vec::from(ours.map(Self::InProcess));
         #[cfg(feature = "peers")]
         all.push(Self::InProcess("zookeeper-client"));
@@ -146,7 +152,11 @@ impl Client {
 
     /// Whether it is asked to do such work.
     fn does(&self, kind: Kind) -> bool {
-        kind.work(1.0).waits || matches!(self, Self::InProcess(_))
+        match self {
+            Self::InProcess(ours_blocking::NAME) => kind.work(1.0).contenders() == 1,
+            Self::InProcess(_) => true,
+            Self::Program(..) => kind.work(1.0).waits,
+        }
     }
 
     fn command(&self, at: &str, path: &str, kind: Kind, scale: f64) -> io::Result<Command> {
