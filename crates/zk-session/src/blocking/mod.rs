@@ -329,7 +329,8 @@ impl Client {
 
     /// Waits until `poll` is ready, for no longer than until `end`; `None` if it is not by then. The
     /// thread may read from the connection meanwhile, so it gets what the session delivers without
-    /// another thread.
+    /// another thread. While it reads it cannot be woken: what other threads change by themselves is
+    /// noticed when something arrives, or at the session's next deadline, such as a ping.
     ///
     /// `poll` is called with the session locked: it must not use the client. If it is not ready it must
     /// see to it that the waker is run, as an attached machine does by

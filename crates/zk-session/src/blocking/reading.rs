@@ -9,6 +9,7 @@
 //! What is read is delivered by whoever reads it, under the lock; so its order is kept.
 
 use alloc::collections::BTreeMap;
+use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::cell::OnceCell;
@@ -39,12 +40,15 @@ pub(super) struct Link {
     pub(super) has_more: bool,
     /// What it has brought. Whoever reads has it.
     inbox: Option<Inbox>,
+    /// When the thread that reads looks at the session again.
+    reads_until: Instant,
 }
 
 impl Link {
     pub(super) fn new(transport: Arc<dyn Transport>, max_reply: usize) -> Self {
         let inbox = Some(Inbox::new(max_reply));
-        Self { transport, is_unflushed: false, has_more: false, inbox }
+        let reads_until = Instant::START;
+        Self { transport, is_unflushed: false, has_more: false, inbox, reads_until }
     }
 
     pub(super) fn has_to_write(&self, session: &Session<Token<Answers>>) -> bool {
@@ -254,6 +258,7 @@ impl Shared {
     ) -> Guard<'a, Inner> {
         let Some(link) = &mut inner.link else { return inner };
         let Some(mut inbox) = link.inbox.take() else { return inner };
+        link.reads_until = self.now() + patience;
         let transport = link.transport.clone();
         inner.readers.reads += 1;
         drop(inner);
@@ -324,6 +329,36 @@ impl Inner {
     /// Sees to it that somebody reads, by a thread that does not.
     pub(super) fn appoint(&mut self) {
         self.readers.appoint(self.link.as_ref(), &mut self.hub.dispatcher.effects().wakers);
+    }
+
+    /// Has a thread wait for a machine's timer that is due before the thread that reads looks at the
+    /// session, since that one cannot be woken. It lives no longer than there is such a timer.
+    pub(super) fn mind_timers(&mut self, shared: &Arc<Shared>) {
+        let Some(mut due) = self.due_before_reader() else { return };
+        let theirs = shared.clone();
+        let mind = move || {
+            loop {
+                thread::sleep((due - theirs.now()).max(LEAST_PATIENCE));
+                let mut inner = theirs.lock();
+                inner.minded.take_if(|minded| *minded == due);
+                inner.hub.dispatcher.handle_timeout(theirs.now());
+                inner.exchange(&theirs);
+                inner.appoint();
+                let Some(next) = inner.due_before_reader() else { return };
+                due = next;
+            }
+        };
+        // Without it, the timer is late.
+        let started = thread::Builder::new().name("zookeeper-timer".to_string()).spawn(mind);
+        self.minded = self.minded.filter(|_| started.is_ok());
+    }
+
+    /// The next timer, unless a thread looks at the session by then.
+    fn due_before_reader(&mut self) -> Option<Instant> {
+        let due = self.hub.dispatcher.next_timer()?;
+        let link = self.link.as_ref().filter(|link| link.inbox.is_none())?;
+        let looks_at = self.minded.map_or(link.reads_until, |minded| minded.min(link.reads_until));
+        (due < looks_at).then(|| *self.minded.insert(due))
     }
 
     /// How long to wait at most, for the session's deadlines.

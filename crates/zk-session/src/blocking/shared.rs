@@ -73,6 +73,8 @@ pub(super) struct Inner {
     pub(super) link: Option<Link>,
     /// Who reads from it, and who could.
     pub(super) readers: Readers,
+    /// The next timer that a thread of its own waits for.
+    pub(super) minded: Option<Instant>,
     /// Those who wait for another state.
     pub(super) observers: Vec<Waker>,
     max_reply: usize,
@@ -110,6 +112,7 @@ impl Shared {
                 hub: Hub::new(make(clock.now()), members),
                 link: None,
                 readers: Readers::default(),
+                minded: None,
                 observers: Vec::new(),
                 max_reply,
                 attempt: 0,
@@ -189,6 +192,7 @@ impl Inner {
     pub(super) fn settle(&mut self, shared: &Arc<Shared>) {
         self.exchange(shared);
         self.appoint();
+        self.mind_timers(shared);
     }
 
     /// Does what is to be done, by a thread that then reads from the connection if nobody does.

@@ -331,6 +331,12 @@ impl<T> Dispatcher<T> {
         both.into_iter().flatten().min()
     }
 
+    /// Returns when the next timer of a machine is due.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.machines.poll_timeout()
+    }
+
     fn is_drained(&self) -> bool {
         !self.session.has_events() && !self.machines.has_due_timer()
     }

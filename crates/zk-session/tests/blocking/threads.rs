@@ -307,3 +307,37 @@ fn a_callback_may_wait_for_what_the_client_does() {
         });
     }
 }
+
+/// Sets timers, one after the other.
+struct Ticks(u32, mpsc::Sender<()>);
+
+impl Attached for Ticks {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+        if let Input::Timer = input {
+            self.0 -= 1;
+            self.1.send(()).unwrap();
+        }
+        port.set_timer(Some(port.now() + Duration::from_millis(10)));
+    }
+
+    fn is_done(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[test]
+fn a_timer_is_kept_though_a_thread_reads_already() {
+    let (listener, run) = start_server(usize::MAX);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| run(&listener));
+        let client = listener.builder().connect().unwrap();
+        for _ in 0..10 {
+            let (sender, ticked) = mpsc::channel();
+            client.attach(Box::new(Ticks(3, sender)));
+            (0..3).for_each(|_| ticked.recv_timeout(PATIENCE).unwrap());
+        }
+        client.close();
+        stop(&listener);
+        server.join().unwrap();
+    });
+}
