@@ -108,6 +108,20 @@ fn a_lost_lock_is_reported_in_every_way() {
 }
 
 #[test]
+fn a_callback_that_panics_does_not_stop_the_others() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = Mutex::new(&ours, "/lock").expect("valid");
+    let guard = mutex.acquire().expect("free");
+    let (lost, losses) = mpsc::channel();
+    guard.on_lost(|loss| panic!("on purpose: {loss}"));
+    guard.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    other.delete(&guard.node_path(), None).expect("deleted");
+    assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
+    mutex.acquire_timeout(LONG).expect("free").release().expect("released");
+}
+
+#[test]
 fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());

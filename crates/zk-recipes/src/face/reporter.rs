@@ -105,8 +105,8 @@ impl Reporter {
             port.wake(waker);
         }
         #[cfg(feature = "blocking")]
-        if let Some((run, loss)) = self.status.take_on_loss() {
-            port.defer(move || run.into_iter().for_each(|run| run(loss)));
+        if let Some(run) = self.status.take_on_loss() {
+            port.defer(run);
         }
     }
 }
@@ -116,8 +116,8 @@ impl Drop for Reporter {
     fn drop(&mut self) {
         self.status.change(Report::finish).into_iter().for_each(|(_, waker)| waker.wake());
         #[cfg(feature = "blocking")]
-        if let Some((run, loss)) = self.status.take_on_loss() {
-            run.into_iter().for_each(|run| run(loss));
+        if let Some(run) = self.status.take_on_loss() {
+            run();
         }
     }
 }

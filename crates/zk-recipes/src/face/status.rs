@@ -5,9 +5,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+#[cfg(feature = "blocking")]
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
+#[cfg(feature = "blocking")]
+use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zk_session::Attachment;
@@ -197,15 +201,21 @@ impl SharedStatus {
         }
     }
 
-    /// What is to run now, and how the lock was lost, if it was.
+    /// Returns what runs the callbacks, if the lock was lost and there are any.
     #[cfg(feature = "blocking")]
-    pub(crate) fn take_on_loss(&self) -> Option<(Vec<OnLoss>, Loss)> {
+    pub(crate) fn take_on_loss(&self) -> Option<impl FnOnce() + Send + use<>> {
         let mut content = self.content();
         if content.on_loss.is_empty() {
             return None;
         }
         let loss = content.report.loss()?;
-        Some((core::mem::take(&mut content.on_loss), loss))
+        let callbacks = core::mem::take(&mut content.on_loss);
+        Some(move || {
+            for run in callbacks {
+                // The panic hook has reported it; the other callbacks still run.
+                let _ = catch_unwind(AssertUnwindSafe(|| run(loss)));
+            }
+        })
     }
 
     /// Waits until `find` finds something; `None` if the machine is gone without.
