@@ -1,4 +1,4 @@
-//! The barrier that somebody closes and opens.
+//! A barrier that is closed and opened.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,17 +15,17 @@ use crate::error::{LockError, RecipeError};
 use crate::face::Options;
 use crate::machine::{Entry, Renewal};
 
-/// A barrier: while its node exists nobody passes. As Apache Curator's `DistributedBarrier`.
+/// A barrier that is closed while its node exists, as Apache Curator's `DistributedBarrier`.
 ///
 /// # Guarantee
 ///
-/// A thread that has [waited](Self::wait) has seen the barrier open, at some moment after it asked; it
-/// may be closed again by then. The node belongs to nobody: the end of a session opens nothing.
+/// When [`wait`](Self::wait) returns, the barrier was open at some moment after the call; it may be closed
+/// again by then. The node belongs to no session: the end of a session does not open the barrier.
 ///
 /// # Cost
 ///
-/// One round trip to close the barrier, one to open it, and one to pass when it is open. A waiter has one
-/// watch; all of them are woken when the barrier opens, for all can go on.
+/// One round trip to close the barrier, one to open it, and one to pass when it is open. Each waiter has
+/// one watch, and all of them are woken when the barrier opens.
 #[derive(Clone, Debug)]
 pub struct Barrier {
     client: Client,
@@ -43,8 +43,8 @@ impl Barrier {
         Self::with(client, path, Options::new())
     }
 
-    /// Returns the barrier at `path`, closed with these data and access control lists. The other options
-    /// do not count, since nobody stands in a queue.
+    /// Returns the barrier at `path`. Its node is created with the data and the access control lists of
+    /// these options; the other options have no effect. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -63,8 +63,7 @@ impl Barrier {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`]. If that leaves it open whether the barrier was closed, it does no harm to
-    /// close it again.
+    /// [`LockError::Request`]. If its outcome is unknown, close the barrier again.
     pub fn close(&self) -> Result<(), RecipeError> {
         let Self { client, path, options } = self;
         let acl: Vec<_> = options.acl.list().iter().collect();
@@ -83,7 +82,7 @@ impl Barrier {
         }
     }
 
-    /// Opens the barrier, if it is closed: all who wait pass.
+    /// Opens the barrier, if it is closed. All waiters pass.
     ///
     /// # Errors
     ///

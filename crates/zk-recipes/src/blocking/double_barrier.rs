@@ -1,4 +1,4 @@
-//! The barrier where all wait for all, before and after.
+//! A barrier that a number of members enter together and leave together.
 
 use core::ops::Deref;
 use core::time::Duration;
@@ -12,15 +12,17 @@ use crate::error::RecipeError;
 use crate::face::Options;
 use crate::machine::{Claim, Entry, Participant, Scheme};
 
-/// A barrier for a number of members: nobody gets in before all have come, nobody gets out before all
-/// want to. Laid out as Apache Curator's `DistributedDoubleBarrier`: a node for each member, and `ready`
-/// once all are there.
+/// A barrier that a number of members enter together and leave together.
+///
+/// Laid out as Apache Curator's `DistributedDoubleBarrier`: a node for each member, and `ready` once all
+/// have come.
 ///
 /// # Guarantee
 ///
-/// A member that is in knows that at some moment as many members were there as were asked for. A member
-/// that has left knows that of those who were there when it began to leave none is left. A member's node
-/// belongs to its session: one that gives up, or dies, is not counted any more, and not waited for.
+/// When [`enter`](Self::enter) succeeds, at some moment as many members were there as were asked for. When
+/// [`leave`](BarrierGuard::leave) succeeds, all members that were there when it was called have left. A
+/// member's node belongs to its session: a member that gives up, or dies, is neither counted nor waited
+/// for.
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier {
     queue: Queue,
@@ -28,7 +30,7 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// Returns the barrier at `path`, for so many members. Nothing is sent yet.
+    /// Returns the barrier at `path`, for this number of members. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -37,8 +39,7 @@ impl DoubleBarrier {
         Self::with(client, path, members, Options::new())
     }
 
-    /// Returns the barrier at `path`, with these options, of which the scheme does not count. Nothing is
-    /// sent yet.
+    /// Returns the barrier at `path`, with these options; the scheme has no effect. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl DoubleBarrier {
     }
 }
 
-/// A member of a [`DoubleBarrier`] that is in. Dropped, it is out, and does not wait for others.
+/// A member that has entered a [`DoubleBarrier`]. Dropped, it leaves without waiting for the others.
 #[derive(Debug)]
 #[must_use = "a member that is dropped is out"]
 pub struct BarrierGuard(Held);
@@ -109,15 +110,14 @@ impl Deref for BarrierGuard {
 }
 
 impl BarrierGuard {
-    /// Waits until all members that are in now are out, or have begun to leave: the end of the first one
-    /// is the end of all. Without a server it waits no longer than to the end of the
-    /// [lease](Held::lease).
+    /// Leaves, and waits until all members that are in now have left or begun to leave. Without a server
+    /// it waits until the end of the [lease](Held::lease) at most.
     ///
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) when our node had been lost before, and
-    /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has told that all are out. The
-    /// member is out in any case.
+    /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed that all have left.
+    /// This member has left in any case.
     pub fn leave(self) -> Result<(), RecipeError> {
         self.0.leave(None)
     }

@@ -13,24 +13,25 @@ use crate::machine::{Claim, Command};
 
 /// # Waiting
 impl Held {
-    /// Whether the lock is lost; see [`state`](Self::state).
+    /// Returns whether the lock is lost; see [`state`](Self::state).
     pub fn is_lost(&self) -> bool {
         matches!(self.state(), Holding::Lost(_))
     }
 
-    /// Waits until the lock is lost, for no longer than `timeout`. Returns how it was lost; `None` if it
-    /// was not, or may still be held.
+    /// Waits until the lock is lost, for no longer than `timeout`. Returns how it was lost, or `None` if
+    /// the time has passed and it is not known to be lost.
     pub fn wait_lost(&self, timeout: Duration) -> Option<Loss> {
         self.state();
         let lost = wait(self.client(), &self.handle().status, after(timeout), held::loss);
         lost.map(|loss| loss.unwrap_or(held::CLOSED))
     }
 
-    /// Runs a callback once, when the lock is lost; at once, if it already is. It does not run when the
-    /// lock is released.
+    /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
     ///
-    /// It runs in a thread of the client, soon after the loss is noticed, and must not panic. It may use
-    /// the client, but not wait for long: other callbacks wait for it.
+    /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs soon
+    /// after the loss is noticed, in a thread that calls a method of the client or in one of its own. Several
+    /// callbacks of one lock run in the order in which they were added. See
+    /// [Callbacks](crate::blocking#callbacks) for what a callback may do.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
         if let Some((callback, loss)) = self.handle().status.on_loss(Box::new(callback)) {
@@ -39,7 +40,7 @@ impl Held {
     }
 
     /// Waits until another client asks for the lock, for no longer than `timeout`. Returns whether one
-    /// has; never for locks that are not [revocable](crate::Options::revocable).
+    /// has; always `false` for locks that are not [revocable](crate::Options::revocable).
     pub fn wait_revoked(&self, timeout: Duration) -> bool {
         let revoked = wait(self.client(), &self.handle().status, after(timeout), |report| {
             report.revoked.then_some(())
@@ -47,16 +48,16 @@ impl Held {
         revoked.flatten().is_some()
     }
 
-    /// Until when the ensemble is bound to keep the session, and with it the lock, as far as can be
-    /// known here; see [`Client::lease`](zk_session::blocking::Client::lease). Where the machine can be
-    /// suspended, the client needs a [clock](zk_session::ClientBuilder::clock) that goes on meanwhile,
-    /// or the lease seems to last longer than it does.
+    /// Returns until when the ensemble must keep the session, and with it the lock, as far as is known
+    /// here; see [`Client::lease`](zk_session::blocking::Client::lease). On a machine that can be
+    /// suspended, the client needs a [clock](zk_session::ClientBuilder::clock) that does not stop, or the
+    /// lease seems to last longer than it does.
     pub fn lease(&self) -> Option<Instant> {
         self.client().lease()
     }
 
-    /// Asks the ensemble, that is a majority of its servers, whether the lock is still held. It was,
-    /// when the answer was given; being connected proves less, and so does reading.
+    /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held when
+    /// the server answered. A connection, or a read, proves less.
     ///
     /// # Errors
     ///
@@ -131,14 +132,14 @@ macro_rules! guard {
         }
 
         impl $name {
-            /// Releases the lock and waits until the next contender can have it; without a server, no
-            /// longer than to the end of the [lease](crate::blocking::Held::lease).
+            /// Releases the lock and waits until the next contender can have it. Without a server it waits
+            /// until the end of the [lease](crate::blocking::Held::lease) at most.
             ///
             /// # Errors
             ///
             /// [`Lost`](crate::LockError::Lost) when it had been lost before.
-            /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed its end: the
-            /// lock is not held here any more, its node is deleted in the background, or goes with the
+            /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed the release:
+            /// the lock is no longer held here, and its node is deleted in the background or with the
             /// session.
             pub fn release(self) -> Result<(), $crate::RecipeError> {
                 self.0.release(None)

@@ -17,18 +17,49 @@ use crate::face::status::Handle;
 use crate::face::{Entrant, Options};
 use crate::machine::{Candidacy, Claim, Command, Entry, Event, Leadership, Scheme, Term};
 
-/// The election of one leader among those who stand for it, again and again, for as long as anybody
-/// stands. Names follow Apache Curator's `LeaderLatch`.
+/// The election of one leader among candidates, again whenever the leader goes.
 ///
-/// Candidates queue as for a [`Mutex`](super::Mutex); the first leads until it resigns or is cut off,
-/// then the next. One that loses its node while its session lives queues again, at the end.
+/// Candidates queue as for a [`Mutex`](super::Mutex). The first leads until it resigns or is cut off,
+/// then the next. A candidate that loses its node while its session lives queues again, at the end, after
+/// a tenth of a second. Names follow Apache Curator's `LeaderLatch`; as there, a candidate's id goes into
+/// [`Options::data`].
+///
+/// ```no_run
+/// use core::time::Duration;
+/// use zk_recipes::blocking::LeaderElection;
+/// use zk_recipes::session::blocking::Client;
+/// use zk_recipes::{Leadership, Options};
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let election = LeaderElection::with(&client, "/leader", Options::new().data("host-7"))?;
+/// let candidate = election.stand();
+/// let mut seen = candidate.leadership();
+/// loop {
+///     match &seen {
+///         Leadership::Leader(term) => println!("we lead, with token {}", term.token),
+///         Leadership::Suspended(_) => println!("the connection is lost, so nobody knows who leads"),
+///         Leadership::Follower => println!("we do not lead"),
+///         ended => return Err(format!("{ended:?}").into()),
+///     }
+///     if let Some(now) = candidate.wait_changed(&seen, Duration::MAX) {
+///         seen = now;
+///     }
+/// }
+/// # }
+/// ```
 ///
 /// # Guarantee
 ///
-/// As the ensemble sees it, there is at most one leader. One that is cut off cannot know at once that
-/// another was elected: it is [suspended](Leadership::Suspended) first. What it writes can be refused by
-/// its [token](Term::token), and by [`Candidate::transaction`] in ZooKeeper itself. The end of the
-/// session ends the candidacy: a new session has to stand anew.
+/// As the ensemble sees it, there is at most one leader. A leader that is cut off cannot know at once that
+/// another was elected: it is [suspended](Leadership::Suspended) first. A resource can refuse its late
+/// writes by its [token](Term::token), and ZooKeeper by [`Candidate::transaction`]. The end of the session
+/// ends the candidacy: stand again with a new client.
+///
+/// # Cost
+///
+/// One round trip to stand, one to resign, one watch for each candidate, and one notification when a
+/// leader goes.
 #[derive(Clone, Debug)]
 pub struct LeaderElection(Queue);
 
@@ -69,8 +100,8 @@ impl LeaderElection {
         Candidate { call: self.0.call("stand"), leadership, handle }
     }
 
-    /// Returns who stands, in the order in which they are to lead; the first one leads. It may be out of
-    /// date when it arrives.
+    /// Returns the candidates, in the order in which they are to lead; the first one leads. The list may
+    /// be out of date when it arrives.
     ///
     /// # Errors
     ///
@@ -79,7 +110,7 @@ impl LeaderElection {
         listing::list(&self.0, "participants")
     }
 
-    /// Returns who leads, if anybody does. It may be out of date when it arrives.
+    /// Returns the candidate that leads, if there is one. It may be out of date when it arrives.
     ///
     /// # Errors
     ///
@@ -102,7 +133,7 @@ impl LeaderElection {
     }
 }
 
-/// Somebody who stands for election. Dropped, it resigns in the background.
+/// A candidate in a [`LeaderElection`]. Dropped, it resigns in the background.
 #[derive(Debug)]
 #[must_use = "a candidate that is dropped resigns"]
 pub struct Candidate {
@@ -112,7 +143,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns how things stand now, as far as is known here. It compares the session's
+    /// Returns whether the candidate leads now, as far as is known here. It compares the session's
     /// [lease](Client::lease) with the clock, as [`Held::state`](super::Held::state) does.
     pub fn leadership(&self) -> Leadership {
         self.handle.command(Command::LookAtLease);
@@ -123,7 +154,8 @@ impl Candidate {
     ///
     /// # Errors
     ///
-    /// What it [failed](Leadership::Failed) with; [`End::Closed`] when it was closed.
+    /// The error that the candidacy [failed](Leadership::Failed) with, such as [`LockError::Ended`] when
+    /// the session has ended.
     pub fn elected(&self) -> Result<Term, RecipeError> {
         self.elected_by("stand", Entry::Queue, None)
     }
@@ -152,11 +184,11 @@ impl Candidate {
         }
     }
 
-    /// Waits until things do not stand as they were `seen` any more, for no longer than `timeout`.
-    /// Returns how they stand then, or `None` if nothing has changed.
+    /// Waits until the leadership differs from `seen`, for no longer than `timeout`. Returns it, or `None`
+    /// if it has not changed.
     ///
-    /// A term that ends and another that begins in between are seen by [`Term::token`]: another token is
-    /// another term.
+    /// Changes in between may be missed. A term that ended and another that began differ in
+    /// [`Term::token`].
     pub fn wait_changed(&self, seen: &Leadership, timeout: Duration) -> Option<Leadership> {
         self.handle.command(Command::LookAtLease);
         let changed = |leadership: Leadership| (leadership != *seen).then_some(leadership);
@@ -172,8 +204,9 @@ impl Candidate {
         wait(&call.client, &handle.status, end, |_| find(read(leadership)))
     }
 
-    /// Returns several writes that are applied only if this candidate still leads; see
-    /// [`Held::transaction`](super::Held::transaction). `None` if it does not, as far as is known here.
+    /// Begins a transaction that is applied only if this candidate still leads; see
+    /// [`Held::transaction`](super::Held::transaction). Returns `None` if it does not lead, as far as is
+    /// known here.
     pub fn transaction(&self) -> Option<Transaction<'_, Client>> {
         match self.leadership() {
             Leadership::Leader(Term { node, .. }) | Leadership::Suspended(Term { node, .. }) => {
@@ -183,13 +216,13 @@ impl Candidate {
         }
     }
 
-    /// Resigns, and waits until nothing is left of it; without a server, no longer than to the end of
-    /// the session's [lease](Client::lease).
+    /// Resigns, and waits until its node is gone. Without a server it waits until the end of the session's
+    /// [lease](Client::lease) at most.
     ///
     /// # Errors
     ///
-    /// What it had [failed](Leadership::Failed) with before, or could not be deleted for.
-    /// [`LockError::NotConfirmed`] when no server has confirmed its end.
+    /// The error that the candidacy had [failed](Leadership::Failed) with before, or that refused the
+    /// deletion. [`LockError::NotConfirmed`] when no server has confirmed the end of the node.
     pub fn close(self) -> Result<(), RecipeError> {
         self.close_by(None)
     }

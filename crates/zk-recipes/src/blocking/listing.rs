@@ -1,4 +1,4 @@
-//! Listing who is there, by threads.
+//! Listing the contenders of a lock.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -13,25 +13,33 @@ use crate::error::RecipeError;
 use crate::face::{Entrant, Options};
 use crate::machine::{Claim, Entry, Scheme};
 
-/// An exclusive, fair lock without a herd: the [`Mutex`](crate::machine::Contender) of Apache Curator's
-/// names, for threads.
+/// An exclusive, fair lock without a herd.
 ///
-/// A thread that holds the lock and waits for it again waits for itself: that is what
-/// [`ReentrantMutex`](super::ReentrantMutex) is for.
+/// Contenders are ephemeral nodes below the lock's path, in the order of their arrival. Each watches only
+/// the one before it. Names follow Apache Curator's `InterProcessMutex` unless [`Options::scheme`] says
+/// otherwise, so Java, Go and Rust can contend for one lock. Missing parents are created as containers,
+/// which the server removes when they are no longer used.
+///
+/// A thread that holds the lock and acquires it again waits for itself. Use
+/// [`ReentrantMutex`](super::ReentrantMutex) for that.
 ///
 /// # Guarantee
 ///
 /// At most one contender holds the lock, as the ensemble sees it. A holder that is cut off cannot know
-/// at once that the ensemble has given its lock to another; [`Held::state`](super::Held::state) and
-/// [`Held::on_lost`](super::Held::on_lost) tell as early as can be, and
-/// [`Held::fencing_token`](super::Held::fencing_token) lets others refuse what comes too late. For what
-/// is kept in ZooKeeper itself, [`Held::transaction`](super::Held::transaction) does that.
+/// at once that the ensemble has given its lock to another. [`Held::state`](super::Held::state) and
+/// [`Held::on_lost`](super::Held::on_lost) report the loss as early as it can be known. With
+/// [`Held::fencing_token`](super::Held::fencing_token) a resource can refuse a late write; for data in
+/// ZooKeeper itself, [`Held::transaction`](super::Held::transaction) does that.
+///
+/// Locks of different kinds at one path do not exclude each other. An attempt that finds a contender of
+/// another kind fails with [`LockError::OtherLock`](crate::LockError::OtherLock);
+/// [`Foreign`](crate::Foreign) offers other policies.
 ///
 /// # Cost
 ///
 /// One round trip to acquire a lock that is free, and one to release it. A lock that is passed on wakes
 /// exactly one waiter, however many there are. Keep this value if you take the lock again: it remembers
-/// how the last time went, and may leave out the list of contenders.
+/// the last attempt, and may skip the list of contenders.
 #[derive(Clone, Debug)]
 pub struct Mutex(pub(super) Queue);
 
@@ -71,14 +79,17 @@ impl Mutex {
 
     limited!("acquire": acquire_timeout: acquire() by enter() -> MutexGuard);
 
-    /// Acquires the lock if nobody holds it or waits for it. It looks first, and enters the queue only
-    /// if there is nobody; so it costs one round trip if the lock is taken, two if it is free. Of
-    /// several that try at once, all may see each other and fail.
+    /// Acquires the lock if nobody holds it or waits for it.
+    ///
+    /// It lists the queue first, and enters it only if it is empty: one round trip if the lock is taken,
+    /// two if it is free. Of several that try at once, all may see each other and fail. It waits for the
+    /// server's answer, but not for a connection; [`acquire_timeout`](Self::acquire_timeout) does.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`](crate::LockError::Busy), and
-    /// [`LockError::NoConnection`](crate::LockError::NoConnection), which it does not wait for.
+    /// [`LockError::Busy`](crate::LockError::Busy) when the lock is taken, and
+    /// [`LockError::NoConnection`](crate::LockError::NoConnection) when there is no connection to a
+    /// quorum or it is lost before the answer.
     pub fn try_acquire(&self) -> Result<MutexGuard, RecipeError> {
         self.enter("try_acquire", Entry::OnlyIfFree, None)
     }
@@ -104,8 +115,8 @@ impl Mutex {
         listing::list(&self.0, "contenders")
     }
 
-    /// Asks the owner of `node` to release the lock, as Apache Curator does: by its data. The owner
-    /// hears it if it is [revocable](Options::revocable), and does what it likes.
+    /// Asks the owner of `node` to release the lock, by the node's data, as Apache Curator does. An owner
+    /// that is [revocable](Options::revocable) is notified; nothing forces it to release.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The exclusive lock that its thread may acquire again.
+//! An exclusive lock that a thread can acquire several times.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,20 +22,20 @@ use crate::face::turns::{Ticket, Turns};
 use crate::face::{Entrant, Holding, Options};
 use crate::machine::{Claim, Entry, Scheme};
 
-/// A [`Mutex`](super::Mutex) that a thread may acquire again while it holds it, as Apache Curator's
+/// A [`Mutex`](super::Mutex) that a thread can acquire again while it holds it, as Apache Curator's
 /// `InterProcessMutex`.
 ///
-/// Threads that share this value or its clones stand in a queue of their own first; only the one whose
-/// turn it is enters the queue in ZooKeeper. So a process has at most one node per lock, and its turns
-/// there come as often as those of any other process, however many of its threads wait.
+/// Threads that share this value or its clones wait in a local queue first. Only the thread at its head
+/// enters the queue in ZooKeeper. So all clones together have at most one node, and their turn comes as
+/// often as that of any other process, however many threads wait.
 ///
 /// # Guarantee
 ///
-/// That of [`Mutex`](super::Mutex), between threads rather than guards. Every guard of a thread reports
-/// the same node, with the same fencing token. A lock that is lost is lost on all levels: each guard says
-/// so, and it cannot be acquired again before all of them are gone.
+/// That of [`Mutex`](super::Mutex), between threads rather than guards. All guards of a thread report the
+/// same node and fencing token. If the lock is lost, each of them reports the loss, and the thread cannot
+/// acquire the lock again until all of them are dropped.
 ///
-/// The owner is the thread that acquired, also if a guard is moved to another thread.
+/// The owner is the thread that acquired the lock, even if a guard is moved to another thread.
 #[derive(Clone)]
 pub struct ReentrantMutex {
     queue: Queue,
@@ -95,8 +95,8 @@ impl ReentrantMutex {
 
     limited!("acquire": acquire_timeout: acquire() by enter() -> ReentrantGuard);
 
-    /// Acquires the lock again, or acquires it if nobody holds it or waits for it, here or elsewhere. It
-    /// waits for nothing but the end of a lock that this process has just released.
+    /// Acquires the lock again, or acquires it if nobody holds it or waits for it, in this process or
+    /// another. It waits only until the node of a lock that this process has just released is gone.
     ///
     /// # Errors
     ///
@@ -248,8 +248,8 @@ impl Drop for Level {
     }
 }
 
-/// A [`ReentrantMutex`] that is held. The last one of its thread releases the lock, in the background if
-/// it is dropped.
+/// A [`ReentrantMutex`] that is held. The last guard of its thread releases the lock; if it is dropped, in
+/// the background.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct ReentrantGuard {
@@ -266,7 +266,7 @@ impl Deref for ReentrantGuard {
 }
 
 impl ReentrantGuard {
-    /// Leaves one level. The last guard of the thread releases the lock and waits until the next
+    /// Releases one level. The last guard of the thread releases the lock and waits until the next
     /// contender can have it.
     ///
     /// # Errors
@@ -277,7 +277,7 @@ impl ReentrantGuard {
         self.release_by(None)
     }
 
-    /// Leaves one level like [`release`](Self::release), but waits for the confirmation no longer than
+    /// Releases one level like [`release`](Self::release), but waits for the confirmation no longer than
     /// `timeout`. The rest is done in the background.
     ///
     /// # Errors

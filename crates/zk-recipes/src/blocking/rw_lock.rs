@@ -17,13 +17,13 @@ use crate::machine::{Claim, Entry, Scheme};
 /// `InterProcessReadWriteLock`.
 ///
 /// All contenders stand in one queue. A reader waits for the last writer before it, a writer for the
-/// contender immediately before it. Nobody overtakes, so no writer waits for ever; and a thread that
-/// holds the lock and waits for it again may wait for itself: it is not re-entrant.
+/// contender immediately before it. No contender overtakes another, so no writer waits for ever. The lock
+/// is not re-entrant: a thread that holds it and acquires it again may wait for itself.
 ///
 /// # Guarantee
 ///
-/// A writer never holds the lock beside anybody else, as the ensemble sees it. Tokens of readers that
-/// hold it together say nothing about each other.
+/// A writer holds the lock alone, as the ensemble sees it. Tokens of readers that hold the lock at the same
+/// time are in no order.
 ///
 /// # Cost
 ///
@@ -60,7 +60,7 @@ impl RwLock {
         &self.0.path
     }
 
-    /// Waits until no writer is ahead.
+    /// Waits until no writer is ahead, and holds the lock for reading.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl RwLock {
         self.enter_read("read", Entry::Queue, None)
     }
 
-    /// Waits until nobody is ahead.
+    /// Waits until nobody is ahead, and holds the lock for writing.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl RwLock {
     limited!("read": read_timeout: read() by enter_read() -> ReadGuard);
     limited!("write": write_timeout: write() by enter_write() -> WriteGuard);
 
-    /// Acquires the lock for reading if no writer holds it or waits for it: it overtakes nobody.
+    /// Acquires the lock for reading if no writer holds it or waits for it.
     ///
     /// # Errors
     ///
@@ -155,14 +155,14 @@ guard! {
 }
 
 impl ReadGuard {
-    /// Makes a writer of the only contender: if nobody else holds the lock or waits for it. It does not
+    /// Turns the read lock into a write lock, if nobody else holds the lock or waits for it. It does not
     /// wait, since two readers that did would wait for each other for ever.
     ///
     /// # Errors
     ///
-    /// The guard comes back with the reason: [`LockError::NotAlone`], or why that could not be found
-    /// out; the lock is held for reading then, unless the reason is its loss. Without a server that is at
-    /// the end of the [lease](super::Held::lease).
+    /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held for
+    /// reading, unless the reason is its loss. Without a server it fails at the end of the
+    /// [lease](super::Held::lease).
     #[expect(clippy::result_large_err, reason = "the guard comes back as it was")]
     pub fn try_upgrade(mut self) -> Result<WriteGuard, NotConverted<Self>> {
         match self.0.convert("try_upgrade", Claim::Exclusive) {
@@ -178,14 +178,14 @@ guard! {
 }
 
 impl WriteGuard {
-    /// Makes a reader of the writer without letting a writer in between; readers that wait behind it are
-    /// let in. One transaction. The fencing token stays: a new one would be greater than those of
-    /// writers that wait already.
+    /// Turns the write lock into a read lock, by one transaction. No writer gets the lock in between, and
+    /// readers that wait directly behind it get it too. The fencing token stays the same: a new one would
+    /// be greater than those of writers that wait already.
     ///
     /// # Errors
     ///
-    /// The guard comes back with the reason; the lock is held for writing then, unless the reason is its
-    /// loss. Without a server it ends as [`try_upgrade`](ReadGuard::try_upgrade) does.
+    /// Why it failed, with the guard. The lock is still held for writing, unless the reason is its loss.
+    /// Without a server it fails at the end of the [lease](super::Held::lease).
     #[expect(clippy::result_large_err, reason = "the guard comes back as it was")]
     pub fn downgrade(mut self) -> Result<ReadGuard, NotConverted<Self>> {
         match self.0.convert("downgrade", Claim::Shared) {

@@ -1,4 +1,4 @@
-//! A lock that a number of contenders can hold at once.
+//! A number of permits that contenders can hold.
 
 use alloc::vec::Vec;
 use std::time::Instant;
@@ -17,14 +17,16 @@ use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 /// A number of permits that contenders can hold, with the names of Apache Curator's
 /// `InterProcessSemaphoreV2`.
 ///
-/// Contenders stand in one queue, whatever number of permits they want, and are served in the order of
-/// their arrival. The number of permits is kept in the node `max`, as Curator's `SharedCount` keeps it.
+/// Contenders stand in one queue, whatever number of permits they request, and are served in the order of
+/// their arrival. The node `max` holds the number of permits, as Curator's `SharedCount` does.
 ///
 /// # Guarantee
 ///
-/// No more permits are held than there are, as the ensemble sees it and as long as the number of permits
-/// is not lowered. A permit is lost with its session, or when somebody deletes its node, and is free for
-/// others then.
+/// No more permits are held than exist, as the ensemble sees it and as long as their number is not lowered.
+/// A permit is lost with its session, or when its node is deleted, and is free for others then.
+///
+/// The node `max` and its parent stay when nobody uses the semaphore any more. Delete both if the names of
+/// your semaphores are generated.
 ///
 /// # Cost
 ///
@@ -37,8 +39,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Returns the semaphore at `path`, with so many permits if it does not exist yet. If it does, and
-    /// has another number, acquiring fails. Nothing is sent yet.
+    /// Returns the semaphore at `path`. The first acquisition creates it with this number of permits; if it
+    /// exists with another number, acquiring fails. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -47,7 +49,8 @@ impl Semaphore {
         Self::with(client, path, Some(permits), Options::new())
     }
 
-    /// Returns the semaphore at `path`, with however many permits it has. Nothing is sent yet.
+    /// Returns the semaphore at `path`, which must exist when permits are acquired, with the number of
+    /// permits that it has. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -87,12 +90,12 @@ impl Semaphore {
         self.enter("acquire", 1, Entry::Queue, None)
     }
 
-    /// Waits for so many permits: for all of them before it takes any.
+    /// Waits for several permits, and acquires all of them together.
     ///
     /// # Errors
     ///
-    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) when there are not so many, or
-    /// not any more, and for more than 65,536; [`NoPermits`](LockError::NoPermits) for none.
+    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) for more permits than exist, or than
+    /// 65,536; [`NoPermits`](LockError::NoPermits) for none.
     pub fn acquire_many(&self, permits: u32) -> Result<PermitGuard, RecipeError> {
         self.enter("acquire_many", permits, Entry::Queue, None)
     }
@@ -112,8 +115,8 @@ impl Semaphore {
         self.enter("try_acquire", 1, Entry::OnlyIfFree, None)
     }
 
-    /// Acquires permits if so many are free and nobody waits for any. It looks first, and creates
-    /// nothing if there are not.
+    /// Acquires several permits if they are free and nobody waits for any. It looks first, and creates
+    /// nothing if it would have to wait.
     ///
     /// # Errors
     ///
@@ -139,7 +142,7 @@ impl Semaphore {
         self.queue.start(operation, machine, self.queue.below("leases").into())
     }
 
-    /// Returns how many permits there are; `None` if nobody has said so yet.
+    /// Returns how many permits exist; `None` if the semaphore does not exist yet.
     ///
     /// # Errors
     ///
@@ -156,7 +159,7 @@ impl Semaphore {
         }
     }
 
-    /// Changes the number of permits, for everybody. Permits that are held stay held.
+    /// Changes the number of permits for all clients. Permits that are held stay held.
     ///
     /// # Errors
     ///
@@ -182,8 +185,8 @@ impl Semaphore {
         }
     }
 
-    /// Returns who holds permits, with one entry for each permit. Those of the first in the queue may be
-    /// among them already.
+    /// Returns the holders, with one entry for each permit. Permits that the first in the queue is about to
+    /// acquire may be among them.
     ///
     /// # Errors
     ///
@@ -195,7 +198,7 @@ impl Semaphore {
         Ok(leases)
     }
 
-    /// Returns who waits for permits, in the order in which they are served.
+    /// Returns the contenders that wait for permits, in the order in which they are served.
     ///
     /// # Errors
     ///
@@ -229,9 +232,9 @@ impl Semaphore {
 }
 
 guard! {
-    /// Permits of a [`Semaphore`]. Dropped, all of them are released in the background.
+    /// Permits of a [`Semaphore`] that are held. Dropped, all of them are released in the background.
     ///
-    /// What it reports of a node is about the first of its leases; all of them are created by one
-    /// transaction, and the loss of any is the loss of all.
+    /// The node and the fencing token are those of its first permit. One transaction creates all nodes,
+    /// and the loss of one permit is the loss of all.
     PermitGuard
 }

@@ -59,15 +59,15 @@ macro_rules! limited {
         #[doc = concat!("Waits like [`", stringify!($wait), "`](Self::", stringify!($wait), "), but no longer than")]
         /// `timeout`, whatever the network does.
         ///
-        /// [`Duration::ZERO`](core::time::Duration::ZERO) asks once: it never fails because no time was
-        /// left to ask, but waits neither behind others nor for a connection. Of two that ask at once,
-        /// the first in the queue succeeds; where there is a `try_` method, two that try at once may
-        /// both fail.
+        /// With [`Duration::ZERO`](core::time::Duration::ZERO) it asks the server once: it waits for the
+        /// answer, but neither for other contenders nor for a connection. Of two such calls at the same
+        /// time, the first in the queue succeeds; of two calls of a `try_` method, both may fail.
         ///
         /// # Errors
         ///
         /// [`TimedOut`](crate::LockError::TimedOut), or
-        /// [`NoConnection`](crate::LockError::NoConnection) if there is none when the time is over.
+        /// [`NoConnection`](crate::LockError::NoConnection) if there is no connection when the time is
+        /// over.
         pub fn $timeout(
             &self,
             $($argument: $type,)*
