@@ -18,8 +18,8 @@ pub enum LockError {
     Request(Error),
     /// The session has ended, and with it every node that it owned.
     Ended(End),
-    /// Our node was deleted while it waited in the queue; its place is lost. By somebody else, or
-    /// by the server because the session has expired, of which it tells later.
+    /// Our node was deleted while it waited in the queue; its place is lost. By another client, or by
+    /// the server because the session has expired or is being closed, which it reports later.
     NodeVanished,
     /// The node before ours cannot be read, so its end would never be noticed: its access
     /// control list denies reading.
@@ -119,11 +119,11 @@ pub enum Unconfirmed {
 pub enum Loss {
     /// The session has ended.
     Ended(End),
-    /// Our node was deleted: by somebody else, or by the server because the session has expired,
-    /// of which it tells later. The next in line may hold the lock by now.
+    /// Our node was deleted: by another client, or by the server because the session has expired or is
+    /// being closed, which it reports later. The next in line may hold the lock by now.
     NodeDeleted,
-    /// Its guard was released or dropped. Only who [waits for the loss](crate::Held::lost) behind
-    /// the guard's back hears this.
+    /// Its guard was released or dropped. Only a future of the async `Held::lost` that outlives the guard
+    /// reports this.
     Released,
     /// The connection is lost, and the lock was to be trusted
     /// [only while there is one](crate::machine::Trust::WhileConnected).

@@ -87,8 +87,8 @@ impl From<&Mutex> for Part {
 ///
 /// That of each of the locks. A lock that is lost while another is waited for ends the attempt. Once all
 /// are held, the loss of one does not release the others: [`MultiGuard::state`] reports the worst, and
-/// no [transaction](MultiGuard::transaction) is applied any more. All are locks of one session and of
-/// one chroot.
+/// no [transaction](MultiGuard::transaction) is applied any more. To be notified of a loss, call
+/// [`Held::on_lost`] of each of [`MultiGuard::locks`]. All are locks of one session and of one chroot.
 ///
 /// # Cost
 ///

@@ -95,14 +95,14 @@ impl Options {
         Self { trust, ..self }
     }
 
-    /// Looks out for somebody who asks for the lock: see [`Held::revoked`](crate::Held::revoked).
-    /// It costs a watch as soon as the lock is held.
+    /// Notices when another client asks for the lock: `revoked` of an async guard, or `wait_revoked` of a
+    /// blocking one, reports it. It costs a watch as soon as the lock is held.
     pub fn revocable(self) -> Self {
         Self { revocable: true, ..self }
     }
 
-    /// Has `observer` told everything that happens in every attempt. It is called from within the
-    /// task that looks after the lock, and must neither block nor panic.
+    /// Calls `observer` for every event of every attempt. It runs in the task of the session, or in a
+    /// thread that uses the blocking client, and must neither block nor panic.
     pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
