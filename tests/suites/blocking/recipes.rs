@@ -163,6 +163,27 @@ fn without_servers_the_lease_ends_what_is_held_and_what_is_released() {
 }
 
 #[test]
+fn validating_without_servers_ends_with_the_lease() {
+    let ensemble = Ensemble::start(1);
+    let at = ensemble.embedded.connect_string();
+    let short_lived = Client::builder(&at).session_timeout(Duration::from_secs(1));
+    let client = short_lived.connect().expect("it answers");
+    let lock = |path| Mutex::new(&client, path).expect("valid");
+    let one = lock("/one").acquire().expect("free");
+    let parts = ["/a", "/b"].map(lock);
+    let both = MultiLock::new(parts.each_ref().map(Part::from)).expect("they fit");
+    let both = both.acquire().expect("free");
+    ensemble.embedded.kill(0);
+    client.wait_for_state(|state| !matches!(state, State::Connected { .. }), Some(LONG));
+    let lost = LockError::Lost(Loss::LeaseEnded);
+    thread::scope(|scope| {
+        let validated = scope.spawn(|| one.validate().expect_err("nobody answers").reason);
+        assert_eq!(both.validate().expect_err("nobody answers").reason, lost);
+        assert_eq!(validated.join().expect("no panic"), lost);
+    });
+}
+
+#[test]
 fn readers_share_and_locks_are_converted() {
     let ensemble = Ensemble::start(1);
     let (ours, others) = (ensemble.client(), ensemble.client());

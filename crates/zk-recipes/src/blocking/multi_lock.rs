@@ -21,8 +21,8 @@ use crate::machine::{
     Claim, Demand, Entry, Happening, Member, Mismatch, Together, Wanted, in_order,
 };
 
-/// One of the locks that a [`MultiLock`] takes: a [`Mutex`], one side of an [`RwLock`], or permits of a
-/// [`Semaphore`].
+/// One of the locks that a [`MultiLock`] takes: a [`Mutex`], one side of an [`RwLock`], or permits
+/// of a [`Semaphore`].
 #[derive(Clone, Debug)]
 pub struct Part {
     queue: Queue,
@@ -80,20 +80,21 @@ impl From<&Mutex> for Part {
     }
 }
 
-/// Several locks, taken together: all of them or none, in the order of their paths, so that two that
-/// take the same locks do not wait for each other for ever.
+/// Several locks, taken together: all of them or none, in the order of their paths, so that two
+/// that take the same locks do not wait for each other for ever.
 ///
 /// # Guarantee
 ///
-/// That of each of the locks. A lock that is lost while another is waited for ends the attempt. Once all
-/// are held, the loss of one does not release the others: [`MultiGuard::state`] reports the worst, and
-/// no [transaction](MultiGuard::transaction) is applied any more. To be notified of a loss, call
-/// [`Held::on_lost`] of each of [`MultiGuard::locks`]. All are locks of one session and of one chroot.
+/// That of each of the locks. A lock that is lost while another is waited for ends the attempt.
+/// Once all are held, the loss of one does not release the others: [`MultiGuard::state`] reports
+/// the worst, and no [transaction](MultiGuard::transaction) is applied any more. To be notified of
+/// a loss, call [`Held::on_lost`] of each of [`MultiGuard::locks`]. All are locks of one session
+/// and of one chroot.
 ///
 /// # Cost
 ///
-/// That of each of the locks, one after another. A contender that waits for one holds those before it,
-/// which keeps others waiting; so take few, and not for long.
+/// That of each of the locks, one after another. A contender that waits for one holds those before
+/// it, which keeps others waiting; so take few, and not for long.
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     client: Client,
@@ -102,8 +103,8 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Returns all these locks as one. Nothing is sent yet. Where a lock is given twice, the options of
-    /// the first count.
+    /// Returns all these locks as one. Nothing is sent yet. Where a lock is given twice, the
+    /// options of the first count.
     ///
     /// # Errors
     ///
@@ -121,19 +122,19 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// That of the first lock that cannot be acquired, or was lost while another was waited for. Those
-    /// that were acquired are released in the background.
+    /// That of the first lock that cannot be acquired, or was lost while another was waited for.
+    /// Those that were acquired are released in the background.
     pub fn acquire(&self) -> Result<MultiGuard, RecipeError> {
         self.acquire_by(Entry::Queue, None)
     }
 
-    /// Waits for all the locks like [`acquire`](Self::acquire), but no longer than `timeout` for all of
-    /// them together. With [`Duration::ZERO`], each is asked for once, in their order.
+    /// Waits for all the locks like [`acquire`](Self::acquire), but no longer than `timeout` for
+    /// all of them together. With [`Duration::ZERO`], each is asked for once, in their order.
     ///
     /// # Errors
     ///
-    /// [`LockError::TimedOut`], or [`LockError::NoConnection`] if there is none when the time is over,
-    /// with the lock that it was waiting for.
+    /// [`LockError::TimedOut`], or [`LockError::NoConnection`] if there is none when the time is
+    /// over, with the lock that it was waiting for.
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, RecipeError> {
         let (entry, end) = entry(timeout);
         self.acquire_by(entry, end)
@@ -237,23 +238,39 @@ impl MultiGuard {
         })
     }
 
-    /// Returns several writes that are applied only if all the lock nodes are still there. The first
-    /// operations of the transaction are those checks, one for each of the [locks](Self::locks), and for
-    /// each of several permits.
+    /// Returns several writes that are applied only if all the lock nodes are still there. The
+    /// first operations of the transaction are those checks, one for each of the
+    /// [locks](Self::locks), and for each of several permits.
     pub fn transaction(&self) -> Transaction<'_, Client> {
-        self.held.iter().fold(self.client.transaction(), |checks, held| held.check(checks))
+        self.check(self.client.transaction())
+    }
+
+    /// Adds the checks that all the locks are still held.
+    fn check<'a>(&self, transaction: Transaction<'a, Client>) -> Transaction<'a, Client> {
+        self.held.iter().fold(transaction, |checks, held| held.check(checks))
     }
 
     /// Asks the ensemble whether all the locks are still held.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`], with the first that is not, or is not to be trusted any more. After any other
-    /// error it is unknown, and the error names the first of all if it is not about one of them.
+    /// [`LockError::Lost`], with the first lock that is not, or is not to be trusted any more. Without
+    /// a server it fails at the end of the lease, unless all locks are held [until
+    /// told](crate::machine::Trust::UntilTold) otherwise. After any other error it is unknown; an
+    /// error that is not about one of the locks names the first of them.
     pub fn validate(&self) -> Result<(), RecipeError> {
-        let Err(error) = self.transaction().commit() else { return Ok(()) };
+        let lease = self.client.lease().map(|end| end.saturating_duration_since(Instant::now()));
+        let in_time = self.client.with_request_timeout(lease);
+        let Err(mut error) = self.check(in_time.transaction()).commit() else { return Ok(()) };
         if let Some(MultiLoss { path, loss }) = self.loss() {
             return Err(RecipeError::new("validate", &path, LockError::Lost(loss)));
+        }
+        // They are trusted for longer than the lease lasts.
+        if lease.is_some() && self.client.lease_has_ended() {
+            match self.transaction().commit() {
+                Ok(_) => return Ok(()),
+                Err(checked) => error = checked,
+            }
         }
         let place = match error.reason {
             Error::Transaction { index, .. } => self.place_of_check(index),
@@ -272,19 +289,20 @@ impl MultiGuard {
         ends.take_while(|end| *end <= index).count().min(self.parts.len() - 1)
     }
 
-    /// Releases all the locks, the last one first, and waits until all are released; without a server,
-    /// no longer than to the end of the lease.
+    /// Releases all the locks, the last one first, and waits until all are released; without a
+    /// server, no longer than to the end of the lease.
     ///
     /// # Errors
     ///
     /// The first of any: [`LockError::Lost`] when a lock had been lost before,
-    /// [`LockError::NotConfirmed`] when no server has confirmed its end. All are released in any case.
+    /// [`LockError::NotConfirmed`] when no server has confirmed its end. All are released in any
+    /// case.
     pub fn release(self) -> Result<(), RecipeError> {
         self.release_by(None)
     }
 
-    /// Releases all the locks like [`release`](Self::release), but waits for the confirmation no longer
-    /// than `timeout`.
+    /// Releases all the locks like [`release`](Self::release), but waits for the confirmation no
+    /// longer than `timeout`.
     ///
     /// # Errors
     ///
