@@ -19,13 +19,14 @@ use crate::machine::{Entry, Renewal};
 ///
 /// # Guarantee
 ///
-/// When [`wait`](Self::wait) returns, the barrier was open at some moment after the call; it may be closed
-/// again by then. The node belongs to no session: the end of a session does not open the barrier.
+/// When [`wait`](Self::wait) returns, the barrier was open at some moment after the call; it may be
+/// closed again by then. The node belongs to no session: the end of a session does not open the
+/// barrier.
 ///
 /// # Cost
 ///
-/// One round trip to close the barrier, one to open it, and one to pass when it is open. Each waiter has
-/// one watch, and all of them are woken when the barrier opens.
+/// One round trip to close the barrier, one to open it, and one to pass when it is open. Each
+/// waiter has one watch, and all of them are woken when the barrier opens.
 #[derive(Clone, Debug)]
 pub struct Barrier {
     client: Client,
@@ -43,8 +44,8 @@ impl Barrier {
         Self::with(client, path, Options::new())
     }
 
-    /// Returns the barrier at `path`. Its node is created with the data and the access control lists of
-    /// these options; the other options have no effect. Nothing is sent yet.
+    /// Returns the barrier at `path`. Its node is created with the data and the access control
+    /// lists of these options; the other options have no effect. Nothing is sent yet.
     ///
     /// # Errors
     ///

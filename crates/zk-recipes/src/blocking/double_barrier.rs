@@ -14,15 +14,15 @@ use crate::machine::{Claim, Entry, Participant, Scheme};
 
 /// A barrier that a number of members enter together and leave together.
 ///
-/// Laid out as Apache Curator's `DistributedDoubleBarrier`: a node for each member, and `ready` once all
-/// have come.
+/// Laid out as Apache Curator's `DistributedDoubleBarrier`: a node for each member, and `ready`
+/// once all have come.
 ///
 /// # Guarantee
 ///
-/// When [`enter`](Self::enter) succeeds, at some moment as many members were there as were asked for. When
-/// [`leave`](BarrierGuard::leave) succeeds, all members that were there when it was called have left. A
-/// member's node belongs to its session: a member that gives up, or dies, is neither counted nor waited
-/// for.
+/// When [`enter`](Self::enter) succeeds, at some moment as many members were there as were asked
+/// for. When [`leave`](BarrierGuard::leave) succeeds, all members that were there when it was
+/// called have left. A member's node belongs to its session: a member that gives up, or dies, is
+/// neither counted nor waited for.
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier {
     queue: Queue,
@@ -39,7 +39,8 @@ impl DoubleBarrier {
         Self::with(client, path, members, Options::new())
     }
 
-    /// Returns the barrier at `path`, with these options; the scheme has no effect. Nothing is sent yet.
+    /// Returns the barrier at `path`, with these options; the scheme has no effect. Nothing is sent
+    /// yet.
     ///
     /// # Errors
     ///
@@ -96,7 +97,8 @@ impl DoubleBarrier {
     }
 }
 
-/// A member that has entered a [`DoubleBarrier`]. Dropped, it leaves without waiting for the others.
+/// A member that has entered a [`DoubleBarrier`]. Dropped, it leaves without waiting for the
+/// others.
 #[derive(Debug)]
 #[must_use = "a member that is dropped is out"]
 pub struct BarrierGuard(Held);
@@ -110,14 +112,14 @@ impl Deref for BarrierGuard {
 }
 
 impl BarrierGuard {
-    /// Leaves, and waits until all members that are in now have left or begun to leave. Without a server
-    /// it waits until the end of the [lease](Held::lease) at most.
+    /// Leaves, and waits until all members that are in now have left or begun to leave. Without a
+    /// server it waits until the end of the [lease](Held::lease) at most.
     ///
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) when our node had been lost before, and
-    /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed that all have left.
-    /// This member has left in any case.
+    /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed that all have
+    /// left. This member has left in any case.
     pub fn leave(self) -> Result<(), RecipeError> {
         self.0.leave(None)
     }

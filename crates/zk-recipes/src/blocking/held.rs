@@ -18,8 +18,8 @@ impl Held {
         matches!(self.state(), Holding::Lost(_))
     }
 
-    /// Waits until the lock is lost, for no longer than `timeout`. Returns how it was lost, or `None` if
-    /// the time has passed and it is not known to be lost.
+    /// Waits until the lock is lost, for no longer than `timeout`. Returns how it was lost, or
+    /// `None` if the time has passed and it is not known to be lost.
     pub fn wait_lost(&self, timeout: Duration) -> Option<Loss> {
         self.state();
         let lost = wait(self.client(), &self.handle().status, after(timeout), held::loss);
@@ -28,9 +28,9 @@ impl Held {
 
     /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
     ///
-    /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs soon
-    /// after the loss is noticed, in a thread that calls a method of the client or in one of its own. Several
-    /// callbacks of one lock run in the order in which they were added. See
+    /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs
+    /// soon after the loss is noticed, in a thread that calls a method of the client or in one of
+    /// its own. Several callbacks of one lock run in the order in which they were added. See
     /// [Callbacks](crate::blocking#callbacks) for what a callback may do.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
@@ -39,8 +39,8 @@ impl Held {
         }
     }
 
-    /// Waits until another client asks for the lock, for no longer than `timeout`. Returns whether one
-    /// has; always `false` for locks that are not [revocable](crate::Options::revocable).
+    /// Waits until another client asks for the lock, for no longer than `timeout`. Returns whether
+    /// one has; always `false` for locks that are not [revocable](crate::Options::revocable).
     pub fn wait_revoked(&self, timeout: Duration) -> bool {
         let revoked = wait(self.client(), &self.handle().status, after(timeout), |report| {
             report.revoked.then_some(())
@@ -48,22 +48,23 @@ impl Held {
         revoked.flatten().is_some()
     }
 
-    /// Returns until when the ensemble must keep the session, and with it the lock, as far as is known
-    /// here; see [`Client::lease`](zk_session::blocking::Client::lease). On a machine that can be
-    /// suspended, the client needs a [clock](zk_session::ClientBuilder::clock) that does not stop, or the
-    /// lease seems to last longer than it does.
+    /// Returns until when the ensemble must keep the session, and with it the lock, as far as is
+    /// known here; see [`Client::lease`](zk_session::blocking::Client::lease). On a machine that
+    /// can be suspended, the client needs a [clock](zk_session::ClientBuilder::clock) that does not
+    /// stop, or the lease seems to last longer than it does.
     pub fn lease(&self) -> Option<Instant> {
         self.client().lease()
     }
 
-    /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held when
-    /// the server answered. A connection, or a read, proves less.
+    /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held
+    /// when the server answered. A connection, or a read, proves less.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when it is not, or is not to be trusted any more: without a server that is at
-    /// the end of the lease, unless the lock is held [until told](crate::machine::Trust::UntilTold)
-    /// otherwise. After any other error it is unknown whether the lock is held.
+    /// [`LockError::Lost`] when it is not, or is not to be trusted any more: without a server that
+    /// is at the end of the lease, unless the lock is held [until
+    /// told](crate::machine::Trust::UntilTold) otherwise. After any other error it is unknown
+    /// whether the lock is held.
     pub fn validate(&self) -> Result<(), RecipeError> {
         let failed = |error| self.call("validate").failed(error);
         let lease = self.lease().map(|lease| lease.saturating_duration_since(Instant::now()));
@@ -132,21 +133,21 @@ macro_rules! guard {
         }
 
         impl $name {
-            /// Releases the lock and waits until the next contender can have it. Without a server it waits
-            /// until the end of the [lease](crate::blocking::Held::lease) at most.
+            /// Releases the lock and waits until the next contender can have it. Without a server
+            /// it waits until the end of the [lease](crate::blocking::Held::lease) at most.
             ///
             /// # Errors
             ///
             /// [`Lost`](crate::LockError::Lost) when it had been lost before.
-            /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed the release:
-            /// the lock is no longer held here, and its node is deleted in the background or with the
-            /// session.
+            /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed the
+            /// release: the lock is no longer held here, and its node is deleted in the background
+            /// or with the session.
             pub fn release(self) -> Result<(), $crate::RecipeError> {
                 self.0.release(None)
             }
 
-            /// Releases the lock like [`release`](Self::release), but waits for the confirmation no longer
-            /// than `timeout`. The rest is done in the background.
+            /// Releases the lock like [`release`](Self::release), but waits for the confirmation no
+            /// longer than `timeout`. The rest is done in the background.
             ///
             /// # Errors
             ///

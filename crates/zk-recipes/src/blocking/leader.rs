@@ -19,10 +19,10 @@ use crate::machine::{Candidacy, Claim, Command, Entry, Event, Leadership, Scheme
 
 /// The election of one leader among candidates, again whenever the leader goes.
 ///
-/// Candidates queue as for a [`Mutex`](super::Mutex). The first leads until it resigns or is cut off,
-/// then the next. A candidate that loses its node while its session lives queues again, at the end, after
-/// a tenth of a second. Names follow Apache Curator's `LeaderLatch`; as there, a candidate's id goes into
-/// [`Options::data`].
+/// Candidates queue as for a [`Mutex`](super::Mutex). The first leads until it resigns or is cut
+/// off, then the next. A candidate that loses its node while its session lives queues again, at the
+/// end, after a tenth of a second. Names follow Apache Curator's `LeaderLatch`; as there, a
+/// candidate's id goes into [`Options::data`].
 ///
 /// ```no_run
 /// use core::time::Duration;
@@ -51,15 +51,15 @@ use crate::machine::{Candidacy, Claim, Command, Entry, Event, Leadership, Scheme
 ///
 /// # Guarantee
 ///
-/// As the ensemble sees it, there is at most one leader. A leader that is cut off cannot know at once that
-/// another was elected: it is [suspended](Leadership::Suspended) first. A resource can refuse its late
-/// writes by its [token](Term::token), and ZooKeeper by [`Candidate::transaction`]. The end of the session
-/// ends the candidacy: stand again with a new client.
+/// As the ensemble sees it, there is at most one leader. A leader that is cut off cannot know at
+/// once that another was elected: it is [suspended](Leadership::Suspended) first. A resource can
+/// refuse its late writes by its [token](Term::token), and ZooKeeper by [`Candidate::transaction`].
+/// The end of the session ends the candidacy: stand again with a new client.
 ///
 /// # Cost
 ///
-/// One round trip to stand, one to resign, one watch for each candidate, and one notification when a
-/// leader goes.
+/// One round trip to stand, one to resign, one watch for each candidate, and one notification when
+/// a leader goes.
 #[derive(Clone, Debug)]
 pub struct LeaderElection(Queue);
 
@@ -100,8 +100,8 @@ impl LeaderElection {
         Candidate { call: self.0.call("stand"), leadership, handle }
     }
 
-    /// Returns the candidates, in the order in which they are to lead; the first one leads. The list may
-    /// be out of date when it arrives.
+    /// Returns the candidates, in the order in which they are to lead; the first one leads. The
+    /// list may be out of date when it arrives.
     ///
     /// # Errors
     ///
@@ -154,8 +154,8 @@ impl Candidate {
     ///
     /// # Errors
     ///
-    /// The error that the candidacy [failed](Leadership::Failed) with, such as [`LockError::Ended`] when
-    /// the session has ended.
+    /// The error that the candidacy [failed](Leadership::Failed) with, such as [`LockError::Ended`]
+    /// when the session has ended.
     pub fn elected(&self) -> Result<Term, RecipeError> {
         self.elected_by("stand", Entry::Queue, None)
     }
@@ -184,8 +184,8 @@ impl Candidate {
         }
     }
 
-    /// Waits until the leadership differs from `seen`, for no longer than `timeout`. Returns it, or `None`
-    /// if it has not changed.
+    /// Waits until the leadership differs from `seen`, for no longer than `timeout`. Returns it, or
+    /// `None` if it has not changed.
     ///
     /// Changes in between may be missed. A term that ended and another that began differ in
     /// [`Term::token`].
@@ -205,8 +205,8 @@ impl Candidate {
     }
 
     /// Begins a transaction that is applied only if this candidate still leads; see
-    /// [`Held::transaction`](super::Held::transaction). Returns `None` if it does not lead, as far as is
-    /// known here.
+    /// [`Held::transaction`](super::Held::transaction). Returns `None` if it does not lead, as far
+    /// as is known here.
     pub fn transaction(&self) -> Option<Transaction<'_, Client>> {
         match self.leadership() {
             Leadership::Leader(Term { node, .. }) | Leadership::Suspended(Term { node, .. }) => {
@@ -216,19 +216,19 @@ impl Candidate {
         }
     }
 
-    /// Resigns, and waits until its node is gone. Without a server it waits until the end of the session's
-    /// [lease](Client::lease) at most.
+    /// Resigns, and waits until its node is gone. Without a server it waits until the end of the
+    /// session's [lease](Client::lease) at most.
     ///
     /// # Errors
     ///
-    /// The error that the candidacy had [failed](Leadership::Failed) with before, or that refused the
-    /// deletion. [`LockError::NotConfirmed`] when no server has confirmed the end of the node.
+    /// The error that the candidacy had [failed](Leadership::Failed) with before, or that refused
+    /// the deletion. [`LockError::NotConfirmed`] when no server has confirmed the end of the node.
     pub fn close(self) -> Result<(), RecipeError> {
         self.close_by(None)
     }
 
-    /// Resigns like [`close`](Self::close), but waits no longer than `timeout`. The rest is done in the
-    /// background.
+    /// Resigns like [`close`](Self::close), but waits no longer than `timeout`. The rest is done in
+    /// the background.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Distributed locks for threads that block, without an async runtime.
 //!
-//! The same [machines](crate::machine) drive the async locks, so options, node names, guarantees and
-//! cost are the same. [`Options`](crate::Options) and the errors are at the root of the crate. A client
-//! has one thread, and a lock has none: a thread that waits for a lock reads from the connection itself
-//! if no other thread does.
+//! The same [machines](crate::machine) drive the async locks, so options, node names, guarantees
+//! and cost are the same. [`Options`](crate::Options) and the errors are at the root of the crate.
+//! A client has one thread, and a lock has none: a thread that waits for a lock reads from the
+//! connection itself if no other thread does.
 //!
 //! ```no_run
 //! use core::time::Duration;
@@ -23,8 +23,8 @@
 //!     guard.on_lost(|loss| eprintln!("stop: {loss}"));
 //!     // A guard that is dropped releases the lock in the background.
 //! }
-//! // Waits until the session has ended. If the process exits without this, the servers may keep what
-//! // is held until the session times out.
+//! // Waits until the session has ended. If the process exits without this, the servers may keep
+//! // what is held until the session times out.
 //! client.close();
 //! # Ok(())
 //! # }
@@ -32,16 +32,18 @@
 //!
 //! # Waiting
 //!
-//! A thread that waits for a lock stops waiting when it gets the lock, when its time limit has passed, or
-//! when the session ends. To stop all waiting threads of a client, [close](Client::close) a clone of it.
-//! `_timeout` methods take a [`Duration`](core::time::Duration); there are none that take a deadline.
-//! Guards are `Send` and `Sync`.
+//! A thread that waits for a lock stops waiting when it gets the lock, when its time limit has
+//! passed, or when the session ends. To stop all waiting threads of a client,
+//! [close](Client::close) a clone of it. `_timeout` methods take a
+//! [`Duration`](core::time::Duration); there are none that take a deadline. Guards are `Send` and
+//! `Sync`.
 //!
 //! # Callbacks
 //!
-//! An [observer](crate::Options::observer) and an [`on_lost`](Held::on_lost) callback run in a thread that
-//! calls a method of the client, or in one of their own. They may use the client, and wait for it. They run
-//! one at a time, so a callback that waits delays the others. If one panics, the others still run.
+//! An [observer](crate::Options::observer) and an [`on_lost`](Held::on_lost) callback run in a
+//! thread that calls a method of the client, or in one of their own. They may use the client, and
+//! wait for it. They run one at a time, so a callback that waits delays the others. If one panics,
+//! the others still run.
 
 mod barrier;
 mod double_barrier;

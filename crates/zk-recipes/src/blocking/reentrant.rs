@@ -25,15 +25,15 @@ use crate::machine::{Claim, Entry, Scheme};
 /// A [`Mutex`](super::Mutex) that a thread can acquire again while it holds it, as Apache Curator's
 /// `InterProcessMutex`.
 ///
-/// Threads that share this value or its clones wait in a local queue first. Only the thread at its head
-/// enters the queue in ZooKeeper. So all clones together have at most one node, and their turn comes as
-/// often as that of any other process, however many threads wait.
+/// Threads that share this value or its clones wait in a local queue first. Only the thread at its
+/// head enters the queue in ZooKeeper. So all clones together have at most one node, and their turn
+/// comes as often as that of any other process, however many threads wait.
 ///
 /// # Guarantee
 ///
-/// That of [`Mutex`](super::Mutex), between threads rather than guards. All guards of a thread report the
-/// same node and fencing token. If the lock is lost, each of them reports the loss, and the thread cannot
-/// acquire the lock again until all of them are dropped.
+/// That of [`Mutex`](super::Mutex), between threads rather than guards. All guards of a thread
+/// report the same node and fencing token. If the lock is lost, each of them reports the loss, and
+/// the thread cannot acquire the lock again until all of them are dropped.
 ///
 /// The owner is the thread that acquired the lock, even if a guard is moved to another thread.
 #[derive(Clone)]
@@ -83,20 +83,22 @@ impl ReentrantMutex {
         &self.queue.path
     }
 
-    /// Waits for the lock, or acquires it again. Threads are served in the order in which they call.
+    /// Waits for the lock, or acquires it again. Threads are served in the order in which they
+    /// call.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when this thread had the lock and has lost it; it can acquire the lock anew as
-    /// soon as all its guards are gone. See [`LockError`] for others.
+    /// [`LockError::Lost`] when this thread had the lock and has lost it; it can acquire the lock
+    /// anew as soon as all its guards are gone. See [`LockError`] for others.
     pub fn acquire(&self) -> Result<ReentrantGuard, RecipeError> {
         self.enter("acquire", Entry::Queue, None)
     }
 
     limited!("acquire": acquire_timeout: acquire() by enter() -> ReentrantGuard);
 
-    /// Acquires the lock again, or acquires it if nobody holds it or waits for it, in this process or
-    /// another. It waits only until the node of a lock that this process has just released is gone.
+    /// Acquires the lock again, or acquires it if nobody holds it or waits for it, in this process
+    /// or another. It waits only until the node of a lock that this process has just released is
+    /// gone.
     ///
     /// # Errors
     ///
@@ -248,8 +250,8 @@ impl Drop for Level {
     }
 }
 
-/// A [`ReentrantMutex`] that is held. The last guard of its thread releases the lock; if it is dropped, in
-/// the background.
+/// A [`ReentrantMutex`] that is held. The last guard of its thread releases the lock; if it is
+/// dropped, in the background.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct ReentrantGuard {
@@ -277,8 +279,8 @@ impl ReentrantGuard {
         self.release_by(None)
     }
 
-    /// Releases one level like [`release`](Self::release), but waits for the confirmation no longer than
-    /// `timeout`. The rest is done in the background.
+    /// Releases one level like [`release`](Self::release), but waits for the confirmation no longer
+    /// than `timeout`. The rest is done in the background.
     ///
     /// # Errors
     ///

@@ -16,14 +16,15 @@ use crate::machine::{Claim, Entry, Scheme};
 /// A lock for many readers, or one writer, with the names of Apache Curator's
 /// `InterProcessReadWriteLock`.
 ///
-/// All contenders stand in one queue. A reader waits for the last writer before it, a writer for the
-/// contender immediately before it. No contender overtakes another, so no writer waits for ever. The lock
-/// is not re-entrant: a thread that holds it and acquires it again may wait for itself.
+/// All contenders stand in one queue. A reader waits for the last writer before it, a writer for
+/// the contender immediately before it. No contender overtakes another, so no writer waits for
+/// ever. The lock is not re-entrant: a thread that holds it and acquires it again may wait for
+/// itself.
 ///
 /// # Guarantee
 ///
-/// A writer holds the lock alone, as the ensemble sees it. Tokens of readers that hold the lock at the same
-/// time are in no order.
+/// A writer holds the lock alone, as the ensemble sees it. Tokens of readers that hold the lock at
+/// the same time are in no order.
 ///
 /// # Cost
 ///
@@ -155,13 +156,13 @@ guard! {
 }
 
 impl ReadGuard {
-    /// Turns the read lock into a write lock, if nobody else holds the lock or waits for it. It does not
-    /// wait, since two readers that did would wait for each other for ever.
+    /// Turns the read lock into a write lock, if nobody else holds the lock or waits for it. It
+    /// does not wait, since two readers that did would wait for each other for ever.
     ///
     /// # Errors
     ///
-    /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held for
-    /// reading, unless the reason is its loss. Without a server it fails at the end of the
+    /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
+    /// for reading, unless the reason is its loss. Without a server it fails at the end of the
     /// [lease](super::Held::lease).
     #[expect(clippy::result_large_err, reason = "the guard comes back as it was")]
     pub fn try_upgrade(mut self) -> Result<WriteGuard, NotConverted<Self>> {
@@ -178,14 +179,14 @@ guard! {
 }
 
 impl WriteGuard {
-    /// Turns the write lock into a read lock, by one transaction. No writer gets the lock in between, and
-    /// readers that wait directly behind it get it too. The fencing token stays the same: a new one would
-    /// be greater than those of writers that wait already.
+    /// Turns the write lock into a read lock, by one transaction. No writer gets the lock in
+    /// between, and readers that wait directly behind it get it too. The fencing token stays the
+    /// same: a new one would be greater than those of writers that wait already.
     ///
     /// # Errors
     ///
-    /// Why it failed, with the guard. The lock is still held for writing, unless the reason is its loss.
-    /// Without a server it fails at the end of the [lease](super::Held::lease).
+    /// Why it failed, with the guard. The lock is still held for writing, unless the reason is its
+    /// loss. Without a server it fails at the end of the [lease](super::Held::lease).
     #[expect(clippy::result_large_err, reason = "the guard comes back as it was")]
     pub fn downgrade(mut self) -> Result<ReadGuard, NotConverted<Self>> {
         match self.0.convert("downgrade", Claim::Shared) {

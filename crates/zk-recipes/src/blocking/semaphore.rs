@@ -17,21 +17,23 @@ use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
 /// A number of permits that contenders can hold, with the names of Apache Curator's
 /// `InterProcessSemaphoreV2`.
 ///
-/// Contenders stand in one queue, whatever number of permits they request, and are served in the order of
-/// their arrival. The node `max` holds the number of permits, as Curator's `SharedCount` does.
+/// Contenders stand in one queue, whatever number of permits they request, and are served in the
+/// order of their arrival. The node `max` holds the number of permits, as Curator's `SharedCount`
+/// does.
 ///
 /// # Guarantee
 ///
-/// No more permits are held than exist, as the ensemble sees it and as long as their number is not lowered.
-/// A permit is lost with its session, or when its node is deleted, and is free for others then.
+/// No more permits are held than exist, as the ensemble sees it and as long as their number is not
+/// lowered. A permit is lost with its session, or when its node is deleted, and is free for others
+/// then.
 ///
-/// The node `max` and its parent stay when nobody uses the semaphore any more. Delete both if the names of
-/// your semaphores are generated.
+/// The node `max` and its parent stay when nobody uses the semaphore any more. Delete both if the
+/// names of your semaphores are generated.
 ///
 /// # Cost
 ///
-/// Two round trips and eight requests to acquire permits that are free, however many; one round trip to
-/// release them, with a request for each.
+/// Two round trips and eight requests to acquire permits that are free, however many; one round
+/// trip to release them, with a request for each.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     pub(super) queue: Queue,
@@ -39,8 +41,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Returns the semaphore at `path`. The first acquisition creates it with this number of permits; if it
-    /// exists with another number, acquiring fails. Nothing is sent yet.
+    /// Returns the semaphore at `path`. The first acquisition creates it with this number of
+    /// permits; if it exists with another number, acquiring fails. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -49,8 +51,8 @@ impl Semaphore {
         Self::with(client, path, Some(permits), Options::new())
     }
 
-    /// Returns the semaphore at `path`, which must exist when permits are acquired, with the number of
-    /// permits that it has. Nothing is sent yet.
+    /// Returns the semaphore at `path`, which must exist when permits are acquired, with the number
+    /// of permits that it has. Nothing is sent yet.
     ///
     /// # Errors
     ///
@@ -94,8 +96,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) for more permits than exist, or than
-    /// 65,536; [`NoPermits`](LockError::NoPermits) for none.
+    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) for more permits than
+    /// exist, or than 65,536; [`NoPermits`](LockError::NoPermits) for none.
     pub fn acquire_many(&self, permits: u32) -> Result<PermitGuard, RecipeError> {
         self.enter("acquire_many", permits, Entry::Queue, None)
     }
@@ -115,8 +117,8 @@ impl Semaphore {
         self.enter("try_acquire", 1, Entry::OnlyIfFree, None)
     }
 
-    /// Acquires several permits if they are free and nobody waits for any. It looks first, and creates
-    /// nothing if it would have to wait.
+    /// Acquires several permits if they are free and nobody waits for any. It looks first, and
+    /// creates nothing if it would have to wait.
     ///
     /// # Errors
     ///
@@ -185,8 +187,8 @@ impl Semaphore {
         }
     }
 
-    /// Returns the holders, with one entry for each permit. Permits that the first in the queue is about to
-    /// acquire may be among them.
+    /// Returns the holders, with one entry for each permit. Permits that the first in the queue is
+    /// about to acquire may be among them.
     ///
     /// # Errors
     ///
@@ -232,9 +234,10 @@ impl Semaphore {
 }
 
 guard! {
-    /// Permits of a [`Semaphore`] that are held. Dropped, all of them are released in the background.
+    /// Permits of a [`Semaphore`] that are held. Dropped, all of them are released in the
+    /// background.
     ///
-    /// The node and the fencing token are those of its first permit. One transaction creates all nodes,
-    /// and the loss of one permit is the loss of all.
+    /// The node and the fencing token are those of its first permit. One transaction creates all
+    /// nodes, and the loss of one permit is the loss of all.
     PermitGuard
 }

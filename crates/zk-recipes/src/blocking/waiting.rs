@@ -36,8 +36,8 @@ impl Entrance {
     }
 }
 
-/// Returns how to make an attempt that may take so long, and when to give up. With no time at all, the
-/// attempt ends by itself.
+/// Returns how to make an attempt that may take so long, and when to give up. With no time at all,
+/// the attempt ends by itself.
 pub(super) fn entry(timeout: Duration) -> (Entry, Option<Instant>) {
     match timeout {
         Duration::ZERO => (Entry::OnlyIfFirst, None),
@@ -59,15 +59,16 @@ macro_rules! limited {
         #[doc = concat!("Waits like [`", stringify!($wait), "`](Self::", stringify!($wait), "), but no longer than")]
         /// `timeout`, whatever the network does.
         ///
-        /// With [`Duration::ZERO`](core::time::Duration::ZERO) it asks the server once: it waits for the
-        /// answer, but neither for other contenders nor for a connection. Of two such calls at the same
-        /// time, the first in the queue succeeds; of two calls of a `try_` method, both may fail.
+        /// With [`Duration::ZERO`](core::time::Duration::ZERO) it asks the server once: it waits
+        /// for the answer, but neither for other contenders nor for a connection. Of two such calls
+        /// at the same time, the first in the queue succeeds; of two calls of a `try_` method, both
+        /// may fail.
         ///
         /// # Errors
         ///
         /// [`TimedOut`](crate::LockError::TimedOut), or
-        /// [`NoConnection`](crate::LockError::NoConnection) if there is no connection when the time is
-        /// over.
+        /// [`NoConnection`](crate::LockError::NoConnection) if there is no connection when the time
+        /// is over.
         pub fn $timeout(
             &self,
             $($argument: $type,)*

@@ -95,14 +95,14 @@ impl Options {
         Self { trust, ..self }
     }
 
-    /// Notices when another client asks for the lock: `revoked` of an async guard, or `wait_revoked` of a
-    /// blocking one, reports it. It costs a watch as soon as the lock is held.
+    /// Notices when another client asks for the lock: `revoked` of an async guard, or
+    /// `wait_revoked` of a blocking one, reports it. It costs a watch as soon as the lock is held.
     pub fn revocable(self) -> Self {
         Self { revocable: true, ..self }
     }
 
-    /// Calls `observer` for every event of every attempt. It runs in the task of the session, or in a
-    /// thread that uses the blocking client, and must neither block nor panic.
+    /// Calls `observer` for every event of every attempt. It runs in the task of the session, or
+    /// where callbacks of the blocking client run, and must neither block nor panic.
     pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }
