@@ -85,6 +85,19 @@ async fn a_follower_that_loses_its_node_queues_again() {
 }
 
 #[tokio::test]
+async fn an_observer_that_panics_hides_nothing() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let options = Options::new().observer(|_, _| panic!("an observer that is broken"));
+    let election = LeaderElection::with(&client, ELECTION, options).expect("a valid path");
+    let leader = election.stand();
+    let elected = tokio::time::timeout(PATIENCE, leader.elected()).await;
+    elected.expect("in time").expect("elected");
+    leader.close().await.expect("closed");
+    nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
 async fn a_leader_without_a_connection_is_suspended() {
     let embedded = start().await;
     let client = client(&embedded).await;

@@ -94,11 +94,12 @@ impl LeaderElection {
         let (state, states) = watch::channel(Leadership::Follower);
         let (directory, told) = (self.0.path.to_string(), self.0.note());
         let note: Note = Arc::new(move |event: &Event| {
+            let next = state.borrow().after(event, &directory);
+            state.send_if_modified(|state| core::mem::replace(state, next.clone()) != next);
+            // Last: it is the user's, and may panic.
             if let Some(tell) = &told {
                 tell(event);
             }
-            let next = state.borrow().after(event, &directory);
-            state.send_if_modified(|state| core::mem::replace(state, next.clone()) != next);
         });
         let candidacy = Candidacy::new(self.0.contest(Claim::Exclusive, Entry::Queue));
         let closing = self.0.start_noted(candidacy, Some(note));
