@@ -298,7 +298,8 @@ fn a_callback_may_wait_for_what_the_client_does() {
             };
             client.attach(Box::new(WhenFired(Some(Box::new(run)))));
             if waits {
-                check(client.sync("/"));
+                // The callback may have closed the client by now.
+                let _ = client.sync("/");
             }
             called.recv_timeout(PATIENCE).unwrap();
             client.close();
