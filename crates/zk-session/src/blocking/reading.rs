@@ -363,7 +363,8 @@ impl Inner {
 
     /// How long to wait at most, for the session's deadlines.
     fn patience(&self, shared: &Shared) -> Duration {
-        if self.hub.dispatcher.is_unsettled() {
+        let has_more = self.link.as_ref().is_some_and(|link| link.has_more);
+        if has_more || self.hub.dispatcher.is_unsettled() {
             return LEAST_PATIENCE;
         }
         let due = self.hub.dispatcher.poll_timeout().unwrap_or(Instant::END);

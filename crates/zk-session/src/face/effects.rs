@@ -28,8 +28,7 @@ impl<T: HasEffects> EffectsMutex<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        let unlocked = Unlocked { wakers: None, runs: None };
-        Guard { mutex: self, locked: self.locked(), unlocked }
+        Guard { mutex: self, locked: self.locked(), woken: Woken(None), runs: Runs(None) }
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {
@@ -61,14 +60,15 @@ pub(crate) struct Guard<'a, T: HasEffects> {
     mutex: &'a EffectsMutex<T>,
     // Fields are dropped in this order: the effects run without the lock.
     locked: MutexGuard<'a, T>,
-    unlocked: Unlocked<'a, T>,
+    woken: Woken,
+    runs: Runs<'a, T>,
 }
 
-/// Effects that run when they are dropped.
-struct Unlocked<'a, T: HasEffects> {
-    wakers: Option<Wakers>,
-    runs: Option<&'a EffectsMutex<T>>,
-}
+/// Wakers that run when this is dropped.
+struct Woken(Option<Wakers>);
+
+/// A mutex whose deferred effects run when this is dropped, even if a waker has panicked.
+struct Runs<'a, T: HasEffects>(Option<&'a EffectsMutex<T>>);
 
 impl<T: HasEffects> Deref for Guard<'_, T> {
     type Target = T;
@@ -89,23 +89,72 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         let effects = self.locked.effects();
         if !effects.wakers.is_empty() {
-            self.unlocked.wakers = Some(core::mem::take(&mut effects.wakers));
+            self.woken.0 = Some(core::mem::take(&mut effects.wakers));
         }
         if effects.has_deferred() {
             effects.is_running = true;
-            self.unlocked.runs = Some(self.mutex);
+            self.runs.0 = Some(self.mutex);
         }
     }
 }
 
-impl<T: HasEffects> Drop for Unlocked<'_, T> {
+impl Drop for Woken {
     #[inline]
     fn drop(&mut self) {
-        if let Some(wakers) = &mut self.wakers {
+        if let Some(wakers) = &mut self.0 {
             wakers.wake();
         }
-        if let Some(mutex) = self.runs {
+    }
+}
+
+impl<T: HasEffects> Drop for Runs<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mutex) = self.0 {
             mutex.run_deferred();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::Deferred;
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use alloc::task::Wake;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use core::task::Waker;
+
+    impl HasEffects for Effects {
+        fn effects(&mut self) -> &mut Effects {
+            self
+        }
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker of the user's");
+        }
+    }
+
+    #[test]
+    fn what_was_deferred_runs_although_a_waker_panics() {
+        let mutex = EffectsMutex::new(Effects::default());
+        let runs = Arc::new(AtomicUsize::new(0));
+        for _ in 0..2 {
+            let counted = runs.clone();
+            let unlock = AssertUnwindSafe(|| {
+                let mut effects = mutex.lock();
+                effects.wakers.push(Waker::from(Arc::new(Panics)));
+                effects.deferred.push_back(Deferred::Run(Box::new(move || {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                })));
+            });
+            assert!(catch_unwind(unlock).is_err());
+        }
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
     }
 }
