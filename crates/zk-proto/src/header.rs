@@ -26,8 +26,8 @@ impl Xid {
     /// The first ordinary one.
     pub const FIRST: Self = Self(1);
 
-    /// The ordinary one that follows. The first follows the last one, and all that are not
-    /// ordinary.
+    /// Returns the xid of the next request. The first xid follows the last one, and every reserved
+    /// xid.
     #[must_use]
     pub fn next(self) -> Self {
         match self.0.checked_add(1) {

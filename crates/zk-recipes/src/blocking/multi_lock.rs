@@ -330,7 +330,7 @@ impl MultiGuard {
 }
 
 impl Drop for MultiGuard {
-    /// Releases the last one first: whoever waits for it holds nothing that comes after it.
+    /// Releases the last lock first: a contender that waits for it holds none of those behind it.
     fn drop(&mut self) {
         while self.held.pop().is_some() {}
     }

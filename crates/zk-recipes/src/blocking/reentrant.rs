@@ -46,7 +46,7 @@ pub struct ReentrantMutex {
 #[derive(Default)]
 struct Local {
     turns: Turns<ThreadId, Sender<()>>,
-    /// The lock, while it is somebody's turn who has it.
+    /// The lock, while the thread whose turn it is holds it.
     held: Option<Arc<Held>>,
     /// Of the contender that was last in ZooKeeper's queue.
     last: Option<Arc<SharedStatus>>,
@@ -218,7 +218,7 @@ fn wait_for_turn(turn: &Receiver<()>, end: Option<Instant>) -> Result<(), LockEr
     };
     came.map_err(|error| match error {
         RecvTimeoutError::Timeout => LockError::TimedOut,
-        // Only a place that is gone is told nothing.
+        // The sender is dropped only when the place is left.
         RecvTimeoutError::Disconnected => LockError::Ended(End::Closed),
     })
 }

@@ -102,11 +102,7 @@ impl<C: SessionClient> HeldLock<C> {
     /// stays lost.
     pub fn state(&self) -> Holding {
         self.handle.command(Command::LookAtLease);
-        self.handle.status.read(|report| match holding(&report.status) {
-            // The runtime was shut down.
-            Holding::Held | Holding::Suspended if report.is_final => Holding::Lost(CLOSED),
-            state => state,
-        })
+        self.handle.status.read(holding)
     }
 
     /// Several writes that are applied only if the lock node is still there, so that none can be
@@ -179,10 +175,9 @@ pub(crate) fn converted(report: &mut Report) -> Option<Converted> {
 
 /// How the lock was lost, as soon as it is.
 pub(crate) fn loss(report: &mut Report) -> Option<Loss> {
-    match holding(&report.status) {
+    match holding(report) {
         Holding::Lost(loss) => Some(loss),
-        // The session has ended without a word.
-        Holding::Held | Holding::Suspended => report.is_final.then_some(CLOSED),
+        Holding::Held | Holding::Suspended => None,
     }
 }
 
@@ -202,6 +197,7 @@ pub(crate) fn released(over: Option<Status>) -> Result<(), LockError> {
     }
 }
 
+/// The loss when the client has ended without reporting one, as when its runtime was shut down.
 pub(crate) const CLOSED: Loss = Loss::Ended(End::Closed);
 
 /// What it means that a transaction of nothing but checks has failed.
@@ -212,8 +208,9 @@ pub(crate) fn not_validated(error: RequestError) -> LockError {
     }
 }
 
-const fn holding(status: &Status) -> Holding {
-    match status {
+const fn holding(report: &Report) -> Holding {
+    match &report.status {
+        Status::Held | Status::Suspended if report.is_final => Holding::Lost(CLOSED),
         Status::Held => Holding::Held,
         Status::Suspended => Holding::Suspended,
         Status::Lost(loss) => Holding::Lost(*loss),

@@ -84,11 +84,10 @@ impl Report {
 
     /// How the lock was lost, which does not include its release.
     #[cfg(feature = "blocking")]
-    fn loss(&self) -> Option<Loss> {
-        match &self.status {
-            Status::Lost(loss) => Some(*loss),
-            Status::Held | Status::Suspended if self.is_final => Some(super::held::CLOSED),
-            _ => None,
+    fn loss(&mut self) -> Option<Loss> {
+        match self.status {
+            Status::Released | Status::Failed(_) => None,
+            _ => super::held::loss(self),
         }
     }
 

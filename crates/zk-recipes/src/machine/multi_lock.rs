@@ -211,7 +211,7 @@ impl Together {
         self.wanted.push_back(Wanted::Failed(place, error));
     }
 
-    /// The last one first: whoever waits for it holds nothing that comes after it.
+    /// Releases the last lock first: a contender that waits for it holds none of those behind it.
     fn let_go(&mut self) {
         let places = match self.step {
             // With the one that is waited for.

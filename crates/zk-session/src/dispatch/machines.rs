@@ -188,14 +188,8 @@ impl Machines {
         }
     }
 
-    pub(super) fn deliver(
-        &mut self,
-        link: &mut dyn Link,
-        now: Instant,
-        key: Key,
-        input: Input,
-    ) -> bool {
-        self.with(link, now, key, |machine, port| machine.handle(input, port))
+    pub(super) fn deliver(&mut self, link: &mut dyn Link, now: Instant, key: Key, input: Input) {
+        self.with(link, now, key, |machine, port| machine.handle(input, port));
     }
 
     fn deliver_late_end_of_lease(&mut self, link: &mut dyn Link, now: Instant, key: Key) {
@@ -244,9 +238,7 @@ impl Machines {
     }
 
     pub(super) fn deliver_end_of_lease(&mut self, link: &mut dyn Link, now: Instant) {
-        self.for_each(|all, key| {
-            all.deliver(link, now, key, Input::LeaseEnded);
-        });
+        self.for_each(|all, key| all.deliver(link, now, key, Input::LeaseEnded));
     }
 
     pub(super) fn is_unsettled(&self) -> bool {

@@ -87,8 +87,8 @@ enum Command {
     Watch(Path),
     /// Remove somebody from a lock, who then loses it or its place
     ///
-    /// Whoever waits for permits of a semaphore is removed by its node `...-lock-...`; a lease that
-    /// it has created meanwhile is made anew.
+    /// A contender that waits for permits of a semaphore is removed by its node `...-lock-...`. If
+    /// only its lease is removed, it creates another.
     ///
     /// Exits with 0 if the node was removed; with 1 if the answer was no; with 2 if there is no
     /// such node or something else went wrong.

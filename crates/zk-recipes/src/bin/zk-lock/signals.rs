@@ -197,7 +197,8 @@ mod handlers {
         }
     }
 
-    /// Whether a terminal sends us what its keys mean. Nothing tells who has sent a signal.
+    /// Returns whether this process is in the terminal's foreground group, which receives the
+    /// signals of its keys. The sender of a signal is not known here.
     fn is_in_foreground() -> bool {
         let group = File::open("/dev/tty").and_then(|terminal| Ok(tcgetpgrp(terminal)?));
         group.is_ok_and(|group| group.as_raw_nonzero().get() == getpgrp().as_raw())
