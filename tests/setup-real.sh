@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what the tests in tests/suites/real start, on Debian and its kin: ZooKeeper, and the
-# locks of others, Apache Curator and kazoo. Running it again changes nothing.
+# Installs the programs that tests/suites/real needs, on Debian and its derivatives: ZooKeeper,
+# Apache Curator and kazoo. It is idempotent.
 set -eu
 cd "$(dirname "$0")/.."
 
 jars=/usr/share/java
-# A virtual environment; tests look for it there, or where ZK_PYTHON says.
+# A virtual environment. Tests use this path, or the one in ZK_PYTHON.
 kazoo=target/kazoo
 
 as_root() {

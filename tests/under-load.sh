@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Repeats suites of tests while all processors are busy, and says what failed how often:
+# Repeats test suites while all CPUs are busy, and reports how often each failed:
 #
 #     tests/under-load.sh                       # ten times lock, recipes, session, client and blocking
 #     tests/under-load.sh -n 3 lock             # three times one suite
 #     tests/under-load.sh -n 20 -l 0 real       # twenty times on a real ZooKeeper, without load
 #     tests/under-load.sh -n 1 -l 0 -t lock     # the twenty tests that take longest
 #
-# -l says how many busy loops there are for each processor. Logs of failed runs are kept.
+# -l sets the number of busy loops per CPU. Logs of failed runs are kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,9 @@
-//! What an outage of all servers costs: locks, sessions and time, on a real ZooKeeper ensemble of three.
+//! Measures the cost of an outage of all three servers of a real ensemble: locks, sessions, time.
 //!
 //! `cargo run -p zk-testkit --example outage -- <how> <timeout-ms> <outage-ms> [rounds] [clients]`
 //!
-//! `refuse` has a proxy before each server refuse connections, `swallow` has it swallow what is
-//! sent, and `kill` kills the servers and starts them again. Prints a line per round.
+//! A proxy stands before each server. With `refuse` it refuses connections, with `swallow` it
+//! discards all bytes; `kill` kills and restarts the servers. Prints one line per round.
 
 use std::error::Error;
 use std::sync::Arc;

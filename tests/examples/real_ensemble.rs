@@ -1,8 +1,8 @@
-//! Starts a real ZooKeeper ensemble on free ports, to try things on by hand:
-//! `cargo run -p zk-testkit --example real_ensemble -- [members] [kill-leader-after-ms]`
+//! Starts a real ZooKeeper ensemble on free ports for manual tests:
+//! `cargo run -p zk-testkit --example real_ensemble -- [servers] [kill-leader-after-ms]`
 //!
-//! The first line it prints is its address. With a second argument it kills its leader, with
-//! SIGKILL, that long after the first client has made a lock. It ends with its standard input.
+//! The first line of output is the connect string. The second argument sets a delay after the first
+//! lock node; then the leader is killed with SIGKILL. The end of standard input stops the ensemble.
 
 use std::io::{self, Read, Write};
 use std::thread;

@@ -1,5 +1,5 @@
-//! Records what a real ZooKeeper 3.8.0 answers to what no recorded client has asked it: the
-//! captures named `3.8.0-zkproto-...` of `zk-proto`.
+//! Records replies of a real ZooKeeper 3.8.0 to requests that no recorded client sends: the
+//! captures `3.8.0-zkproto-...` of `zk-proto`.
 //!
 //! ```sh
 //! cargo run -p zk-testkit --example record_golden -- crates/zk-proto/tests/golden
@@ -448,7 +448,7 @@ impl Client {
     }
 
     fn send(&mut self, message: &impl Encode) -> Result {
-        let mut frame = vec![0; frame::PREFIX + message.encoded_len()];
+        let mut frame = vec![0; frame::PREFIX_LEN + message.encoded_len()];
         frame::encode_to_slice(message, &mut frame)?;
         self.write(&frame)
     }
@@ -475,7 +475,7 @@ impl Client {
 
     /// Receives one frame; says where its payload starts.
     fn receive(&mut self) -> Result<Option<usize>> {
-        let mut prefix = [0; frame::PREFIX];
+        let mut prefix = [0; frame::PREFIX_LEN];
         match self.stream.read_exact(&mut prefix) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),

@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 
 use bytes::BytesMut;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, DecodeError, Encode, ErrorCode, List, Multi,
-    MultiItem, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
+    ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeMultiItem, Encode, ErrorCode, List,
+    Multi, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
     ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid,
-    explain::{self, Message},
+    explain::{self, MessageKind},
     frame::{self, FrameError, Piece, Splitter},
 };
 
@@ -53,7 +53,7 @@ pub fn frame(data: &[u8]) {
             Err(error) => break Err(error),
         }
     };
-    let taken = whole.iter().map(|payload| frame::PREFIX + payload.len()).sum::<usize>();
+    let taken = whole.iter().map(|payload| frame::PREFIX_LEN + payload.len()).sum::<usize>();
     assert_eq!(taken + rest.len(), stream.len());
 
     let mut pieces = Vec::new();
@@ -79,7 +79,7 @@ pub fn frame(data: &[u8]) {
                 Piece::TooLong { start, length } => assert!(start.len() <= 16 && length > LIMIT),
             }
         }
-        assert!(arrived.len() < LIMIT + frame::PREFIX);
+        assert!(arrived.len() < LIMIT + frame::PREFIX_LEN);
         Ok::<_, FrameError>(())
     });
     assert_eq!(frames.get(..whole.len()), Some(&pieces[..]));
@@ -161,18 +161,19 @@ pub fn explain(data: &[u8]) {
     let Some((asked, payload)) = opcode(rest) else { return };
     let mut reader = Reader::new(payload);
     let (message, before, decoded) = match kind % 5 {
-        0 => (Message::ConnectRequest, 0, ConnectRequest::decode_all(payload).map(drop)),
+        0 => (MessageKind::ConnectRequest, 0, ConnectRequest::decode_all(payload).map(drop)),
         1 => match RequestHeader::decode(&mut reader) {
             Ok(header) => {
                 let decoded = Request::decode(header.opcode, reader.rest());
-                (Message::Request, reader.position(), decoded.map(drop))
+                (MessageKind::Request, reader.position(), decoded.map(drop))
             }
-            Err(error) => (Message::Request, 0, Err(error)),
+            Err(error) => (MessageKind::Request, 0, Err(error)),
         },
-        2 if payload.len() == 16 => (Message::ConnectResponse, 0, Ok(())),
-        2 => (Message::ConnectResponse, 0, ConnectResponse::decode_all(payload).map(drop)),
+        2 if payload.len() == 16 => (MessageKind::ConnectResponse, 0, Ok(())),
+        2 => (MessageKind::ConnectResponse, 0, ConnectResponse::decode_all(payload).map(drop)),
         kind => {
-            let message = if kind == 3 { Message::Reply(asked) } else { Message::UnknownReply };
+            let message =
+                if kind == 3 { MessageKind::Reply(asked) } else { MessageKind::UnknownReply };
             match ReplyHeader::decode(&mut reader) {
                 Ok(header) => {
                     let decoded = match header.xid {
@@ -196,10 +197,10 @@ pub fn explain(data: &[u8]) {
         end = field.range.end;
     });
     assert!(explained.is_err() || end == frame.len(), "{end}");
-    let what = |error: DecodeError, before| (error.kind(), error.place(), error.offset() + before);
+    let what = |error: DecodeError, before| (error.kind(), error.field(), error.offset() + before);
     assert_eq!(
         explained.map_err(|error| what(error, 0)),
-        decoded.map_err(|error| what(error, frame::PREFIX + before))
+        decoded.map_err(|error| what(error, frame::PREFIX_LEN + before))
     );
 }
 
@@ -234,7 +235,7 @@ fn stays_itself<'b, M: Encode + PartialEq + Debug>(
 /// errors that nobody reads are not kept.
 fn stays_itself_item_by_item<'b, T>(multi: Result<Multi<'b, T>, DecodeError>, items: &'b mut Vec<T>)
 where
-    T: MultiItem<'b> + PartialEq + Debug,
+    T: DecodeMultiItem<'b> + PartialEq + Debug,
 {
     let Ok(multi) = multi else { return };
     items.extend(multi.iter());

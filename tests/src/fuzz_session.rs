@@ -12,7 +12,7 @@ use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, Multi,
     OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
-use zk_session::session::{Action, Config, Event, RequestId, Resume, Session, State};
+use zk_session::session::{Action, Config, Event, RequestId, Session, SessionTicket, State};
 use zk_session::time::Instant;
 
 const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/ab"];
@@ -154,8 +154,8 @@ impl World {
         config.max_request = MAX_REQUEST;
         config.max_unsent = 400;
         config.read_only = flags & 4 != 0;
-        config.patience = (flags & 8 != 0).then_some(Duration::from_secs(5));
-        config.resume = (flags & 16 != 0).then(|| Resume {
+        config.disconnect_timeout = (flags & 8 != 0).then_some(Duration::from_secs(5));
+        config.resume = (flags & 16 != 0).then(|| SessionTicket {
             id: SessionId(7),
             password: Bytes::from_static(b"password"),
             last_zxid: Zxid(3),
@@ -300,7 +300,7 @@ impl World {
     fn update_members(&mut self, input: &mut Input<'_>) {
         let count = input.below(5);
         let kept: Vec<_> = (0..self.members).map(|_| Some(input.below(6))).collect();
-        self.session.update_members(self.now, &kept, count);
+        self.session.update_servers(self.now, &kept, count);
         self.members = count;
     }
 

@@ -1,12 +1,12 @@
-//! What this workspace is tested with. Pick the cheapest tool that can show the fault:
+//! Test tools of this workspace. Use the cheapest tool that can show the bug:
 //!
-//! | tool | shows | costs |
+//! | tool | tests | costs |
 //! |---|---|---|
-//! | [`fuzz`] | what bytes from anywhere do to the decoder | microseconds |
-//! | [`server`] | what a server answers to which bytes, with time and failures at will | microseconds |
-//! | [`sim`] | what whole clients make of it when anything may fail, by seed | milliseconds |
-//! | [`serve`] | the same over TCP: what a client makes of it | milliseconds |
-//! | [`real`] | what a real ZooKeeper does | seconds, and Java |
+//! | [`fuzz`] | the decoder, with arbitrary bytes | microseconds |
+//! | [`server`] | the replies of a server, with a virtual clock and injected failures | microseconds |
+//! | [`sim`] | whole clients under random faults, from a seed | milliseconds |
+//! | [`serve`] | a client over TCP, against the in-memory server | milliseconds |
+//! | [`real`] | a real ZooKeeper | seconds, and Java |
 
 extern crate alloc;
 
@@ -19,7 +19,7 @@ pub mod paced;
 pub mod peers;
 pub mod raw;
 pub mod real;
-pub mod scenes;
+pub mod scenarios;
 pub mod scripted;
 pub mod serve;
 pub mod server;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use zk_proto::{Decode, Reader, Xid, frame};
-use zk_session::{Connect, Member, TcpConnect};
+use zk_session::{Connect, ServerAddress, TcpConnect};
 
 /// Makes TCP connections that can hold watch events back.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +33,9 @@ impl Connect for PacedConnect {
 
     fn connect(
         &mut self,
-        member: &Member,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Paced>> + Send>> {
-        let (connecting, held) = (TcpConnect.connect(member), self.held.clone());
+        let (connecting, held) = (TcpConnect.connect(server), self.held.clone());
         Box::pin(async move {
             let stream = connecting.await?;
             Ok(Paced { stream, held, arrived: Vec::new(), frames: VecDeque::new(), rests: false })
@@ -58,18 +58,18 @@ pub struct Paced {
 impl Paced {
     /// The whole frames that have arrived.
     fn split(&mut self) {
-        while let Some((prefix, rest)) = self.arrived.split_first_chunk::<{ frame::PREFIX }>()
+        while let Some((prefix, rest)) = self.arrived.split_first_chunk::<{ frame::PREFIX_LEN }>()
             && let length = u32::from_be_bytes(*prefix) as usize
             && rest.len() >= length
         {
-            let after = self.arrived.split_off(frame::PREFIX + length);
+            let after = self.arrived.split_off(frame::PREFIX_LEN + length);
             let whole = core::mem::replace(&mut self.arrived, after);
             self.frames.push_back(whole);
         }
     }
 
     fn events(&self) -> usize {
-        let xid = |frame: &Vec<u8>| Xid::decode(&mut Reader::new(&frame[frame::PREFIX..])).ok();
+        let xid = |frame: &Vec<u8>| Xid::decode(&mut Reader::new(&frame[frame::PREFIX_LEN..])).ok();
         self.frames.iter().filter(|frame| xid(frame) == Some(Xid::NOTIFICATION)).count()
     }
 }

@@ -21,7 +21,7 @@ const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
 /// Sends the server's log to its standard error.
 const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
 /// How long a server may take to serve.
-const PATIENCE: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often to look whether it does.
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -337,7 +337,7 @@ impl Server {
     }
 
     fn wait_until_it_serves(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANG_TIMEOUT;
         loop {
             // Without a quorum it answers too, but has no mode.
             if self.four_letter("srvr").is_ok_and(|answer| answer.contains("Mode: ")) {

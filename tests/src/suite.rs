@@ -1,4 +1,4 @@
-//! What suites of tests have in common, on the embedded ensemble and on a real server.
+//! Helpers for suites that run on the embedded ensemble and on a real server.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -8,25 +8,25 @@ use zk_session::Client;
 use crate::real::RealEnsemble;
 use crate::serve::Embedded;
 
-/// The longest that servers grant: no session expires by itself, however busy the machine is.
+/// The longest timeout that servers grant, so that no session expires on a busy machine.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Turns a hang into a failure, and is too long for anything else.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The time after which a hang becomes a failure.
+pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An ensemble that tells what sessions have there.
-pub trait Stage {
-    /// Where its members are.
+/// An ensemble that can list the ephemeral nodes and count the watches of its sessions.
+pub trait Fixture {
+    /// Returns the connect string of its servers.
     fn connect_string(&self) -> String;
 
-    /// The nodes that belong to sessions.
+    /// Returns the paths of all ephemeral nodes.
     fn ephemerals(&self) -> Vec<String>;
 
-    /// How many watches it has.
+    /// Returns the number of watches.
     fn watches(&self) -> usize;
 }
 
-impl Stage for Embedded {
+impl Fixture for Embedded {
     fn connect_string(&self) -> String {
         self.connect_string()
     }
@@ -45,7 +45,7 @@ impl Stage for Embedded {
 }
 
 /// A single server.
-impl Stage for RealEnsemble {
+impl Fixture for RealEnsemble {
     fn connect_string(&self) -> String {
         self.connect_string()
     }
@@ -58,20 +58,20 @@ impl Stage for RealEnsemble {
     }
 
     fn watches(&self) -> usize {
-        // Of `wchs` and the like those on children are not seen.
+        // `wchs` and its variants do not count child watches.
         let monitor = self.four_letter(0, "mntr").expect("an answer");
         let count = monitor.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
         count.expect("a count").trim().parse().expect("a number")
     }
 }
 
-/// A client of an ensemble.
+/// Connects a client to an ensemble.
 ///
 /// # Panics
 ///
-/// When the ensemble does not answer.
-pub async fn client(stage: &impl Stage) -> Client {
-    let builder = Client::builder(&stage.connect_string()).session_timeout(SESSION_TIMEOUT);
+/// If the ensemble does not answer.
+pub async fn client(fixture: &impl Fixture) -> Client {
+    let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
     builder.connect().await.expect("the ensemble answers")
 }
 
@@ -79,54 +79,54 @@ pub async fn client(stage: &impl Stage) -> Client {
 ///
 /// # Panics
 ///
-/// When it does not hold for too long; says `what` was waited for, and what there is.
-pub async fn eventually<S: Stage>(stage: &S, what: &str, condition: impl Fn(&S) -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !condition(stage) {
+/// If it does not hold in time. The message has `what`, the ephemeral nodes and the watches.
+pub async fn eventually<S: Fixture>(fixture: &S, what: &str, condition: impl Fn(&S) -> bool) {
+    let until = Instant::now() + HANG_TIMEOUT;
+    while !condition(fixture) {
         if Instant::now() > until {
-            let (nodes, watches) = (stage.ephemerals(), stage.watches());
-            panic!("it never came to be: {what}; there are {nodes:?} and {watches} watches");
+            let (nodes, watches) = (fixture.ephemerals(), fixture.watches());
+            panic!("timed out waiting until {what}; there are {nodes:?} and {watches} watches");
         }
-        // Not by tokio's clock, which may stand still.
+        // Not tokio's clock, which a test may have paused.
         let pause = || std::thread::sleep(Duration::from_millis(1));
         tokio::task::spawn_blocking(pause).await.expect("it does not panic");
     }
 }
 
-/// Drives `future`, which must still wait for somebody when `condition` holds for an ensemble.
+/// Polls `future`, which must still be pending when `condition` holds for an ensemble.
 ///
 /// # Panics
 ///
-/// When the future is complete, and when the condition does not hold for too long.
-pub async fn waits_until<S: Stage>(
-    stage: &S,
+/// If the future completes first, or the condition does not hold in time.
+pub async fn waits_until<S: Fixture>(
+    fixture: &S,
     mut future: impl Future + Unpin,
     what: &str,
     condition: impl Fn(&S) -> bool,
 ) {
     tokio::select! {
         biased;
-        _ = &mut future => panic!("it does not wait: {what}"),
-        () = eventually(stage, what, condition) => {}
+        _ = &mut future => panic!("completed instead of waiting until {what}"),
+        () = eventually(fixture, what, condition) => {}
     }
 }
 
-/// The nodes that belong to sessions.
-pub fn ephemerals(stage: &impl Stage) -> Vec<String> {
-    stage.ephemerals()
+/// Returns the paths of all ephemeral nodes.
+pub fn ephemerals(fixture: &impl Fixture) -> Vec<String> {
+    fixture.ephemerals()
 }
 
-/// How many watches an ensemble has.
-pub fn watches(stage: &impl Stage) -> usize {
-    stage.watches()
+/// Returns the number of watches of an ensemble.
+pub fn watches(fixture: &impl Fixture) -> usize {
+    fixture.watches()
 }
 
-/// Waits until no session has a node or a watch.
+/// Waits until no session has an ephemeral node or a watch.
 ///
 /// # Panics
 ///
-/// When one has for too long.
-pub async fn nothing_is_left<S: Stage>(stage: &S) {
-    let is_clean = |stage: &S| ephemerals(stage).is_empty() && watches(stage) == 0;
-    eventually(stage, "no node and no watch", is_clean).await;
+/// If one still has after [`HANG_TIMEOUT`].
+pub async fn nothing_is_left<S: Fixture>(fixture: &S) {
+    let is_clean = |fixture: &S| ephemerals(fixture).is_empty() && watches(fixture) == 0;
+    eventually(fixture, "no node and no watch", is_clean).await;
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use zk_proto::NodeKind;
-use zk_session::{Client, ConnectError, Error, Notice, PersistentWatch, Watch};
+use zk_session::{Client, ConnectError, Error, PersistentWatch, Watch, WatchUpdate};
 
 use crate::suite::SESSION_TIMEOUT;
 use crate::wire::CountedConnect;
@@ -158,9 +158,9 @@ impl Watchers {
             watch.await?;
         }
         for watch in &mut self.staying {
-            assert_eq!(watch.next().await?, Notice::Gap);
-            let notice = watch.next().await?;
-            assert!(matches!(notice, Notice::Event(_)), "{notice:?}");
+            assert_eq!(watch.next().await?, WatchUpdate::Gap);
+            let update = watch.next().await?;
+            assert!(matches!(update, WatchUpdate::Event(_)), "{update:?}");
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use zk_session::{Connect, Member, TcpConnect};
+use zk_session::{Connect, ServerAddress, TcpConnect};
 
 /// What went over the wire so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Connect for CountedConnect {
 
     fn connect(
         &mut self,
-        member: &Member,
+        member: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Counted>> + Send>> {
         let (connecting, shared) = (TcpConnect.connect(member), self.state.clone());
         Box::pin(async move {

@@ -1,12 +1,12 @@
-//! Every request and every reply, decoded and encoded on a machine that has no heap.
+//! Encodes and decodes every request and every reply without a heap.
 //!
 //! ```text
 //! cargo run -p zk-proto --example no_heap
 //! cargo rustc -p zk-proto --example no_heap --target thumbv6m-none-eabi -- -C link-arg=--no-gc-sections
 //! ```
 //!
-//! The second one would not link if anything needed an allocator. Nothing calls its code, so the
-//! linker is told to keep it.
+//! The second command fails to link if any code needs an allocator. Nothing calls that code, so the
+//! linker must keep it.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
@@ -20,8 +20,8 @@ use zk_proto::{
 
 #[cfg(not(target_os = "none"))]
 fn main() {
-    let count = every_message().expect("every message is itself again");
-    println!("{count} messages, and no heap");
+    let count = every_message().expect("every message equals its decoded encoding");
+    println!("{count} messages encoded and decoded without a heap");
 }
 
 #[cfg(target_os = "none")]
@@ -31,7 +31,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// How many messages are themselves once they were encoded and decoded, if all are.
+/// Returns the number of messages, if each of them equals its decoded encoding.
 fn every_message() -> Option<usize> {
     let mut count = 0;
     for opcode in OpCode::REQUESTS {
@@ -61,19 +61,19 @@ fn every_message() -> Option<usize> {
         path: "/locks/a",
     };
     let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(7), err: ErrorCode::OK };
-    round_trip(connect, explain::Message::ConnectRequest, |bytes, sent| {
+    round_trip(connect, explain::MessageKind::ConnectRequest, |bytes, sent| {
         ConnectRequest::decode_all(bytes).as_ref() == Ok(sent)
     })?;
-    round_trip(connected, explain::Message::ConnectResponse, |bytes, sent| {
+    round_trip(connected, explain::MessageKind::ConnectResponse, |bytes, sent| {
         ConnectResponse::decode_all(bytes).as_ref() == Ok(sent)
     })?;
-    round_trip((header, event), explain::Message::UnknownReply, |bytes, sent| {
+    round_trip((header, event), explain::MessageKind::UnknownReply, |bytes, sent| {
         <(ReplyHeader, WatcherEvent<'_>)>::decode_all(bytes).as_ref() == Ok(sent)
     })?;
     Some(count + 5)
 }
 
-/// The shortest body is one of zeros: empty strings, empty lists. That of a multi is its end.
+/// The shortest body consists of zeros: empty strings and lists. A multi consists of its end.
 fn shortest<M: Encode + PartialEq>(
     decode: impl Fn(&'static [u8]) -> Result<M, DecodeError>,
 ) -> Option<()> {
@@ -110,27 +110,27 @@ fn multis() -> Option<()> {
     let read = [MultiReadResult::GetData(GetDataResponse { data: None, stat: Stat::default() })];
     for request in [Request::Multi(Multi::new(&ops)), Request::MultiRead(Multi::new(&reads))] {
         let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
-        round_trip((header, request), explain::Message::Request, is_request)?;
+        round_trip((header, request), explain::MessageKind::Request, is_request)?;
     }
     for response in [Response::Multi(Multi::new(&results)), Response::MultiRead(Multi::new(&read))]
     {
         let header = ReplyHeader { xid: Xid::FIRST, zxid: Zxid(9), err: ErrorCode::OK };
-        round_trip((header, response), explain::Message::Reply(response.opcode()), is_reply)?;
+        round_trip((header, response), explain::MessageKind::Reply(response.opcode()), is_reply)?;
     }
     Some(())
 }
 
-/// Encodes a message as a frame, explains the frame, and asks whether it `is` the message.
+/// Encodes a message as a frame, explains the frame, and checks that it `is` the message.
 fn round_trip<M: Encode>(
     message: M,
-    context: explain::Message,
+    context: explain::MessageKind,
     is: impl Fn(&[u8], &M) -> bool,
 ) -> Option<()> {
     let mut buffer = [0; 512];
     let length = frame::encode_to_slice(&message, &mut buffer).ok()?;
     let mut shown = 0;
     explain::frame(&buffer[..length], context, &mut |field| shown += field.range.len()).ok()?;
-    (is(&buffer[frame::PREFIX..length], &message) && shown == length).then_some(())
+    (is(&buffer[frame::PREFIX_LEN..length], &message) && shown == length).then_some(())
 }
 
 fn is_request(payload: &[u8], (header, body): &(RequestHeader, Request<'_>)) -> bool {

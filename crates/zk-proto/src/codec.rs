@@ -1,7 +1,7 @@
-//! Streams of frames and of messages for `tokio_util::codec`.
+//! Codecs for `tokio_util::codec`: streams of frames and of messages.
 //!
-//! What cannot be read any further is an [`io::Error`] of kind `InvalidData` around the
-//! [`FrameError`](frame::FrameError) or [`DecodeError`] that says why.
+//! A stream that is unreadable gives an [`io::Error`] of kind `InvalidData`. It contains the
+//! [`FrameError`](frame::FrameError) or the [`DecodeError`].
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -16,22 +16,35 @@ use crate::error::DecodeError;
 use crate::frame;
 use crate::header::{ReplyHeader, RequestHeader, Xid};
 use crate::operations::{Request, Response};
-use crate::owned::{self, Keep, Storage};
+use crate::owned::{self, IntoOwned, Storage};
 use crate::records::WatcherEvent;
 use crate::sink::Sink;
 use crate::wire::{Decode, Encode, Reader};
 
-/// Splits a stream into frames and writes messages as frames.
+/// A codec that splits a stream into frames and writes messages as frames.
 ///
-/// It decodes to the payload of each frame, sharing its buffer, and encodes anything that is
+/// It decodes to the payload of each frame without copying. It encodes every type that implements
 /// [`Encode`]: `(RequestHeader, Request)` on a client, `(ReplyHeader, Response)` on a server.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use tokio_util::codec::{Decoder, Encoder};
+/// use zk_proto::{FrameCodec, OpCode, RequestHeader, Xid};
+///
+/// let mut codec = FrameCodec::default();
+/// let mut stream = BytesMut::new();
+/// codec.encode(RequestHeader { xid: Xid::PING, opcode: OpCode::PING }, &mut stream)?;
+/// let payload = codec.decode(&mut stream)?.expect("a whole frame");
+/// assert_eq!(&payload[..], b"\xff\xff\xff\xfe\0\0\0\x0b");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FrameCodec {
     limit: usize,
 }
 
 impl FrameCodec {
-    /// A codec that refuses to read frames longer than `limit` bytes.
+    /// Creates a codec that refuses to read payloads above `limit` bytes.
     pub const fn new(limit: usize) -> Self {
         Self { limit }
     }
@@ -64,25 +77,48 @@ fn invalid(error: impl core::error::Error + Send + Sync + 'static) -> io::Error 
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-// ---- The side of the client --------------------------------------------------------------------
+// ---- Client --------------------------------------------------------------------
 
-/// What a server says. Its buffers share the memory of the frame.
+/// A message from a server. Its buffers share the memory of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMessage {
     /// The answer to the handshake. It may say that the session has expired.
     Connected(owned::ConnectResponse<Bytes>),
-    /// In place of that answer: there will be no session.
+    /// The refusal of a handshake, in place of an answer. There is no session.
     Refused(ReplyHeader),
-    /// A watched node has changed.
+    /// A watch event.
     Notification(ReplyHeader, owned::WatcherEvent<Bytes>),
-    /// The answer to a request; without a body if it failed.
+    /// The reply to a request, without a body if the request failed.
     Reply(ReplyHeader, Option<owned::Response<Bytes>>),
 }
 
-/// One connection as a client has it: requests go out, [`ServerMessage`]s come in.
+/// The codec of one connection of a client: it writes requests and reads [`ServerMessage`]s.
 ///
-/// It remembers which operations were asked for, since replies do not say what they answer. Begin
-/// with a [`ConnectRequest`], and with a new codec for every connection.
+/// Use a new codec for every connection, and encode a [`ConnectRequest`] first. The codec
+/// remembers the opcodes of its requests, because replies do not contain them.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use tokio_util::codec::{Decoder, Encoder};
+/// use zk_proto::{
+///     ClientCodec, ConnectResponse, Password, ServerCodec, ServerMessage, SessionId,
+/// };
+///
+/// let mut stream = BytesMut::new();
+/// let response = ConnectResponse {
+///     protocol_version: 0,
+///     timeout: 30_000,
+///     session_id: SessionId(7),
+///     password: Some(&Password::NONE.0),
+///     read_only: Some(false),
+/// };
+/// ServerCodec::default().encode(response, &mut stream)?;
+/// let Some(ServerMessage::Connected(session)) = ClientCodec::default().decode(&mut stream)? else {
+///     panic!("the first message of a server is the handshake");
+/// };
+/// assert_eq!(session.session_id, SessionId(7));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClientCodec {
     frames: FrameCodec,
@@ -91,39 +127,41 @@ pub struct ClientCodec {
 }
 
 impl ClientCodec {
-    /// A codec that refuses to read frames longer than `limit` bytes.
+    /// Creates a codec that refuses to read payloads above `limit` bytes.
     pub const fn new(limit: usize) -> Self {
         Self { frames: FrameCodec::new(limit), connected: false, unanswered: VecDeque::new() }
     }
 
-    fn ask(
+    fn encode_request(
         &mut self,
         header: RequestHeader,
         body: impl Encode,
         out: &mut BytesMut,
     ) -> io::Result<()> {
         self.frames.encode((header, body), out)?;
-        // The answer to a ping has the xid of pings, whatever the ping had.
+        // The reply to a ping has the xid of pings, whatever the request had.
         let xid = if header.opcode == OpCode::PING { Xid::PING } else { header.xid };
         self.unanswered.push_back((xid, header.opcode));
         Ok(())
     }
 
-    /// Answers come in the order of the requests, save those of pings and credentials.
-    fn asked(&mut self, xid: Xid) -> Result<OpCode, UnexpectedReply> {
-        let place = self.unanswered.iter().position(|(asked, _)| *asked == xid);
-        let asked = place.and_then(|place| self.unanswered.remove(place));
+    /// Returns the operation that a reply answers.
+    ///
+    /// Replies come in the order of the requests, except those to pings and credentials.
+    fn opcode_of(&mut self, xid: Xid) -> Result<OpCode, UnexpectedReply> {
+        let index = self.unanswered.iter().position(|(asked, _)| *asked == xid);
+        let asked = index.and_then(|index| self.unanswered.remove(index));
         asked.map(|(_, opcode)| opcode).ok_or(UnexpectedReply(xid))
     }
 }
 
-/// A reply to what was not asked.
+/// A reply that matches no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct UnexpectedReply(Xid);
 
 impl fmt::Display for UnexpectedReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a reply has xid {}, which no request waits for", self.0)
+        write!(f, "the xid {} of a reply matches no request", self.0)
     }
 }
 
@@ -142,7 +180,7 @@ impl Encoder<(Xid, Request<'_>)> for ClientCodec {
 
     fn encode(&mut self, message: (Xid, Request<'_>), out: &mut BytesMut) -> io::Result<()> {
         let (xid, request) = message;
-        self.ask(RequestHeader { xid, opcode: request.opcode() }, request, out)
+        self.encode_request(RequestHeader { xid, opcode: request.opcode() }, request, out)
     }
 }
 
@@ -151,7 +189,7 @@ impl<S: Storage> Encoder<(Xid, owned::Request<S>)> for ClientCodec {
 
     fn encode(&mut self, message: (Xid, owned::Request<S>), out: &mut BytesMut) -> io::Result<()> {
         let (xid, request) = message;
-        self.ask(RequestHeader { xid, opcode: request.opcode() }, request, out)
+        self.encode_request(RequestHeader { xid, opcode: request.opcode() }, request, out)
     }
 }
 
@@ -169,7 +207,7 @@ impl Decoder for ClientCodec {
             return match ReplyHeader::decode_all(&frame) {
                 Ok(header) => Ok(ServerMessage::Refused(header)),
                 Err(_) => ConnectResponse::decode_all(&frame)
-                    .map(|response| ServerMessage::Connected(response.keep(&frame))),
+                    .map(|response| ServerMessage::Connected(response.to_owned_in(&frame))),
             }
             .map(Some)
             .map_err(invalid);
@@ -178,35 +216,58 @@ impl Decoder for ClientCodec {
         let header = ReplyHeader::decode(&mut reader).map_err(invalid)?;
         if header.xid == Xid::NOTIFICATION {
             let event = WatcherEvent::decode_all(reader.rest()).map_err(invalid)?;
-            return Ok(Some(ServerMessage::Notification(header, event.keep(&frame))));
+            return Ok(Some(ServerMessage::Notification(header, event.to_owned_in(&frame))));
         }
-        let opcode = self.asked(header.xid).map_err(invalid)?;
+        let opcode = self.opcode_of(header.xid).map_err(invalid)?;
         let body = match header.err {
             ErrorCode::OK => Some(Response::decode(opcode, reader.rest()).map_err(invalid)?),
             _ => None,
         };
-        Ok(Some(ServerMessage::Reply(header, body.map(|body| body.keep(&frame)))))
+        Ok(Some(ServerMessage::Reply(header, body.map(|body| body.to_owned_in(&frame)))))
     }
 }
 
-// ---- The side of the server --------------------------------------------------------------------
+// ---- Server --------------------------------------------------------------------
 
-/// What a client says. Its buffers share the memory of the frame.
+/// A message from a client. Its buffers share the memory of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientMessage {
-    /// It asks for a session.
+    /// A request for a session.
     Connect(owned::ConnectRequest<Bytes>),
-    /// It asks for an operation. One whose body is not what it should be is answered with
-    /// [`ErrorCode::MARSHALLING_ERROR`] or, if the operation is not known,
-    /// [`ErrorCode::UNIMPLEMENTED`]; the connection can go on.
+    /// A request for an operation.
+    ///
+    /// An error means that the body is malformed, or the operation unknown. Answer it with
+    /// [`ErrorCode::MARSHALLING_ERROR`] or [`ErrorCode::UNIMPLEMENTED`]; the stream stays readable.
     Request(RequestHeader, Result<owned::Request<Bytes>, DecodeError>),
 }
 
-/// One connection as a server has it: [`ClientMessage`]s come in, replies go out.
+/// The codec of one connection of a server: it reads [`ClientMessage`]s and writes replies.
 ///
-/// It encodes whatever is [`Encode`]: a [`ServerMessage`], or one that borrows, such as
-/// [`ConnectResponse`], `(ReplyHeader, Response)`, or a [`ReplyHeader`] alone. A connection that
-/// begins with a four-letter word fails to decode, as a frame that is too long.
+/// It encodes every type that implements [`Encode`]: a [`ServerMessage`], [`ConnectResponse`],
+/// `(ReplyHeader, Response)`, or a [`ReplyHeader`] alone. A connection that begins with a
+/// four-letter word fails to decode, as a frame that is too long.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use tokio_util::codec::{Decoder, Encoder};
+/// use zk_proto::{
+///     ClientCodec, ClientMessage, ConnectRequest, Password, ServerCodec, SessionId, Zxid,
+/// };
+///
+/// let mut stream = BytesMut::new();
+/// let request = ConnectRequest {
+///     protocol_version: 0,
+///     last_zxid_seen: Zxid::ZERO,
+///     timeout: 30_000,
+///     session_id: SessionId::NONE,
+///     password: Some(&Password::NONE.0),
+///     read_only: Some(false),
+/// };
+/// ClientCodec::default().encode(request, &mut stream)?;
+/// let message = ServerCodec::default().decode(&mut stream)?;
+/// assert!(matches!(message, Some(ClientMessage::Connect(request)) if request.timeout == 30_000));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ServerCodec {
     frames: FrameCodec,
@@ -214,7 +275,7 @@ pub struct ServerCodec {
 }
 
 impl ServerCodec {
-    /// A codec that refuses to read frames longer than `limit` bytes.
+    /// Creates a codec that refuses to read payloads above `limit` bytes.
     pub const fn new(limit: usize) -> Self {
         Self { frames: FrameCodec::new(limit), connected: false }
     }
@@ -231,12 +292,12 @@ impl Decoder for ServerCodec {
         if !self.connected {
             self.connected = true;
             let request = ConnectRequest::decode_all(&frame).map_err(invalid)?;
-            return Ok(Some(ClientMessage::Connect(request.keep(&frame))));
+            return Ok(Some(ClientMessage::Connect(request.to_owned_in(&frame))));
         }
         let mut reader = Reader::new(&frame);
         let header = RequestHeader::decode(&mut reader).map_err(invalid)?;
         let body = Request::decode(header.opcode, reader.rest());
-        Ok(Some(ClientMessage::Request(header, body.map(|body| body.keep(&frame)))))
+        Ok(Some(ClientMessage::Request(header, body.map(|body| body.to_owned_in(&frame)))))
     }
 }
 

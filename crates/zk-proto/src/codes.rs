@@ -1,241 +1,372 @@
-//! Numbers with a meaning. None is an enum: a newer peer may send one that is not known here.
+//! Numbers with a meaning: operations, errors, events, modes and permissions.
+//!
+//! None of them is an enum, because a newer peer may send a number that is unknown here.
+//!
+//! "Since" names the first release whose source has the number: `ZooDefs.OpCode`,
+//! `KeeperException.Code`, `Watcher.Event`, `Watcher.WatcherType`, `CreateMode` and `AddWatchMode`.
 
 wire_number! {
-    /// Which operation a request asks for (`ZooDefs.OpCode`), with the first server that knows it.
+    /// The operation that a request asks for, with the first server version that knows it.
     ///
-    /// A server answers [`ErrorCode::UNIMPLEMENTED`] to one that it does not know, and closes the
-    /// connection (before 3.4.6 it did not answer at all).
+    /// A server answers an unknown operation with [`ErrorCode::UNIMPLEMENTED`] and closes the
+    /// connection. Servers before 3.4.6 do not answer at all (`UnimplementedRequestProcessor`).
+    #[doc(alias = "ZooDefs.OpCode")]
     pub struct OpCode {
-        /// A watch event; only ever sent by the server, without a request. Since 3.0.
+        /// A watch event, which only servers send and which answers no request. Since 3.0.
+        #[doc(alias = "notification")]
         NOTIFICATION = 0,
-        /// Create a node; the reply names it. Since 3.0.
+        /// Creates a node; the reply contains its path. Since 3.0.
+        #[doc(alias = "create")]
         CREATE = 1,
-        /// Delete a node that has no children. Since 3.0.
+        /// Deletes a node without children. Since 3.0.
+        #[doc(alias = "delete")]
         DELETE = 2,
-        /// Read a node's stat, if it exists. Since 3.0.
+        /// Reads the stat of a node, or reports that the node does not exist. Since 3.0.
+        #[doc(alias = "exists")]
         EXISTS = 3,
-        /// Read a node's data. Since 3.0.
+        /// Reads the data and the stat of a node. Since 3.0.
+        #[doc(alias = "getData")]
         GET_DATA = 4,
-        /// Replace a node's data. Since 3.0.
+        /// Replaces the data of a node. Since 3.0.
+        #[doc(alias = "setData")]
         SET_DATA = 5,
-        /// Read a node's access control list. Since 3.0.
+        /// Reads the access control list of a node. Since 3.0.
+        #[doc(alias = "getACL")]
         GET_ACL = 6,
-        /// Replace a node's access control list. Since 3.0.
+        /// Replaces the access control list of a node. Since 3.0.
+        #[doc(alias = "setACL")]
         SET_ACL = 7,
-        /// List a node's children. Since 3.0.
+        /// Lists the children of a node. Since 3.0.
+        #[doc(alias = "getChildren")]
         GET_CHILDREN = 8,
-        /// Wait until this member has caught up with the leader. Since 3.0.
+        /// Waits until this server has caught up with the leader. Since 3.0.
+        #[doc(alias = "sync")]
         SYNC = 9,
-        /// Keep the session alive. Since 3.0.
+        /// Keeps the session alive. Since 3.0.
+        #[doc(alias = "ping")]
         PING = 11,
-        /// List a node's children and read its stat. Since 3.3.0.
+        /// Lists the children of a node and reads its stat. Since 3.3.0.
+        #[doc(alias = "getChildren2")]
         GET_CHILDREN2 = 12,
-        /// Check a node's version; only legal inside a multi. Since 3.4.0.
+        /// Checks the version of a node; legal only inside a multi. Since 3.4.0.
+        #[doc(alias = "check")]
+        #[doc(alias = "checkVersion")]
         CHECK = 13,
-        /// Several writes, all or none. Since 3.4.0.
+        /// Applies several writes together or not at all. Since 3.4.0.
+        #[doc(alias = "multi")]
+        #[doc(alias = "transaction")]
         MULTI = 14,
-        /// Create a node; the reply carries its stat too. Since 3.5.0.
+        /// Creates a node; the reply contains its path and its stat. Since 3.5.0.
+        #[doc(alias = "create2")]
         CREATE2 = 15,
-        /// Change the members of the ensemble. Since 3.5.0.
+        /// Changes the members of the ensemble. Since 3.5.0.
+        #[doc(alias = "reconfig")]
         RECONFIG = 16,
-        /// Ask whether this connection has a watch. Since 3.5.0.
+        /// Reports whether this connection has a watch on a path. Since 3.5.0.
+        #[doc(alias = "checkWatches")]
         CHECK_WATCHES = 17,
-        /// Remove watches of this connection. Since 3.5.0.
+        /// Removes watches of this connection from a path. Since 3.5.0.
+        #[doc(alias = "removeWatches")]
         REMOVE_WATCHES = 18,
-        /// Create a container, which the server deletes once it is empty again. Since 3.5.1.
+        /// Creates a container, which the server deletes once it is empty again. Since 3.5.1.
+        #[doc(alias = "createContainer")]
         CREATE_CONTAINER = 19,
-        /// Delete an empty container; servers send it to themselves. Since 3.5.1.
+        /// Deletes an empty container; only servers use it. Since 3.5.1.
+        #[doc(alias = "deleteContainer")]
         DELETE_CONTAINER = 20,
-        /// Create a node with a time to live. Since 3.5.3; usable since 3.5.4.
+        /// Creates a node with a time to live. Since 3.5.3; usable since 3.5.4.
+        #[doc(alias = "createTTL")]
         CREATE_TTL = 21,
-        /// Several reads, each by itself. Since 3.6.0.
+        /// Runs several reads, each of which may fail on its own. Since 3.6.0.
+        #[doc(alias = "multiRead")]
         MULTI_READ = 22,
-        /// Present credentials for this connection. Since 3.0.
+        /// Presents credentials for this connection. Since 3.0.
+        #[doc(alias = "auth")]
+        #[doc(alias = "addAuthInfo")]
         AUTH = 100,
-        /// Set watches again after a reconnect. Since 3.0.
+        /// Sets one-shot watches again after a reconnect. Since 3.0.
+        #[doc(alias = "setWatches")]
         SET_WATCHES = 101,
-        /// One step of authentication by SASL. Since 3.4.0.
+        /// Performs one step of SASL authentication. Since 3.4.0.
+        #[doc(alias = "sasl")]
         SASL = 102,
-        /// List the ephemeral nodes of this session. Since 3.6.0.
+        /// Lists the ephemeral nodes of this session. Since 3.6.0.
+        #[doc(alias = "getEphemerals")]
         GET_EPHEMERALS = 103,
-        /// Count all nodes below a node. Since 3.6.0.
+        /// Counts all nodes below a node. Since 3.6.0.
+        #[doc(alias = "getAllChildrenNumber")]
         GET_ALL_CHILDREN_NUMBER = 104,
-        /// As `SET_WATCHES`, with persistent watches. Since 3.6.0.
+        /// Sets one-shot and persistent watches again after a reconnect. Since 3.6.0.
+        #[doc(alias = "setWatches2")]
         SET_WATCHES2 = 105,
-        /// Set a watch that stays when it fires. Since 3.6.0.
+        /// Sets a persistent watch, which stays when it fires. Since 3.6.0.
+        #[doc(alias = "addWatch")]
         ADD_WATCH = 106,
-        /// Ask whom the server takes this connection for. Since 3.7.0.
+        /// Lists the identities that the server has verified for this connection. Since 3.7.0.
+        #[doc(alias = "whoAmI")]
         WHO_AM_I = 107,
-        /// Make a session; servers send it to themselves, and it has no record here. A client asks
-        /// for a session with a [`ConnectRequest`](crate::ConnectRequest). Since 3.0.
+        /// Creates a session; only servers use it, and this crate has no record for it. Clients
+        /// send a [`ConnectRequest`](crate::ConnectRequest) instead. Since 3.0.
+        #[doc(alias = "createSession")]
         CREATE_SESSION = -10,
-        /// End the session. Since 3.0.
+        /// Ends the session and deletes its ephemeral nodes. Since 3.0.
+        #[doc(alias = "closeSession")]
         CLOSE_SESSION = -11,
-        /// Not an operation: the type of a failed result inside a multi. Since 3.4.0.
+        /// Marks a failed result inside a multi; not an operation. Since 3.4.0.
+        #[doc(alias = "error")]
         ERROR = -1,
     }
 }
 
 wire_number! {
-    /// The outcome of an operation, as a reply's header carries it (`KeeperException.Code`).
+    /// The outcome of an operation, as the header of its reply reports it.
     ///
-    /// Those made by clients never come from a server.
+    /// Codes described as "reported by clients" never come from a server. *Codes that only clients
+    /// report* in `docs/protocol.md` has the source.
+    ///
+    /// ```
+    /// use zk_proto::ErrorCode;
+    ///
+    /// assert_eq!(ErrorCode(-101), ErrorCode::NO_NODE);
+    /// assert_eq!(ErrorCode(-101).name(), Some("NO_NODE"));
+    /// ```
+    #[doc(alias = "KeeperException.Code")]
     pub struct ErrorCode {
-        /// Success. Since 3.0.
+        /// The operation succeeded. Since 3.0.
         OK = 0,
-        /// Something went wrong on the server; above it are the errors of the system. Since 3.0.
+        /// The server failed; codes from here to -99 are system errors. Since 3.0.
+        #[doc(alias = "SystemErrorException")]
         SYSTEM_ERROR = -1,
-        /// This part of a multi was not run, since another one failed. Since 3.4.0; the number is
-        /// that of an inconsistency found at run time, since 3.0.
+        /// This part of a multi did not run, because an earlier part failed. Since 3.4.0.
+        ///
+        /// Before that, since 3.0, the number meant an inconsistency found at run time.
+        #[doc(alias = "RuntimeInconsistencyException")]
         RUNTIME_INCONSISTENCY = -2,
-        /// Data is inconsistent. Since 3.0.
+        /// The data of the server is inconsistent. Since 3.0.
+        #[doc(alias = "DataInconsistencyException")]
         DATA_INCONSISTENCY = -3,
-        /// Made by clients: the connection was lost. Since 3.0.
+        /// Reported by clients: the connection was lost, and the outcome is unknown. Since 3.0.
+        #[doc(alias = "ConnectionLossException")]
         CONNECTION_LOSS = -4,
-        /// The server could not decode the request, or failed on it. Since 3.0.
+        /// The server could not decode the request, or failed while it ran it. Since 3.0.
+        #[doc(alias = "MarshallingErrorException")]
         MARSHALLING_ERROR = -5,
-        /// The server does not know the operation, or has it switched off. Since 3.0.
+        /// The server does not know the operation, or has it disabled. Since 3.0.
+        #[doc(alias = "UnimplementedException")]
         UNIMPLEMENTED = -6,
-        /// Made by clients: the operation took too long. Since 3.0.
+        /// Reported by clients: the operation took too long. Since 3.0.
+        #[doc(alias = "OperationTimeoutException")]
         OPERATION_TIMEOUT = -7,
-        /// A path, a flag or another argument is invalid. Since 3.0.
+        /// A path, a mode or another argument is invalid. Since 3.0.
+        #[doc(alias = "BadArgumentsException")]
         BAD_ARGUMENTS = -8,
-        /// Made by the C client: its handle cannot be used any more. Since 3.0.
+        /// Reported by the C client: its handle is no longer usable. Since 3.0.
+        #[doc(alias = "ZINVALIDSTATE")]
         INVALID_STATE = -9,
-        /// The session is not known; internal to servers. Since 3.5.0.
+        /// The session is unknown; servers use it among themselves. Since 3.5.0.
+        #[doc(alias = "UnknownSessionException")]
         UNKNOWN_SESSION = -12,
         /// No quorum of the new configuration is connected. Since 3.5.0.
+        #[doc(alias = "NewConfigNoQuorum")]
         NEW_CONFIG_NO_QUORUM = -13,
         /// Another reconfiguration is in progress. Since 3.5.0.
+        #[doc(alias = "ReconfigInProgress")]
         RECONFIG_IN_PROGRESS = -14,
-        /// Made by the C client: no connection by TLS. Since 3.6.0.
+        /// Reported by the C client: the TLS connection failed. Since 3.6.0.
+        #[doc(alias = "ZSSLCONNECTIONERROR")]
         SSL_CONNECTION_ERROR = -15,
-        /// Never sent: below it are the errors of operations. Since 3.0.
+        /// Never sent; codes below it are errors of operations. Since 3.0.
+        #[doc(alias = "APIErrorException")]
         API_ERROR = -100,
-        /// The node, or the parent to create it in, does not exist. Since 3.0.
+        /// The node does not exist, or its parent does not. Since 3.0.
+        #[doc(alias = "NoNodeException")]
         NO_NODE = -101,
-        /// The ACL does not permit this. Since 3.0.
+        /// The access control list does not permit the operation. Since 3.0.
+        #[doc(alias = "NoAuthException")]
         NO_AUTH = -102,
-        /// The node has another version than the one given. Since 3.0.
+        /// The node does not have the version that the request names. Since 3.0.
+        #[doc(alias = "BadVersionException")]
         BAD_VERSION = -103,
-        /// An ephemeral node cannot have children. Since 3.0.
+        /// The parent is ephemeral and cannot have children. Since 3.0.
+        #[doc(alias = "NoChildrenForEphemeralsException")]
         NO_CHILDREN_FOR_EPHEMERALS = -108,
         /// The node exists already. Since 3.0.
+        #[doc(alias = "NodeExistsException")]
         NODE_EXISTS = -110,
         /// The node has children and cannot be deleted. Since 3.0.
+        #[doc(alias = "NotEmptyException")]
         NOT_EMPTY = -111,
         /// The session has expired. Since 3.0.
+        #[doc(alias = "SessionExpiredException")]
         SESSION_EXPIRED = -112,
-        /// Made by clients: a callback is invalid. Since 3.0.
+        /// Reported by clients: a callback is invalid. Since 3.0.
+        #[doc(alias = "InvalidCallbackException")]
         INVALID_CALLBACK = -113,
-        /// The ACL is invalid. Since 3.0.
+        /// The access control list is empty or invalid. Since 3.0.
+        #[doc(alias = "InvalidACLException")]
         INVALID_ACL = -114,
-        /// Authentication failed. Since 3.0.
+        /// Authentication failed, and the server closes the connection. Since 3.0.
+        #[doc(alias = "AuthFailedException")]
         AUTH_FAILED = -115,
-        /// Made by the C client: it is being closed. Since 3.0.
+        /// Reported by the C client: its handle is being closed. Since 3.0.
+        #[doc(alias = "ZCLOSING")]
         CLOSING = -116,
-        /// Made by the C client: there is nothing to process. Since 3.0.
+        /// Reported by the C client: there is nothing to process. Since 3.0.
+        #[doc(alias = "ZNOTHING")]
         NOTHING = -117,
-        /// The session has moved to another server, which mostly closes the connection instead of
-        /// saying so. Since 3.2.0.
+        /// The session has moved to another server. Since 3.2.0.
+        ///
+        /// Servers mostly close the connection instead of sending this code.
+        #[doc(alias = "SessionMovedException")]
         SESSION_MOVED = -118,
-        /// The server is read-only. Since 3.4.0.
+        /// The server is read-only and refuses a write. Since 3.4.0.
+        #[doc(alias = "NotReadOnlyException")]
         NOT_READ_ONLY = -119,
         /// A local session cannot own ephemeral nodes. Since 3.5.0.
+        #[doc(alias = "EphemeralOnLocalSessionException")]
         EPHEMERAL_ON_LOCAL_SESSION = -120,
         /// There is no such watch. Since 3.5.0.
+        #[doc(alias = "NoWatcherException")]
         NO_WATCHER = -121,
-        /// Made by clients: the request took too long. Since 3.5.5.
+        /// Reported by clients: the request took too long. Since 3.5.5.
+        #[doc(alias = "RequestTimeoutException")]
         REQUEST_TIMEOUT = -122,
-        /// Reconfiguration is switched off. Since 3.5.3.
+        /// The server has reconfiguration disabled. Since 3.5.3.
+        #[doc(alias = "ReconfigDisabledException")]
         RECONFIG_DISABLED = -123,
-        /// The server demands authentication and closes the session. Since 3.6.0 and 3.5.9.
+        /// The server requires authentication and closes the connection. Since 3.6.0 and 3.5.9.
+        #[doc(alias = "SessionClosedRequireAuthException")]
         SESSION_CLOSED_REQUIRE_SASL_AUTH = -124,
-        /// A hard quota is exceeded. Since 3.7.0.
+        /// The request would exceed a hard quota. Since 3.7.0.
+        #[doc(alias = "QuotaExceededException")]
         QUOTA_EXCEEDED = -125,
         /// The server is overloaded and did not run the operation. Since 3.7.0.
+        #[doc(alias = "ThrottledOpException")]
         THROTTLED_OP = -127,
     }
 }
 
 wire_number! {
-    /// What happened to a node (`Watcher.Event.EventType`).
+    /// What happened to a watched node.
     ///
-    /// Those made by clients never come from a server.
+    /// Types described as "reported by clients" never come from a server.
+    ///
+    /// ```
+    /// use zk_proto::EventType;
+    ///
+    /// assert_eq!(EventType(2), EventType::NODE_DELETED);
+    /// assert_eq!(EventType(2).to_string(), "NODE_DELETED");
+    /// // A number from a newer server has no name, and is no error.
+    /// assert_eq!(EventType(99).name(), None);
+    /// ```
+    #[doc(alias = "Watcher.Event.EventType")]
     pub struct EventType {
-        /// Made by clients: it is the state of the session that changed. Since 3.0.
+        /// Reported by clients: the state of the session changed, not a node. Since 3.0.
+        #[doc(alias = "None")]
         NONE = -1,
         /// The node was created. Since 3.0.
+        #[doc(alias = "NodeCreated")]
         NODE_CREATED = 1,
         /// The node was deleted. Since 3.0.
+        #[doc(alias = "NodeDeleted")]
         NODE_DELETED = 2,
         /// The node's data changed. Since 3.0.
+        #[doc(alias = "NodeDataChanged")]
         NODE_DATA_CHANGED = 3,
         /// A child of the node was created or deleted. Since 3.0.
+        #[doc(alias = "NodeChildrenChanged")]
         NODE_CHILDREN_CHANGED = 4,
-        /// Made by clients: the watch of `exists` or `getData` was removed. Since 3.5.0.
+        /// Reported by clients: a watch of `exists` or `getData` was removed. Since 3.5.0.
+        #[doc(alias = "DataWatchRemoved")]
         DATA_WATCH_REMOVED = 5,
-        /// Made by clients: the watch of `getChildren` was removed. Since 3.5.0.
+        /// Reported by clients: a watch of `getChildren` was removed. Since 3.5.0.
+        #[doc(alias = "ChildWatchRemoved")]
         CHILD_WATCH_REMOVED = 6,
-        /// Made by clients: a persistent watch was removed. Since 3.6.0.
+        /// Reported by clients: a persistent watch was removed. Since 3.6.0.
+        #[doc(alias = "PersistentWatchRemoved")]
         PERSISTENT_WATCH_REMOVED = 7,
     }
 }
 
 wire_number! {
-    /// The state of a session in a watch event (`Watcher.Event.KeeperState`).
+    /// The state of a session, as a watch event carries it.
     ///
-    /// Servers always send [`SYNC_CONNECTED`](Self::SYNC_CONNECTED); clients tell their users of
-    /// the others.
+    /// Servers always send [`SYNC_CONNECTED`](Self::SYNC_CONNECTED); clients report the other
+    /// states to their users.
+    #[doc(alias = "Watcher.Event.KeeperState")]
     pub struct KeeperState {
-        /// Not used any more. Since 3.0.
+        /// Obsolete. Since 3.0.
+        #[doc(alias = "Unknown")]
         UNKNOWN = -1,
-        /// Not connected. Since 3.0.
+        /// The client has no connection. Since 3.0.
+        #[doc(alias = "Disconnected")]
         DISCONNECTED = 0,
-        /// Not used any more. Since 3.0.
+        /// Obsolete. Since 3.0.
+        #[doc(alias = "NoSyncConnected")]
         NO_SYNC_CONNECTED = 1,
-        /// Connected. Since 3.0.
+        /// The client is connected. Since 3.0.
+        #[doc(alias = "SyncConnected")]
         SYNC_CONNECTED = 3,
         /// Authentication failed. Since 3.4.0.
+        #[doc(alias = "AuthFailed")]
         AUTH_FAILED = 4,
-        /// Connected to a member that is read-only. Since 3.4.0.
+        /// The client is connected to a read-only server. Since 3.4.0.
+        #[doc(alias = "ConnectedReadOnly")]
         CONNECTED_READ_ONLY = 5,
-        /// Authenticated by SASL. Since 3.4.0.
+        /// The client has authenticated by SASL. Since 3.4.0.
+        #[doc(alias = "SaslAuthenticated")]
         SASL_AUTHENTICATED = 6,
-        /// The client closed the session. Since 3.5.5.
+        /// The client has closed the session. Since 3.5.5.
+        #[doc(alias = "Closed")]
         CLOSED = 7,
         /// The session has expired. Since 3.0.
+        #[doc(alias = "Expired")]
         EXPIRED = -112,
     }
 }
 
 wire_number! {
-    /// What kind of node to create (`CreateMode`). These are numbers, not flags.
+    /// The kind of a node to create, as a number on the wire.
     ///
-    /// Not every operation takes every mode: [`NodeKind`](crate::NodeKind) knows which.
+    /// The numbers are not flags. Not every operation accepts every mode;
+    /// [`NodeKind`](crate::NodeKind) picks the matching operation.
     pub struct CreateMode {
-        /// Stays until it is deleted. Since 3.0.
+        /// A node that stays until it is deleted. Since 3.0.
         PERSISTENT = 0,
-        /// Is deleted when the session ends. Since 3.0.
+        /// A node that the servers delete when its session ends. Since 3.0.
         EPHEMERAL = 1,
-        /// Persistent, with a [`Sequence`](crate::Sequence) appended to its name. Since 3.0.
+        /// A persistent node with a [`SequenceNumber`](crate::SequenceNumber) appended to its
+        /// name. Since 3.0.
         PERSISTENT_SEQUENTIAL = 2,
-        /// Ephemeral, with a [`Sequence`](crate::Sequence) appended to its name. Since 3.0.
+        /// An ephemeral node with a [`SequenceNumber`](crate::SequenceNumber) appended to its
+        /// name. Since 3.0.
         EPHEMERAL_SEQUENTIAL = 3,
-        /// Is deleted by the server some time after its last child; needs
-        /// [`OpCode::CREATE_CONTAINER`]. Since 3.5.1.
+        /// A node that the server deletes some time after its last child. Since 3.5.1.
+        ///
+        /// It needs [`OpCode::CREATE_CONTAINER`].
         CONTAINER = 4,
-        /// Is deleted by the server once it has had no children and no change for some time; needs
-        /// [`OpCode::CREATE_TTL`]. Since 3.5.3.
+        /// A node that the server deletes after some time without children and changes. Since
+        /// 3.5.3.
+        ///
+        /// It needs [`OpCode::CREATE_TTL`].
         PERSISTENT_WITH_TTL = 5,
-        /// As [`PERSISTENT_WITH_TTL`](Self::PERSISTENT_WITH_TTL), with a
-        /// [`Sequence`](crate::Sequence) appended to its name. Since 3.5.3.
+        /// A node with a time to live and a [`SequenceNumber`](crate::SequenceNumber) appended to
+        /// its name. Since 3.5.3.
+        ///
+        /// It needs [`OpCode::CREATE_TTL`].
         PERSISTENT_SEQUENTIAL_WITH_TTL = 6,
     }
 }
 
 impl CreateMode {
-    /// Whether the server appends a number to the name.
+    /// Returns whether the server appends a sequence number to the name.
+    ///
+    /// ```
+    /// use zk_proto::CreateMode;
+    ///
+    /// assert!(CreateMode::EPHEMERAL_SEQUENTIAL.is_sequential());
+    /// assert!(!CreateMode::CONTAINER.is_sequential());
+    /// ```
     pub fn is_sequential(self) -> bool {
         matches!(
             self,
@@ -245,58 +376,74 @@ impl CreateMode {
         )
     }
 
-    /// Whether the node goes away with the session.
+    /// Returns whether the servers delete the node when its session ends.
     pub fn is_ephemeral(self) -> bool {
         matches!(self, Self::EPHEMERAL | Self::EPHEMERAL_SEQUENTIAL)
     }
 }
 
 wire_number! {
-    /// How a watch that stays is to behave (`AddWatchMode`). Since 3.6.0.
+    /// Which events a persistent watch reports. Since 3.6.0.
     pub struct AddWatchMode {
-        /// Every change of the node and of its list of children. Since 3.6.0.
+        /// Changes of the node and of its list of children. Since 3.6.0.
         PERSISTENT = 0,
-        /// Every creation, deletion and data change of the node and all below it. Since 3.6.0.
+        /// Creations, deletions and data changes of the node and of all nodes below it. Since
+        /// 3.6.0.
         PERSISTENT_RECURSIVE = 1,
     }
 }
 
 wire_number! {
-    /// Which watches on a path to check or to remove (`Watcher.WatcherType`).
+    /// Which watches on a path a request checks or removes.
+    #[doc(alias = "Watcher.WatcherType")]
     pub struct WatcherType {
-        /// The one set by `getChildren`. Since 3.5.0.
+        /// The watch that `getChildren` sets. Since 3.5.0.
+        #[doc(alias = "Children")]
         CHILDREN = 1,
-        /// The one set by `exists` or `getData`. Since 3.5.0.
+        /// The watch that `exists` or `getData` sets. Since 3.5.0.
+        #[doc(alias = "Data")]
         DATA = 2,
-        /// All of them. Since 3.5.0.
+        /// All watches. Since 3.5.0.
+        #[doc(alias = "Any")]
         ANY = 3,
-        /// The persistent one. Since 3.9.0.
+        /// The persistent watch. Since 3.9.0.
+        #[doc(alias = "Persistent")]
         PERSISTENT = 4,
-        /// The persistent recursive one. Since 3.9.0.
+        /// The persistent recursive watch. Since 3.9.0.
+        #[doc(alias = "PersistentRecursive")]
         PERSISTENT_RECURSIVE = 5,
     }
 }
 
 wire_number! {
-    /// What an ACL permits; the constants can be combined with `|`. All of them since 3.0.
+    /// Permissions of an access control list, to be combined with `|`. All exist since 3.0.
+    ///
+    /// ```
+    /// use zk_proto::Perms;
+    ///
+    /// let perms = Perms::READ | Perms::WRITE;
+    /// assert!(perms.contains(Perms::READ));
+    /// assert!(!perms.contains(Perms::READ | Perms::ADMIN));
+    /// ```
+    #[doc(alias = "ZooDefs.Perms")]
     pub struct Perms {
-        /// Read data and list children.
+        /// Permits reading the data and listing the children.
         READ = 1,
-        /// Replace data.
+        /// Permits replacing the data.
         WRITE = 2,
-        /// Create children.
+        /// Permits creating children.
         CREATE = 4,
-        /// Delete children.
+        /// Permits deleting children.
         DELETE = 8,
-        /// Change the ACL.
+        /// Permits changing the access control list.
         ADMIN = 16,
-        /// Everything.
+        /// Permits everything.
         ALL = 31,
     }
 }
 
 impl Perms {
-    /// Whether all of `other` is permitted.
+    /// Returns whether these permissions include all of `other`.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

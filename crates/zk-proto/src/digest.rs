@@ -1,19 +1,19 @@
-//! The ids of the scheme `digest`.
+//! Ids of the scheme `digest`.
 
 use core::fmt;
 
 use base64ct::{Base64, Encoding as _};
 use sha1::{Digest as _, Sha1};
 
-/// What an [`Id`](crate::Id) of the scheme `digest` says: a user and a hash of its password.
+/// An [`Id`](crate::Id) of the scheme `digest`: a user and a hash of its password.
 ///
-/// It goes into access control lists. To be let in by it, a client sends the credentials themselves
-/// in an [`AuthPacket`](crate::AuthPacket).
+/// Use it in access control lists. To gain access, a client sends the credentials themselves in an
+/// [`AuthPacket`](crate::AuthPacket).
 ///
 /// ```
 /// use zk_proto::{Acl, DigestId, Id, Perms};
 ///
-/// let id = DigestId::of("u:p").to_string();
+/// let id = DigestId::from_credentials("u:p").to_string();
 /// assert_eq!(id, "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=");
 /// let acl = Acl { perms: Perms::ALL, id: Id { scheme: "digest", id: Some(&id) } };
 /// ```
@@ -24,12 +24,12 @@ pub struct DigestId<'a> {
 }
 
 impl<'a> DigestId<'a> {
-    /// The id of whoever has these credentials, `user:password`; a user cannot contain a colon
-    /// (`DigestAuthenticationProvider.generateDigest`).
+    /// Returns the id for the credentials `user:password`.
     ///
-    /// The hash is the one that servers use unless they are configured otherwise: SHA-1, whose
-    /// weakness is the protocol's.
-    pub fn of(credentials: &'a str) -> Self {
+    /// The user ends at the first colon. The hash is SHA-1, which servers use unless they are
+    /// configured otherwise (`DigestAuthenticationProvider.generateDigest`). SHA-1 is weak, but the
+    /// protocol prescribes it.
+    pub fn from_credentials(credentials: &'a str) -> Self {
         let user = credentials.split_once(':').map_or(credentials, |(user, _)| user);
         Self { user, hash: Sha1::digest(credentials).into() }
     }
@@ -49,21 +49,21 @@ mod tests {
 
     use super::*;
 
-    /// The second is what a real server made of credentials that kazoo sent it.
+    /// A real server made the second id from credentials that kazoo sent.
     #[test]
     fn the_id_is_the_one_that_servers_compute() {
         for (credentials, id) in [
             ("u:p", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),
             ("alice:wonder", "alice:8y0lhh/7xkdEiwhX7vo9i+/Nmzc="),
         ] {
-            assert_eq!(DigestId::of(credentials).to_string(), id);
+            assert_eq!(DigestId::from_credentials(credentials).to_string(), id);
         }
     }
 
     #[test]
     fn the_user_ends_at_the_first_colon() {
-        assert!(DigestId::of("u:p:q").to_string().starts_with("u:"));
-        assert_ne!(DigestId::of("u:p:q"), DigestId::of("u:p"));
-        assert!(DigestId::of("u").to_string().starts_with("u:"));
+        assert!(DigestId::from_credentials("u:p:q").to_string().starts_with("u:"));
+        assert_ne!(DigestId::from_credentials("u:p:q"), DigestId::from_credentials("u:p"));
+        assert!(DigestId::from_credentials("u").to_string().starts_with("u:"));
     }
 }

@@ -1,81 +1,95 @@
-//! What can be wrong with bytes, and where.
+//! Errors of decoding and encoding.
 
 use core::fmt;
 
-/// The record and the field in which decoding failed.
+/// The name of a field and of the record that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Name of the record, as in ZooKeeper's own record list.
+pub struct FieldName {
+    /// The name of the record, as in `zookeeper.jute`.
     pub record: &'static str,
-    /// Name of the field within it.
+    /// The name of the field.
     pub field: &'static str,
 }
 
-/// Bytes that are not the record they should be.
+/// An error of decoding: the bytes are not the expected record.
 ///
-/// The peer that wrote them is at fault, or they were read with the wrong opcode.
+/// Either the peer sent malformed bytes, or the caller decoded them with the wrong opcode.
+///
+/// ```
+/// use zk_proto::{Decode, DecodeErrorKind, DeleteRequest};
+///
+/// let error = DeleteRequest::decode_all(b"\0\0\0\x02/a\0").expect_err("a version has 4 bytes");
+/// assert_eq!(error.kind(), DecodeErrorKind::Truncated { missing: 3 });
+/// assert_eq!(error.to_string(), "at least 3 bytes are missing at byte 6 in DeleteRequest.version");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
     offset: u32,
-    place: Option<&'static Place>,
+    field: Option<&'static FieldName>,
 }
 
-/// The ways in which bytes fail to be a record.
+/// The reason why bytes are not the expected record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The frame ends inside the field. The offset is where the missing bytes would begin, or the
-    /// items if the list claims more of them than there are bytes left.
+    /// The frame ends inside the field.
+    ///
+    /// The offset is where the missing bytes would begin. For a list whose count exceeds the
+    /// remaining bytes, it is where the items would begin.
     Truncated {
-        /// At least so many more bytes were needed.
+        /// The number of bytes that are missing, at least.
         missing: u32,
     },
-    /// A length or count below -1 (-1 stands for null). The offset is that of the length.
+    /// A length or a count is below -1, which stands for null. The offset is that of the length.
     NegativeLength(i32),
-    /// A null where the protocol has none. The offset is that of the length, -1.
+    /// A value is null where the protocol forbids it. The offset is that of the length, -1.
     UnexpectedNull,
-    /// A string that is not UTF-8. The offset is that of its first byte that is not.
+    /// A string is not valid UTF-8. The offset is that of its first invalid byte.
     InvalidUtf8,
-    /// Bytes are left over after the record. The offset is that of the first of them.
+    /// Bytes follow the record. The offset is that of the first of them.
     TrailingBytes(u32),
-    /// An operation number that has no record here, or none in this place. The offset is where
-    /// its record would begin.
+    /// The number of an operation is unknown, or not allowed here.
+    ///
+    /// The offset is where its record would begin.
     UnknownOperation(i32),
-    /// A multi that does not end with its terminator. The offset is where it would begin.
+    /// A multi ends without its final header. The offset is where that header would begin.
     Unterminated,
 }
 
 impl DecodeError {
     #[cold]
     pub(crate) fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self { kind, offset: u32::try_from(offset).unwrap_or(u32::MAX), place: None }
+        Self { kind, offset: u32::try_from(offset).unwrap_or(u32::MAX), field: None }
     }
 
-    /// Notes where the error happened; the innermost place stays.
-    pub(crate) fn within(mut self, place: &'static Place) -> Self {
-        self.place.get_or_insert(place);
+    /// Adds the field, unless an inner field is known already.
+    pub(crate) fn within(mut self, field: &'static FieldName) -> Self {
+        self.field.get_or_insert(field);
         self
     }
 
-    /// What was wrong.
+    /// Returns the reason.
     pub fn kind(&self) -> DecodeErrorKind {
         self.kind
     }
 
-    /// Where the bytes went wrong; each [kind](DecodeErrorKind) says what that is for it.
+    /// Returns the offset of the error in bytes. Each [kind](DecodeErrorKind) defines its position.
     ///
-    /// It counts from the first byte that was given to be decoded: from the start of `body` in
-    /// [`Request::decode`](crate::Request::decode) and
-    /// [`Response::decode`](crate::Response::decode), hence without header and frame prefix; from
-    /// the start of the [`Reader`](crate::Reader)'s bytes otherwise, however deep the record lay.
+    /// The offset counts from the first byte passed to the decoder:
+    ///
+    /// - in [`Request::decode`](crate::Request::decode) and
+    ///   [`Response::decode`](crate::Response::decode), from the start of `body`, without the
+    ///   header and the frame's length;
+    /// - elsewhere, from the start of the bytes of the [`Reader`](crate::Reader), even inside
+    ///   nested records.
     pub fn offset(&self) -> usize {
         self.offset as usize
     }
 
-    /// The record and field that were being read.
-    pub fn place(&self) -> Option<&'static Place> {
-        self.place
+    /// Returns the record and the field that were being decoded, if known.
+    pub fn field(&self) -> Option<&'static FieldName> {
+        self.field
     }
 }
 
@@ -87,7 +101,7 @@ impl fmt::Display for DecodeErrorKind {
             Self::UnexpectedNull => f.write_str("null is not allowed"),
             Self::InvalidUtf8 => f.write_str("the string is not UTF-8"),
             Self::TrailingBytes(count) => write!(f, "{count} bytes are left over"),
-            Self::UnknownOperation(number) => write!(f, "operation {number} has no record here"),
+            Self::UnknownOperation(number) => write!(f, "operation {number} is not allowed here"),
             Self::Unterminated => f.write_str("the multi has no terminator"),
         }
     }
@@ -96,8 +110,8 @@ impl fmt::Display for DecodeErrorKind {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}", self.kind, self.offset)?;
-        match self.place {
-            Some(place) => write!(f, " in {}.{}", place.record, place.field),
+        match self.field {
+            Some(name) => write!(f, " in {}.{}", name.record, name.field),
             None => Ok(()),
         }
     }
@@ -105,18 +119,18 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// A record that could not be written.
+/// An error of encoding: the record could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The caller's buffer is too small; it would need this many bytes.
+    /// The buffer of the caller is too small.
     BufferTooSmall {
-        /// Bytes that the record takes.
+        /// The number of bytes that the record needs.
         needed: usize,
     },
-    /// The record is longer than a frame can say (2^31 - 1 bytes).
+    /// The record is longer than the longest frame, 2^31 - 1 bytes.
     TooLong {
-        /// Bytes that the record takes.
+        /// The number of bytes of the record.
         length: usize,
     },
 }
@@ -124,8 +138,12 @@ pub enum EncodeError {
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BufferTooSmall { needed } => write!(f, "the buffer needs {needed} bytes"),
-            Self::TooLong { length } => write!(f, "a record of {length} bytes fits no frame"),
+            Self::BufferTooSmall { needed } => {
+                write!(f, "the buffer is too small: {needed} bytes are needed")
+            }
+            Self::TooLong { length } => {
+                write!(f, "a record of {length} bytes exceeds the longest frame")
+            }
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Frames: a length of four bytes, then that many bytes, which are exactly one message.
+//! Frames: a length of four bytes, followed by that many bytes of payload.
+//!
+//! Each frame holds exactly one message.
 
 use core::fmt;
 
@@ -6,26 +8,27 @@ use crate::error::EncodeError;
 use crate::sink::{Sink, SliceSink};
 use crate::wire::{Encode, wire_length};
 
-/// Bytes of the length that stands before every frame.
-pub const PREFIX: usize = 4;
+/// The number of bytes of the length before every payload.
+pub const PREFIX_LEN: usize = 4;
 
-/// The longest frame that servers and clients accept by default: `jute.maxbuffer`, one byte below
-/// 1 MiB. The prefix does not count.
+/// The longest payload that servers and clients accept by default: 1,048,575 bytes.
 ///
-/// Where a `usize` has 16 bits, it is all that can be addressed.
+/// It is the default of ZooKeeper's setting `jute.maxbuffer`. The length prefix does not count.
+/// On targets with a 16-bit `usize`, the constant is the whole address space.
+#[doc(alias = "jute.maxbuffer")]
 pub const DEFAULT_LIMIT: usize = 0xf_ffff_u32 as usize;
 
-/// A frame whose length is impossible. The stream cannot be read any further.
+/// An error in the length of a frame. The rest of the stream is unreadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The length is negative.
     Negative(i32),
-    /// The length is above the limit.
+    /// The length exceeds the limit.
     TooLong {
-        /// The length that the peer announced; `usize::MAX` if even that is below it.
+        /// The announced length in bytes, or `usize::MAX` if it does not fit into a `usize`.
         length: usize,
-        /// The limit it exceeds.
+        /// The limit in bytes.
         limit: usize,
     },
 }
@@ -33,9 +36,9 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Negative(length) => write!(f, "a frame announces the negative length {length}"),
+            Self::Negative(length) => write!(f, "the frame length {length} is negative"),
             Self::TooLong { length, limit } => {
-                write!(f, "a frame of {length} bytes exceeds the limit of {limit}")
+                write!(f, "a frame of {length} bytes exceeds the limit of {limit} bytes")
             }
         }
     }
@@ -43,15 +46,23 @@ impl fmt::Display for FrameError {
 
 impl core::error::Error for FrameError {}
 
-/// The length of the frame at the front of `stream`, without its prefix, once the prefix has
-/// arrived.
+/// Returns the payload length of the first frame, or `None` until the length has arrived.
 ///
 /// # Errors
 ///
-/// When the length is negative or above `limit`: known as soon as the prefix has arrived, so that
-/// nobody waits for, or makes room for, such a frame.
+/// Fails if the length is negative or above `limit` bytes. The error appears as soon as the
+/// length has arrived, so the caller never waits or allocates for such a frame.
+///
+/// ```
+/// use zk_proto::frame::{self, FrameError};
+///
+/// assert_eq!(frame::length(&[0, 0, 1], 100), Ok(None));
+/// assert_eq!(frame::length(&[0, 0, 0, 12], 100), Ok(Some(12)));
+/// let error = FrameError::TooLong { length: 256, limit: 100 };
+/// assert_eq!(frame::length(&[0, 0, 1, 0], 100), Err(error));
+/// ```
 pub fn length(stream: &[u8], limit: usize) -> Result<Option<usize>, FrameError> {
-    let Some(prefix) = stream.first_chunk::<PREFIX>() else {
+    let Some(prefix) = stream.first_chunk::<PREFIX_LEN>() else {
         return Ok(None);
     };
     let announced = i32::from_be_bytes(*prefix);
@@ -63,14 +74,16 @@ pub fn length(stream: &[u8], limit: usize) -> Result<Option<usize>, FrameError> 
     }
 }
 
-/// The payload of a frame, and what follows the frame.
-pub type Parts<'a> = (&'a [u8], &'a [u8]);
+/// The payload of a frame, and the bytes behind the frame.
+pub type SplitFrame<'a> = (&'a [u8], &'a [u8]);
 
-/// Splits the first frame off `stream`. `None` while it has not arrived as a whole.
+/// Splits the first frame off `stream`, and returns its payload and the bytes behind it.
+///
+/// Returns `None` until the whole frame has arrived.
 ///
 /// # Errors
 ///
-/// As [`length`].
+/// Fails if the length is negative or above `limit` bytes.
 ///
 /// ```
 /// use zk_proto::frame;
@@ -81,40 +94,51 @@ pub type Parts<'a> = (&'a [u8], &'a [u8]);
 /// assert_eq!(frame::split(rest, frame::DEFAULT_LIMIT)?, None);
 /// # Ok::<(), frame::FrameError>(())
 /// ```
-pub fn split(stream: &[u8], limit: usize) -> Result<Option<Parts<'_>>, FrameError> {
+pub fn split(stream: &[u8], limit: usize) -> Result<Option<SplitFrame<'_>>, FrameError> {
     Ok(match length(stream, limit)? {
-        Some(length) => stream[PREFIX..].split_at_checked(length),
+        Some(length) => stream[PREFIX_LEN..].split_at_checked(length),
         None => None,
     })
 }
 
-/// Splits the first frame off `stream`, sharing its buffer. `None` while it has not arrived as a
-/// whole; no room is made for the rest of it, since its length is only a claim.
+/// Splits the first frame off `stream` without copying, and returns its payload.
 ///
-/// Returns the payload; the prefix is dropped.
+/// Returns `None` until the whole frame has arrived. The length prefix is dropped. The buffer
+/// does not grow for the announced length.
 ///
 /// # Errors
 ///
-/// As [`length`].
+/// Fails if the length is negative or above `limit` bytes.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use zk_proto::frame;
+///
+/// let mut stream = BytesMut::from(&[0, 0, 0, 2, b'h', b'i', 0, 0][..]);
+/// assert_eq!(frame::split_bytes(&mut stream, 100)?, Some("hi".into()));
+/// assert_eq!(frame::split_bytes(&mut stream, 100)?, None);
+/// assert_eq!(stream.len(), 2);
+/// # Ok::<(), frame::FrameError>(())
+/// ```
 #[cfg(feature = "bytes")]
 pub fn split_bytes(
     stream: &mut bytes::BytesMut,
     limit: usize,
 ) -> Result<Option<bytes::Bytes>, FrameError> {
     match length(stream, limit)? {
-        Some(length) if stream.len() - PREFIX >= length => {
-            bytes::Buf::advance(stream, PREFIX);
+        Some(length) if stream.len() - PREFIX_LEN >= length => {
+            bytes::Buf::advance(stream, PREFIX_LEN);
             Ok(Some(stream.split_to(length).freeze()))
         }
         _ => Ok(None),
     }
 }
 
-/// Splits a stream into frames, and skips frames that are too long.
+/// A splitter of a stream into frames that skips frames above a limit.
 ///
-/// Use one for each connection. Only the start of a frame that is too long is kept: if it is a
-/// reply, its header tells which request it answers. The rest is dropped as it arrives, so that
-/// the frames behind it can be read.
+/// Use one for each connection. Of a frame above the limit, it returns only the start, which
+/// identifies the request if the frame is a reply. It drops the other bytes as they arrive, so the
+/// following frames stay readable.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -131,42 +155,43 @@ pub fn split_bytes(
 #[derive(Clone, Debug)]
 pub struct Splitter {
     limit: usize,
-    /// How many bytes of the last frame are still to be dropped.
+    /// The number of bytes of the last frame that are still to be dropped.
     left: u32,
 }
 
-/// What a [`Splitter`] finds.
+/// A result of a [`Splitter`].
 #[cfg(feature = "bytes")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// The payload of a frame.
     Frame(bytes::Bytes),
-    /// A frame that is too long has begun. The splitter drops the rest of it.
+    /// The start of a frame above the limit. The splitter drops the rest of it.
     TooLong {
         /// The first bytes of its payload: as many as a
         /// [`ReplyHeader`](crate::ReplyHeader) takes, or all if there are fewer.
         start: bytes::Bytes,
-        /// The length of its payload.
+        /// The length of its payload in bytes.
         length: usize,
     },
 }
 
 #[cfg(feature = "bytes")]
 impl Splitter {
-    /// Bytes of a [`ReplyHeader`](crate::ReplyHeader).
+    /// The number of bytes of a [`ReplyHeader`](crate::ReplyHeader).
     const START: usize = 16;
 
-    /// A splitter for the frames of one connection, which skips those longer than `limit` bytes.
+    /// Creates a splitter for one connection, which skips payloads above `limit` bytes.
     pub const fn new(limit: usize) -> Self {
         Self { limit, left: 0 }
     }
 
-    /// Splits the first frame off `stream`, sharing its buffer. `None` while it has not arrived as
-    /// a whole or, if it is too long, its start has not.
+    /// Splits the first frame off `stream` without copying.
+    ///
+    /// Returns `None` until the whole frame has arrived, or the start of a frame above the limit.
     ///
     /// # Errors
     ///
-    /// [`FrameError::Negative`]. The stream cannot be read any further.
+    /// [`FrameError::Negative`]. The rest of the stream is unreadable.
     pub fn split(&mut self, stream: &mut bytes::BytesMut) -> Result<Option<Piece>, FrameError> {
         use bytes::Buf as _;
 
@@ -183,7 +208,7 @@ impl Splitter {
             Err(error) => return Err(error),
         };
         let start = length.min(Self::START);
-        if stream.len() - PREFIX < start {
+        if stream.len() - PREFIX_LEN < start {
             return Ok(None);
         }
         self.left = stream.get_u32() - start as u32;
@@ -193,32 +218,57 @@ impl Splitter {
 
 /// Appends `message` to `out` as one frame.
 ///
+/// A pair `(header, body)` is a message, too.
+///
 /// # Errors
 ///
-/// When the message is longer than a frame can say; nothing is written then.
+/// [`EncodeError::TooLong`], with `out` unchanged.
+///
+/// ```
+/// use zk_proto::{OpCode, RequestHeader, SliceSink, Xid, frame};
+///
+/// let mut buffer = [0; 12];
+/// let mut sink = SliceSink::new(&mut buffer);
+/// let ping = RequestHeader { xid: Xid::PING, opcode: OpCode::PING };
+/// frame::encode(&ping, &mut sink)?;
+/// assert_eq!(sink.finish(), Ok(12));
+/// assert_eq!(&buffer, b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b");
+/// # Ok::<(), zk_proto::EncodeError>(())
+/// ```
 #[inline]
 pub fn encode<S: Sink + ?Sized>(message: &impl Encode, out: &mut S) -> Result<(), EncodeError> {
     let length = message.encoded_len();
     let prefix = wire_length(length)?;
-    out.reserve(PREFIX + length);
+    out.reserve(PREFIX_LEN + length);
     prefix.encode(out);
     message.encode(out);
     Ok(())
 }
 
-/// Writes `message` as one frame to the front of `buffer` and says how many bytes that took.
+/// Writes `message` as one frame to the front of `buffer`, and returns the number of bytes.
 ///
 /// # Errors
 ///
-/// When the buffer is too small or the message is longer than a frame can say. Nothing that the
-/// buffer holds is meaningful then.
+/// Fails if the buffer is too small, or the message longer than the longest frame. The contents
+/// of the buffer are then unspecified.
+///
+/// ```
+/// use zk_proto::{Request, RequestHeader, SyncRequest, Xid, frame};
+///
+/// let request = Request::Sync(SyncRequest { path: "/" });
+/// let header = RequestHeader { xid: Xid(1), opcode: request.opcode() };
+/// let mut buffer = [0; 64];
+/// let length = frame::encode_to_slice(&(header, request), &mut buffer)?;
+/// assert_eq!(&buffer[..length], b"\0\0\0\x0d\0\0\0\x01\0\0\0\x09\0\0\0\x01/");
+/// # Ok::<(), zk_proto::EncodeError>(())
+/// ```
 #[inline]
 pub fn encode_to_slice(message: &impl Encode, buffer: &mut [u8]) -> Result<usize, EncodeError> {
     let mut sink = SliceSink::new(buffer);
-    // The length is known once the message is written, which saves a walk through it.
-    sink.put(&[0; PREFIX]);
+    // The length is known once the message is written, which saves a pass over it.
+    sink.put(&[0; PREFIX_LEN]);
     message.encode(&mut sink);
-    let prefix = wire_length(sink.position() - PREFIX)?;
+    let prefix = wire_length(sink.position() - PREFIX_LEN)?;
     let length = sink.finish()?;
     prefix.encode(&mut SliceSink::new(buffer));
     Ok(length)

@@ -1,21 +1,22 @@
-//! Any record, for features `proptest` and `arbitrary`.
+//! Generators of records, for the features `proptest` and `arbitrary`.
 //!
-//! The declarations of records and numbers write their own impls; here is what fields are made of.
+//! Records and numbers get their implementations where they are declared. This module generates
+//! the types of their fields.
 
 use alloc::vec::Vec;
 
-use crate::owned::{List, Multi};
+use crate::list::owned::List;
 
 #[cfg(feature = "arbitrary")]
 pub(crate) use sources::path_from;
 #[cfg(feature = "proptest")]
-pub use strategies::Sample;
+pub use strategies::GeneratorMode;
 #[cfg(feature = "proptest")]
 pub(crate) use strategies::{
-    Generate, acl, not_null, number, path, paths, plain_mode, usually, version,
+    Generate, acl, among, not_null, number, path, paths, usually, version,
 };
 
-/// Names of the nodes that valid paths lead to: few, so that requests meet the same nodes.
+/// Node names of valid paths. There are few, so that requests meet the same nodes.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "n-", "\u{fc}\u{6f22}"];
 
 #[cfg(feature = "proptest")]
@@ -29,59 +30,55 @@ mod strategies {
     use proptest::sample::select;
 
     use super::*;
-    use crate::codes::CreateMode;
-    use crate::owned::Acl;
 
-    /// What made-up records are like: the parameter of
+    /// The range of generated records: the parameter of
     /// [`any_with`](proptest::arbitrary::any_with).
     ///
     /// ```
     /// use proptest::prelude::*;
-    /// use zk_proto::{Sample, owned::Request};
+    /// use zk_proto::{GeneratorMode, owned::Request};
     ///
-    /// let sensible = any::<Request>();
-    /// let wild = any_with::<Request>(Sample::Wild);
-    /// # drop((sensible, wild));
+    /// let valid = any::<Request>();
+    /// let arbitrary = any_with::<Request>(GeneratorMode::Arbitrary);
+    /// # drop((valid, arbitrary));
     /// ```
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
-    pub enum Sample {
-        /// Paths are valid, and few, so that requests meet the same nodes. Access control lists,
-        /// modes, versions and times to live are mostly ones that a server takes.
+    pub enum GeneratorMode {
+        /// Mostly valid records.
+        ///
+        /// Paths are valid and few, so that requests meet the same nodes. Servers accept most
+        /// access control lists, modes, versions and times to live.
         #[default]
         Valid,
-        /// Any strings, numbers and lists. Still no request that
+        /// Arbitrary strings, numbers and lists, but no request that
         /// [harms servers](crate::Request::harms_servers).
-        Wild,
-        /// Like [`Wild`](Self::Wild), and also requests that [harm
-        /// servers](crate::Request::harms_servers). Use it only on servers that can be thrown away.
+        Arbitrary,
+        /// Arbitrary records, including requests that
+        /// [harm servers](crate::Request::harms_servers).
+        ///
+        /// Use it only with servers whose data may be lost.
         Harmful,
     }
 
-    /// Makes up values. Unlike [`Arbitrary`], it prefers the extremes of numbers, and keeps
+    /// Generates values. Unlike [`Arbitrary`], it prefers the extremes of numbers, and keeps
     /// strings, buffers and lists short.
     pub(crate) trait Generate: Sized + Debug + 'static {
-        /// Yields any value of this type.
-        fn any(sample: Sample) -> BoxedStrategy<Self>;
+        /// Returns a strategy for all values of this type.
+        fn any(mode: GeneratorMode) -> BoxedStrategy<Self>;
     }
 
-    pub(crate) fn plain_mode() -> BoxedStrategy<CreateMode> {
-        const PLAIN: [CreateMode; 5] = [
-            CreateMode::PERSISTENT,
-            CreateMode::PERSISTENT,
-            CreateMode::PERSISTENT_SEQUENTIAL,
-            CreateMode::EPHEMERAL,
-            CreateMode::EPHEMERAL_SEQUENTIAL,
-        ];
-        mostly(select(&PLAIN[..]))
+    /// Yields nearly always one of these values.
+    pub(crate) fn among<T: Generate + Clone>(values: &'static [T]) -> BoxedStrategy<T> {
+        mostly(select(values))
     }
 
     pub(crate) fn version() -> BoxedStrategy<i32> {
         mostly(prop_oneof![4 => Just(-1), 1 => Just(0)])
     }
 
-    pub(crate) fn acl() -> BoxedStrategy<List<Acl>> {
-        vec(Acl::any(Sample::Valid), 1..3).prop_map(List::from).boxed()
+    pub(crate) fn acl<A: Generate>() -> BoxedStrategy<List<A>> {
+        vec(A::any(GeneratorMode::Valid), 1..3).prop_map(List::from).boxed()
     }
 
     pub(crate) fn paths() -> BoxedStrategy<List<String>> {
@@ -92,12 +89,12 @@ mod strategies {
         values.prop_map(Some).boxed()
     }
 
-    /// Nearly always this value.
+    /// Yields nearly always this value.
     pub(crate) fn usually<T: Generate + Clone>(usual: impl Into<T>) -> BoxedStrategy<T> {
         mostly(Just(usual.into()))
     }
 
-    /// Mostly one directly below the root, so that it exists or can be created.
+    /// Yields mostly paths directly below the root, so that the node exists or can be created.
     pub(crate) fn path() -> BoxedStrategy<String> {
         let name = || select(&NAMES[..]);
         prop_oneof![
@@ -109,22 +106,22 @@ mod strategies {
     }
 
     fn mostly<T: Generate>(usual: impl Strategy<Value = T> + 'static) -> BoxedStrategy<T> {
-        prop_oneof![31 => usual, 1 => T::any(Sample::Wild)].boxed()
+        prop_oneof![31 => usual, 1 => T::any(GeneratorMode::Arbitrary)].boxed()
     }
 
-    /// Three in four have a name.
+    /// Yields a number with a name in three of four cases.
     pub(crate) fn number<T, N>(known: &'static [T], new: fn(N) -> T) -> BoxedStrategy<T>
     where
         T: Generate + Clone,
         N: Generate,
     {
-        prop_oneof![3 => select(known), 1 => N::any(Sample::Wild).prop_map(new)].boxed()
+        prop_oneof![3 => select(known), 1 => N::any(GeneratorMode::Arbitrary).prop_map(new)].boxed()
     }
 
     macro_rules! fields {
         ($($type:ty: $strategy:expr;)*) => {$(
             impl Generate for $type {
-                fn any(_: Sample) -> BoxedStrategy<Self> {
+                fn any(_: GeneratorMode) -> BoxedStrategy<Self> {
                     $strategy.boxed()
                 }
             }
@@ -140,32 +137,16 @@ mod strategies {
         Vec<u8>: vec(any::<u8>(), 0..24);
     }
 
-    /// Null is one in five.
+    /// Yields null in one of five cases.
     impl<T: Generate> Generate for Option<T> {
-        fn any(sample: Sample) -> BoxedStrategy<Self> {
-            proptest::option::weighted(0.8, T::any(sample)).boxed()
+        fn any(mode: GeneratorMode) -> BoxedStrategy<Self> {
+            proptest::option::weighted(0.8, T::any(mode)).boxed()
         }
     }
 
     impl<T: Generate> Generate for List<T> {
-        fn any(sample: Sample) -> BoxedStrategy<Self> {
-            proptest::option::weighted(0.9, vec(T::any(sample), 0..5)).prop_map(Self).boxed()
-        }
-    }
-
-    impl<T: Generate> Generate for Multi<T> {
-        fn any(sample: Sample) -> BoxedStrategy<Self> {
-            vec(T::any(sample), 0..5).prop_map(Self).boxed()
-        }
-    }
-
-    /// As the fields of records have it.
-    impl<T: Arbitrary<Parameters = Sample> + 'static> Arbitrary for Multi<T> {
-        type Parameters = Sample;
-        type Strategy = BoxedStrategy<Self>;
-
-        fn arbitrary_with(sample: Sample) -> Self::Strategy {
-            vec(any_with::<T>(sample), 0..5).prop_map(Self).boxed()
+        fn any(mode: GeneratorMode) -> BoxedStrategy<Self> {
+            proptest::option::weighted(0.9, vec(T::any(mode), 0..5)).prop_map(Self).boxed()
         }
     }
 }
@@ -191,12 +172,6 @@ mod sources {
     impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {
         fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {
             Option::<Vec<T>>::arbitrary(source).map(Self)
-        }
-    }
-
-    impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for Multi<T> {
-        fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {
-            Vec::<T>::arbitrary(source).map(Self)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What stands before every request and every reply.
+//! The headers of requests and replies.
 
 use core::fmt;
 
@@ -7,27 +7,37 @@ use crate::ids::Zxid;
 
 /// The number by which a client matches a reply to its request.
 ///
-/// Ordinary requests count up from 1. The negative ones are reserved (`ClientCnxn.java`).
+/// Ordinary requests count up from 1. Some negative numbers are reserved
+/// (`ClientCnxn`, constants `*_XID`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Xid(
-    /// The number as it goes on the wire.
+    /// The number on the wire.
     pub i32,
 );
 
 impl Xid {
-    /// A watch event; only ever sent by the server.
+    /// The xid of a watch event, which only servers send.
     pub const NOTIFICATION: Self = Self(-1);
-    /// A ping. The server answers with this number whatever the request had.
+    /// The xid of a ping. The reply has it even if the request had another.
     pub const PING: Self = Self(-2);
-    /// Credentials.
+    /// The xid of credentials.
     pub const AUTH: Self = Self(-4);
-    /// Watches set again after a reconnect.
+    /// The xid of watches that are set again after a reconnect.
     pub const SET_WATCHES: Self = Self(-8);
-    /// The first ordinary one.
+    /// The first xid of an ordinary request.
     pub const FIRST: Self = Self(1);
 
-    /// Returns the xid of the next request. The first xid follows the last one, and every reserved
-    /// xid.
+    /// Returns the xid of the next request.
+    ///
+    /// After the last xid, and after every reserved xid, it returns the first xid.
+    ///
+    /// ```
+    /// use zk_proto::Xid;
+    ///
+    /// assert_eq!(Xid(7).next(), Xid(8));
+    /// assert_eq!(Xid(i32::MAX).next(), Xid::FIRST);
+    /// assert_eq!(Xid::PING.next(), Xid::FIRST);
+    /// ```
     #[must_use]
     pub fn next(self) -> Self {
         match self.0.checked_add(1) {
@@ -61,28 +71,36 @@ newtype_on_the_wire!(
 );
 
 record! {
-    /// Stands before every request except the first frame of a connection. Since 3.0.
+    /// The header of every request except the first frame of a connection. Since 3.0.
     pub struct RequestHeader {
-        /// Chosen by the client, echoed by the server.
+        /// The number that the client chose. The server repeats it in the reply.
         pub xid: Xid,
-        /// Which operation the body asks for.
+        /// The operation, which determines the type of the body.
         pub opcode: OpCode,
     }
 }
 
 record! {
-    /// Stands before every reply and notification except the first frame of a connection. Since
-    /// 3.0.
+    /// The header of every reply and watch event except the first frame of a connection. Since 3.0.
     ///
-    /// When `err` is not 0 there is no body, or one to be ignored.
+    /// If `err` is not [`ErrorCode::OK`], there is no body, or one to ignore.
+    ///
+    /// ```
+    /// use zk_proto::{Decode, ErrorCode, ReplyHeader, Xid};
+    ///
+    /// let header = ReplyHeader::decode_all(b"\0\0\0\x01\0\0\0\0\0\0\0\x05\xff\xff\xff\x9b")?;
+    /// assert_eq!((header.xid, header.err), (Xid(1), ErrorCode::NO_NODE));
+    /// # Ok::<(), zk_proto::DecodeError>(())
+    /// ```
     pub struct ReplyHeader {
-        /// The request that this answers, or a reserved number.
+        /// The xid of the request, or a reserved xid.
         pub xid: Xid,
-        /// The newest transaction that the server had applied when it answered. Only that of
-        /// replies to ordinary requests counts as seen by the client (`ClientCnxn.java`); it is
-        /// 0 or -1 in some others.
+        /// The newest transaction that the server had applied when it answered.
+        ///
+        /// Only replies to ordinary requests count as seen by the client
+        /// (`ClientCnxn.SendThread.readResponse`). In other frames the zxid may be 0 or -1.
         pub zxid: Zxid,
-        /// How it went.
+        /// The outcome of the operation.
         pub err: ErrorCode,
     }
 }

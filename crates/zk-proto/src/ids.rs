@@ -1,57 +1,76 @@
-//! Identities that servers hand out.
+//! Identities that servers assign.
 
 use core::fmt;
 
-/// The id of a transaction: the order of all changes of an ensemble.
+/// The id of a transaction, in the order of all changes of an ensemble.
 ///
-/// The upper half is the epoch of the leader that proposed it, the lower half counts within it.
-/// Zxids compare as signed numbers, as servers compare them.
+/// The upper half is the epoch of the leader that proposed the transaction. The lower half counts
+/// the transactions of that epoch. Zxids compare as signed numbers, as on servers.
+///
+/// ```
+/// use zk_proto::Zxid;
+///
+/// let zxid = Zxid(0x5_0000_0002);
+/// assert_eq!((zxid.epoch(), zxid.counter()), (5, 2));
+/// assert_eq!(zxid.to_string(), "0x500000002");
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Zxid(
-    /// The number as it goes on the wire.
+    /// The number on the wire.
     pub i64,
 );
 
 impl Zxid {
-    /// What a client that has seen nothing yet reports.
+    /// The zxid that a client reports before it has seen any transaction.
     pub const ZERO: Self = Self(0);
 
-    /// The epoch of the leader.
+    /// Returns the epoch of the leader.
     pub fn epoch(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The number within the epoch.
+    /// Returns the number of the transaction within its epoch.
     pub fn counter(self) -> u32 {
         self.0 as u32
     }
 }
 
-/// The id of a session. Zero is none.
+/// The id of a session. Zero stands for no session.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(
-    /// The number as it goes on the wire.
+    /// The number on the wire.
     pub i64,
 );
 
 impl SessionId {
-    /// No session: asks for a new one, or says that there is none.
+    /// No session. In a request, it asks for a new one.
     pub const NONE: Self = Self(0);
 }
 
-/// The secret with which a session is resumed. It means nothing to clients, and is not for logs:
-/// whoever knows it can take the session over.
+/// The secret that resumes a session.
+///
+/// Keep it out of logs: everybody who knows it can take over the session. `Debug` hides it.
+///
+/// ```
+/// use zk_proto::Password;
+///
+/// let password = Password::from_wire(Some(&[7; 16])).expect("16 bytes");
+/// assert_eq!(format!("{password:?}"), "Password(16 bytes)");
+/// assert_eq!(Password::from_wire(Some(b"too short")), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Password(
-    /// Its bytes.
+    /// The bytes of the password.
     pub [u8; 16],
 );
 
 impl Password {
-    /// What stands in its place where there is no session.
+    /// The placeholder where there is no session: 16 zeros.
     pub const NONE: Self = Self([0; 16]);
 
-    /// The password in a handshake, if it is one: the wire lets it be of any length.
+    /// Returns the password from a handshake, or `None` if it does not have 16 bytes.
+    ///
+    /// The protocol permits any length.
     pub fn from_wire(bytes: Option<&[u8]>) -> Option<Self> {
         bytes?.try_into().ok().map(Self)
     }

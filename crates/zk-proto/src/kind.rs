@@ -1,35 +1,15 @@
-//! What kinds of node there are, and which operation makes which.
+//! The kinds of nodes, and the operations that create them.
 
 use crate::codes::{CreateMode, OpCode};
 use crate::list::List;
 use crate::multi::MultiOp;
 use crate::operations::Request;
 use crate::records::{Acl, CreateRequest, CreateTtlRequest};
+use crate::ttl::Ttl;
 
-/// How long a node lives that has no children and does not change: 1 to 2^40 - 1 milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ttl(i64);
-
-impl Ttl {
-    /// The longest: almost 35 years. Servers have 40 bits for it (`EphemeralType.java`).
-    pub const MAX: Self = Self(0xff_ffff_ffff);
-
-    /// So many milliseconds, if servers take them.
-    pub const fn from_millis(milliseconds: i64) -> Option<Self> {
-        match milliseconds {
-            1..=0xff_ffff_ffff => Some(Self(milliseconds)),
-            _ => None,
-        }
-    }
-
-    /// In milliseconds, as it goes on the wire.
-    pub const fn as_millis(self) -> i64 {
-        self.0
-    }
-}
-
-/// What kind of node to create: a [`CreateMode`], with a time to live where there must be one and
-/// nowhere else, and the operation that takes it.
+/// The kind of a node to create, with its time to live if it has one.
+///
+/// It selects the operation that matches the [`CreateMode`].
 ///
 /// ```
 /// use zk_proto::{Acl, List, NodeKind, OpCode, Ttl};
@@ -38,28 +18,29 @@ impl Ttl {
 /// let request = kind.create("/cache", Some(b"data"), List::new(&[Acl::OPEN]));
 /// assert_eq!(request.opcode(), OpCode::CREATE_TTL);
 /// ```
+#[doc(alias = "CreateMode")]
+#[doc(alias = "znode")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
-    /// Stays until it is deleted. Since 3.0.
+    /// A node that stays until it is deleted. Since 3.0.
     Persistent,
-    /// Is deleted when the session ends. Since 3.0.
+    /// A node that the servers delete when its session ends. Since 3.0.
     Ephemeral,
-    /// Persistent, with a [`Sequence`](crate::Sequence) appended to its name. Since 3.0.
+    /// A persistent node with a [`SequenceNumber`](crate::SequenceNumber) in its name. Since 3.0.
     PersistentSequential,
-    /// Ephemeral, with a [`Sequence`](crate::Sequence) appended to its name. Since 3.0.
+    /// An ephemeral node with a [`SequenceNumber`](crate::SequenceNumber) in its name. Since 3.0.
     EphemeralSequential,
-    /// Is deleted by the server some time after its last child. Since 3.5.1.
+    /// A node that the server deletes some time after its last child. Since 3.5.1.
     Container,
-    /// Is deleted by the server once it has had no children and no change for so long.
-    /// Since 3.5.3.
+    /// A node that the server deletes after that time without children and changes. Since 3.5.3.
     PersistentWithTtl(Ttl),
-    /// As [`PersistentWithTtl`](Self::PersistentWithTtl), with a [`Sequence`](crate::Sequence)
-    /// appended to its name. Since 3.5.3.
+    /// A node with a time to live and a [`SequenceNumber`](crate::SequenceNumber) in its name.
+    /// Since 3.5.3.
     PersistentSequentialWithTtl(Ttl),
 }
 
 impl NodeKind {
-    /// Its number on the wire.
+    /// Returns the mode, which is the number on the wire.
     pub fn mode(self) -> CreateMode {
         match self {
             Self::Persistent => CreateMode::PERSISTENT,
@@ -72,12 +53,12 @@ impl NodeKind {
         }
     }
 
-    /// Whether the server appends a number to the name.
+    /// Returns whether the server appends a sequence number to the name.
     pub fn is_sequential(self) -> bool {
         self.mode().is_sequential()
     }
 
-    /// Its time to live, if it is of a kind that has one.
+    /// Returns the time to live, or `None` if this kind has none.
     pub fn ttl(self) -> Option<Ttl> {
         match self {
             Self::PersistentWithTtl(ttl) | Self::PersistentSequentialWithTtl(ttl) => Some(ttl),
@@ -85,7 +66,14 @@ impl NodeKind {
         }
     }
 
-    /// The operation that creates such a node and answers with its stat.
+    /// Returns the operation that creates such a node and answers with its stat.
+    ///
+    /// ```
+    /// use zk_proto::{NodeKind, OpCode};
+    ///
+    /// assert_eq!(NodeKind::EphemeralSequential.opcode(), OpCode::CREATE2);
+    /// assert_eq!(NodeKind::Container.opcode(), OpCode::CREATE_CONTAINER);
+    /// ```
     pub fn opcode(self) -> OpCode {
         match (self, self.ttl()) {
             (_, Some(_)) => OpCode::CREATE_TTL,
@@ -94,8 +82,9 @@ impl NodeKind {
         }
     }
 
-    /// The request that creates such a node and has its stat for an answer: `create2` (15),
-    /// `createContainer` (19) or `createTTL` (21), all since 3.5.
+    /// Returns the request that creates such a node and reads its stat.
+    ///
+    /// It is a `create2` (15), `createContainer` (19) or `createTTL` (21), all since 3.5.
     pub fn create<'a>(
         self,
         path: &'a str,
@@ -105,14 +94,25 @@ impl NodeKind {
         let mode = self.mode();
         let plain = CreateRequest { path, data, acl, mode };
         match self.ttl() {
-            Some(Ttl(ttl)) => Request::CreateTtl(CreateTtlRequest { path, data, acl, mode, ttl }),
+            Some(ttl) => {
+                Request::CreateTtl(CreateTtlRequest { path, data, acl, mode, ttl: ttl.as_millis() })
+            }
             None if self == Self::Container => Request::CreateContainer(plain),
             None => Request::Create2(plain),
         }
     }
 
-    /// The same inside a multi, where plain `create` (1) stands for `create2`: before 3.7.2 and
-    /// 3.8.2 servers do not answer the latter with a stat (ZOOKEEPER-4026).
+    /// Returns the part of a multi that creates such a node.
+    ///
+    /// It uses `create` (1) in place of `create2`, because servers before 3.7.2 and 3.8.2 do not
+    /// answer the latter with a stat (ZOOKEEPER-4026).
+    ///
+    /// ```
+    /// use zk_proto::{Acl, List, MultiOp, NodeKind};
+    ///
+    /// let op = NodeKind::Ephemeral.create_op("/a", None, List::new(&[Acl::OPEN]));
+    /// assert!(matches!(op, MultiOp::Create(_)));
+    /// ```
     pub fn create_op<'a>(
         self,
         path: &'a str,
@@ -122,7 +122,9 @@ impl NodeKind {
         let mode = self.mode();
         let plain = CreateRequest { path, data, acl, mode };
         match self.ttl() {
-            Some(Ttl(ttl)) => MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, mode, ttl }),
+            Some(ttl) => {
+                MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, mode, ttl: ttl.as_millis() })
+            }
             None if self == Self::Container => MultiOp::CreateContainer(plain),
             None => MultiOp::Create(plain),
         }
@@ -132,18 +134,7 @@ impl NodeKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::multi::MultiEntry;
-
-    #[test]
-    fn a_time_to_live_has_forty_bits_and_is_not_zero() {
-        for milliseconds in [1, 60_000, 0xff_ffff_ffff] {
-            assert_eq!(Ttl::from_millis(milliseconds).map(Ttl::as_millis), Some(milliseconds));
-        }
-        for milliseconds in [i64::MIN, -1, 0, 0x100_0000_0000, i64::MAX] {
-            assert_eq!(Ttl::from_millis(milliseconds), None);
-        }
-        assert_eq!(Ttl::from_millis(0xff_ffff_ffff), Some(Ttl::MAX));
-    }
+    use crate::multi::EncodeMultiItem;
 
     #[test]
     fn each_kind_is_created_by_the_operation_that_takes_its_mode() {

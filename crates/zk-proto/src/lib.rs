@@ -20,6 +20,7 @@ mod connect;
 mod digest;
 mod error;
 pub mod explain;
+mod field;
 pub mod frame;
 #[cfg(any(feature = "proptest", feature = "arbitrary"))]
 mod generate;
@@ -35,6 +36,9 @@ pub mod path;
 mod records;
 mod sequence;
 mod sink;
+#[cfg(feature = "alloc")]
+mod storage;
+mod ttl;
 mod wire;
 
 #[cfg(feature = "codec")]
@@ -45,20 +49,22 @@ pub use codes::{
 pub use connect::{ConnectRequest, ConnectResponse};
 #[cfg(feature = "digest")]
 pub use digest::DigestId;
-pub use error::{DecodeError, DecodeErrorKind, EncodeError, Place};
-pub use explain::Explain;
+pub use error::{DecodeError, DecodeErrorKind, EncodeError, FieldName};
+pub use field::Explain;
 #[cfg(feature = "proptest")]
-pub use generate::Sample;
+pub use generate::GeneratorMode;
 pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{Password, SessionId, Zxid};
-pub use kind::{NodeKind, Ttl};
+pub use kind::NodeKind;
 pub use list::List;
 pub use multi::{
-    Multi, MultiEntry, MultiHeader, MultiItem, MultiOp, MultiReadOp, MultiReadResult, MultiResult,
+    DecodeMultiItem, EncodeMultiItem, Multi, MultiHeader, MultiOp, MultiReadOp, MultiReadRequest,
+    MultiReadResponse, MultiReadResult, MultiRequest, MultiResponse, MultiResult,
 };
 pub use operations::{Request, Response};
 pub use path::{PathError, ZnodePath};
 pub use records::*;
-pub use sequence::Sequence;
+pub use sequence::SequenceNumber;
 pub use sink::{Sink, SliceSink};
-pub use wire::{Checked, Decode, Encode, Reader};
+pub use ttl::Ttl;
+pub use wire::{CheckedItems, Decode, Encode, Reader};

@@ -1,17 +1,27 @@
-//! Vectors: checked as a whole when they are read, decoded item by item when they are used.
+//! Vectors, checked as a whole when they are decoded, and decoded item by item when they are used.
 
 use core::fmt;
 
 use crate::error::DecodeError;
-use crate::explain::{Explain, Field, Path, Show};
+use crate::field::{Explain, Field, FieldPath, FieldVisitor};
 use crate::sink::Sink;
-use crate::wire::{Checked, Decode, Encode, Reader, put_length, total};
+use crate::wire::{CheckedItems, Decode, Encode, Reader, put_length, total};
 
-/// A vector of a record: borrowed from a frame, or from a slice of items to be written.
+/// A vector of a record, borrowed from a frame or from a slice.
 ///
-/// Reading one checks every item, so that [`iter`](Self::iter) cannot fail; nothing is allocated.
-/// Every item takes at least one byte, so that a count cannot exceed the bytes behind it.
+/// Decoding checks every item, so that [`iter`](Self::iter) cannot fail. It allocates nothing.
+/// Every item takes at least one byte, so a count above the number of remaining bytes is an error.
+///
 /// A null vector, which Java writes for a null reference, stays null and iterates as empty.
+///
+/// ```
+/// use zk_proto::{Decode, List};
+///
+/// let names = List::<&str>::decode_all(b"\0\0\0\x02\0\0\0\x01a\0\0\0\x01b")?;
+/// assert!(names.iter().eq(["a", "b"]));
+/// assert_eq!(names, List::new(&["a", "b"]));
+/// # Ok::<(), zk_proto::DecodeError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
     items: Items<'a, T>,
@@ -21,24 +31,32 @@ pub struct List<'a, T> {
 enum Items<'a, T> {
     Null,
     Slice(&'a [T]),
-    Wire { count: usize, items: Checked<'a> },
+    Wire { count: usize, items: CheckedItems<'a> },
 }
 
 impl<'a, T> List<'a, T> {
     /// The null vector.
     pub const NULL: Self = Self { items: Items::Null };
 
-    /// A vector of these items.
+    /// Creates a vector from these items.
     pub const fn new(items: &'a [T]) -> Self {
         Self { items: Items::Slice(items) }
     }
 
-    /// Whether the vector is null, as opposed to empty.
+    /// Returns whether the vector is null, as opposed to empty.
+    ///
+    /// ```
+    /// use zk_proto::List;
+    ///
+    /// let empty: List<'_, &str> = List::new(&[]);
+    /// assert!(!empty.is_null() && List::<&str>::NULL.is_null());
+    /// assert_eq!(empty.len(), List::<&str>::NULL.len());
+    /// ```
     pub fn is_null(&self) -> bool {
         matches!(self.items, Items::Null)
     }
 
-    /// How many items there are.
+    /// Returns the number of items. It is 0 for null.
     pub fn len(&self) -> usize {
         match self.items {
             Items::Null => 0,
@@ -47,18 +65,18 @@ impl<'a, T> List<'a, T> {
         }
     }
 
-    /// Whether there is no item.
+    /// Returns whether the vector has no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<'a, T: Copy + Decode<'a>> List<'a, T> {
-    /// The items, in order.
+    /// Returns the items in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
         let (slice, wire) = match self.items {
-            Items::Null => (&[][..], Checked::Bytes(&[])),
-            Items::Slice(items) => (items, Checked::Bytes(&[])),
+            Items::Null => (&[][..], CheckedItems::Bytes(&[])),
+            Items::Slice(items) => (items, CheckedItems::Bytes(&[])),
             Items::Wire { items, .. } => (&[][..], items),
         };
         Iter { slice: slice.iter(), wire, left: self.len() }
@@ -68,7 +86,7 @@ impl<'a, T: Copy + Decode<'a>> List<'a, T> {
 #[derive(Clone)]
 struct Iter<'a, T> {
     slice: core::slice::Iter<'a, T>,
-    wire: Checked<'a>,
+    wire: CheckedItems<'a>,
     left: usize,
 }
 
@@ -171,20 +189,20 @@ impl<'a, T: Explain<'a>> Explain<'a> for List<'a, T> {
 
     fn explain(
         reader: &mut Reader<'a>,
-        path: &Path<'_>,
-        show: &mut Show<'_>,
+        path: &FieldPath<'_>,
+        visit: &mut FieldVisitor<'_>,
     ) -> Result<(), DecodeError> {
         let start = reader.position();
         let count = reader.length()?;
         let range = start..reader.position();
-        show(&Field { range, wire_type: Self::TYPE, path, value: &Count(count) });
+        visit(&Field { range, wire_type: Self::TYPE, path, value: &Count(count) });
         let count = count.unwrap_or(0);
         expect_items(count, reader)?;
-        (0..count).try_for_each(|place| T::explain(reader, &Path::Item(path, place), show))
+        (0..count).try_for_each(|index| T::explain(reader, &FieldPath::Item(path, index), visit))
     }
 }
 
-/// The count is only a claim: it is believed no further than bytes have arrived.
+/// Fails if the count exceeds the remaining bytes: a peer can claim any count.
 fn expect_items(count: usize, reader: &Reader<'_>) -> Result<(), DecodeError> {
     if count > reader.rest().len() { Err(reader.truncated(count)) } else { Ok(()) }
 }
@@ -197,6 +215,69 @@ impl fmt::Display for Count {
             Some(1) => f.write_str("1 item"),
             Some(count) => write!(f, "{count} items"),
             None => f.write_str("null"),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+pub(crate) mod owned {
+    use alloc::vec::Vec;
+    use core::ops::Deref;
+
+    use crate::sink::Sink;
+    use crate::storage::{IntoOwned, Storage};
+    use crate::wire::{Decode, Encode, put_length, total};
+
+    /// The owned form of a vector, which may be null.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct List<T>(
+        /// The items, or `None` for null.
+        pub Option<Vec<T>>,
+    );
+
+    impl<T> Default for List<T> {
+        fn default() -> Self {
+            Self(Some(Vec::new()))
+        }
+    }
+
+    impl<T> From<Vec<T>> for List<T> {
+        fn from(items: Vec<T>) -> Self {
+            Self(Some(items))
+        }
+    }
+
+    /// A null vector dereferences to the empty slice.
+    impl<T> Deref for List<T> {
+        type Target = [T];
+
+        fn deref(&self) -> &[T] {
+            self.0.as_deref().unwrap_or_default()
+        }
+    }
+
+    impl<T: Encode> Encode for List<T> {
+        fn encoded_len(&self) -> usize {
+            total(self.iter().map(Encode::encoded_len).chain([4]))
+        }
+
+        fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
+            match &self.0 {
+                Some(items) => {
+                    put_length(items.len(), out);
+                    items.iter().for_each(|item| item.encode(out));
+                }
+                None => (-1i32).encode(out),
+            }
+        }
+    }
+
+    impl<'a, T: Copy + Decode<'a> + IntoOwned> IntoOwned for crate::List<'a, T> {
+        type Owned<S: Storage> = List<T::Owned<S>>;
+
+        fn to_owned_in<S: Storage>(&self, storage: &S) -> Self::Owned<S> {
+            let items = || self.iter().map(|item| item.to_owned_in(storage)).collect();
+            List((!self.is_null()).then(items))
         }
     }
 }

@@ -1,17 +1,17 @@
-//! How records and numbers are declared: once, with everything else derived from the declaration.
+//! The macros that declare records and numbers once and derive everything else.
 
-/// Declares the records of a module: structs whose fields go over the wire in the order in which
-/// they stand, and in a module `owned` the forms of them that borrow nothing.
+/// Declares the records of a module, and their owned forms in a module `owned`.
 ///
-/// The type of a field decides its bytes. A record that borrows from the frame names its lifetime.
-/// Where a field is marked `[secret]`, `Debug` says that it is there, but not what it is.
+/// The order of the fields is their order on the wire, and the type of a field determines its
+/// bytes. A record that borrows from the frame names its lifetime. `Debug` shows a `[secret]`
+/// field only as its length.
 ///
 /// | type | on the wire |
 /// |---|---|
 /// | `i32`, `i64`, `bool`, a number with a meaning | its bytes |
-/// | `&'a str`, `Option<&'a str>` | a string; a nullable one |
-/// | `Option<&'a [u8]>` | a buffer, nullable |
-/// | `List<'a, _>` of strings or borrowing records | a vector, nullable |
+/// | `&'a str`, `Option<&'a str>` | a string; a nullable string |
+/// | `Option<&'a [u8]>` | a nullable buffer |
+/// | `List<'a, _>` of strings or borrowing records | a nullable vector |
 /// | a record | its fields |
 macro_rules! records {
     ($(
@@ -30,7 +30,7 @@ macro_rules! records {
     };
 }
 
-/// Declares one record, where no owned form is needed.
+/// Declares one record without an owned form.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -52,7 +52,7 @@ macro_rules! record {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name { $( $(#[$doc])* pub $field: $type, )* }
         record!(@codec 'a, $name, [$name] $($field: $type,)*);
-        keeps_itself!($name);
+        owned_as_itself!($name);
         generated!($name { $($field)* });
     };
     (@codec $lt:lifetime, $name:ident, [$self:ty] $($field:ident: $type:ty,)*) => {
@@ -67,7 +67,7 @@ macro_rules! record {
             ) -> Result<Self, $crate::error::DecodeError> {
                 Ok(Self {
                     $( $field: $crate::wire::Decode::decode(reader).map_err(|error| {
-                        error.within(&$crate::error::Place {
+                        error.within(&$crate::error::FieldName {
                             record: stringify!($name),
                             field: stringify!($field),
                         })
@@ -76,20 +76,20 @@ macro_rules! record {
             }
         }
 
-        impl<$lt> $crate::explain::Explain<$lt> for $self {
+        impl<$lt> $crate::field::Explain<$lt> for $self {
             const TYPE: &'static str = stringify!($name);
 
             fn explain(
                 reader: &mut $crate::wire::Reader<$lt>,
-                path: &$crate::explain::Path<'_>,
-                show: &mut $crate::explain::Show<'_>,
+                path: &$crate::field::FieldPath<'_>,
+                visit: &mut $crate::field::FieldVisitor<'_>,
             ) -> Result<(), $crate::error::DecodeError> {
                 $(
-                    let place = &$crate::error::Place {
+                    let name = &$crate::error::FieldName {
                         record: stringify!($name),
                         field: stringify!($field),
                     };
-                    $crate::explain::field::<$type>(place, reader, path, show)?;
+                    $crate::field::field::<$type>(name, reader, path, visit)?;
                 )*
                 Ok(())
             }
@@ -97,7 +97,7 @@ macro_rules! record {
     };
 }
 
-/// Shows a struct as its fields; of secret ones only how long they are.
+/// Implements `Debug` for a struct. Of secret fields, it shows only the length.
 macro_rules! debugged_fields {
     ($name:ident [$($generics:tt)*] $self:ty { $( $([$secret:ident])? $field:ident )* }) => {
         impl<$($generics)*> core::fmt::Debug for $self {
@@ -112,7 +112,7 @@ macro_rules! debugged_fields {
     (@ $value:expr) => { &$value };
 }
 
-/// Encodes a struct as its fields, one behind the other.
+/// Encodes a struct as its fields in order.
 macro_rules! encoded_fields {
     ([$($generics:tt)*] $self:ty { $($field:ident)* }) => {
         impl<$($generics)*> $crate::wire::Encode for $self {
@@ -161,17 +161,17 @@ macro_rules! wire_number {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(
-            /// The number as it goes on the wire.
+            /// The number on the wire.
             pub i32,
         );
 
         impl $name {
             $( $(#[$doc])* pub const $constant: Self = Self($value); )*
 
-            /// All that have a name.
+            /// All values that have a name.
             pub const KNOWN: &'static [Self] = &[ $( Self::$constant, )* ];
 
-            /// The name of the number, if this crate knows it.
+            /// Returns the name of the number, if this crate knows one.
             pub fn name(self) -> Option<&'static str> {
                 match self {
                     $( Self::$constant => Some(stringify!($constant)), )*
@@ -199,7 +199,7 @@ macro_rules! wire_number {
     };
 }
 
-/// Gives a newtype the bytes of what it wraps.
+/// Encodes and decodes a newtype as the value that it wraps.
 macro_rules! newtype_on_the_wire {
     ($name:ident($inner:ty), $known:expr) => {
         impl $crate::wire::Encode for $name {
@@ -223,19 +223,19 @@ macro_rules! newtype_on_the_wire {
             }
         }
 
-        impl<'a> $crate::explain::Explain<'a> for $name {
-            const TYPE: &'static str = <$inner as $crate::explain::Explain<'_>>::TYPE;
+        impl<'a> $crate::field::Explain<'a> for $name {
+            const TYPE: &'static str = <$inner as $crate::field::Explain<'_>>::TYPE;
 
             fn explain(
                 reader: &mut $crate::wire::Reader<'a>,
-                path: &$crate::explain::Path<'_>,
-                show: &mut $crate::explain::Show<'_>,
+                path: &$crate::field::FieldPath<'_>,
+                visit: &mut $crate::field::FieldVisitor<'_>,
             ) -> Result<(), $crate::error::DecodeError> {
-                $crate::explain::leaf(reader, path, show, |value: Self| value)
+                $crate::field::leaf(reader, path, visit, |value: Self| value)
             }
         }
 
-        keeps_itself!($name);
+        owned_as_itself!($name);
         generated!($name($known));
     };
 }

@@ -1,8 +1,8 @@
-//! What else follows from the declaration of a record: its owned form and its generators.
+//! The macros that derive owned forms and generators from the declaration of a record.
 
-/// Declares the owned form of a record; one that borrows nothing owns itself.
+/// Declares the owned form of a record. A record that borrows nothing is its own owned form.
 ///
-/// It goes through the fields one by one, and says what becomes of the type of each.
+/// It maps the fields one by one, by their types.
 #[cfg(feature = "alloc")]
 macro_rules! owned_record {
     ($name:ident { $($fields:tt)* }) => {};
@@ -28,13 +28,13 @@ macro_rules! owned_record {
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, &$of:lifetime str>, $($rest:tt)*) => {
         owned_record!(@ $name
-            [$($done)* { $(#[$doc])* $field: $crate::owned::List<S::Text> }] $($rest)*);
+            [$($done)* { $(#[$doc])* $field: $crate::list::owned::List<S::Text> }] $($rest)*);
     };
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, $item:ident<$of:lifetime>>,
         $($rest:tt)*) => {
         owned_record!(@ $name
-            [$($done)* { $(#[$doc])* $field: $crate::owned::List<$item<S>> }] $($rest)*);
+            [$($done)* { $(#[$doc])* $field: $crate::list::owned::List<$item<S>> }] $($rest)*);
     };
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: $record:ident<$lt:lifetime>, $($rest:tt)*) => {
@@ -47,25 +47,27 @@ macro_rules! owned_record {
     (@ $name:ident [$({ $(#[$doc:meta])* $([$secret:ident])? $field:ident: $type:ty })*]) => {
         #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
         #[derive(Clone, PartialEq, Eq)]
-        pub struct $name<S: $crate::owned::Storage = $crate::owned::Heap> {
+        pub struct $name<S: $crate::storage::Storage = $crate::storage::Heap> {
             $( $(#[$doc])* pub $field: $type, )*
         }
 
-        debugged_fields!($name [S: $crate::owned::Storage] $name<S> { $( $([$secret])? $field )* });
-        encoded_fields!([S: $crate::owned::Storage] $name<S> { $($field)* });
+        debugged_fields!($name [S: $crate::storage::Storage] $name<S> { $( $([$secret])? $field )* });
+        encoded_fields!([S: $crate::storage::Storage] $name<S> { $($field)* });
         generated!($name { $($field)* });
 
-        impl $crate::owned::Keep for super::$name<'_> {
-            type Kept<S: $crate::owned::Storage> = $name<S>;
+        impl $crate::storage::IntoOwned for super::$name<'_> {
+            type Owned<S: $crate::storage::Storage> = $name<S>;
 
-            fn keep<S: $crate::owned::Storage>(&self, storage: &S) -> $name<S> {
-                $name { $( $field: $crate::owned::Keep::keep(&self.$field, storage), )* }
+            fn to_owned_in<S: $crate::storage::Storage>(&self, storage: &S) -> $name<S> {
+                $name { $( $field: $crate::storage::IntoOwned::to_owned_in(&self.$field, storage), )* }
             }
         }
     };
 }
 
-/// Declares the owned form of an enum of records, going through its variants one by one.
+/// Declares the owned form of an enum of records, variant by variant.
+///
+/// The owned records must be in a module `bodies` where the macro is used.
 #[cfg(feature = "alloc")]
 macro_rules! owned_variants {
     ($name:ident { $($variants:tt)* }) => {
@@ -74,7 +76,7 @@ macro_rules! owned_variants {
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* $variant:ident($record:ident<$lt:lifetime>), $($rest:tt)*) => {
         owned_variants!(@ $name
-            [$($done)* { $(#[$doc])* $variant($crate::owned::$record<S>) }] $($rest)*);
+            [$($done)* { $(#[$doc])* $variant(bodies::$record<S>) }] $($rest)*);
     };
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* $variant:ident($record:ty), $($rest:tt)*) => {
@@ -84,20 +86,20 @@ macro_rules! owned_variants {
         #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
-        pub enum $name<S: $crate::owned::Storage = $crate::owned::Heap> {
+        pub enum $name<S: $crate::storage::Storage = $crate::storage::Heap> {
             $( $(#[$doc])* $variant($record), )*
         }
 
-        encoded_variants!([S: $crate::owned::Storage] $name<S> { $($variant)* });
+        encoded_variants!([S: $crate::storage::Storage] $name<S> { $($variant)* });
         generated!($name [ $($variant)* ]);
 
-        impl $crate::owned::Keep for super::$name<'_> {
-            type Kept<S: $crate::owned::Storage> = $name<S>;
+        impl $crate::storage::IntoOwned for super::$name<'_> {
+            type Owned<S: $crate::storage::Storage> = $name<S>;
 
-            fn keep<S: $crate::owned::Storage>(&self, storage: &S) -> $name<S> {
+            fn to_owned_in<S: $crate::storage::Storage>(&self, storage: &S) -> $name<S> {
                 match self {
                     $( Self::$variant(body) => {
-                        $name::$variant($crate::owned::Keep::keep(body, storage))
+                        $name::$variant($crate::storage::IntoOwned::to_owned_in(body, storage))
                     } )*
                 }
             }
@@ -105,34 +107,41 @@ macro_rules! owned_variants {
     };
 }
 
-/// What borrows nothing is its own owned form.
-macro_rules! keeps_itself {
+/// Makes a type that borrows nothing its own owned form.
+macro_rules! owned_as_itself {
     ($($type:ty),*) => {$(
         #[cfg(feature = "alloc")]
-        impl $crate::owned::Keep for $type {
-            type Kept<S: $crate::owned::Storage> = Self;
+        impl $crate::storage::IntoOwned for $type {
+            type Owned<S: $crate::storage::Storage> = Self;
 
             #[inline]
-            fn keep<S: $crate::owned::Storage>(&self, _: &S) -> Self {
+            fn to_owned_in<S: $crate::storage::Storage>(&self, _: &S) -> Self {
                 *self
             }
         }
     )*};
 }
 
-/// A strategy for a field of a valid record, where its name says more than its type. The first arm
-/// that matches counts; one that matches no field of any record does not compile.
+/// Picks the strategy for a field of a valid record whose type alone does not determine it.
+///
+/// The first arm that matches counts. An arm that matches no field of any record does not compile.
 #[cfg(feature = "proptest")]
 #[deny(unused_macro_rules)]
 macro_rules! valid {
     (CreateRequest.mode) => {
-        $crate::generate::plain_mode()
+        $crate::generate::among(&[
+            $crate::codes::CreateMode::PERSISTENT,
+            $crate::codes::CreateMode::PERSISTENT,
+            $crate::codes::CreateMode::PERSISTENT_SEQUENTIAL,
+            $crate::codes::CreateMode::EPHEMERAL,
+            $crate::codes::CreateMode::EPHEMERAL_SEQUENTIAL,
+        ])
     };
     (CreateTtlRequest.mode) => {
         $crate::generate::usually($crate::codes::CreateMode::PERSISTENT_WITH_TTL)
     };
     (CreateTtlRequest.ttl) => {
-        $crate::generate::usually($crate::kind::Ttl::MAX.as_millis())
+        $crate::generate::usually($crate::ttl::Ttl::MAX.as_millis())
     };
     (Acl.perms) => {
         $crate::generate::usually($crate::codes::Perms::ALL)
@@ -150,7 +159,9 @@ macro_rules! valid {
         $crate::generate::usually(b"user:password".to_vec())
     };
     (GetSaslRequest.token) => {
-        $crate::generate::not_null($crate::generate::Generate::any($crate::generate::Sample::Valid))
+        $crate::generate::not_null($crate::generate::Generate::any(
+            $crate::generate::GeneratorMode::Valid,
+        ))
     };
     (GetEphemeralsRequest.prefix_path) => {
         $crate::generate::not_null($crate::generate::path())
@@ -180,11 +191,11 @@ macro_rules! valid {
         $crate::generate::paths()
     };
     ($record:ident.$field:ident) => {
-        $crate::generate::Generate::any($crate::generate::Sample::Valid)
+        $crate::generate::Generate::any($crate::generate::GeneratorMode::Valid)
     };
 }
 
-/// Draws a field: a valid path if it is a path.
+/// Draws a field: a valid path if the field is a path.
 #[cfg(feature = "arbitrary")]
 #[deny(unused_macro_rules)]
 macro_rules! drawn {
@@ -196,18 +207,19 @@ macro_rules! drawn {
     };
 }
 
-/// Makes up values, for feature `proptest` and for feature `arbitrary`: of a struct, field by
-/// field; of an enum, with every variant as likely as the others; of a number, often one that has a
-/// name.
+/// Implements the generators of the features `proptest` and `arbitrary`.
+///
+/// A struct is generated field by field. All variants of an enum are equally likely. A number
+/// often has a name.
 macro_rules! generated {
     ($name:ident { $($field:ident)* }) => {
-        generated!(@proptest $name, sample, {
+        generated!(@proptest $name, mode, {
             use proptest::strategy::Strategy;
 
             ($(
-                match sample {
-                    $crate::generate::Sample::Valid => valid!($name.$field),
-                    _ => $crate::generate::Generate::any(sample),
+                match mode {
+                    $crate::generate::GeneratorMode::Valid => valid!($name.$field),
+                    _ => $crate::generate::Generate::any(mode),
                 },
             )*)
                 .prop_map(|($($field,)*)| Self { $($field,)* })
@@ -217,14 +229,14 @@ macro_rules! generated {
             Ok(Self { $( $field: drawn!($field, source), )* })
         });
     };
-    // What harms servers is made up on demand only.
+    // Requests that harm servers are generated only on demand.
     (Request [ $($variant:ident)* ]) => {
-        generated!(@proptest Request, sample, {
+        generated!(@proptest Request, mode, {
             use proptest::strategy::Strategy;
 
-            let any = generated!(@union sample $($variant)*);
-            match sample {
-                $crate::generate::Sample::Harmful => any.boxed(),
+            let any = generated!(@union mode $($variant)*);
+            match mode {
+                $crate::generate::GeneratorMode::Harmful => any.boxed(),
                 _ => any.prop_map(Self::harmless).boxed(),
             }
         });
@@ -233,16 +245,16 @@ macro_rules! generated {
         });
     };
     ($name:ident [ $($variant:ident)* ]) => {
-        generated!(@proptest $name, sample, {
+        generated!(@proptest $name, mode, {
             use proptest::strategy::Strategy;
 
-            generated!(@union sample $($variant)*).boxed()
+            generated!(@union mode $($variant)*).boxed()
         });
         generated!(@arbitrary $name, source, generated!(@choice source $($variant)*));
     };
-    (@union $sample:ident $($variant:ident)*) => {
+    (@union $mode:ident $($variant:ident)*) => {
         proptest::strategy::Union::new([
-            $( $crate::generate::Generate::any($sample).prop_map(Self::$variant).boxed(), )*
+            $( $crate::generate::Generate::any($mode).prop_map(Self::$variant).boxed(), )*
         ])
     };
     (@choice $source:ident $($variant:ident)*) => {{
@@ -257,11 +269,11 @@ macro_rules! generated {
             false => source.arbitrary().map(Self),
         });
     };
-    (@proptest $name:ident, $sample:ident, $strategy:expr) => {
+    (@proptest $name:ident, $mode:ident, $strategy:expr) => {
         #[cfg(feature = "proptest")]
         impl $crate::generate::Generate for $name {
             fn any(
-                $sample: $crate::generate::Sample,
+                $mode: $crate::generate::GeneratorMode,
             ) -> proptest::strategy::BoxedStrategy<Self> {
                 $strategy
             }
@@ -269,11 +281,11 @@ macro_rules! generated {
 
         #[cfg(feature = "proptest")]
         impl proptest::arbitrary::Arbitrary for $name {
-            type Parameters = $crate::generate::Sample;
+            type Parameters = $crate::generate::GeneratorMode;
             type Strategy = proptest::strategy::BoxedStrategy<Self>;
 
-            fn arbitrary_with(sample: $crate::generate::Sample) -> Self::Strategy {
-                $crate::generate::Generate::any(sample)
+            fn arbitrary_with(mode: $crate::generate::GeneratorMode) -> Self::Strategy {
+                $crate::generate::Generate::any(mode)
             }
         }
     };

@@ -1,26 +1,27 @@
 //! Several operations, or their results, in one frame.
 //!
-//! Each item has a header of its own (type, done, error) and the list ends with a header whose
-//! `done` is set; there is no count (`MultiOperationRecord.java`, `MultiResponse.java`).
+//! Each item follows a header of its own. The list has no count: it ends with a header whose
+//! `done` is set (`MultiOperationRecord`, `MultiResponse`).
 
 use core::fmt;
 
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::explain::{Explain, Path, Show};
+use crate::field::{Explain, FieldPath, FieldVisitor};
 use crate::records::*;
 use crate::sink::Sink;
 use crate::wire::{Decode, Encode, Reader, total};
 
 record! {
-    /// Stands before every item of a `multi` (14) or `multiRead` (22), and alone at its end.
+    /// The header of an item in a `multi` (14) or `multiRead` (22), or the end marker.
+    ///
     /// Since 3.4.0.
     pub struct MultiHeader {
-        /// The operation; [`OpCode::ERROR`] for a failed result and at the end.
+        /// The operation, or [`OpCode::ERROR`] for a failed result and at the end of the list.
         pub opcode: OpCode,
-        /// Whether this is the end.
+        /// Whether the list ends here.
         pub done: bool,
-        /// The error of a failed result; -1 in requests and at the end.
+        /// The error of a failed result, or -1 in requests and at the end of the list.
         pub err: ErrorCode,
     }
 }
@@ -29,37 +30,49 @@ impl MultiHeader {
     const END: Self = Self { opcode: OpCode::ERROR, done: true, err: ErrorCode(-1) };
 }
 
-/// An item of a multi, as it is written.
-pub trait MultiEntry: Encode {
-    /// The header that stands before the item.
+/// An item of a multi that can be written.
+pub trait EncodeMultiItem: Encode {
+    /// Returns the header that precedes the item.
     fn header(&self) -> MultiHeader;
 }
 
-/// What a [`Multi`] is a list of, as it is read: [`MultiOp`] or [`MultiResult`], say.
-pub trait MultiItem<'a>: Copy + MultiEntry {
+/// An item of a multi that can be read, such as [`MultiOp`] or [`MultiResult`].
+pub trait DecodeMultiItem<'a>: Copy + EncodeMultiItem {
     /// Reads the item that follows `header`.
     ///
     /// # Errors
     ///
-    /// When the bytes are not such an item.
+    /// Fails if this type has no such operation, or if the body is malformed.
     fn decode_item(header: MultiHeader, reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 
-    /// Reads and shows the item that follows `header`.
+    /// Reads the item that follows `header`, and passes its fields to `visit`.
     ///
     /// # Errors
     ///
-    /// As [`decode_item`](Self::decode_item).
+    /// Fails as [`decode_item`](Self::decode_item) does.
     fn explain_item(
         header: MultiHeader,
         reader: &mut Reader<'a>,
-        path: &Path<'_>,
-        show: &mut Show<'_>,
+        path: &FieldPath<'_>,
+        visit: &mut FieldVisitor<'_>,
     ) -> Result<(), DecodeError>;
 }
 
-/// A list of items without a count: borrowed from a frame, or from a slice of items to be written.
+/// A list of items with headers, borrowed from a frame or from a slice.
 ///
-/// As with [`List`](crate::List), reading one checks every item.
+/// Decoding checks every item, so that [`iter`](Self::iter) cannot fail.
+///
+/// ```
+/// use zk_proto::{CheckVersionRequest, DeleteRequest, Multi, MultiOp, OpCode, Request};
+///
+/// let ops = [
+///     MultiOp::Check(CheckVersionRequest { path: "/locks/a", version: 0 }),
+///     MultiOp::Delete(DeleteRequest { path: "/jobs/7", version: -1 }),
+/// ];
+/// let request = Request::Multi(Multi::new(&ops));
+/// assert_eq!(request.opcode(), OpCode::MULTI);
+/// ```
+#[doc(alias = "transaction")]
 #[derive(Clone, Copy)]
 pub struct Multi<'a, T> {
     items: Items<'a, T>,
@@ -68,26 +81,37 @@ pub struct Multi<'a, T> {
 #[derive(Clone, Copy)]
 enum Items<'a, T> {
     Slice(&'a [T]),
-    /// Items with their headers and the one at the end, all decoded once to check them.
+    /// All items with their headers and the final header, decoded once to check them.
     Wire(&'a [u8]),
 }
 
 impl<'a, T> Multi<'a, T> {
-    /// A multi of these items.
+    /// Creates a multi from these items.
     pub const fn new(items: &'a [T]) -> Self {
         Self { items: Items::Slice(items) }
     }
 }
 
-impl<'a, T: MultiItem<'a>> Multi<'a, T> {
-    /// The items, in order.
+impl<'a, T: DecodeMultiItem<'a>> Multi<'a, T> {
+    /// Returns the items in order.
+    ///
+    /// ```
+    /// use zk_proto::{Decode, MultiOp, MultiRequest};
+    ///
+    /// let body = b"\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\x02/a\0\0\0\x03\
+    ///     \xff\xff\xff\xff\x01\xff\xff\xff\xff";
+    /// let multi = MultiRequest::decode_all(body)?;
+    /// assert!(matches!(multi.iter().next(), Some(MultiOp::Check(check)) if check.version == 3));
+    /// assert_eq!(multi.iter().count(), 1);
+    /// # Ok::<(), zk_proto::DecodeError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let (slice, bytes) = match self.items {
             Items::Slice(items) => (items, &[][..]),
             Items::Wire(bytes) => (&[][..], bytes),
         };
         let mut reader = Reader::new(bytes);
-        // `ok` hides no error: the same bytes were decoded when the multi was read.
+        // `ok` hides no error: decoding the multi has decoded the same bytes before.
         slice
             .iter()
             .copied()
@@ -95,7 +119,9 @@ impl<'a, T: MultiItem<'a>> Multi<'a, T> {
     }
 }
 
-fn next_item<'a, T: MultiItem<'a>>(reader: &mut Reader<'a>) -> Result<Option<T>, DecodeError> {
+fn next_item<'a, T: DecodeMultiItem<'a>>(
+    reader: &mut Reader<'a>,
+) -> Result<Option<T>, DecodeError> {
     let header = MultiHeader::decode(reader)?;
     if header.done { Ok(None) } else { T::decode_item(header, reader).map(Some) }
 }
@@ -106,21 +132,21 @@ impl<T> Default for Multi<'_, T> {
     }
 }
 
-impl<'a, T: MultiItem<'a> + PartialEq> PartialEq for Multi<'a, T> {
+impl<'a, T: DecodeMultiItem<'a> + PartialEq> PartialEq for Multi<'a, T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl<'a, T: MultiItem<'a> + Eq> Eq for Multi<'a, T> {}
+impl<'a, T: DecodeMultiItem<'a> + Eq> Eq for Multi<'a, T> {}
 
-impl<'a, T: MultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
+impl<'a, T: DecodeMultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
 }
 
-impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
+impl<'a, T: DecodeMultiItem<'a>> Encode for Multi<'a, T> {
     fn encoded_len(&self) -> usize {
         match self.items {
             Items::Slice(items) => items_len(items),
@@ -136,22 +162,22 @@ impl<'a, T: MultiItem<'a>> Encode for Multi<'a, T> {
     }
 }
 
-pub(crate) fn items_len<T: MultiEntry>(items: &[T]) -> usize {
+pub(crate) fn items_len<T: EncodeMultiItem>(items: &[T]) -> usize {
     let items = items.iter().map(|item| (item.header(), item).encoded_len());
     total(items.chain([MultiHeader::END.encoded_len()]))
 }
 
-pub(crate) fn encode_items<T: MultiEntry, S: Sink + ?Sized>(items: &[T], out: &mut S) {
+pub(crate) fn encode_items<T: EncodeMultiItem, S: Sink + ?Sized>(items: &[T], out: &mut S) {
     for item in items {
         (item.header(), item).encode(out);
     }
     MultiHeader::END.encode(out);
 }
 
-impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
+impl<'a, T: DecodeMultiItem<'a>> Decode<'a> for Multi<'a, T> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let start = reader.clone();
-        // Each item takes at least its header, so the loop ends with the frame.
+        // Each item has at least a header, so the loop ends with the frame.
         loop {
             expect_header(reader)?;
             if next_item::<T>(reader)?.is_none() {
@@ -162,24 +188,24 @@ impl<'a, T: MultiItem<'a>> Decode<'a> for Multi<'a, T> {
     }
 }
 
-impl<'a, T: MultiItem<'a>> Explain<'a> for Multi<'a, T> {
+impl<'a, T: DecodeMultiItem<'a>> Explain<'a> for Multi<'a, T> {
     const TYPE: &'static str = "multi";
 
     fn explain(
         reader: &mut Reader<'a>,
-        path: &Path<'_>,
-        show: &mut Show<'_>,
+        path: &FieldPath<'_>,
+        visit: &mut FieldVisitor<'_>,
     ) -> Result<(), DecodeError> {
-        for place in 0.. {
+        for index in 0.. {
             expect_header(reader)?;
-            let path = Path::Item(path, place);
+            let path = FieldPath::Item(path, index);
             let header = MultiHeader::decode(&mut reader.clone());
-            MultiHeader::explain(reader, &path, show)?;
+            MultiHeader::explain(reader, &path, visit)?;
             let header = header?;
             if header.done {
                 break;
             }
-            T::explain_item(header, reader, &path, show)?;
+            T::explain_item(header, reader, &path, visit)?;
         }
         Ok(())
     }
@@ -214,15 +240,16 @@ macro_rules! multi_items {
         #[cfg(feature = "alloc")]
         pub(crate) mod $owned {
             use super::*;
+            use crate::records::owned as bodies;
 
             owned_variants!($item { $( $(#[$doc])* $name($record $(<$of>)?), )* });
-            multi_items!(@header [S: $crate::owned::Storage] $item<S> { $($opcode => $name)* }
+            multi_items!(@header [S: $crate::storage::Storage] $item<S> { $($opcode => $name)* }
                 $header => $header_err);
         }
 
         encoded_variants!([$lt] $item<$lt> { $($name)* });
 
-        impl<$lt> MultiItem<$lt> for $item<$lt> {
+        impl<$lt> DecodeMultiItem<$lt> for $item<$lt> {
             fn decode_item(
                 header: MultiHeader,
                 reader: &mut Reader<$lt>,
@@ -236,11 +263,11 @@ macro_rules! multi_items {
             fn explain_item(
                 header: MultiHeader,
                 reader: &mut Reader<$lt>,
-                path: &Path<'_>,
-                show: &mut Show<'_>,
+                path: &FieldPath<'_>,
+                visit: &mut FieldVisitor<'_>,
             ) -> Result<(), DecodeError> {
                 match header.opcode {
-                    $( OpCode::$opcode => <$record $(<$of>)?>::explain(reader, path, show), )*
+                    $( OpCode::$opcode => <$record $(<$of>)?>::explain(reader, path, visit), )*
                     OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
                 }
             }
@@ -250,7 +277,7 @@ macro_rules! multi_items {
         @header [$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }
         $header:ident => $header_err:expr
     ) => {
-        impl<$($generics)*> MultiEntry for $self {
+        impl<$($generics)*> EncodeMultiItem for $self {
             fn header(&self) -> MultiHeader {
                 let $header = self;
                 let err = $header_err;
@@ -266,22 +293,24 @@ macro_rules! multi_items {
 multi_items! {
     mod owned_op;
 
-    /// One operation of a [`MultiRequest`].
+    /// An operation of a [`MultiRequest`].
     pub enum MultiOp<'a> {
-        /// Create a node.
+        /// Creates a node.
         CREATE => Create(CreateRequest<'a>),
-        /// Delete a node.
+        /// Deletes a node.
         DELETE => Delete(DeleteRequest<'a>),
-        /// Replace a node's data.
+        /// Replaces the data of a node.
         SET_DATA => SetData(SetDataRequest<'a>),
-        /// Check that a node exists and has a version.
+        /// Checks that a node exists and has a version.
         CHECK => Check(CheckVersionRequest<'a>),
-        /// Create a node and read its stat. Servers before 3.7.2 and 3.8.2 answer with the type
-        /// of a plain create or a stat full of -1 (ZOOKEEPER-4026).
+        /// Creates a node and reads its stat.
+        ///
+        /// Servers before 3.7.2 and 3.8.2 answer as for a plain create, or with a stat full of -1
+        /// (ZOOKEEPER-4026).
         CREATE2 => Create2(CreateRequest<'a>),
-        /// Create a container.
+        /// Creates a container.
         CREATE_CONTAINER => CreateContainer(CreateRequest<'a>),
-        /// Create a node with a time to live.
+        /// Creates a node with a time to live.
         CREATE_TTL => CreateTtl(CreateTtlRequest<'a>),
     }
     error: op => {
@@ -293,21 +322,22 @@ multi_items! {
 multi_items! {
     mod owned_result;
 
-    /// One result of a [`MultiResponse`].
+    /// A result in a [`MultiResponse`].
     pub enum MultiResult<'a> {
-        /// A node was created.
+        /// The node was created.
         CREATE => Create(CreateResponse<'a>),
-        /// A node was deleted.
+        /// The node was deleted.
         DELETE => Delete(()),
-        /// A node's data was replaced.
+        /// The data of the node was replaced.
         SET_DATA => SetData(SetDataResponse),
-        /// The check held.
+        /// The node exists and has the version.
         CHECK => Check(()),
-        /// A node was created; also the answer to the creation of a container or of a node with a
-        /// time to live.
+        /// The node was created. Containers and nodes with a time to live have this result, too.
         CREATE2 => Create2(Create2Response<'a>),
-        /// Nothing was applied. [`ErrorCode::OK`] if the culprit came later,
-        /// [`ErrorCode::RUNTIME_INCONSISTENCY`] if it came earlier.
+        /// Nothing was applied.
+        ///
+        /// The code is [`ErrorCode::OK`] before the operation that failed, and
+        /// [`ErrorCode::RUNTIME_INCONSISTENCY`] after it.
         ERROR => Error(ErrorResponse),
     }
     error: result => match result {
@@ -319,11 +349,12 @@ multi_items! {
 multi_items! {
     mod owned_read_op;
 
-    /// One read of a [`MultiReadRequest`]. Its `watch` is ignored by servers.
+    /// A read of a [`MultiReadRequest`]. Servers ignore its `watch`
+    /// (`FinalRequestProcessor.processRequest`, case `multiRead`).
     pub enum MultiReadOp<'a> {
-        /// Read a node's data.
+        /// Reads the data of a node.
         GET_DATA => GetData(GetDataRequest<'a>),
-        /// List a node's children.
+        /// Lists the children of a node.
         GET_CHILDREN => GetChildren(GetChildrenRequest<'a>),
     }
     error: op => {
@@ -335,13 +366,13 @@ multi_items! {
 multi_items! {
     mod owned_read_result;
 
-    /// One result of a [`MultiReadResponse`].
+    /// A result in a [`MultiReadResponse`].
     pub enum MultiReadResult<'a> {
-        /// A node's data was read.
+        /// The data of the node.
         GET_DATA => GetData(GetDataResponse<'a>),
-        /// A node's children were listed.
+        /// The children of the node.
         GET_CHILDREN => GetChildren(GetChildrenResponse<'a>),
-        /// This read failed; the others did not because of it.
+        /// This read failed. The other reads are independent of it.
         ERROR => Error(ErrorResponse),
     }
     error: result => match result {
@@ -350,16 +381,122 @@ multi_items! {
     };
 }
 
+/// A request to apply several writes as one transaction: `multi` (14). Since 3.4.0.
+#[doc(alias = "multi")]
+pub type MultiRequest<'a> = Multi<'a, MultiOp<'a>>;
+
+/// The reply to `multi` (14), whether it succeeded or failed. Since 3.4.0.
+///
+/// If it failed, nothing was applied and every result is an error. The header still says
+/// [`ErrorCode::OK`].
+pub type MultiResponse<'a> = Multi<'a, MultiResult<'a>>;
+
+/// A request for several reads, each of which may fail on its own: `multiRead` (22). Since 3.6.0.
+#[doc(alias = "multiRead")]
+pub type MultiReadRequest<'a> = Multi<'a, MultiReadOp<'a>>;
+
+/// The reply to `multiRead` (22), with one result for each read. Since 3.6.0.
+pub type MultiReadResponse<'a> = Multi<'a, MultiReadResult<'a>>;
+
 impl MultiResponse<'_> {
-    /// The operation that made the transaction fail, by its place, and its error.
+    /// Returns the index and the error of the operation that made the transaction fail.
+    ///
+    /// Returns `None` if the transaction was applied.
+    ///
+    /// ```
+    /// use zk_proto::{ErrorCode, ErrorResponse, Multi, MultiResult};
+    ///
+    /// let results = [ErrorCode::OK, ErrorCode::NO_NODE, ErrorCode::RUNTIME_INCONSISTENCY]
+    ///     .map(|err| MultiResult::Error(ErrorResponse { err }));
+    /// assert_eq!(Multi::new(&results).failure(), Some((1, ErrorCode::NO_NODE)));
+    /// ```
     pub fn failure(&self) -> Option<(usize, ErrorCode)> {
-        self.iter().enumerate().find_map(|(place, result)| match result {
+        self.iter().enumerate().find_map(|(index, result)| match result {
             MultiResult::Error(ErrorResponse { err })
                 if err != ErrorCode::OK && err != ErrorCode::RUNTIME_INCONSISTENCY =>
             {
-                Some((place, err))
+                Some((index, err))
             }
             _ => None,
         })
+    }
+}
+
+#[cfg(feature = "alloc")]
+pub(crate) mod owned {
+    use alloc::vec::Vec;
+
+    #[cfg(feature = "proptest")]
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{EncodeMultiItem, encode_items, items_len};
+    pub use super::{owned_op::*, owned_read_op::*, owned_read_result::*, owned_result::*};
+    #[cfg(feature = "proptest")]
+    use crate::generate::{Generate, GeneratorMode};
+    use crate::sink::Sink;
+    use crate::storage::{Heap, IntoOwned, Storage};
+    use crate::wire::Encode;
+
+    /// The owned form of a multi: items with headers, without a count.
+    ///
+    /// Encoding creates the headers anew. Only the error code of a header is not kept, because no
+    /// peer reads it. An item of a request gets -1, as all known clients send. A result gets its
+    /// own error, as all known servers send.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Multi<T>(
+        /// The items.
+        pub Vec<T>,
+    );
+
+    /// The owned form of [`MultiRequest`](crate::MultiRequest).
+    pub type MultiRequest<S = Heap> = Multi<MultiOp<S>>;
+    /// The owned form of [`MultiResponse`](crate::MultiResponse).
+    pub type MultiResponse<S = Heap> = Multi<MultiResult<S>>;
+    /// The owned form of [`MultiReadRequest`](crate::MultiReadRequest).
+    pub type MultiReadRequest<S = Heap> = Multi<MultiReadOp<S>>;
+    /// The owned form of [`MultiReadResponse`](crate::MultiReadResponse).
+    pub type MultiReadResponse<S = Heap> = Multi<MultiReadResult<S>>;
+
+    impl<T: EncodeMultiItem> Encode for Multi<T> {
+        fn encoded_len(&self) -> usize {
+            items_len(&self.0)
+        }
+
+        fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
+            encode_items(&self.0, out);
+        }
+    }
+
+    impl<'a, T: crate::DecodeMultiItem<'a> + IntoOwned> IntoOwned for crate::Multi<'a, T> {
+        type Owned<S: Storage> = Multi<T::Owned<S>>;
+
+        fn to_owned_in<S: Storage>(&self, storage: &S) -> Self::Owned<S> {
+            Multi(self.iter().map(|item| item.to_owned_in(storage)).collect())
+        }
+    }
+
+    #[cfg(feature = "proptest")]
+    impl<T: Generate> Generate for Multi<T> {
+        fn any(mode: GeneratorMode) -> BoxedStrategy<Self> {
+            vec(T::any(mode), 0..5).prop_map(Self).boxed()
+        }
+    }
+
+    /// Generates items as a field of a record does.
+    #[cfg(feature = "proptest")]
+    impl<T: Arbitrary<Parameters = GeneratorMode> + 'static> Arbitrary for Multi<T> {
+        type Parameters = GeneratorMode;
+        type Strategy = BoxedStrategy<Self>;
+
+        fn arbitrary_with(mode: GeneratorMode) -> Self::Strategy {
+            vec(any_with::<T>(mode), 0..5).prop_map(Self).boxed()
+        }
+    }
+
+    #[cfg(feature = "arbitrary")]
+    impl<'u, T: arbitrary::Arbitrary<'u>> arbitrary::Arbitrary<'u> for Multi<T> {
+        fn arbitrary(source: &mut arbitrary::Unstructured<'u>) -> arbitrary::Result<Self> {
+            source.arbitrary().map(Self)
+        }
     }
 }

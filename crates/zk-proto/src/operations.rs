@@ -1,8 +1,9 @@
-//! The table of operations: which record asks, which record answers.
+//! The table of operations: the record of each request and of its reply.
 
 use crate::codes::{CreateMode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::explain::{Explain, Path, Show};
+use crate::field::{Explain, FieldPath, FieldVisitor};
+use crate::multi::{MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse};
 use crate::records::*;
 use crate::wire::{Decode, Reader};
 
@@ -11,7 +12,18 @@ macro_rules! operations {
         $opcode:ident => $name:ident($request:tt $(<$asks:lifetime>)?)
             -> $response:tt $(<$answers:lifetime>)?;
     )*) => {
-        /// The body of a request, by operation.
+        /// The body of a request, with one variant for each operation.
+        ///
+        /// ```
+        /// use zk_proto::{OpCode, Request};
+        ///
+        /// let body = b"\0\0\0\x02/a\x01";
+        /// let Request::Exists(exists) = Request::decode(OpCode::EXISTS, body)? else {
+        ///     unreachable!("the opcode determines the variant");
+        /// };
+        /// assert_eq!((exists.path, exists.watch), ("/a", true));
+        /// # Ok::<(), zk_proto::DecodeError>(())
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Request<'a> {
@@ -22,20 +34,29 @@ macro_rules! operations {
         }
 
         impl OpCode {
-            /// The operations that clients ask for: those with a [`Request`] and a [`Response`].
+            /// The operations that clients request: those with a [`Request`] and a [`Response`].
             pub const REQUESTS: &'static [Self] = &[$( Self::$opcode, )*];
 
-            /// Whether this is one of [`REQUESTS`](Self::REQUESTS). A server refuses any other
-            /// with [`ErrorCode::UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED), and closes the
-            /// connection; but for [`CREATE_SESSION`](Self::CREATE_SESSION), which it answers
-            /// with a [`ConnectResponse`](crate::ConnectResponse) as its reply.
+            /// Returns whether this is one of [`REQUESTS`](Self::REQUESTS).
+            ///
+            /// A server refuses other operations with
+            /// [`ErrorCode::UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED), and closes the
+            /// connection. [`CREATE_SESSION`](Self::CREATE_SESSION) is the exception: the server
+            /// answers it with a [`ConnectResponse`](crate::ConnectResponse).
+            ///
+            /// ```
+            /// use zk_proto::OpCode;
+            ///
+            /// assert!(OpCode::GET_DATA.is_request());
+            /// assert!(!OpCode::CREATE_SESSION.is_request());
+            /// ```
             pub fn is_request(self) -> bool {
                 matches!(self, $( Self::$opcode )|*)
             }
         }
 
         impl<'a> Request<'a> {
-            /// The operation.
+            /// Returns the operation.
             #[inline]
             pub fn opcode(&self) -> OpCode {
                 match self {
@@ -43,12 +64,12 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the body of a request for `opcode`, which must take all of `body`.
+            /// Decodes the body of a request for `opcode`, which must take all of `body`.
             ///
             /// # Errors
             ///
-            /// [`DecodeErrorKind::UnknownOperation`] when the opcode is none of
-            /// [`OpCode::REQUESTS`]; otherwise when the body is not its record.
+            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
+            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the operation.
             #[inline]
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
@@ -57,14 +78,14 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads and shows the body of a request for `opcode`.
+            /// Explains the body of a request for `opcode`.
             pub(crate) fn explain(
                 opcode: OpCode,
                 reader: &mut Reader<'a>,
-                show: &mut Show<'_>,
+                visit: &mut FieldVisitor<'_>,
             ) -> Result<(), DecodeError> {
                 match opcode {
-                    $( OpCode::$opcode => <$request $(<$asks>)?>::explain(reader, &Path::Root, show), )*
+                    $( OpCode::$opcode => <$request $(<$asks>)?>::explain(reader, &FieldPath::Root, visit), )*
                     OpCode(number) => Err(unknown(number, reader.position())),
                 }
             }
@@ -72,7 +93,17 @@ macro_rules! operations {
 
         encoded_variants!(['a] Request<'a> { $($name)* });
 
-        /// The body of a successful reply, by the operation that it answers.
+        /// The body of a successful reply, with one variant for each operation.
+        ///
+        /// ```
+        /// use zk_proto::{OpCode, Response};
+        ///
+        /// let Response::Create(created) = Response::decode(OpCode::CREATE, b"\0\0\0\x02/a")? else {
+        ///     unreachable!("the opcode determines the variant");
+        /// };
+        /// assert_eq!(created.path, "/a");
+        /// # Ok::<(), zk_proto::DecodeError>(())
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Response<'a> {
@@ -83,7 +114,7 @@ macro_rules! operations {
         }
 
         impl<'a> Response<'a> {
-            /// The operation that this answers.
+            /// Returns the operation that this answers.
             #[inline]
             pub fn opcode(&self) -> OpCode {
                 match self {
@@ -91,12 +122,13 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the body of the answer to a request for `opcode`, which must take all of
+            /// Decodes the body of the reply to a request for `opcode`, which must take all of
             /// `body`.
             ///
             /// # Errors
             ///
-            /// As [`Request::decode`].
+            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
+            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the reply.
             #[inline]
             pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
                 match opcode {
@@ -105,14 +137,14 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads and shows the body of the answer to a request for `opcode`.
+            /// Explains the body of the reply to a request for `opcode`.
             pub(crate) fn explain(
                 opcode: OpCode,
                 reader: &mut Reader<'a>,
-                show: &mut Show<'_>,
+                visit: &mut FieldVisitor<'_>,
             ) -> Result<(), DecodeError> {
                 match opcode {
-                    $( OpCode::$opcode => <$response $(<$answers>)?>::explain(reader, &Path::Root, show), )*
+                    $( OpCode::$opcode => <$response $(<$answers>)?>::explain(reader, &FieldPath::Root, visit), )*
                     OpCode(number) => Err(unknown(number, reader.position())),
                 }
             }
@@ -123,6 +155,11 @@ macro_rules! operations {
         #[cfg(feature = "alloc")]
         pub(crate) mod owned {
             use super::*;
+
+            mod bodies {
+                pub(super) use crate::multi::owned::*;
+                pub(super) use crate::records::owned::*;
+            }
 
             owned_variants!(Request { $(
                 #[doc = concat!("Operation [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
@@ -139,8 +176,8 @@ macro_rules! operations {
         }
     };
     (@opcode $body:ident { $($opcode:ident => $name:ident)* }) => {
-        impl<S: crate::owned::Storage> $body<S> {
-            /// The operation.
+        impl<S: crate::storage::Storage> $body<S> {
+            /// Returns the operation.
             #[inline]
             pub fn opcode(&self) -> OpCode {
                 match self {
@@ -185,7 +222,7 @@ operations! {
     CLOSE_SESSION           => CloseSession         (())                              -> ();
 }
 
-/// The same match for both forms of a request.
+/// Matches both forms of a request.
 macro_rules! harms_servers {
     ($request:expr) => {
         match $request {
@@ -197,23 +234,33 @@ macro_rules! harms_servers {
 }
 
 impl Request<'_> {
-    /// Whether the request ends released servers, though it looks harmless.
+    /// Returns whether released servers do not survive the request.
     ///
-    /// - A [`Check`](Self::Check) outside of a [`Multi`](Self::Multi). If the check holds, a
-    ///   standalone server (seen with 3.6.3 and 3.8.0) goes on, but cannot read its transaction log
-    ///   any more: it never starts again. In an ensemble the leader steps down, again and again.
-    /// - A [`CreateTtl`](Self::CreateTtl) with a mode that has no time to live and a ttl below 0.
-    ///   The server (seen with 3.8.0 and 3.9.5) shuts down, and never starts again.
+    /// - A [`Check`](Self::Check) outside of a [`Multi`](Self::Multi). If the check succeeds, a
+    ///   standalone server (seen on 3.6.3 and 3.8.0) can no longer read its transaction log, and
+    ///   never starts again. In an ensemble the leader steps down, again and again.
+    /// - A [`CreateTtl`](Self::CreateTtl) with a negative ttl and a mode without a time to live.
+    ///   The server (seen on 3.8.0 and 3.9.5) shuts down, and never starts again.
     ///
-    /// Both are harmless inside a multi.
+    /// Both are harmless inside a multi. `tests/suites/real/survival.rs` shows them.
+    ///
+    /// ```
+    /// use zk_proto::{CheckVersionRequest, Multi, MultiOp, Request};
+    ///
+    /// let check = CheckVersionRequest { path: "/", version: -1 };
+    /// assert!(Request::Check(check).harms_servers());
+    /// assert!(!Request::Multi(Multi::new(&[MultiOp::Check(check)])).harms_servers());
+    /// ```
     pub fn harms_servers(&self) -> bool {
         harms_servers!(self)
     }
 }
 
 #[cfg(feature = "alloc")]
-impl<S: crate::owned::Storage> owned::Request<S> {
-    /// As [`Request::harms_servers`]: whether servers do not survive the request.
+impl<S: crate::storage::Storage> owned::Request<S> {
+    /// Returns whether released servers do not survive the request.
+    ///
+    /// [`Request::harms_servers`](crate::Request::harms_servers) has the list.
     pub fn harms_servers(&self) -> bool {
         harms_servers!(self)
     }
@@ -221,22 +268,22 @@ impl<S: crate::owned::Storage> owned::Request<S> {
 
 #[cfg(any(feature = "proptest", feature = "arbitrary"))]
 impl owned::Request {
-    /// A similar request that servers survive.
+    /// Replaces a request that harms servers by a similar one that does not.
     pub(crate) fn harmless(self) -> Self {
         match self {
-            Self::Check(body) => {
-                Self::Multi(crate::owned::Multi(alloc::vec![crate::owned::MultiOp::Check(body)]))
-            }
+            Self::Check(body) => Self::Multi(crate::multi::owned::Multi(alloc::vec![
+                crate::multi::owned::MultiOp::Check(body)
+            ])),
             Self::CreateTtl(body) if is_deadly(body.mode, body.ttl) => {
                 let mode = CreateMode::PERSISTENT_WITH_TTL;
-                Self::CreateTtl(crate::owned::CreateTtlRequest { mode, ..body })
+                Self::CreateTtl(crate::records::owned::CreateTtlRequest { mode, ..body })
             }
             other => other,
         }
     }
 }
 
-/// Whether a `createTTL` passes the checks of a server and cannot be applied by it.
+/// Returns whether a `createTTL` passes the checks of a server and cannot be applied by it.
 fn is_deadly(mode: CreateMode, ttl: i64) -> bool {
     let has_ttl = matches!(
         mode,
@@ -246,8 +293,16 @@ fn is_deadly(mode: CreateMode, ttl: i64) -> bool {
 }
 
 impl<'a> Request<'a> {
-    /// The node that the request is about, if it is about one; the prefix of
-    /// [`GetEphemerals`](Self::GetEphemerals).
+    /// Returns the path of the node that the request is about, if it is about a single node.
+    ///
+    /// For [`GetEphemerals`](Self::GetEphemerals), it is the prefix.
+    ///
+    /// ```
+    /// use zk_proto::{DeleteRequest, Request};
+    ///
+    /// assert_eq!(Request::Delete(DeleteRequest { path: "/a", version: -1 }).path(), Some("/a"));
+    /// assert_eq!(Request::Ping(()).path(), None);
+    /// ```
     pub fn path(&self) -> Option<&'a str> {
         match self {
             Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
@@ -287,8 +342,9 @@ fn unknown(number: i32, offset: usize) -> DecodeError {
     DecodeError::new(DecodeErrorKind::UnknownOperation(number), offset)
 }
 
-/// Reads a record that takes all of `body` right into its variant: to read it first and move it
-/// then takes twice as long.
+/// Decodes a record that takes all of `body`, right into its variant.
+///
+/// To decode it first and move it then takes twice as long.
 fn decode_body<'a, T: Decode<'a>, M>(
     body: &'a [u8],
     variant: impl FnOnce(T) -> M,

@@ -1,23 +1,25 @@
-//! Which paths a server accepts (`PathUtils.java`).
+//! The paths that servers accept (`PathUtils.validatePath`).
 
 use core::fmt;
 
-/// Why a path is invalid.
+/// The reason why a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
-    /// It is empty.
+    /// The path is empty.
     Empty,
-    /// It does not start with `/`.
+    /// The path does not start with `/`.
     Relative,
-    /// It ends with `/`.
+    /// The path ends with `/`.
     TrailingSlash,
-    /// Two slashes follow one another, at this byte.
+    /// A name is empty: two slashes follow one another. Holds the offset of the second in bytes.
     EmptyComponent(usize),
-    /// A component that starts at this byte is `.` or `..`.
+    /// A name is `.` or `..`. Holds the offset of the name in bytes.
     DotComponent(usize),
-    /// The character at this byte is one that ZooKeeper refuses: a control character, a
-    /// private-use one, or one beyond the first plane.
+    /// A character is forbidden. Holds its offset in bytes.
+    ///
+    /// ZooKeeper forbids control characters, private-use characters and those beyond the first
+    /// plane.
     ForbiddenCharacter(usize),
 }
 
@@ -40,10 +42,10 @@ impl fmt::Display for PathError {
 
 impl core::error::Error for PathError {}
 
-/// A path that can name a node. It has been checked, once, by [`parse`](Self::parse).
+/// A valid path of a node, checked once by [`parse`](Self::parse).
 ///
-/// Records hold plain strings instead: what a peer sends need not be valid, and a proxy has to
-/// pass it on all the same.
+/// Records contain plain strings instead, since a peer can send an invalid path, and a proxy must
+/// forward it unchanged.
 ///
 /// ```
 /// use zk_proto::path::{PathError, ZnodePath};
@@ -58,16 +60,16 @@ impl core::error::Error for PathError {}
 pub struct ZnodePath<'a>(&'a str);
 
 impl ZnodePath<'static> {
-    /// The path that is above all others.
+    /// The path of the root.
     pub const ROOT: Self = Self("/");
 }
 
 impl<'a> ZnodePath<'a> {
-    /// Takes a string as a path, if it can name a node.
+    /// Checks that a string is the path of a node.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with it.
+    /// Returns the first violation.
     pub fn parse(path: &'a str) -> Result<Self, PathError> {
         match path.strip_prefix('/') {
             Some("") => Ok(Self(path)),
@@ -79,22 +81,24 @@ impl<'a> ZnodePath<'a> {
         }
     }
 
-    /// The path, as a record wants it.
+    /// Returns the path as a string, as records contain it.
     pub fn as_str(self) -> &'a str {
         self.0
     }
 
-    /// The name of the node, as the list of its parent's children has it. The root has none.
+    /// Returns the name of the node, as the list of its parent's children shows it.
+    ///
+    /// The name of the root is empty.
     pub fn name(self) -> &'a str {
         self.0.rsplit_once('/').map_or("", |(_, name)| name)
     }
 
-    /// The path of the node that holds it, if it is not the root.
+    /// Returns the path of the parent, or `None` for the root.
     pub fn parent(self) -> Option<Self> {
         parent(self.0).map(Self)
     }
 
-    /// The paths above it, from its parent to the root.
+    /// Returns the paths of all ancestors, from the parent to the root.
     pub fn ancestors(self) -> impl Iterator<Item = Self> {
         core::iter::successors(self.parent(), |path| path.parent())
     }
@@ -114,21 +118,37 @@ impl<'a> TryFrom<&'a str> for ZnodePath<'a> {
     }
 }
 
-/// Checks that `path` can name a node, where no [`ZnodePath`] of it is needed.
+/// Checks that `path` is the path of a node.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong with it.
+/// Returns the first violation.
+///
+/// ```
+/// use zk_proto::path::{self, PathError};
+///
+/// assert_eq!(path::validate("/locks/printer"), Ok(()));
+/// assert_eq!(path::validate("/locks/"), Err(PathError::TrailingSlash));
+/// ```
 pub fn validate(path: &str) -> Result<(), PathError> {
     ZnodePath::parse(path).map(drop)
 }
 
-/// Checks that `path` can be the beginning of a sequential node's path: as [`validate`], but its
-/// last name may be empty, `.` or `..`, since the server appends a number to it.
+/// Checks that `path` is valid for the creation of a sequential node.
+///
+/// Unlike in [`validate`], the last name may be empty, `.` or `..`, since the server appends a
+/// sequence number to it.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong with it.
+/// Returns the first violation.
+///
+/// ```
+/// use zk_proto::path;
+///
+/// assert!(path::validate_sequential("/locks/").is_ok());
+/// assert!(path::validate("/locks/").is_err());
+/// ```
 pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     let Some((parent, prefix)) = path.rsplit_once('/') else {
         return validate(path);
@@ -142,9 +162,10 @@ pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     validate_characters(prefix, parent.len() + 1)
 }
 
-/// Whether it takes no closer look to see that a path is valid: all is printable ASCII, and no name
-/// is empty or starts with a dot. The loops have no way out, so that they are compiled to few steps
-/// for many bytes.
+/// Returns whether a path is obviously valid.
+///
+/// That is the case if it is printable ASCII, and no name is empty or starts with a dot. The loops
+/// have no early exit, so that the compiler can vectorize them.
 fn is_plain(path: &str) -> bool {
     let bytes = path.as_bytes();
     let printable = bytes.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
@@ -178,11 +199,18 @@ fn validate_characters(name: &str, start: usize) -> Result<(), PathError> {
 }
 
 fn is_forbidden(c: char) -> bool {
-    // Java looks at UTF-16 units, so everything beyond the first plane is a forbidden surrogate.
+    // Java checks UTF-16 units, so everything beyond the first plane is a forbidden surrogate.
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
-/// The path of the node that holds `path`, if it is not the root.
+/// Returns the path of the parent of `path`, or `None` for the root.
+///
+/// ```
+/// use zk_proto::path;
+///
+/// assert_eq!(path::parent("/app/config"), Some("/app"));
+/// assert_eq!(path::parent("/"), None);
+/// ```
 pub fn parent(path: &str) -> Option<&str> {
     match path.rsplit_once('/')? {
         ("", "") => None,
@@ -191,7 +219,7 @@ pub fn parent(path: &str) -> Option<&str> {
     }
 }
 
-/// The path of the node called `name` below `parent`.
+/// Returns the path of the child `name` of `parent`.
 ///
 /// ```
 /// use zk_proto::path;

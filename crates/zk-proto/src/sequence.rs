@@ -2,36 +2,38 @@
 
 use core::fmt;
 
-/// A sequence number: ten digits, zero-padded; the sign counts as one of the ten.
+/// A sequence number, which prints as ten digits with leading zeros.
 ///
-/// It counts the creations below one parent and is a signed 32-bit number on the server, so a
-/// directory that has seen 2^31 of them yields negative numbers or repeats the last one
-/// (`PrepRequestProcessor.java`, ZOOKEEPER-3249).
+/// It counts the creations below one parent. Servers store it as a signed 32-bit number, so it ends
+/// after 2^31 creations. Servers then repeat the last number or go on with negative ones
+/// (`PrepRequestProcessor.pRequest2TxnCreate`, ZOOKEEPER-3249). A minus sign takes the place of one
+/// digit.
+#[doc(alias = "sequential")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sequence(
+pub struct SequenceNumber(
     /// The number.
     pub i32,
 );
 
-impl Sequence {
-    /// Reads all of `suffix` as a sequence number.
+impl SequenceNumber {
+    /// Parses all of `suffix` as a sequence number.
     ///
-    /// Only what a server could have written is one: `0000000007` and `-000000001` are,
-    /// `7`, `+000000007` and `-2147483649` are not.
+    /// It accepts only strings that a server writes: `0000000007` and `-000000001`, but not `7`,
+    /// `+000000007` or `-2147483649`.
     ///
     /// ```
-    /// use zk_proto::Sequence;
+    /// use zk_proto::SequenceNumber;
     ///
-    /// assert_eq!(Sequence::parse("0000000042"), Some(Sequence(42)));
-    /// assert_eq!(Sequence::parse("42"), None);
-    /// assert_eq!(Sequence(42).to_string(), "0000000042");
+    /// assert_eq!(SequenceNumber::parse("0000000042"), Some(SequenceNumber(42)));
+    /// assert_eq!(SequenceNumber::parse("42"), None);
+    /// assert_eq!(SequenceNumber(42).to_string(), "0000000042");
     /// ```
     pub fn parse(suffix: &str) -> Option<Self> {
         let (sign, digits) = match suffix.as_bytes() {
             [b'-', digits @ ..] => (-1, digits),
             digits => (1, digits),
         };
-        // Ten places, or more where the number needs them and so does not start with a zero.
+        // Ten characters; or eleven if the number needs them, and so does not start with a zero.
         let is_padded = suffix.len() == 10;
         let is_full = suffix.len() == 11 && digits.len() == 10 && digits[0] != b'0';
         if !is_padded && !is_full {
@@ -49,7 +51,7 @@ impl Sequence {
     }
 }
 
-impl fmt::Display for Sequence {
+impl fmt::Display for SequenceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:010}", self.0)
     }
@@ -66,8 +68,8 @@ mod tests {
     fn only_what_a_server_writes_is_a_sequence() {
         for number in [0, 1, 7, 70, 2_147_483_647, -1, -10, -999_999_999, i32::MIN] {
             let suffix = format!("{number:010}");
-            assert_eq!(Sequence::parse(&suffix), Some(Sequence(number)), "{suffix}");
-            assert_eq!(Sequence(number).to_string(), suffix);
+            assert_eq!(SequenceNumber::parse(&suffix), Some(SequenceNumber(number)), "{suffix}");
+            assert_eq!(SequenceNumber(number).to_string(), suffix);
         }
         for suffix in [
             "",
@@ -83,7 +85,7 @@ mod tests {
             "0000000 07",
             "１０００００００００",
         ] {
-            assert_eq!(Sequence::parse(suffix), None, "{suffix}");
+            assert_eq!(SequenceNumber::parse(suffix), None, "{suffix}");
         }
     }
 }

@@ -1,16 +1,34 @@
-//! Where encoded bytes go: a fixed buffer, or one that grows.
+//! The destinations of encoded bytes.
 
 use crate::error::EncodeError;
 
-/// Where encoded bytes go.
+/// A destination of encoded bytes.
 ///
-/// Implemented by [`SliceSink`] always, by `Vec<u8>` with feature `alloc` and by `BytesMut` with
-/// feature `bytes`.
+/// [`SliceSink`] implements it always, `Vec<u8>` with feature `alloc`, and `BytesMut` with feature
+/// `bytes`.
+///
+/// A sink of your own can count or hash the bytes instead of storing them:
+///
+/// ```
+/// use zk_proto::{Encode, Sink};
+///
+/// struct Count(usize);
+///
+/// impl Sink for Count {
+///     fn put(&mut self, bytes: &[u8]) {
+///         self.0 += bytes.len();
+///     }
+/// }
+///
+/// let mut count = Count(0);
+/// "/locks".encode(&mut count);
+/// assert_eq!(count.0, 10);
+/// ```
 pub trait Sink {
     /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]);
 
-    /// Makes room for `bytes` more, if the sink can grow.
+    /// Makes room for that many more bytes, if the sink can grow.
     #[inline]
     fn reserve(&mut self, bytes: usize) {
         let _ = bytes;
@@ -43,32 +61,42 @@ impl Sink for bytes::BytesMut {
     }
 }
 
-/// A [`Sink`] over a fixed buffer. It counts what did not fit instead of panicking.
+/// A [`Sink`] over a fixed buffer. It never panics, and counts the bytes that do not fit.
+///
+/// ```
+/// use zk_proto::{Encode, EncodeError, SliceSink};
+///
+/// let mut buffer = [0; 6];
+/// let mut sink = SliceSink::new(&mut buffer);
+/// 7i32.encode(&mut sink);
+/// 8i32.encode(&mut sink);
+/// assert_eq!(sink.finish(), Err(EncodeError::BufferTooSmall { needed: 8 }));
+/// ```
 #[derive(Debug)]
 pub struct SliceSink<'b> {
     buffer: &'b mut [u8],
-    /// Where the next byte belongs, be it beyond the end.
+    /// The offset of the next byte, even beyond the end of the buffer.
     position: usize,
 }
 
 impl<'b> SliceSink<'b> {
-    /// A sink that fills `buffer` from its front.
+    /// Creates a sink that fills `buffer` from its front.
     #[inline]
     pub fn new(buffer: &'b mut [u8]) -> Self {
         Self { buffer, position: 0 }
     }
 
-    /// Bytes that were put, whether or not they fit.
+    /// Returns the number of bytes that were put, whether they fit or not.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    /// How many bytes were written.
+    /// Returns the number of bytes written.
     ///
     /// # Errors
     ///
-    /// [`EncodeError::BufferTooSmall`] when they did not all fit.
+    /// [`EncodeError::BufferTooSmall`] if they did not all fit.
     #[inline]
     pub fn finish(self) -> Result<usize, EncodeError> {
         match self.position {
@@ -81,11 +109,11 @@ impl<'b> SliceSink<'b> {
 impl Sink for SliceSink<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        // If it wraps around, it is before the position, and there is no such place.
+        // After an overflow, the end is before the position, and there is no such range.
         let end = self.position.wrapping_add(bytes.len());
         match self.buffer.get_mut(self.position..end) {
-            Some(place) => {
-                place.copy_from_slice(bytes);
+            Some(target) => {
+                target.copy_from_slice(bytes);
                 self.position = end;
             }
             None => self.position = self.position.saturating_add(bytes.len()),

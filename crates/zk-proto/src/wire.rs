@@ -1,20 +1,19 @@
-//! Primitives: the only place that touches raw bytes.
+//! The primitives of the protocol. Only this module reads and writes raw bytes.
 //!
-//! Everything is big-endian, without tags or padding; fields simply follow one another. A length
-//! of -1 means null (`BinaryInputArchive.java`, `BinaryOutputArchive.java`).
+//! Numbers are big-endian. There are no tags and no padding. A length of -1 stands for null
+//! (`BinaryInputArchive`, `BinaryOutputArchive`).
 
 use core::fmt;
 
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::sink::{Sink, SliceSink};
 
-/// Shows of a secret, a buffer on the wire, whether there is one and how long it is.
+/// Shows a secret buffer as its length.
 pub(crate) struct Secret<'a, T>(pub(crate) &'a T);
 
 impl<T: Encode> fmt::Debug for Secret<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The length comes first, and is negative where there is no buffer; there is no room for
-        // more.
+        // The length comes first, and is negative if there is no buffer. Nothing else fits.
         let mut length = [0; 4];
         self.0.encode(&mut SliceSink::new(&mut length));
         match i32::from_be_bytes(length) {
@@ -24,24 +23,35 @@ impl<T: Encode> fmt::Debug for Secret<'_, T> {
     }
 }
 
-/// A value that knows its bytes on the wire.
+/// A value that can be encoded.
 pub trait Encode {
-    /// The exact number of bytes that [`encode`](Self::encode) writes, or `usize::MAX` if they are
-    /// more than can be counted, which no frame takes.
+    /// Returns the exact number of bytes that [`encode`](Self::encode) writes.
+    ///
+    /// Returns `usize::MAX` if it overflows a `usize`. No frame is that long.
     fn encoded_len(&self) -> usize;
 
     /// Appends the bytes to `out`.
     ///
-    /// Lengths are written as 32 bits. Callers keep records below 2 GiB; [`crate::frame::encode`]
-    /// and [`encode_to_slice`](Self::encode_to_slice) check that.
+    /// Lengths are written as 32 bits, so the caller must keep a record below 2 GiB.
+    /// [`crate::frame::encode`] and [`encode_to_slice`](Self::encode_to_slice) check that.
     fn encode<S: Sink + ?Sized>(&self, out: &mut S);
 
-    /// Writes the bytes to the front of `buffer` and says how many they are.
+    /// Writes the bytes to the front of `buffer`, and returns their number.
     ///
     /// # Errors
     ///
-    /// When the buffer is too small or the record is longer than a frame can be. Nothing that the
-    /// buffer holds is meaningful then.
+    /// Fails if the buffer is too small, or the record longer than the longest frame. The contents
+    /// of the buffer are then unspecified.
+    ///
+    /// ```
+    /// use zk_proto::{Encode, EncodeError};
+    ///
+    /// let mut buffer = [0; 8];
+    /// assert_eq!("/a".encode_to_slice(&mut buffer), Ok(6));
+    /// assert_eq!(&buffer[..6], b"\0\0\0\x02/a");
+    /// let error = "/a/long/path".encode_to_slice(&mut buffer);
+    /// assert_eq!(error, Err(EncodeError::BufferTooSmall { needed: 16 }));
+    /// ```
     #[inline]
     fn encode_to_slice(&self, buffer: &mut [u8]) -> Result<usize, EncodeError> {
         let mut sink = SliceSink::new(buffer);
@@ -51,20 +61,20 @@ pub trait Encode {
     }
 }
 
-/// A value that can be read from the wire, borrowing from the frame.
+/// A value that can be decoded, borrowing from the frame.
 pub trait Decode<'a>: Sized {
-    /// Reads one value and leaves the reader behind it.
+    /// Reads one value, and leaves the reader behind it.
     ///
     /// # Errors
     ///
-    /// When the bytes are not such a value. The reader's position is then unspecified.
+    /// Fails if the bytes are not such a value. The position of the reader is then unspecified.
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 
-    /// Reads one value that takes all of `bytes`.
+    /// Decodes one value that takes all of `bytes`.
     ///
     /// # Errors
     ///
-    /// As [`decode`](Self::decode), and when bytes are left over.
+    /// Fails if the bytes are not such a value, or if more bytes follow it.
     #[inline]
     fn decode_all(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
@@ -73,35 +83,36 @@ pub trait Decode<'a>: Sized {
         Ok(value)
     }
 
-    /// Reads `count` values to check them, as a [`List`](crate::List) is read, and yields them to
-    /// be [taken](Self::next_item) one by one.
+    /// Reads `count` values to check them, as decoding a [`List`](crate::List) does.
+    ///
+    /// [`next_item`](Self::next_item) then takes them one by one.
     ///
     /// # Errors
     ///
-    /// As [`decode`](Self::decode) of the first that fails.
+    /// Returns the error of the first invalid value.
     #[inline]
-    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Checked<'a>, DecodeError> {
+    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<CheckedItems<'a>, DecodeError> {
         check_one_by_one::<Self>(reader, count)
     }
 
-    /// Takes the next value. `None` if there is none, since what is there has been checked.
+    /// Takes the next value, or returns `None` at the end.
     #[inline]
-    fn next_item(items: &mut Checked<'a>) -> Option<Self> {
+    fn next_item(items: &mut CheckedItems<'a>) -> Option<Self> {
         decode_next(items)
     }
 }
 
-/// Values, one behind the other, that have been [checked](Decode::check_items).
+/// Consecutive values that [`check_items`](Decode::check_items) has checked.
 #[derive(Clone, Copy, Debug)]
-pub enum Checked<'a> {
-    /// Their bytes.
+pub enum CheckedItems<'a> {
+    /// The bytes of the values.
     Bytes(&'a [u8]),
-    /// Their bytes, if all of them are ASCII, so that any part is text.
+    /// The bytes of the values, if all of them are ASCII, so that any part is text.
     Text(&'a str),
 }
 
-impl<'a> Checked<'a> {
-    /// The bytes.
+impl<'a> CheckedItems<'a> {
+    /// Returns the bytes.
     #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {
         match self {
@@ -114,20 +125,31 @@ impl<'a> Checked<'a> {
 fn check_one_by_one<'a, T: Decode<'a>>(
     reader: &mut Reader<'a>,
     count: usize,
-) -> Result<Checked<'a>, DecodeError> {
+) -> Result<CheckedItems<'a>, DecodeError> {
     let start = reader.clone();
     (0..count).try_for_each(|_| T::decode(reader).map(drop))?;
-    Ok(Checked::Bytes(reader.read_since(&start)))
+    Ok(CheckedItems::Bytes(reader.read_since(&start)))
 }
 
-fn decode_next<'a, T: Decode<'a>>(items: &mut Checked<'a>) -> Option<T> {
+fn decode_next<'a, T: Decode<'a>>(items: &mut CheckedItems<'a>) -> Option<T> {
     let mut reader = Reader::new(items.as_bytes());
     let item = T::decode(&mut reader).ok()?;
-    *items = Checked::Bytes(reader.rest());
+    *items = CheckedItems::Bytes(reader.rest());
     Some(item)
 }
 
 /// A cursor over the bytes of one frame.
+///
+/// ```
+/// use zk_proto::{Decode, Reader};
+///
+/// let mut reader = Reader::new(b"\0\0\0\x07\x01");
+/// assert_eq!(i32::decode(&mut reader)?, 7);
+/// assert_eq!((reader.position(), reader.rest()), (4, &b"\x01"[..]));
+/// assert!(bool::decode(&mut reader)?);
+/// reader.finish()?;
+/// # Ok::<(), zk_proto::DecodeError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -135,19 +157,19 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the front of `bytes`.
+    /// Creates a reader at the front of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, length: bytes.len() }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     #[inline]
     pub fn position(&self) -> usize {
         self.length - self.rest.len()
     }
 
-    /// The bytes not read yet.
+    /// Returns the bytes that were not read yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -157,7 +179,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// When fewer are left.
+    /// [`DecodeErrorKind::Truncated`] if fewer are left.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         match self.rest.split_at_checked(count) {
@@ -169,11 +191,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Asserts that everything was read.
+    /// Checks that all bytes were read.
     ///
     /// # Errors
     ///
-    /// When bytes are left over.
+    /// [`DecodeErrorKind::TrailingBytes`] if some are left.
     #[inline]
     pub fn finish(self) -> Result<(), DecodeError> {
         match self.rest.len() {
@@ -182,11 +204,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A nullable buffer: a length, then that many bytes.
+    /// Reads a nullable buffer: a length, followed by that many bytes.
     ///
     /// # Errors
     ///
-    /// When the length is below -1 or runs past the end.
+    /// Fails if the length is below -1 or exceeds the remaining bytes.
     #[inline]
     pub fn buffer(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         match self.length()? {
@@ -195,19 +217,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length or count: `None` for -1, which is null.
+    /// Reads a length or a count. -1, which stands for null, gives `None`.
     #[inline]
     pub(crate) fn length(&mut self) -> Result<Option<usize>, DecodeError> {
         let start = self.clone();
         match i32::decode(self)? {
             -1 => Ok(None),
             length if length < 0 => Err(start.error(DecodeErrorKind::NegativeLength(length))),
-            // What a `usize` cannot count has not arrived, and will be found missing.
+            // A length beyond `usize` has not arrived, and will be found missing.
             length => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
         }
     }
 
-    /// What was read since `start`, an earlier state of this reader.
+    /// Returns the bytes read since `start`, an earlier state of this reader.
     #[inline]
     pub(crate) fn read_since(&self, start: &Self) -> &'a [u8] {
         &start.rest[..self.position() - start.position()]
@@ -277,14 +299,14 @@ impl Encode for bool {
 }
 
 impl<'a> Decode<'a> for bool {
-    /// Any byte but 0 is true, as Java reads it.
+    /// Any byte except 0 is true, as in Java.
     #[inline]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         u8::decode(reader).map(|byte| byte != 0)
     }
 }
 
-/// A byte at the very end of a message that old peers leave out.
+/// A byte at the end of a message that old peers omit.
 impl Encode for Option<bool> {
     #[inline]
     fn encoded_len(&self) -> usize {
@@ -309,17 +331,17 @@ impl<'a> Decode<'a> for Option<bool> {
     }
 }
 
-/// The sum of lengths, or `usize::MAX`: a slice may name the same long string many times.
+/// Returns the sum of lengths, or `usize::MAX`: a slice may contain one long string many times.
 #[inline]
 pub(crate) fn total(lengths: impl IntoIterator<Item = usize>) -> usize {
     lengths.into_iter().fold(0, usize::saturating_add)
 }
 
-/// The length of a message as its frame says it.
+/// Returns the length of a message as its frame carries it.
 ///
 /// # Errors
 ///
-/// When it has no place in 32 bits, or when no buffer here can hold that many bytes.
+/// Fails if it does not fit into 31 bits, or no buffer can have that many bytes.
 #[inline]
 pub(crate) fn wire_length(length: usize) -> Result<i32, EncodeError> {
     match i32::try_from(length) {
@@ -328,8 +350,9 @@ pub(crate) fn wire_length(length: usize) -> Result<i32, EncodeError> {
     }
 }
 
-/// A length as it goes on the wire. Messages are checked with [`wire_length`] before they are
-/// written, and no part is longer than the whole.
+/// Writes a length.
+///
+/// [`wire_length`] checks each message first, and no part is longer than the whole.
 #[inline]
 pub(crate) fn put_length<S: Sink + ?Sized>(length: usize, out: &mut S) {
     (length as i32).encode(out);
@@ -407,34 +430,34 @@ impl<'a> Decode<'a> for &'a str {
         Option::decode(reader)?.ok_or_else(|| start.error(DecodeErrorKind::UnexpectedNull))
     }
 
-    /// All at once where all bytes are ASCII, those of the lengths included: then any part of them
-    /// is text, and no string need be looked at. Otherwise one by one.
-    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<Checked<'a>, DecodeError> {
+    /// Checks all strings at once if all bytes, including the lengths, are ASCII. Then any part is
+    /// text. Otherwise it checks them one by one.
+    fn check_items(reader: &mut Reader<'a>, count: usize) -> Result<CheckedItems<'a>, DecodeError> {
         let mut behind = reader.clone();
         let whole = (0..count).all(|_| behind.buffer().is_ok());
         match core::str::from_utf8(behind.read_since(reader)) {
             Ok(text) if whole && text.is_ascii() => {
                 *reader = behind;
-                Ok(Checked::Text(text))
+                Ok(CheckedItems::Text(text))
             }
             _ => check_one_by_one::<Self>(reader, count),
         }
     }
 
     #[inline]
-    fn next_item(items: &mut Checked<'a>) -> Option<Self> {
-        let Checked::Text(text) = items else {
+    fn next_item(items: &mut CheckedItems<'a>) -> Option<Self> {
+        let CheckedItems::Text(text) = items else {
             return decode_next(items);
         };
         let (length, rest) = text.split_at_checked(4)?;
         let length = u32::from_be_bytes(*length.as_bytes().first_chunk()?);
         let (item, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-        *items = Checked::Text(rest);
+        *items = CheckedItems::Text(rest);
         Some(item)
     }
 }
 
-/// Nothing at all: the body of a ping, or of a reply that only has a header.
+/// The empty body of a ping, or of a reply that is only a header.
 impl Encode for () {
     #[inline]
     fn encoded_len(&self) -> usize {
@@ -452,7 +475,7 @@ impl<'a> Decode<'a> for () {
     }
 }
 
-/// Two values, one behind the other: a header and its body.
+/// Two consecutive values, such as a header and its body.
 impl<A: Encode, B: Encode> Encode for (A, B) {
     #[inline]
     fn encoded_len(&self) -> usize {

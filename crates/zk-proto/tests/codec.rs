@@ -11,7 +11,7 @@ use zk_proto::{
     Stat, Xid, Zxid, frame, owned,
 };
 
-/// What goes out of one codec is what was recorded, and goes into the other.
+/// Checks that one codec writes the recorded bytes, and that the other codec reads them.
 fn replay(capture: &Capture) {
     let messages = capture.messages();
     let (mut client, mut server) = (ClientCodec::default(), ServerCodec::default());
@@ -22,7 +22,7 @@ fn replay(capture: &Capture) {
             let read = server.decode(&mut arrived).expect("a message").expect("a whole frame");
             match read {
                 ClientMessage::Connect(_) => {
-                    let payload = &message.bytes[frame::PREFIX..];
+                    let payload = &message.bytes[frame::PREFIX_LEN..];
                     let request =
                         ConnectRequest::decode_all(payload).expect("as the server read it");
                     client.encode(request, &mut sent).expect("short");
@@ -44,15 +44,15 @@ fn replay(capture: &Capture) {
                 (ServerMessage::Reply(read, None), Kind::Reply(_, header)) => {
                     assert_eq!(*read, header);
                     assert_ne!(header.err, ErrorCode::OK);
-                    // What a failure has behind its header is not kept.
-                    arrived.extend_from_slice(&message.bytes[frame::PREFIX + 16..]);
+                    // The body of a failed reply is not kept.
+                    arrived.extend_from_slice(&message.bytes[frame::PREFIX_LEN + 16..]);
                 }
                 (read, kind) => panic!("{}: {read:?} is not {kind:?}", capture.name),
             }
             server.encode(read, &mut sent).expect("short");
         }
-        let length = frame::PREFIX..message.bytes.len() - arrived.len();
-        assert_eq!(sent[frame::PREFIX..], message.bytes[length], "{}", capture.name);
+        let length = frame::PREFIX_LEN..message.bytes.len() - arrived.len();
+        assert_eq!(sent[frame::PREFIX_LEN..], message.bytes[length], "{}", capture.name);
     }
 }
 
@@ -65,7 +65,7 @@ fn recorded_connections_pass_through_both_sides() {
     let mut replayed = 0;
     for capture in Capture::all() {
         let mut buffer = vec![0; capture.longest_frame()];
-        // Some clients said what is no request, to see what the server does.
+        // Some recordings contain invalid requests, to test the server.
         let valid =
             capture.messages().iter().all(|message| message.round_trip(&mut buffer).is_ok());
         if valid {
@@ -85,7 +85,7 @@ const CONNECT: ConnectRequest<'_> = ConnectRequest {
     read_only: Some(false),
 };
 
-/// Both sides behind their handshake.
+/// Returns both codecs after their handshake.
 fn connected() -> (ClientCodec, ServerCodec) {
     let (mut client, mut server) = (ClientCodec::default(), ServerCodec::default());
     let mut stream = BytesMut::new();
@@ -158,13 +158,13 @@ fn a_reply_to_what_was_not_asked_is_an_error() {
     server.encode(header, &mut stream).expect("short");
     let error = client.decode(&mut stream).expect_err("nothing was asked");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
-    assert_eq!(error.to_string(), "a reply has xid 1, which no request waits for");
+    assert_eq!(error.to_string(), "the xid 1 of a reply matches no request");
 }
 
 #[test]
 fn frames_beyond_the_limit_are_refused_on_both_sides() {
     let stream = || BytesMut::from(&[0, 0, 0, 3, 1, 2, 3][..]);
-    let message = "a frame of 3 bytes exceeds the limit of 2";
+    let message = "a frame of 3 bytes exceeds the limit of 2 bytes";
     let client = ClientCodec::new(2).decode(&mut stream()).map(|_| ());
     let server = ServerCodec::new(2).decode(&mut stream()).map(|_| ());
     for result in [client, server] {

@@ -1,13 +1,12 @@
-//! Recorded messages, damaged: they are refused or read as something else, without a panic and
-//! without an allocation.
+//! Damaged recordings decode to an error or to another message, without a panic or an allocation.
 
 mod captures;
 
 use captures::{Capture, Kind, Message};
 use zk_proto::{DecodeErrorKind, ErrorCode, ReplyHeader, frame};
 
-/// Frames of lists and of data are alike all over: in longer ones than this, only their ends and
-/// one byte in a thousand are damaged.
+/// Long frames consist of lists and data that are alike throughout. In frames above this length,
+/// the tests damage only both ends and one byte in a thousand.
 const SHORT: usize = 1024;
 
 fn places(length: usize) -> impl Iterator<Item = usize> {
@@ -15,7 +14,7 @@ fn places(length: usize) -> impl Iterator<Item = usize> {
     (0..length).filter(move |place| length <= SHORT || is_at_an_end(place) || place % 997 == 0)
 }
 
-/// Runs `check` on every message with a copy of its frame, and a buffer as long.
+/// Runs `check` on every message, with a copy of its frame and a buffer of the same length.
 fn for_every_message(mut check: impl FnMut(&Message<'_>, &mut [u8], &mut [u8])) {
     for capture in Capture::all() {
         let messages = capture.messages();
@@ -36,7 +35,7 @@ fn for_every_message(mut check: impl FnMut(&Message<'_>, &mut [u8], &mut [u8])) 
 fn a_message_with_any_byte_changed_is_refused_or_is_another_message() {
     let [mut refused, mut accepted] = [0_usize; 2];
     for_every_message(|message, copy, buffer| {
-        for place in places(copy.len()).filter(|place| *place >= frame::PREFIX) {
+        for place in places(copy.len()).filter(|place| *place >= frame::PREFIX_LEN) {
             for change in [0xff, 0x01, 0x80] {
                 copy[place] ^= change;
                 let damaged = Message { bytes: copy, kind: message.kind };
@@ -47,7 +46,7 @@ fn a_message_with_any_byte_changed_is_refused_or_is_another_message() {
                     }
                     Err(error) => {
                         refused += 1;
-                        assert!(error.offset() <= copy.len() - frame::PREFIX);
+                        assert!(error.offset() <= copy.len() - frame::PREFIX_LEN);
                     }
                 }
                 copy[place] ^= change;
@@ -60,12 +59,12 @@ fn a_message_with_any_byte_changed_is_refused_or_is_another_message() {
 #[test]
 fn a_frame_whose_length_is_changed_is_refused_or_another_length() {
     for_every_message(|message, copy, _| {
-        for place in 0..frame::PREFIX {
+        for place in 0..frame::PREFIX_LEN {
             for change in [0xff, 0x01, 0x80] {
                 copy[place] ^= change;
                 if let Ok(Some((payload, rest))) = frame::split(copy, frame::DEFAULT_LIMIT) {
-                    assert_eq!(frame::PREFIX + payload.len() + rest.len(), copy.len());
-                    assert!(payload.len() < message.bytes.len() - frame::PREFIX);
+                    assert_eq!(frame::PREFIX_LEN + payload.len() + rest.len(), copy.len());
+                    assert!(payload.len() < message.bytes.len() - frame::PREFIX_LEN);
                 }
                 copy[place] ^= change;
             }
@@ -80,7 +79,7 @@ fn a_message_that_ends_too_early_is_refused_wherever_it_ends() {
         if message.round_trip(buffer).is_err() {
             return;
         }
-        for length in places(copy.len()).filter(|length| *length >= frame::PREFIX) {
+        for length in places(copy.len()).filter(|length| *length >= frame::PREFIX_LEN) {
             let cut = Message { bytes: &copy[..length], kind: message.kind };
             match cut.round_trip(buffer).map(drop).map_err(|error| error.kind()) {
                 Err(DecodeErrorKind::Truncated { .. } | DecodeErrorKind::Unterminated) => cuts += 1,
@@ -92,13 +91,15 @@ fn a_message_that_ends_too_early_is_refused_wherever_it_ends() {
     assert!(cuts > 100_000, "{cuts}");
 }
 
-/// Two ends need not be there: the byte of a handshake that came with 3.4, and the body of a failed
+/// Returns whether a message is valid without its end.
+///
+/// Two ends are optional: the byte of a handshake that came with 3.4, and the body of a failed
 /// reply.
 fn is_whole_without_its_end(cut: &Message<'_>, message: &Message<'_>) -> bool {
     match message.kind {
         Kind::ConnectRequest | Kind::ConnectResponse => cut.bytes.len() + 1 == message.bytes.len(),
         Kind::Reply(_, ReplyHeader { err, .. }) => {
-            err != ErrorCode::OK && cut.bytes.len() == frame::PREFIX + 16
+            err != ErrorCode::OK && cut.bytes.len() == frame::PREFIX_LEN + 16
         }
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Errors say what was wrong, at which byte, in which record and field.
+//! Errors report the reason, the offset, the record and the field.
 
 use zk_proto::{
     Decode, DecodeError, DecodeErrorKind, Encode, EncodeError, GetChildrenResponse, List, OpCode,
@@ -72,13 +72,13 @@ fn an_operation_without_a_record() {
         Request::decode(OpCode(999), b"\0\0"),
         DecodeErrorKind::UnknownOperation(999),
         0,
-        "operation 999 has no record here at byte 0",
+        "operation 999 is not allowed here at byte 0",
     );
     refused(
         Request::decode(OpCode::MULTI, b"\0\0\0\x09\0\xff\xff\xff\xff"),
         DecodeErrorKind::UnknownOperation(9),
         9,
-        "operation 9 has no record here at byte 9",
+        "operation 9 is not allowed here at byte 9",
     );
 }
 
@@ -94,7 +94,7 @@ fn a_multi_without_an_end() {
 
 #[test]
 fn the_place_of_an_error_is_the_innermost_record() {
-    // A create whose only ACL entry has a scheme of null.
+    // A creation whose only ACL entry has a null scheme.
     let body = b"\0\0\0\x02/a\xff\xff\xff\xff\0\0\0\x01\0\0\0\x1f\xff\xff\xff\xff";
     refused(
         Request::decode(OpCode::CREATE, body),
@@ -124,7 +124,7 @@ fn a_list_is_refused_before_it_is_read_if_it_claims_more_items_than_bytes() {
         4,
         "at least 2147483643 bytes are missing at byte 4 in GetChildrenResponse.children",
     );
-    // Items of no bytes would let a few bytes keep the loop busy for as long as they like.
+    // Items without bytes would keep the loop busy for billions of rounds.
     let nothings = List::<'_, ()>::decode_all(b"\x7f\xff\xff\xff");
     refused(
         nothings,
@@ -155,7 +155,7 @@ fn the_first_string_of_a_list_that_is_wrong_is_the_error() {
         13,
         "at least 1 bytes are missing at byte 13 in GetChildrenResponse.children",
     );
-    // Bytes that are a character together, but of two strings.
+    // These bytes form one character, but belong to two strings.
     refused(
         names(b"\0\0\0\x02\0\0\0\x01\xc3\0\0\0\x01\xa9"),
         DecodeErrorKind::InvalidUtf8,
@@ -183,7 +183,10 @@ fn a_frame_that_does_not_fit_says_how_many_bytes_it_needs() {
     let message = SyncRequest { path: "/a" };
     let error = frame::encode_to_slice(&message, &mut [0; 9]);
     assert_eq!(error, Err(EncodeError::BufferTooSmall { needed: 10 }));
-    assert_eq!(error.map_err(|error| error.to_string()), Err("the buffer needs 10 bytes".into()));
+    assert_eq!(
+        error.map_err(|error| error.to_string()),
+        Err("the buffer is too small: 10 bytes are needed".into())
+    );
     assert_eq!(frame::encode_to_slice(&message, &mut [0; 10]), Ok(10));
 }
 

@@ -1,4 +1,4 @@
-//! What can be decoded can be explained, and nothing else, down to the last byte.
+//! Everything that can be decoded can be explained, and nothing else, down to the last byte.
 
 mod captures;
 #[path = "../examples/explain/main.rs"]
@@ -6,22 +6,23 @@ mod captures;
 mod tool;
 
 use captures::{Capture, Kind};
-use zk_proto::explain::{self, Message};
+use zk_proto::explain::{self, MessageKind};
 use zk_proto::{DecodeError, frame};
 
-fn message(kind: Kind) -> Message {
+fn message(kind: Kind) -> MessageKind {
     match kind {
-        Kind::ConnectRequest => Message::ConnectRequest,
-        Kind::ConnectResponse | Kind::Refusal(_) => Message::ConnectResponse,
-        Kind::Request(_) => Message::Request,
-        Kind::Reply(opcode, _) => Message::Reply(opcode),
-        Kind::Notification => Message::UnknownReply,
+        Kind::ConnectRequest => MessageKind::ConnectRequest,
+        Kind::ConnectResponse | Kind::Refusal(_) => MessageKind::ConnectResponse,
+        Kind::Request(_) => MessageKind::Request,
+        Kind::Reply(opcode, _) => MessageKind::Reply(opcode),
+        Kind::Notification => MessageKind::UnknownReply,
     }
 }
 
-/// Explains a frame and checks that its fields follow one another, from its first byte to its last
-/// unless it is not valid.
-fn explained(frame: &[u8], message: Message) -> Result<(), DecodeError> {
+/// Explains a frame, and checks that its fields are contiguous.
+///
+/// The fields must cover the frame, unless it is invalid.
+fn explained(frame: &[u8], message: MessageKind) -> Result<(), DecodeError> {
     let mut end = 0;
     let result = explain::frame(frame, message, &mut |field| {
         assert_eq!(field.range.start, end, "{field:?}");
@@ -50,7 +51,7 @@ fn every_byte_of_every_recorded_frame_belongs_to_one_field() {
 #[test]
 fn a_frame_that_is_not_as_long_as_it_says_is_refused() {
     let ping = b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b";
-    assert_eq!(explained(ping, Message::Request), Ok(()));
+    assert_eq!(explained(ping, MessageKind::Request), Ok(()));
     for (bytes, error) in [
         (&ping[..11], "at least 1 bytes are missing at byte 4"),
         (&[&ping[..], b"\0\0"].concat(), "2 bytes are left over at byte 12"),
@@ -58,7 +59,7 @@ fn a_frame_that_is_not_as_long_as_it_says_is_refused() {
         (b"\xff\xff\xff\xff", "length -1 is negative at byte 0"),
         (b"\xff\xff\xff\xfe", "length -2 is negative at byte 0"),
     ] {
-        let result = explained(bytes, Message::Request).map_err(|error| error.to_string());
+        let result = explained(bytes, MessageKind::Request).map_err(|error| error.to_string());
         assert_eq!(result, Err(error.to_owned()));
     }
 }
@@ -67,16 +68,16 @@ fn a_frame_that_is_not_as_long_as_it_says_is_refused() {
 fn the_body_of_a_failure_is_shown_as_bytes_if_it_is_nothing_else() {
     let mut reply = b"\0\0\0\x12\0\0\0\x01\0\0\0\0\0\0\0\x05\xff\xff\xff\x9bhi".to_vec();
     let mut last = String::new();
-    let reading = Message::Reply(zk_proto::OpCode::GET_DATA);
+    let reading = MessageKind::Reply(zk_proto::OpCode::GET_DATA);
     let result = explain::frame(&reply, reading, &mut |field| last = format!("{field:?}"));
     assert_eq!((result, &last[..]), (Ok(()), "20..22 bytes Frame.body = b\"hi\""));
     reply[16..20].fill(0);
     let error = explained(&reply, reading).expect_err("it did not fail, so these are data");
-    assert_eq!(error.place().map(|place| place.field), Some("data"));
+    assert_eq!(error.field().map(|name| name.field), Some("data"));
 }
 
-/// Every value of a field, by the way to it.
-fn fields(frame: &[u8], message: Message) -> Vec<String> {
+/// Returns each field with its path.
+fn fields(frame: &[u8], message: MessageKind) -> Vec<String> {
     let mut fields = Vec::new();
     explain::frame(frame, message, &mut |field| {
         fields.push(format!("{}: {} = {}", field.wire_type, field.path, field.value));
@@ -127,7 +128,7 @@ fn a_value_is_named_by_the_way_to_it() {
         "boolean: [2] MultiHeader.done = true",
         "int: [2] MultiHeader.err = SYSTEM_ERROR",
     ];
-    assert_eq!(fields(&buffer[..length], Message::Request), expected);
+    assert_eq!(fields(&buffer[..length], MessageKind::Request), expected);
 }
 
 // ---- The tool ----------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ fn hexadecimal_is_explained() {
     let (result, out) = run(&["00000008 fffffffe 0000000b 00000008 fffffffe 0000000b 0000"]);
     let expected = format!(
         "> 0: PING, xid PING (12 bytes at 0)\n{ping}\n> 1: PING, xid PING (12 bytes at 12)\n{ping}\n\
-         2 bytes at 24 are no whole frame\n"
+         2 bytes at byte 24 are an incomplete frame\n"
     );
     assert_eq!((result, out), (Ok(()), expected));
 }
@@ -178,11 +179,11 @@ fn an_operation_that_nobody_knows_is_shown_as_bytes() {
     let last = out.trim_end().lines().last().expect("a line");
     assert_eq!(
         last,
-        "    12  68 69                    ?        operation 999 has no record here at byte 12"
+        "    12  68 69                    ?        operation 999 is not allowed here at byte 12"
     );
 }
 
-/// A limit would only keep it from being looked at: it is in memory already.
+/// A limit would only hide the frame, which is in memory already.
 #[test]
 fn a_frame_that_a_server_would_refuse_as_too_long_is_shown() {
     let path = "61".repeat(1 << 20);
@@ -213,11 +214,11 @@ fn replies_to_a_recorded_client_are_known_by_what_they_answer() {
 #[test]
 fn what_cannot_be_explained_is_one_line() {
     for (arguments, error) in [
-        (&["no such file"][..], "\"no such file\" is neither a file nor hexadecimal"),
-        (&["123"], "\"123\" is neither a file nor hexadecimal"),
-        (&["00x0"], "\"00x0\" is neither a file nor hexadecimal"),
-        (&["72756f6b"], "a frame of 1920298859 bytes exceeds the limit of 1048575 at byte 0"),
-        (&["00000000 ffffffff"], "a frame announces the negative length -1 at byte 4"),
+        (&["no such file"][..], "\"no such file\" is neither a file nor hexadecimal digits"),
+        (&["123"], "\"123\" is neither a file nor hexadecimal digits"),
+        (&["00x0"], "\"00x0\" is neither a file nor hexadecimal digits"),
+        (&["72756f6b"], "a frame of 1920298859 bytes exceeds the limit of 1048575 bytes at byte 0"),
+        (&["00000000 ffffffff"], "the frame length -1 is negative at byte 4"),
         (&[], "the following required arguments were not provided: <INPUT>"),
         (&["--what"], "unexpected argument '--what' found"),
     ] {

@@ -1,4 +1,4 @@
-//! What real clients and real servers said to each other decodes, and encodes to the same bytes.
+//! Recordings of real clients and servers decode, and encode to the same bytes.
 
 mod captures;
 
@@ -11,8 +11,9 @@ use zk_proto::{
     WatcherEvent, frame,
 };
 
-/// Every frame comes back byte by byte, but for those that are malformed on purpose.
-/// `golden/README.md` says what is in the captures, and lists the latter.
+/// Checks every frame, except those that are malformed on purpose.
+///
+/// `golden/README.md` describes the recordings and lists the malformed frames.
 #[test]
 fn every_recorded_connection_is_what_its_row_says() {
     let readme = std::fs::read_to_string(captures::directory().join("README.md")).expect("rows");
@@ -29,7 +30,7 @@ fn every_recorded_connection_is_what_its_row_says() {
     assert!(found == expected, "golden/README.md should have these rows:\n{found}");
 }
 
-/// Counts by name; written in the order of the names.
+/// Counts by name, printed in the order of the names.
 #[derive(Default)]
 struct Tally(BTreeMap<String, usize>);
 
@@ -66,7 +67,7 @@ fn row(capture: &Capture, malformed: &mut String) -> String {
                     .expect("room");
             }
         }
-        let payload = &message.bytes[frame::PREFIX..];
+        let payload = &message.bytes[frame::PREFIX_LEN..];
         match message.kind {
             Kind::ConnectRequest => {
                 requests.add(asked(&ConnectRequest::decode_all(payload).expect("decoded above")));
@@ -93,7 +94,7 @@ fn row(capture: &Capture, malformed: &mut String) -> String {
     format!("| {} | {} | {} | {} |", capture.name, requests.list(), errors.list(), events.list())
 }
 
-/// What a message is, and how the server answered it if it is a request.
+/// Describes a message and, if it is a request, the answer of the server.
 fn describe(message: &Message<'_>, messages: &[Message<'_>]) -> (String, String) {
     match message.kind {
         Kind::Request(RequestHeader { xid, opcode }) => {
@@ -126,7 +127,7 @@ fn granted(response: &ConnectResponse<'_>) -> Option<&'static str> {
     }
 }
 
-/// The names that ZooKeeper gives its operations.
+/// Returns ZooKeeper's own name of an operation.
 fn name(opcode: OpCode) -> String {
     let name = match opcode.0 {
         1 => "create",
@@ -164,7 +165,7 @@ fn name(opcode: OpCode) -> String {
     name.to_owned()
 }
 
-/// Without this, a table of nothing would agree with a directory of nothing.
+/// Without this, an empty table would match an empty folder.
 #[test]
 fn the_captures_hold_every_operation_of_this_crate() {
     let seen: Vec<_> = Capture::all()

@@ -1,11 +1,11 @@
-//! The memory of a message is its caller's: encoding and decoding allocate nothing.
+//! Encoding and decoding allocate nothing: the caller owns all memory.
 
 mod captures;
 
 use captures::Capture;
 use zk_proto::{
     Acl, CreateMode, CreateRequest, DeleteRequest, GetChildrenRequest, GetChildrenResponse,
-    GetDataRequest, List, OpCode, Request, RequestHeader, Response, Sequence, Xid, frame,
+    GetDataRequest, List, OpCode, Request, RequestHeader, Response, SequenceNumber, Xid, frame,
 };
 
 #[track_caller]
@@ -40,7 +40,7 @@ fn the_requests_of_a_lock_are_written_into_a_fixed_buffer() {
             let mut buffer = [0; 256];
             let header = RequestHeader { xid, opcode: request.opcode() };
             let length = frame::encode_to_slice(&(header, request), &mut buffer).expect("it fits");
-            let body = &buffer[frame::PREFIX + 8..length];
+            let body = &buffer[frame::PREFIX_LEN + 8..length];
             assert_eq!(Request::decode(header.opcode, body), Ok(*request));
             xid = xid.next();
         }
@@ -55,16 +55,16 @@ fn the_lowest_contender_is_found_in_the_bytes_of_the_reply() {
         let response =
             Response::GetChildren(GetChildrenResponse { children: List::new(&children) });
         let length = frame::encode_to_slice(&response, &mut buffer).expect("it fits");
-        let body = &buffer[frame::PREFIX..length];
+        let body = &buffer[frame::PREFIX_LEN..length];
         let Ok(Response::GetChildren(reply)) = Response::decode(OpCode::GET_CHILDREN, body) else {
             panic!("the reply is what was written");
         };
-        let numbers = reply.children.iter().filter_map(|name| Sequence::parse(&name[2..]));
-        assert_eq!(numbers.min(), Some(Sequence(3)));
+        let numbers = reply.children.iter().filter_map(|name| SequenceNumber::parse(&name[2..]));
+        assert_eq!(numbers.min(), Some(SequenceNumber(3)));
     });
 }
 
-/// Every list is read item by item in this, since messages are compared.
+/// The comparison of messages iterates over every list.
 #[test]
 fn every_recorded_message_is_read_and_written_in_place() {
     let mut written = 0;

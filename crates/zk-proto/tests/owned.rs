@@ -1,12 +1,12 @@
-//! Owned records are the borrowed ones in other memory, and any of them can be made up.
+//! Owned records equal the borrowed ones, and all of them can be generated.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use zk_proto::explain::{self, Message};
-use zk_proto::owned::{self, Keep};
+use zk_proto::explain::{self, MessageKind};
+use zk_proto::owned::{self, IntoOwned};
 use zk_proto::*;
 
 fn encoded(message: &impl Encode) -> Vec<u8> {
@@ -16,12 +16,12 @@ fn encoded(message: &impl Encode) -> Vec<u8> {
 }
 
 fn framed(message: &impl Encode) -> Vec<u8> {
-    let mut bytes = vec![0xa5; frame::PREFIX + message.encoded_len()];
+    let mut bytes = vec![0xa5; frame::PREFIX_LEN + message.encoded_len()];
     assert_eq!(frame::encode_to_slice(message, &mut bytes), Ok(bytes.len()));
     bytes
 }
 
-/// An owned record and its bytes decode to a borrowed one, which keeps to the same.
+/// Checks that an owned record decodes to a borrowed one, and back.
 macro_rules! is_the_same_in_both_forms {
     ($owned:expr, |$bytes:ident| $decode:expr) => {{
         let owned = $owned;
@@ -32,14 +32,14 @@ macro_rules! is_the_same_in_both_forms {
         #[cfg(feature = "bytes")]
         {
             let frame = bytes::Bytes::copy_from_slice($bytes);
-            let shared = borrowed.keep(&frame);
+            let shared = borrowed.to_owned_in(&frame);
             prop_assert_eq!(&encoded(&shared)[..], $bytes);
         }
     }};
 }
 
-/// The fields are as many bytes as the frame, one behind the other.
-fn is_explained(frame: &[u8], message: Message) -> Result<(), TestCaseError> {
+/// Checks that the fields are contiguous and cover the frame.
+fn is_explained(frame: &[u8], message: MessageKind) -> Result<(), TestCaseError> {
     let mut end = 0;
     let result = explain::frame(frame, message, &mut |field| {
         assert_eq!(field.range.start, end, "{field:?}");
@@ -58,7 +58,7 @@ proptest! {
     fn requests(request: owned::Request, xid: Xid) {
         is_the_same_in_both_forms!(request.clone(), |bytes| Request::decode(request.opcode(), bytes));
         let header = RequestHeader { xid, opcode: request.opcode() };
-        is_explained(&framed(&(header, request)), Message::Request)?;
+        is_explained(&framed(&(header, request)), MessageKind::Request)?;
     }
 
     #[test]
@@ -67,28 +67,28 @@ proptest! {
             Response::decode(response.opcode(), bytes)
         });
         let header = ReplyHeader { xid: Xid::FIRST, zxid, err: ErrorCode::OK };
-        is_explained(&framed(&(header, &response)), Message::Reply(response.opcode()))?;
+        is_explained(&framed(&(header, &response)), MessageKind::Reply(response.opcode()))?;
     }
 
     #[test]
     fn handshakes(request: owned::ConnectRequest, response: owned::ConnectResponse) {
         is_the_same_in_both_forms!(request.clone(), |bytes| ConnectRequest::decode_all(bytes));
         is_the_same_in_both_forms!(response.clone(), |bytes| ConnectResponse::decode_all(bytes));
-        is_explained(&framed(&request), Message::ConnectRequest)?;
-        // A header of 16 bytes in this place would be a refusal.
+        is_explained(&framed(&request), MessageKind::ConnectRequest)?;
+        // A header of 16 bytes here would be a refusal.
         prop_assert!(response.encoded_len() > 16);
-        is_explained(&framed(&response), Message::ConnectResponse)?;
+        is_explained(&framed(&response), MessageKind::ConnectResponse)?;
     }
 
     #[test]
     fn events(event: owned::WatcherEvent, mut header: ReplyHeader) {
         is_the_same_in_both_forms!(event.clone(), |bytes| WatcherEvent::decode_all(bytes));
         header.xid = Xid::NOTIFICATION;
-        is_explained(&framed(&(header, &event)), Message::UnknownReply)?;
-        is_explained(&framed(&(header, event)), Message::Reply(OpCode::GET_DATA))?;
+        is_explained(&framed(&(header, &event)), MessageKind::UnknownReply)?;
+        is_explained(&framed(&(header, event)), MessageKind::Reply(OpCode::GET_DATA))?;
     }
 
-    /// A list that is decoded keeps its bytes; one of the same items writes them.
+    /// A decoded list keeps its bytes; a list of the same items encodes them.
     #[test]
     fn lists_of_the_same_items_are_the_same_bytes(
         names: owned::GetChildrenResponse,
@@ -105,7 +105,7 @@ proptest! {
         prop_assert_eq!(encoded(&Multi::new(&items)), bytes);
     }
 
-    /// One that was damaged is explained if and only if it is decoded, and is wrong in the same way.
+    /// A damaged message is explained if and only if it is decoded, with the same error.
     #[test]
     fn damaged_requests_are_explained_if_they_are_decoded(
         request: owned::Request,
@@ -119,10 +119,10 @@ proptest! {
             frame[12 + place.index(body.len())] = byte;
         }
         let decoded = Request::decode(header.opcode, &frame[body]).map(|_| ());
-        let explained = explain::frame(&frame, Message::Request, &mut |_| {});
+        let explained = explain::frame(&frame, MessageKind::Request, &mut |_| {});
         prop_assert_eq!(
-            explained.map_err(|error| (error.kind(), error.place(), error.offset())),
-            decoded.map_err(|error| (error.kind(), error.place(), error.offset() + 12))
+            explained.map_err(|error| (error.kind(), error.field(), error.offset())),
+            decoded.map_err(|error| (error.kind(), error.field(), error.offset() + 12))
         );
     }
 }
@@ -136,9 +136,11 @@ fn every_operation_is_made_up_in_both_directions() {
             Err(error) => error.kind() != DecodeErrorKind::UnknownOperation(opcode.0),
         })
         .collect();
-    fn opcodes<T: Arbitrary<Parameters = Sample>>(of: impl Fn(T) -> OpCode) -> BTreeSet<OpCode> {
+    fn opcodes<T: Arbitrary<Parameters = GeneratorMode>>(
+        of: impl Fn(T) -> OpCode,
+    ) -> BTreeSet<OpCode> {
         let mut runner = TestRunner::deterministic();
-        let strategy = any_with::<T>(Sample::Harmful);
+        let strategy = any_with::<T>(GeneratorMode::Harmful);
         let mut sample = || strategy.new_tree(&mut runner).expect("nothing is filtered").current();
         (0..2000).map(|_| of(sample())).collect()
     }
@@ -165,10 +167,13 @@ fn made_up_requests_have_valid_paths_and_harm_no_server_unless_that_is_asked_for
         let borrowed = Request::decode(request.opcode(), &bytes).expect("what was encoded");
         borrowed.path().is_some_and(|path| path::validate(path).is_err())
     };
-    assert_eq!([Sample::Valid, Sample::Wild].map(|sample| count(sample, harms)), [0, 0]);
-    assert!(count(Sample::Harmful, harms) > 20);
-    assert_eq!(count(Sample::default(), strays), 0);
-    assert!(count(Sample::Wild, strays) > 500);
+    assert_eq!(
+        [GeneratorMode::Valid, GeneratorMode::Arbitrary].map(|sample| count(sample, harms)),
+        [0, 0]
+    );
+    assert!(count(GeneratorMode::Harmful, harms) > 20);
+    assert_eq!(count(GeneratorMode::default(), strays), 0);
+    assert!(count(GeneratorMode::Arbitrary, strays) > 500);
 }
 
 #[cfg(feature = "arbitrary")]
@@ -196,9 +201,9 @@ fn every_operation_is_made_of_arbitrary_bytes() {
         request.opcode()
     });
     assert_eq!(requests + 1, check(owned::Response::opcode));
-    // A check alone harms servers.
+    // A check on its own harms servers.
     assert!(requests > 24, "{requests}");
-    // No bytes at all are enough for something.
+    // An empty source is enough for some value.
     let nothing = &mut Unstructured::new(&[]);
     let _: owned::ConnectRequest = nothing.arbitrary().expect("zeros");
 }
@@ -212,15 +217,15 @@ fn a_buffer_that_lies_in_the_frame_is_shared_and_any_other_copied() {
     let inside = frame.as_ptr_range();
     let mut reader = Reader::new(&frame);
     let data = Option::<&[u8]>::decode(&mut reader).expect("a buffer");
-    let kept = data.keep(&frame).expect("not null");
+    let kept = data.to_owned_in(&frame).expect("not null");
     assert_eq!(kept, "hello");
     assert_eq!(kept.as_ptr(), inside.start.wrapping_add(4));
     for elsewhere in [&b"hello"[..], &[b'x'; 64], b""] {
-        let kept = Some(elsewhere).keep(&frame).expect("not null");
+        let kept = Some(elsewhere).to_owned_in(&frame).expect("not null");
         assert_eq!(kept, elsewhere);
         assert!(elsewhere.is_empty() || !inside.contains(&kept.as_ptr()));
     }
-    assert_eq!(None::<&[u8]>.keep(&frame), None);
+    assert_eq!(None::<&[u8]>.to_owned_in(&frame), None);
 }
 
 #[test]
@@ -233,7 +238,7 @@ fn null_stays_null() {
     assert_eq!((id.id.clone(), &encoded(&id)[8..]), (None, &[0xff; 4][..]));
 }
 
-/// Nor are they in what holds the records, since all of it derives `Debug`.
+/// Types that contain records derive `Debug`, so they hide secrets, too.
 #[test]
 fn passwords_and_credentials_are_not_shown() {
     let secret = Some(&b"sesame"[..]);
@@ -274,7 +279,7 @@ fn passwords_and_credentials_are_not_shown() {
     }
     let password = Password(*b"sixteen  secrets");
     assert_eq!(format!("{password:?} {:?}", Password::NONE), "Password(16 bytes) Password(none)");
-    // What is no secret is shown, or this would pass if nothing were.
+    // Other data is visible; otherwise this test would prove nothing.
     let data = SetDataRequest { path: "/a", data: secret, version: -1 };
     assert!(format!("{data:?}").contains("115, 101, 115, 97, 109, 101"));
 }
@@ -283,7 +288,7 @@ fn passwords_and_credentials_are_not_shown() {
 fn an_owned_multi_makes_the_headers_of_its_items_anew_and_a_borrowed_one_keeps_them() {
     let operations = [MultiOp::Check(CheckVersionRequest { path: "/a", version: 0 })];
     let usual = encoded(&Multi::new(&operations));
-    // The error in the header of the first item.
+    // The error code in the header of the first item.
     let mut odd = usual.clone();
     odd[5..9].copy_from_slice(&7i32.to_be_bytes());
     let borrowed = MultiRequest::decode_all(&odd).expect("nobody reads it");

@@ -1,4 +1,4 @@
-//! Messages next to the bytes that they are.
+//! Messages next to their bytes.
 
 use std::fmt::Debug;
 
@@ -236,7 +236,7 @@ fn a_failed_multi_says_which_operation_failed() {
     );
 }
 
-/// The two are always equal, so far.
+/// Both values are equal so far.
 #[test]
 fn a_failed_result_keeps_the_error_of_its_header_and_the_one_of_its_body() {
     let bytes = unhex("ffffffff00fffffffe ffffff9b ffffffff01ffffff00");
@@ -338,7 +338,7 @@ fn check_request(bytes: &str, xid: Xid, request: Request<'static>) {
     });
 }
 
-/// The message is these bytes as a frame, and these bytes are the message.
+/// Checks that the message encodes to these bytes, and that they decode to the message.
 fn check<M: Encode + PartialEq + Debug>(
     hexadecimal: &str,
     message: M,
@@ -348,7 +348,7 @@ fn check<M: Encode + PartialEq + Debug>(
     let mut encoded = vec![0; bytes.len()];
     assert_eq!(frame::encode_to_slice(&message, &mut encoded), Ok(bytes.len()));
     assert_eq!(encoded, bytes);
-    assert_eq!(decode(&bytes[frame::PREFIX..]), Ok(message));
+    assert_eq!(decode(&bytes[frame::PREFIX_LEN..]), Ok(message));
 }
 
 fn unhex(digits: &str) -> Vec<u8> {

@@ -136,7 +136,7 @@ async fn contend(
         let count = board.oracle.acquired(&name, guard.fencing_token(), waiting_since);
         if count == arguments.contenders * arguments.rounds / 2
             && let Some(saboteur) = &saboteur
-            && let State::Connected { member, .. } = client.state()
+            && let State::Connected { server: member, .. } = client.state()
         {
             saboteur.kill(&name, member);
             while guard.state() == Holding::Held {
@@ -159,13 +159,13 @@ async fn contend(
 /// Says where a contender's session goes when its connection is lost.
 async fn report_states(name: String, client: Client, board: Arc<Board>) {
     let mut states = client.states();
-    let members: Vec<String> = client.members().iter().map(ToString::to_string).collect();
+    let members: Vec<String> = client.servers().iter().map(ToString::to_string).collect();
     drop(client);
     states.mark_unchanged();
     while states.changed().await.is_ok() {
         match *states.borrow_and_update() {
             State::Suspended => board.say(&name, "SUSPENDED: its connection is lost"),
-            State::Connected { member, .. } => {
+            State::Connected { server: member, .. } => {
                 board.say(&name, &format!("RESUMED on {}, same session", members[member]));
             }
             State::Ended(_) => return,

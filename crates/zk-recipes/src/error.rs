@@ -18,11 +18,11 @@ pub enum LockError {
     Request(Error),
     /// The session has ended, and with it every node that it owned.
     Ended(End),
-    /// Our node was deleted while it waited in the queue; its place is lost. By another client, or by
-    /// the server because the session has expired or is being closed, which it reports later.
+    /// Our node was deleted while it waited in the queue. Another client has deleted it, or the
+    /// server because the session has expired or is being closed, which it reports later.
     NodeVanished,
-    /// The node before ours cannot be read, so its end would never be noticed: its access
-    /// control list denies reading.
+    /// The node ahead of ours cannot be read, since its access control list denies it. So its end
+    /// would never be noticed.
     Unreadable {
         /// The name of that node.
         node: String,
@@ -34,8 +34,8 @@ pub enum LockError {
         /// The name of that node.
         node: String,
     },
-    /// The numbers that the server appends to names in this directory are used up (after about
-    /// 2^31 creations), and nobody can tell who is first. Delete the directory when it is empty.
+    /// The sequence numbers of the lock's parent node are used up (after about 2^31 creations), so
+    /// the order of the contenders is unknown. Delete the parent when it is empty.
     SequenceExhausted,
     /// The lock had been lost before it was released.
     Lost(Loss),
@@ -45,7 +45,7 @@ pub enum LockError {
     /// session. Until the node is gone, no other client gets the lock. The cause is the network or
     /// the servers; do not repeat the call.
     NotConfirmed(Unconfirmed),
-    /// The lock is taken, and was not to be waited for.
+    /// The lock is taken, and the method does not wait for it.
     Busy,
     /// The time limit has passed, or had passed at the call, while the client was connected. Others
     /// hold the lock, or no server has answered yet.
@@ -57,9 +57,9 @@ pub enum LockError {
     /// `pending_cleanups` until then, or goes with the session. The cause is the network or the
     /// servers: try again once the client is connected.
     NoConnection,
-    /// Others hold the lock too, or wait for it, so it cannot be had alone.
+    /// Other contenders hold the lock or wait for it, so a read lock cannot become a write lock.
     NotAlone,
-    /// The names of this lock have no place for readers.
+    /// The [scheme](crate::machine::Scheme) of this lock has no names for shared nodes.
     NoReaders,
     /// A node at the lock's path is a contender of another kind of lock, as its name shows. The two
     /// locks would ignore each other, and both could be held at once. Use another path or, if it is
@@ -71,30 +71,29 @@ pub enum LockError {
         /// How that lock names its nodes.
         scheme: Box<Scheme>,
     },
-    /// There is a node in the lock's directory that is no contender's, and
-    /// [`Foreign::Refuse`](crate::machine::Foreign::Refuse) was asked for. Or there is a persistent
-    /// node at the path of a `SimpleLock`, which may never be deleted.
+    /// A node below the lock's path belongs to no contender, and
+    /// [`Foreign::Refuse`](crate::machine::Foreign::Refuse) is set. Or a persistent node, which may
+    /// never be deleted, is at the path of a `SimpleLock`.
     Foreign {
         /// The name of that node.
         node: String,
     },
-    /// The semaphore has another number of permits than was said.
+    /// The semaphore exists with another number of permits.
     OtherMaximum {
-        /// How many it has.
+        /// The number of permits that it has.
         maximum: u32,
     },
-    /// The semaphore has fewer permits than were asked for, so waiting would be in vain; or more were
-    /// asked for than can be had [at once](crate::machine::Loan::MOST_AT_ONCE).
+    /// More permits were requested than the semaphore has, or than one request can have [at
+    /// once](crate::machine::Loan::MOST_AT_ONCE).
     TooManyPermits {
-        /// How many can be had.
+        /// The number of permits that can be requested.
         maximum: u32,
     },
-    /// No permits at all were asked for.
+    /// Zero permits were requested.
     NoPermits,
-    /// The semaphore does not exist, or the node that should tell its number of permits holds
-    /// something else.
+    /// The semaphore does not exist, or its node `max` does not hold a number of permits.
     NoMaximum,
-    /// The path of the lock is none.
+    /// The path of the lock is invalid.
     Path(PathError),
 }
 
@@ -119,16 +118,16 @@ pub enum Unconfirmed {
 pub enum Loss {
     /// The session has ended.
     Ended(End),
-    /// Our node was deleted: by another client, or by the server because the session has expired or is
-    /// being closed, which it reports later. The next in line may hold the lock by now.
+    /// Our node was deleted: by another client, or by the server because the session has expired or
+    /// is being closed, which it reports later. The next contender may hold the lock by now.
     NodeDeleted,
-    /// Its guard was released or dropped. Only a future of the async `Held::lost` that outlives the guard
-    /// reports this.
+    /// The guard was released or dropped. Only a future of `Held::lost` that outlives the guard
+    /// returns this.
     Released,
-    /// The connection is lost, and the lock was to be trusted
-    /// [only while there is one](crate::machine::Trust::WhileConnected).
+    /// The connection is lost, and the lock is trusted [only while there is
+    /// one](crate::machine::Trust::WhileConnected).
     Disconnected,
-    /// No server has confirmed the session for so long that the ensemble
+    /// The [lease](zk_session::session::Session::lease) of the session has ended, so the ensemble
     /// [need not keep it](crate::machine::Trust::UntilLeaseEnds) any longer.
     LeaseEnded,
 }
@@ -221,11 +220,11 @@ impl core::error::Error for Loss {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecipeError {
-    /// The method that was called, without `_until` or `_timeout`; `"new"` for all that only make a
-    /// value. For a candidate it is `"stand"` or `"resign"`.
+    /// The method that was called, without `_until` or `_timeout`; `"new"` for all constructors.
+    /// For a candidate it is `"stand"` or `"resign"`.
     pub operation: &'static str,
-    /// The path of the lock, or of whatever recipe it is, as the client sees it. For `revoke` it is
-    /// the path of the node; for several locks that are taken together, of the one that failed.
+    /// The path of the lock or other recipe, as the client sees it. For `revoke` it is the path of
+    /// the node; for several locks that are taken together, of the one that failed.
     pub path: Box<str>,
     /// Why it failed.
     pub reason: LockError,

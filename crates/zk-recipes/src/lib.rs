@@ -9,11 +9,20 @@ extern crate std;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod error;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod face;
 pub mod machine;
-
-pub use error::{LockError, Loss, RecipeError, Unconfirmed};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use face::*;
+pub mod recipes;
+#[cfg(feature = "tokio")]
+mod tokio;
+
 pub use zk_session as session;
+
+pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::machine::{Claim, Event, Foreign, Leadership, Mismatch, Scheme, Term, Trust};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::recipes::{
+    Attempt, Entrant, HeldLock, Holding, MultiLoss, NotConverted, Options, Owner,
+};
+#[cfg(feature = "tokio")]
+pub use self::tokio::*;

@@ -1,7 +1,7 @@
-//! The client without an async runtime: workers register themselves, and somebody counts them.
+//! The blocking client: workers register themselves, and the main thread counts them.
 //!
-//! `blocking [host:port,...]`; without an address it brings its own ensemble (which does need a
-//! runtime, on threads of its own).
+//! `blocking [host:port,...]`. Without an address it starts its own ensemble, which needs a runtime
+//! on threads of its own.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -44,17 +44,17 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
         })
         .collect();
 
-    // Each change is seen or superseded; nothing is asked for in between.
-    let mut had_some = false;
+    // The loop sees the latest state, but not each one in between.
+    let mut had_workers = false;
     loop {
         let (names, _, changed) = client.get_children_and_watch(WORKERS)?;
         println!("{} workers: {names:?}", names.len());
-        if had_some && names.is_empty() {
+        if had_workers && names.is_empty() {
             break;
         }
-        had_some |= !names.is_empty();
+        had_workers |= !names.is_empty();
         if changed.wait_timeout(Duration::from_secs(10))?.is_none() {
-            return Err("nothing has happened for 10 seconds".into());
+            return Err("no change for 10 seconds".into());
         }
     }
     for worker in workers {
@@ -65,7 +65,7 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A worker is there for as long as its session.
+/// Registers a worker, whose node lives as long as its session.
 fn work(number: u64, builder: ClientBuilder<Client>) -> Result<(), Box<dyn Error>> {
     let client = builder.connect()?;
     client.create(&format!("{WORKERS}/{number}"), b"", NodeKind::Ephemeral)?;

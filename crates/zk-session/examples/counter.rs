@@ -1,6 +1,6 @@
-//! A state machine of one's own, attached to a session: it adds to a number that clients share.
+//! A custom state machine attached to a session: it adds to a counter that clients share.
 //!
-//! `counter [host:port,...]`; without an address it brings its own ensemble.
+//! `counter [host:port,...]`. Without an address it starts its own ensemble.
 
 use tokio::sync::oneshot;
 use zk_session::dispatch::{Attached, Input, Port};
@@ -16,19 +16,19 @@ const COUNTER: &str = "/example-counter";
 const READ: u64 = 0;
 const WRITE: u64 = 1;
 
-/// Reads the number and its version, and writes the sum only over that version.
+/// Reads the counter and its version, then writes the sum on condition of that version.
 struct Add {
     amount: i64,
     sum: i64,
     is_started: bool,
-    /// Takes the result. `None` once the machine is done.
+    /// Receives the result. `None` when the machine is finished.
     owner: Option<oneshot::Sender<Result<i64>>>,
 }
 
 impl Attached for Add {
     fn handle(&mut self, input: Input, port: &mut Port<'_>) {
         match input {
-            // The first input, with or without a connection: a request waits for one.
+            // The first input comes with or without a connection: the request waits for one.
             Input::State(_) if !self.is_started => {
                 self.is_started = true;
                 read(port);
@@ -41,7 +41,7 @@ impl Attached for Add {
             Input::Reply { tag: WRITE, result: Ok(_) } => self.finish(Ok(self.sum), port),
             // Another client was faster.
             Input::Reply { result: Err(Error::Server(ErrorCode::BAD_VERSION)), .. } => read(port),
-            // Not for a write, which may have been applied.
+            // Repeat reads only: a write may have been applied.
             Input::Reply { tag: READ, result: Err(Error::ConnectionLost) } => read(port),
             Input::Reply { result: Err(error), .. } => self.finish(Err(error.into()), port),
             _ => {}
@@ -69,7 +69,7 @@ impl Add {
 
     fn finish(&mut self, result: Result<i64>, port: &mut Port<'_>) {
         if let Some(owner) = self.owner.take() {
-            // It wakes a task. That has to wait until the session is unlocked.
+            // This wakes a task, which has to wait until the session is unlocked.
             port.defer(move || drop(owner.send(result)));
         }
     }
@@ -84,7 +84,7 @@ async fn add(client: &Client, amount: i64) -> Result<i64> {
 pub(crate) async fn run(at: &str) -> Result<i64> {
     let client = Client::connect(at).await?;
     client.create(COUNTER, b"0", NodeKind::Persistent).await?;
-    // All read the same version first, so one of them writes it, and the others read again.
+    // All machines read the same version first. One of them writes, and the others read again.
     let sums = tokio::join!(add(&client, 1), add(&client, 20), add(&client, 300));
     client.delete(COUNTER, None).await?;
     client.close().await;

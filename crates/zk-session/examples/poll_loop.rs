@@ -1,8 +1,9 @@
-//! A complete event loop over the core, on a socket that never blocks: the template for other
-//! runtimes. It creates a node, reads it, deletes it, and closes the session.
+//! A complete event loop over the core, on a non-blocking socket: a template for other runtimes.
 //!
-//! `poll_loop [host:port]`; without an address it brings its own ensemble (which does need tokio;
-//! the loop does not).
+//! It creates a node, reads it, deletes it, and closes the session.
+//!
+//! `poll_loop [host:port]`. Without an address it starts its own ensemble, which needs tokio. The
+//! loop does not.
 
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
@@ -21,7 +22,7 @@ use zk_session::time::Instant;
 use zk_testkit::serve::Embedded;
 
 const NODE: &str = "/example-poll-loop";
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_REPLY: usize = 1 << 20;
 
 fn main() -> ExitCode {
@@ -40,18 +41,18 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
         Some(_) => None,
         None => Some(runtime.block_on(Embedded::start(1))?),
     };
-    let members: Vec<SocketAddr> = match (&embedded, &address) {
+    let servers: Vec<SocketAddr> = match (&embedded, &address) {
         (Some(embedded), _) => vec![embedded.address(0)],
         (None, address) => {
             address.iter().flat_map(ToSocketAddrs::to_socket_addrs).flatten().collect()
         }
     };
-    if members.is_empty() {
-        return Err("the address is not host:port, or the name is not known".into());
+    if servers.is_empty() {
+        return Err("the address is not host:port, or the name is unknown".into());
     }
 
-    let mut client = Poller::new(members);
-    // All three are sent before the first is answered. What comes back with an answer is the text.
+    let mut client = Poller::new(servers);
+    // All three requests are sent before the first reply. The token of each is a text.
     let acl = &[Acl::OPEN];
     let mode = CreateMode::EPHEMERAL;
     for (token, request) in [
@@ -69,19 +70,19 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     ] {
         client.session.submit(&request, token)?;
     }
-    // Behind the requests, and not before there is a session to be closed.
+    // Close after the replies: a session that has not begun would end without sending the requests.
     let mut is_closed = false;
-    while !client.is_over {
-        if client.start.elapsed() > PATIENCE {
-            return Err(format!("no answer within {PATIENCE:?}; {}", client.failure).into());
+    while !client.has_ended {
+        if client.start.elapsed() > TIMEOUT {
+            return Err(format!("no reply within {TIMEOUT:?}; {}", client.failure).into());
         }
-        client.turn();
+        client.step();
         if !is_closed && client.session.pending() == 0 {
             client.session.close();
             is_closed = true;
         }
-        // Instead of sleeping, wait for the socket and the session's timeout: `epoll`, an RTOS's
-        // event flags, whatever there is. Here: the shorter of the timeout and a millisecond.
+        // A real loop waits for the socket and the session's timeout, with `epoll` or the event
+        // flags of an RTOS. This one sleeps until the timeout, at most a millisecond.
         let due = client.session.poll_timeout().unwrap_or(Instant::END);
         std::thread::sleep((due - client.now()).min(Duration::from_millis(1)));
     }
@@ -91,33 +92,33 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
 /// A session with its transport and its clock.
 struct Poller {
     session: Session<&'static str>,
-    members: Vec<SocketAddr>,
-    link: Option<TcpStream>,
+    servers: Vec<SocketAddr>,
+    stream: Option<TcpStream>,
     inbox: BytesMut,
     frames: Splitter,
     start: Clock,
-    is_over: bool,
-    /// Why a connection was lost or not made, the last time.
+    has_ended: bool,
+    /// The reason why the last connection was lost, or failed.
     failure: String,
 }
 
 impl Poller {
-    fn new(members: Vec<SocketAddr>) -> Self {
-        // Clients of one seed would all do the same at the same time.
+    fn new(servers: Vec<SocketAddr>) -> Self {
+        // Clients with the same seed connect to the same servers at the same time.
         let seed = RandomState::new().hash_one(());
-        let session = Session::new(Instant::START, Config::new(members.len(), seed));
-        let (link, inbox, start) = (None, BytesMut::new(), Clock::now());
+        let session = Session::new(Instant::START, Config::new(servers.len(), seed));
+        let (stream, inbox, start) = (None, BytesMut::new(), Clock::now());
         let frames = Splitter::new(MAX_REPLY);
         let failure = String::new();
-        Self { session, members, link, inbox, frames, start, is_over: false, failure }
+        Self { session, servers, stream, inbox, frames, start, has_ended: false, failure }
     }
 
     fn now(&self) -> Instant {
         Instant::after_start(self.start.elapsed())
     }
 
-    /// Does all that can be done now, without waiting.
-    fn turn(&mut self) {
+    /// Does everything that is possible without waiting.
+    fn step(&mut self) {
         self.session.handle_timeout(self.now());
         self.run_actions();
         self.exchange_bytes();
@@ -130,26 +131,26 @@ impl Poller {
     fn run_actions(&mut self) {
         while let Some(action) = self.session.poll_action() {
             match action {
-                Action::Connect(member) => {
+                Action::Connect(server) => {
                     self.inbox.clear();
                     self.frames = Splitter::new(MAX_REPLY);
-                    // Connecting without blocking is beyond the standard library.
+                    // The standard library cannot connect without blocking.
                     let due = self.session.connect_deadline().unwrap_or(Instant::END);
-                    match connect(&self.members[member], due - self.now()) {
-                        Ok(link) => {
-                            self.link = Some(link);
+                    match connect(&self.servers[server], due - self.now()) {
+                        Ok(stream) => {
+                            self.stream = Some(stream);
                             self.session.handle_connected(self.now());
                         }
                         Err(error) => {
-                            self.failure = format!("{}: {error}", self.members[member]);
+                            self.failure = format!("{}: {error}", self.servers[server]);
                             self.session.handle_disconnected(self.now());
                         }
                     }
                 }
-                Action::Disconnect => self.link = None,
-                Action::Probe(member) => {
-                    // Only asked for with `Config::read_only`.
-                    println!("whether {} can write was not asked", self.members[member]);
+                Action::Disconnect => self.stream = None,
+                Action::Probe(server) => {
+                    // The session requests this only with `Config::read_only`.
+                    println!("{} was not probed", self.servers[server]);
                 }
             }
         }
@@ -158,20 +159,20 @@ impl Poller {
     fn exchange_bytes(&mut self) {
         if let Err(error) = self.write().and_then(|()| self.read()) {
             self.failure = format!("the connection was lost: {error}");
-            self.link = None;
+            self.stream = None;
             self.session.handle_disconnected(self.now());
         }
     }
 
     fn write(&mut self) -> IoResult<()> {
-        while let Some(link) = &mut self.link {
-            // A lease counts from before the bytes were sent.
+        while let Some(stream) = &mut self.stream {
+            // The lease counts from before the bytes were sent.
             let before = Instant::after_start(self.start.elapsed());
             let output = self.session.output();
             if output.is_empty() {
                 break;
             }
-            match link.write(output) {
+            match stream.write(output) {
                 Ok(count) => self.session.handle_sent(before, count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
@@ -182,14 +183,14 @@ impl Poller {
 
     fn read(&mut self) -> IoResult<()> {
         let mut chunk = [0; 4096];
-        while let Some(link) = &mut self.link {
-            match link.read(&mut chunk) {
+        while let Some(stream) = &mut self.stream {
+            match stream.read(&mut chunk) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.inbox.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
-            // Before the next read: what came before the end of a connection still counts.
+            // Handle these before the next read: frames before the end of a connection still count.
             self.handle_frames();
             self.run_actions();
         }
@@ -200,7 +201,7 @@ impl Poller {
         loop {
             match self.frames.split(&mut self.inbox) {
                 Ok(Some(Piece::Frame(payload))) => self.session.handle_frame(self.now(), payload),
-                // It fails the request that it answers, and is skipped.
+                // Its request fails, and the rest of the frame is skipped.
                 Ok(Some(Piece::TooLong { start, length })) => {
                     self.session.handle_oversized(self.now(), &start, length);
                 }
@@ -218,24 +219,24 @@ impl Poller {
                         println!("{token}: {}", read.data.unwrap_or_default().escape_ascii());
                     }
                     Ok(_) => println!("{token}"),
-                    Err(error) => println!("{token}, but the answer cannot be read: {error}"),
+                    Err(error) => println!("{token}, but the reply is malformed: {error}"),
                 }
             }
             Event::Reply { token, result: Err(error) } => println!("not {token}: {error}"),
             Event::State(state) => {
                 println!("{state:?}");
-                self.is_over = matches!(state, State::Ended(_));
+                self.has_ended = matches!(state, State::Ended(_));
             }
-            // What there is to tell of it was said by whoever noticed.
+            // `failure` has the reason.
             Event::Disconnected { .. } => {}
             other => println!("{other:?}"),
         }
     }
 }
 
-fn connect(address: &SocketAddr, patience: Duration) -> IoResult<TcpStream> {
-    let link = TcpStream::connect_timeout(address, patience)?;
-    link.set_nodelay(true)?;
-    link.set_nonblocking(true)?;
-    Ok(link)
+fn connect(address: &SocketAddr, timeout: Duration) -> IoResult<TcpStream> {
+    let stream = TcpStream::connect_timeout(address, timeout)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
 }

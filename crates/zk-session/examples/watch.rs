@@ -1,6 +1,6 @@
-//! A service follows its configuration: it reads the newest whenever it has changed.
+//! A service that follows its configuration: it reads the newest version after each change.
 //!
-//! `watch [host:port,...]`; without an address it brings its own ensemble.
+//! `watch [host:port,...]`. Without an address it starts its own ensemble.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -49,10 +49,10 @@ pub(crate) async fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints the configuration, now and whenever it changes, until it says that this is the end.
+/// Prints the configuration now and after each change, until it is `end`.
 ///
-/// What is read is always newer than the event that made it worth reading. Versions that follow
-/// each other faster than they are read are skipped; the last one never is.
+/// Each read returns a state at least as new as the event before it. A version may be skipped if
+/// another follows quickly, but never the last one.
 async fn follow(client: Client) -> Result<(), Box<dyn Error + Send + Sync>> {
     loop {
         let (data, stat, changed) = match client.get_data_and_watch(CONFIG).await {

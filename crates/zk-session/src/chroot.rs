@@ -1,4 +1,4 @@
-//! A directory that a client takes for the root.
+//! The chroot of a client.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -6,36 +6,56 @@ use alloc::sync::Arc;
 
 use zk_proto::path::{self, PathError};
 
-/// The part of the tree that a client sees: its paths are put below this one, and paths that
-/// come back lose it again.
+/// The subtree that a client sees as the whole tree.
+///
+/// The client prefixes each path of a request with the chroot, and strips it from each path that
+/// the server returns.
+///
+/// ```
+/// use zk_session::Chroot;
+///
+/// let chroot = Chroot::new("/app")?;
+/// assert_eq!(chroot.apply("/locks"), "/app/locks");
+/// assert_eq!(chroot.strip("/app/locks"), Some("/locks"));
+/// assert_eq!(chroot.strip("/other"), None);
+/// # Ok::<(), zk_session::proto::path::PathError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chroot {
-    /// A path; none for the root, which so costs nothing to clone.
+    /// `None` for the root, so that its clone needs no reference count.
     prefix: Option<Arc<str>>,
 }
 
 impl Chroot {
-    /// A client that sees only what is below `path`; `/` is everything.
+    /// Makes a chroot at a path of the server. With `/` the client sees the whole tree.
     ///
     /// # Errors
     ///
-    /// When `path` is no valid path.
+    /// [`PathError`] if `path` is invalid.
     pub fn new(path: &str) -> Result<Self, PathError> {
         path::validate(path)?;
         Ok(Self { prefix: (path != "/").then(|| path.into()) })
     }
 
-    /// A client that sees only what is below `path`, which is a path as this client sees it.
+    /// Makes a chroot at `path`, which is relative to this chroot.
     ///
     /// # Errors
     ///
-    /// When `path` is no valid path.
+    /// [`PathError`] if `path` is invalid.
+    ///
+    /// ```
+    /// use zk_session::Chroot;
+    ///
+    /// let app = Chroot::new("/app")?;
+    /// assert_eq!(app.below("/locks")?, Chroot::new("/app/locks")?);
+    /// # Ok::<(), zk_session::proto::path::PathError>(())
+    /// ```
     pub fn below(&self, path: &str) -> Result<Self, PathError> {
         path::validate(path)?;
         Self::new(&self.apply(path))
     }
 
-    /// The server's path of a client's path.
+    /// Returns the server's path for a path of the client.
     pub fn apply<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match (self.prefix.as_deref(), path) {
             (None, _) => Cow::Borrowed(path),
@@ -44,7 +64,7 @@ impl Chroot {
         }
     }
 
-    /// The client's path of a server's path; `None` if it lies outside.
+    /// Returns the client's path for a path of the server, or `None` if it is outside the chroot.
     pub fn strip<'a>(&self, path: &'a str) -> Option<&'a str> {
         match path.strip_prefix(self.prefix.as_deref().unwrap_or_default())? {
             "" => Some("/"),
@@ -67,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_moved_below_and_back() {
+    fn paths_are_prefixed_and_stripped() {
         let chroot = Chroot::new("/app").expect("valid");
         for (client, server) in [("/", "/app"), ("/a", "/app/a"), ("/a/b", "/app/a/b")] {
             assert_eq!(chroot.apply(client), server);
@@ -80,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_below_another() {
+    fn a_chroot_can_be_nested() {
         let chroot = Chroot::new("/app").expect("valid");
         assert_eq!(chroot.below("/"), Ok(chroot.clone()));
         assert_eq!(chroot.below("/a/b"), Chroot::new("/app/a/b"));

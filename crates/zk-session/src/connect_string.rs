@@ -1,4 +1,4 @@
-//! Where an ensemble is: `host:port,host:port/chroot`.
+//! The connection string of an ensemble: `host:port,host:port/chroot`.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -9,38 +9,47 @@ use zk_proto::path::PathError;
 
 use crate::chroot::Chroot;
 
-/// The port that servers listen on unless told otherwise.
+/// The default client port of a server.
 pub const DEFAULT_PORT: u16 = 2181;
 
-/// The members of an ensemble, and the directory to take for the root.
+/// The servers of an ensemble and the chroot, parsed from `host:port,host:port/chroot`.
 ///
 /// ```
 /// use zk_session::ConnectString;
 ///
-/// let at: ConnectString = "zk1:2181,zk2,[::1]:2182/app".parse()?;
-/// let members: Vec<String> = at.members.iter().map(ToString::to_string).collect();
-/// assert_eq!(members, ["zk1:2181", "zk2:2181", "[::1]:2182"]);
-/// assert_eq!(at.chroot.apply("/locks"), "/app/locks");
+/// let parsed: ConnectString = "zk1:2181,zk2,[::1]:2182/app".parse()?;
+/// let servers: Vec<String> = parsed.servers.iter().map(ToString::to_string).collect();
+/// assert_eq!(servers, ["zk1:2181", "zk2:2181", "[::1]:2182"]);
+/// assert_eq!(parsed.chroot.apply("/locks"), "/app/locks");
 /// # Ok::<(), zk_session::ConnectStringError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectString {
-    /// The members, in the order given.
-    pub members: Vec<Member>,
-    /// The directory to take for the root. It is not created.
+    /// The servers, in the order given.
+    pub servers: Vec<ServerAddress>,
+    /// The chroot. Nothing creates its node.
     pub chroot: Chroot,
 }
 
-/// Where a member listens.
+/// The host and port of a server.
+///
+/// ```
+/// use zk_session::{ConnectString, DEFAULT_PORT};
+///
+/// let parsed: ConnectString = "[::1]".parse()?;
+/// assert_eq!(parsed.servers[0].host, "::1");
+/// assert_eq!(parsed.servers[0].port, DEFAULT_PORT);
+/// # Ok::<(), zk_session::ConnectStringError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// A name or an address; an IPv6 address without brackets.
+pub struct ServerAddress {
+    /// A host name or an IP address. An IPv6 address has no brackets here.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-impl fmt::Display for Member {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -50,38 +59,46 @@ impl fmt::Display for Member {
     }
 }
 
-/// What is wrong with a connection string.
+/// The reason why a connection string is invalid.
+///
+/// ```
+/// use zk_session::{ConnectString, ConnectStringError};
+///
+/// let error = "zk1:2181,zk2:http".parse::<ConnectString>().unwrap_err();
+/// assert_eq!(error, ConnectStringError::Port("zk2:http".to_string()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectStringError {
-    /// A member has no host name.
+    /// A server has no host name, or the string names no server.
     NoHost,
-    /// A member's port is not a number from 1 to 65535.
+    /// The port of this server is not a number from 1 to 65535.
     Port(String),
-    /// An IPv6 address lacks its brackets, or one of them, or brackets hold no such address.
+    /// The brackets around an IPv6 address are missing or unbalanced, or they enclose something
+    /// else.
     Brackets(String),
-    /// A character that no host name has: a blank within it, a control character, `@`, and others
-    /// that mean something in a URL.
+    /// A character that is invalid in a host name: a space within it, a control character, `@`, or
+    /// another character with a meaning in URLs.
     Character {
         /// The character.
         character: char,
-        /// Where it is in the string, in bytes.
+        /// The offset of the character in the string, in bytes.
         position: usize,
     },
-    /// The chroot is no valid path.
+    /// The chroot is not a valid path.
     Chroot(PathError),
 }
 
 impl fmt::Display for ConnectStringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoHost => f.write_str("a member has no host name"),
-            Self::Port(member) => write!(f, "{member:?} has no port from 1 to 65535"),
-            Self::Brackets(member) => {
-                write!(f, "{member:?}: an IPv6 address is written as [address]:port")
+            Self::NoHost => f.write_str("a host name is missing"),
+            Self::Port(server) => write!(f, "{server:?}: the port is not a number from 1 to 65535"),
+            Self::Brackets(server) => {
+                write!(f, "{server:?}: an IPv6 address is written as [address]:port")
             }
             Self::Character { character, position } => {
-                write!(f, "no host name contains {character:?}, as at byte {position}")
+                write!(f, "invalid character {character:?} in a host name, at byte {position}")
             }
             Self::Chroot(_) => f.write_str("the chroot is invalid"),
         }
@@ -99,9 +116,9 @@ impl core::error::Error for ConnectStringError {
 
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, member) in self.members.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
-            write!(f, "{comma}{member}")?;
+        for (index, server) in self.servers.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{server}")?;
         }
         match &*self.chroot.apply("/") {
             "/" => Ok(()),
@@ -113,8 +130,8 @@ impl fmt::Display for ConnectString {
 impl FromStr for ConnectString {
     type Err = ConnectStringError;
 
-    /// As Java's client does, this ignores blanks around members and empty members, such as the one
-    /// behind a trailing comma.
+    /// Parses a connection string. As the Java client does, it ignores spaces around servers, and
+    /// empty servers such as the one behind a trailing comma.
     fn from_str(text: &str) -> Result<Self, ConnectStringError> {
         let (list, chroot) = match text.find('/') {
             Some(at) => {
@@ -123,25 +140,25 @@ impl FromStr for ConnectString {
             }
             None => (text, Chroot::default()),
         };
-        let mut members = Vec::new();
+        let mut servers = Vec::new();
         let mut start = 0;
         for part in list.split(',') {
-            let member = part.trim_matches([' ', '\t']);
-            if !member.is_empty() {
+            let server = part.trim_matches([' ', '\t']);
+            if !server.is_empty() {
                 let blanks = part.len() - part.trim_start_matches([' ', '\t']).len();
-                members.push(parse_member(member, start + blanks)?);
+                servers.push(parse_server(server, start + blanks)?);
             }
             start += part.len() + 1;
         }
-        if members.is_empty() {
+        if servers.is_empty() {
             return Err(ConnectStringError::NoHost);
         }
-        Ok(Self { members, chroot })
+        Ok(Self { servers, chroot })
     }
 }
 
-/// Reads a member that begins at this byte of the string.
-fn parse_member(text: &str, start: usize) -> Result<Member, ConnectStringError> {
+/// Parses one server, which begins at byte `start` of the connection string.
+fn parse_server(text: &str, start: usize) -> Result<ServerAddress, ConnectStringError> {
     let brackets = || ConnectStringError::Brackets(text.to_string());
     let is_stray = |c: char| c.is_whitespace() || c.is_control() || "@?#\"'\\<>{}|^`".contains(c);
     if let Some((at, character)) = text.char_indices().find(|(_, c)| is_stray(*c)) {
@@ -168,14 +185,14 @@ fn parse_member(text: &str, start: usize) -> Result<Member, ConnectStringError> 
     if host.contains(['[', ']']) {
         return Err(brackets());
     }
-    // `parse` takes a sign, too.
+    // `parse` accepts a leading `+`.
     let number = |port: &str| port.parse().ok().filter(|_| !port.starts_with('+'));
     let port = match port.map(number) {
         None => DEFAULT_PORT,
         Some(Some(port)) if port > 0 => port,
         Some(_) => return Err(ConnectStringError::Port(text.to_string())),
     };
-    Ok(Member { host: host.to_string(), port })
+    Ok(ServerAddress { host: host.to_string(), port })
 }
 
 #[cfg(test)]
@@ -185,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_strings_are_rejected_with_the_reason() {
         for (text, error) in [
             ("", ConnectStringError::NoHost),
             (":2181", ConnectStringError::NoHost),
@@ -218,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_around_members_and_empty_members_are_ignored_as_by_javas_client() {
+    fn blanks_around_servers_and_empty_servers_are_ignored_as_by_javas_client() {
         for text in ["a:1,b:2/c", " a:1 , b:2 /c", "a:1,b:2,/c", "a:1,,b:2/c", ",a:1,\tb:2/c"] {
             let at: ConnectString = text.parse().expect(text);
             assert_eq!(at.to_string(), "a:1,b:2/c", "{text}");
@@ -227,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_and_read_as_the_same(
+        fn a_parsed_string_survives_display_and_parse(
             text in prop_oneof![
                 "\\PC{0,20}",
                 "[ab,: @\\[\\]/0-9.\0\t-]{0,16}",

@@ -1,4 +1,4 @@
-//! What a caller sees when a request fails.
+//! Errors of requests.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -6,135 +6,194 @@ use core::fmt;
 use zk_proto::path::PathError;
 use zk_proto::{DecodeError, ErrorCode, OpCode};
 
-use crate::session::End;
+use crate::end::End;
 
-/// Whether a failed request may nevertheless have changed something.
+/// Whether a failed request may have changed the tree.
+///
+/// Decide by it whether to repeat the request:
+///
+/// ```
+/// use zk_session::{Error, Outcome};
+///
+/// fn advice(error: &Error) -> &'static str {
+///     match error.outcome() {
+///         Outcome::NotApplied => "repeat it",
+///         Outcome::Unknown => "read the node first",
+///         Outcome::Applied => "do not repeat it",
+///     }
+/// }
+/// assert_eq!(advice(&Error::NoConnection), "repeat it");
+/// assert_eq!(advice(&Error::ConnectionLost), "read the node first");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It certainly was not applied.
+    /// The request was not applied.
     NotApplied,
-    /// It may have been applied: it was sent, and no answer that tells arrived.
+    /// The request was sent, and no conclusive reply arrived. It may have been applied.
     Unknown,
-    /// It was applied: the server confirmed it, but the rest of its reply is not available.
+    /// The server confirmed that it applied the request. The rest of the reply is not available.
     Applied,
 }
 
-/// Why a request failed. [`outcome`](Self::outcome) says whether it may have been applied.
+/// The reason why a request failed.
+///
+/// [`outcome`](Self::outcome) returns whether the request may have been applied.
+///
+/// ```
+/// use zk_session::proto::ErrorCode;
+/// use zk_session::{Error, Outcome};
+///
+/// let error = Error::Server(ErrorCode::NO_NODE);
+/// assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
+/// assert_eq!(error.outcome(), Outcome::NotApplied);
+/// assert_eq!(error.to_string(), "the server refused the request: NO_NODE");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server refused it.
+    /// The server refused the request.
     Server(ErrorCode),
-    /// The server does not support the operation: mostly because it is too old. A server since
-    /// 3.4.6 then closes the connection.
+    /// The server does not support the operation, usually because it is too old. Servers since
+    /// 3.4.6 then close the connection.
     Unsupported {
         /// The operation.
         opcode: OpCode,
-        /// What it needs: `ZooKeeper 3.5`.
+        /// The server version or setting that the operation needs, such as `ZooKeeper 3.5`.
         needs: &'static str,
     },
-    /// A transaction was refused as a whole, because of one of its operations.
+    /// The server refused a transaction as a whole, because of one of its operations.
     Transaction {
-        /// Which operation, counted from 0.
+        /// The index of that operation, counted from 0.
         index: usize,
-        /// Why it was refused.
+        /// The error code of that operation.
         code: ErrorCode,
     },
-    /// The connection was lost after the request had been sent and before its answer arrived.
+    /// The connection was lost after the request was sent and before its reply arrived.
     ConnectionLost,
-    /// Several connections were lost, one after the other, while the request was being sent, so it
-    /// was given up: most likely it is longer than the members accept (their `jute.maxbuffer`),
-    /// who close the connection and do not say why.
+    /// The session gave the request up: connection after connection was lost while it was being
+    /// sent.
+    ///
+    /// Most likely the request is longer than the servers' `jute.maxbuffer`. A server closes the
+    /// connection then, without giving a reason.
     Undeliverable,
-    /// The caller's deadline passed before the answer came.
+    /// The caller's deadline passed before the reply arrived.
     DeadlinePassed {
-        /// Whether the request may have been applied, or may yet be.
+        /// Whether the request may have been applied, or may still be applied later.
         outcome: Outcome,
     },
-    /// There had been no connection for longer than requests may wait for one.
+    /// The session was without a connection for longer than its [disconnect
+    /// timeout](crate::session::Config::disconnect_timeout).
     NoConnection,
     /// The session has ended.
     Ended {
-        /// How.
+        /// How the session ended.
         end: End,
-        /// Whether the request may have been applied before.
+        /// Whether the request may have been applied before the end.
         outcome: Outcome,
     },
-    /// The server answered with bytes that are not the answer to this request.
+    /// The body of the reply is malformed, or belongs to another operation.
     Reply(DecodeError),
-    /// The reply is longer than [`max_reply`](crate::session::Config::max_reply), so it was
-    /// skipped. The connection stays. A watch that the request asked for is removed.
+    /// The reply is longer than [`max_reply`](crate::session::Config::max_reply).
+    ///
+    /// The session skips such a reply and keeps the connection. It removes a watch that the request
+    /// has set.
     ReplyTooLarge {
-        /// The length of the reply in bytes.
+        /// The length of the reply, in bytes.
         length: usize,
-        /// The longest reply that is accepted, in bytes.
+        /// The limit, in bytes.
         limit: usize,
-        /// [`NotApplied`](Outcome::NotApplied) for a request that only reads or watches;
-        /// [`Applied`](Outcome::Applied) for one that writes, since the reply's header says that
-        /// it succeeded; [`Unknown`](Outcome::Unknown) for a multi, whose header does not tell.
+        /// Whether the request was applied, which depends on its operation:
+        ///
+        /// * [`NotApplied`](Outcome::NotApplied) if it only reads or watches.
+        /// * [`Applied`](Outcome::Applied) if it writes, because the header of the reply reports
+        ///   success.
+        /// * [`Unknown`](Outcome::Unknown) for a multi, whose header does not say whether it
+        ///   succeeded.
         outcome: Outcome,
     },
-    /// The server answered several operations with more results, or fewer: it is at fault.
+    /// The server returned more or fewer results than the request has operations. This is a fault
+    /// of the server.
     Results {
-        /// How many operations it was asked for.
+        /// The number of operations in the request.
         asked: usize,
-        /// How many results it answered with.
+        /// The number of results in the reply.
         answered: usize,
     },
-    /// Too many requests wait for an answer; nothing was sent.
+    /// Too many requests wait for a reply. Nothing was sent.
     QueueFull {
-        /// The limit in requests: [`max_pending`](crate::session::Config::max_pending).
+        /// The limit, in requests: [`max_pending`](crate::session::Config::max_pending).
         limit: usize,
     },
-    /// Too many bytes of requests wait to be sent; nothing was sent.
+    /// Too many bytes of requests wait to be sent. Nothing was sent.
     BufferFull {
-        /// The limit in bytes: [`max_unsent`](crate::session::Config::max_unsent).
+        /// The limit, in bytes: [`max_unsent`](crate::session::Config::max_unsent).
         limit: usize,
     },
-    /// The caller asked for something impossible; nothing was sent.
+    /// The request is invalid. Nothing was sent.
     Invalid(Invalid),
 }
 
-/// What is impossible about a request.
+/// The reason why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The path names no node.
+    /// The path is malformed.
     Path(PathError),
-    /// The session itself sends such requests, and takes their answers for its own: pings, the
-    /// setting of watches anew, the removal of watches (asked for by
-    /// [`unwatch`](crate::session::Session::unwatch): others on the path may share what the server
-    /// holds), `auth` (by [`add_auth`](crate::session::Session::add_auth)) and the end of the
-    /// session (by [`close`](crate::session::Session::close)).
+    /// Only the session itself sends requests with this operation.
+    ///
+    /// * Pings, and the requests that set watches again: the session sends them when they are due.
+    /// * Removals of watches: use [`unwatch`](crate::session::Session::unwatch), because several
+    ///   requests may share one watch on the server.
+    /// * `auth`: use [`add_auth`](crate::session::Session::add_auth).
+    /// * The end of the session: use [`close`](crate::session::Session::close).
     Reserved(OpCode),
-    /// Servers do not survive such a request: one outside of a transaction that
-    /// [harms servers](zk_proto::Request::harms_servers).
+    /// The request would crash some servers: it [harms servers](zk_proto::Request::harms_servers)
+    /// outside a transaction.
     HarmsServer(OpCode),
-    /// The request is longer than the server accepts. Sent, it would cost the connection.
+    /// The request is longer than the server accepts. A server would close the connection.
     TooLarge {
-        /// Its length in bytes.
+        /// The length of the request, in bytes.
         length: usize,
-        /// The most that the server accepts.
+        /// The limit, in bytes: [`max_request`](crate::session::Config::max_request).
         limit: usize,
     },
 }
 
 /// A failed request of a client: the operation, the path and the reason.
 ///
-/// It prints the operation and the path, if that is known, and what the [`reason`](Self::reason)
-/// prints.
+/// It displays the operation, the path if known, and the [`reason`](Self::reason).
+///
+/// ```
+/// # #[cfg(feature = "blocking")]
+/// fn delete_if_unchanged(
+///     client: &zk_session::blocking::Client,
+///     version: i32,
+/// ) -> Result<bool, zk_session::RequestError> {
+///     use zk_session::proto::ErrorCode;
+///
+///     match client.delete("/config", Some(version)) {
+///         Ok(()) => Ok(true),
+///         Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => Ok(false),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestError {
-    /// The operation; the one that made a transaction fail, if one did.
+    /// The operation. If a transaction failed because of one of its operations, that one.
     pub operation: OpCode,
-    /// The node, by its path as the client sees it.
+    /// The path of the node, relative to the client's chroot.
     ///
-    /// It is present where it is known without storing it for errors alone: in every error of the
-    /// blocking client's methods that are about one node; in those of transactions; and where
-    /// nothing was sent. A pipelined request that fails names its operation only.
+    /// It is present in these cases, where it costs no memory for requests that succeed:
+    ///
+    /// * Nothing was sent.
+    /// * The request is a transaction.
+    /// * A method of the blocking client failed that is about one node.
+    ///
+    /// A pipelined request that fails names only its operation.
     pub path: Option<Box<str>>,
-    /// Why it failed.
+    /// The reason for the failure.
     pub reason: Error,
 }
 
@@ -144,24 +203,24 @@ impl RequestError {
         Self { operation, path: path.map(Box::from), reason }
     }
 
-    /// The same error, of a request that was about this node.
+    /// Adds the path of the node, unless the error has one.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn at(mut self, path: &str) -> Self {
         self.path.get_or_insert_with(|| path.into());
         self
     }
 
-    /// Whether the request may have been applied.
+    /// Returns whether the request may have been applied.
     pub fn outcome(&self) -> Outcome {
         self.reason.outcome()
     }
 
-    /// The server's error code, if it was the server that refused the request.
+    /// Returns the server's error code, if the server refused the request.
     pub fn code(&self) -> Option<ErrorCode> {
         self.reason.code()
     }
 
-    /// How the session ended, if that is why the request failed.
+    /// Returns how the session ended, if the request failed because of that.
     pub fn end(&self) -> Option<End> {
         self.reason.end()
     }
@@ -179,7 +238,7 @@ impl fmt::Display for RequestError {
 
 impl core::error::Error for RequestError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // The reason is printed with the error itself.
+        // `Display` prints the reason already.
         self.reason.source()
     }
 }
@@ -191,7 +250,7 @@ impl From<RequestError> for Error {
 }
 
 impl Error {
-    /// Whether the request may have been applied.
+    /// Returns whether the request may have been applied.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Invalid(_)
@@ -208,7 +267,7 @@ impl Error {
         }
     }
 
-    /// The server's error code, if it was the server that refused the request.
+    /// Returns the server's error code, if the server refused the request.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Server(code) | Self::Transaction { code, .. } => Some(*code),
@@ -217,21 +276,30 @@ impl Error {
         }
     }
 
-    /// Whether there was no room for the request. [`Event::Room`](crate::session::Event::Room)
-    /// tells when there is some; so does `Client::ready`.
+    /// Returns whether the request failed because a queue was full.
+    ///
+    /// [`Event::Room`](crate::session::Event::Room) reports when there is room again, and
+    /// `Client::ready` waits for it.
+    ///
+    /// ```
+    /// use zk_session::Error;
+    ///
+    /// assert!(Error::QueueFull { limit: 65536 }.is_full());
+    /// assert!(!Error::NoConnection.is_full());
+    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self, Self::QueueFull { .. } | Self::BufferFull { .. })
     }
 
-    /// Why a server answered `code` to a request for `opcode`.
+    /// Returns the error for a request that the server refused with `code`.
     pub(crate) fn refused(opcode: OpCode, code: ErrorCode) -> Self {
-        match needs(opcode) {
+        match required_version(opcode) {
             Some(needs) if code == ErrorCode::UNIMPLEMENTED => Self::Unsupported { opcode, needs },
             _ => Self::Server(code),
         }
     }
 
-    /// How the session ended, if that is why the request failed.
+    /// Returns how the session ended, if the request failed because of that.
     pub fn end(&self) -> Option<End> {
         match self {
             Self::Ended { end, .. } => Some(*end),
@@ -240,8 +308,8 @@ impl Error {
     }
 }
 
-/// What a server needs to support an operation, if it came after 3.3.
-fn needs(opcode: OpCode) -> Option<&'static str> {
+/// Returns what a server needs to support an operation that is newer than ZooKeeper 3.3.
+fn required_version(opcode: OpCode) -> Option<&'static str> {
     Some(match opcode {
         OpCode::CHECK | OpCode::MULTI | OpCode::SASL => "ZooKeeper 3.4",
         OpCode::CREATE2
@@ -261,10 +329,10 @@ fn needs(opcode: OpCode) -> Option<&'static str> {
     })
 }
 
-/// Whether a request was applied that succeeded by the header of its reply.
+/// Returns whether a request was applied if the header of its reply reports success.
 pub(crate) fn outcome_of_success(opcode: OpCode) -> Outcome {
     match opcode {
-        // A transaction that failed says so in the results alone.
+        // The header reports success also for a transaction that failed.
         OpCode::MULTI => Outcome::Unknown,
         OpCode::EXISTS
         | OpCode::GET_DATA
@@ -284,16 +352,16 @@ pub(crate) fn outcome_of_success(opcode: OpCode) -> Outcome {
     }
 }
 
-/// Whether a request that was answered with `code` may have been applied.
+/// Returns whether a request may have been applied that the server refused with `code`.
 fn outcome_of(code: ErrorCode) -> Outcome {
     match code {
-        // A server that stumbles does not say how far it got.
+        // These codes do not say how far the server got.
         ErrorCode::SYSTEM_ERROR
         | ErrorCode::DATA_INCONSISTENCY
         | ErrorCode::CONNECTION_LOSS
         | ErrorCode::OPERATION_TIMEOUT
         | ErrorCode::REQUEST_TIMEOUT => Outcome::Unknown,
-        // Nor is it known what a newer one means by a code of its own.
+        // The meaning of a code of a newer server is unknown.
         code if code.name().is_none() => Outcome::Unknown,
         _ => Outcome::NotApplied,
     }
@@ -313,20 +381,20 @@ impl fmt::Display for Error {
                 f.write_str("the connection was lost; the request may have been applied")
             }
             Self::Undeliverable => f.write_str(
-                "connections were lost while the request was being sent; it is probably too long",
+                "several connections were lost while the request was being sent; it is probably too long",
             ),
             Self::DeadlinePassed { outcome: Outcome::NotApplied } => {
                 f.write_str("the deadline passed before the request was sent")
             }
             Self::DeadlinePassed { outcome: Outcome::Unknown | Outcome::Applied } => f.write_str(
-                "the deadline passed before the answer came; the request may have been applied",
+                "the deadline passed before the reply arrived; the request may have been applied",
             ),
-            Self::NoConnection => f.write_str("there has been no connection for too long"),
+            Self::NoConnection => f.write_str("the session was without a connection for longer than the disconnect timeout"),
             Self::Ended { end, outcome: Outcome::NotApplied } => write!(f, "{end}"),
             Self::Ended { end, outcome: Outcome::Unknown | Outcome::Applied } => {
                 write!(f, "{end}; the request may have been applied")
             }
-            Self::Reply(_) => f.write_str("the server's reply cannot be read"),
+            Self::Reply(_) => f.write_str("the server's reply is malformed"),
             Self::ReplyTooLarge { length, limit, outcome } => {
                 write!(f, "the reply of {length} bytes exceeds the limit of {limit} (max_reply)")?;
                 f.write_str(match outcome {
@@ -339,10 +407,10 @@ impl fmt::Display for Error {
                 write!(f, "the server answered {asked} operations with {answered} results")
             }
             Self::QueueFull { limit } => {
-                write!(f, "{limit} requests wait for an answer, and no more are allowed")
+                write!(f, "{limit} requests wait for a reply, which is the limit (max_pending)")
             }
             Self::BufferFull { limit } => {
-                write!(f, "more than the allowed {limit} bytes of requests wait to be sent")
+                write!(f, "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)")
             }
             Self::Invalid(invalid) => write!(f, "{invalid}"),
         }
@@ -353,9 +421,11 @@ impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(_) => f.write_str("the path is invalid"),
-            Self::Reserved(opcode) => write!(f, "only the session itself sends {opcode}"),
+            Self::Reserved(opcode) => {
+                write!(f, "{opcode} is reserved: only the session itself sends it")
+            }
             Self::HarmsServer(opcode) => {
-                write!(f, "some servers do not survive such a {opcode} outside of a transaction")
+                write!(f, "such a {opcode} outside a transaction crashes some servers")
             }
             Self::TooLarge { length, limit } => {
                 write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
@@ -368,7 +438,7 @@ impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Reply(error) => Some(error),
-            // What is invalid is printed with the error itself.
+            // `Display` prints the `Invalid` already.
             Self::Invalid(invalid) => invalid.source(),
             _ => None,
         }
@@ -406,7 +476,7 @@ mod tests {
     use crate::ConnectString;
 
     #[test]
-    fn only_a_code_whose_meaning_is_known_says_that_nothing_was_applied() {
+    fn an_unknown_error_code_leaves_the_outcome_unknown() {
         let cases = [
             (ErrorCode::NO_NODE, Outcome::NotApplied),
             (ErrorCode::RUNTIME_INCONSISTENCY, Outcome::NotApplied),
@@ -421,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_lacks_an_operation_is_told_by_what_it_needs() {
+    fn an_unsupported_operation_names_the_version_that_it_needs() {
         for (opcode, text) in [
             (OpCode::CREATE2, "the server does not support CREATE2, which needs ZooKeeper 3.5"),
             (OpCode::ADD_WATCH, "the server does not support ADD_WATCH, which needs ZooKeeper 3.6"),
@@ -445,7 +515,7 @@ mod tests {
         let port: Result<ConnectString, _> = "a//b".parse();
         let chroot = port.expect_err("an empty name");
         let errors: [(&dyn core::error::Error, &str); 5] = [
-            (&Error::Reply(malformed), "the server's reply cannot be read"),
+            (&Error::Reply(malformed), "the server's reply is malformed"),
             (&Error::from(path), "the path is invalid"),
             (&Invalid::Path(path), "the path is invalid"),
             (&chroot, "the chroot is invalid"),

@@ -9,32 +9,31 @@ extern crate std;
 mod chroot;
 mod connect_string;
 pub mod dispatch;
+mod end;
 mod error;
 pub mod session;
 pub mod time;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod client;
 #[cfg(feature = "tokio")]
-mod driver;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod face;
+mod tokio;
 
 pub use chroot::Chroot;
-pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, Member};
+pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, ServerAddress};
+pub use end::End;
 pub use error::{Error, Invalid, Outcome, RequestError};
-pub use session::{End, Resume, State, WatchedEvent};
+pub use session::{SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::client::{
+    AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Transaction, TransactionResult,
+    WatchUpdate,
+};
 #[cfg(feature = "tokio")]
-pub use client::{Answer, Client, PersistentWatch, Watch};
+pub use self::tokio::{Answer, Client, Connect, PersistentWatch, TcpConnect, Transport, Watch};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use dispatch::Attachment;
-#[cfg(feature = "tokio")]
-pub use driver::{Connect, TcpConnect, Transport};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use face::{
-    ClientBuilder, ConnectError, MultiRead, Notice, ReadResult, Transaction, TransactionResult,
-};

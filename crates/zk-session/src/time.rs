@@ -1,16 +1,27 @@
-//! Time as an argument: the core reads no clock.
+//! Time as an argument: the session core reads no clock.
 
 use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A moment, as the time since a start that whoever drives the core has chosen.
+/// A moment, measured from a start that the caller chooses.
 ///
-/// It must come from a monotonic clock; the wall clock is of no use here. And the clock must run on
-/// while the machine is suspended, as the session's timeout does at the server: `CLOCK_BOOTTIME` on
-/// Linux, not `CLOCK_MONOTONIC`, which stands still, and which is what `std::time::Instant` reads.
-/// By a clock that stood still, a [`lease`](crate::session::Session::lease) seems to last longer
-/// than it does, by as long as the machine has slept.
+/// The clock must be monotonic; do not use the wall clock. It must also advance while the machine
+/// is suspended, because the session timeout does so at the server. On Linux that is
+/// `CLOCK_BOOTTIME`. `CLOCK_MONOTONIC`, which `std::time::Instant` reads, stops. With such a clock,
+/// a [`lease`](crate::session::Session::lease) seems to last longer than it does, by the time that
+/// the machine was suspended.
+///
+/// ```
+/// use core::time::Duration;
+/// use zk_session::time::Instant;
+///
+/// let clock = std::time::Instant::now();
+/// let now = Instant::after_start(clock.elapsed());
+/// let deadline = now + Duration::from_secs(3);
+/// assert_eq!(deadline - now, Duration::from_secs(3));
+/// assert_eq!(now - deadline, Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 
@@ -18,15 +29,15 @@ impl Instant {
     /// The chosen start.
     pub const START: Self = Self(Duration::ZERO);
 
-    /// The last moment that can be told. Deadlines beyond it never come.
+    /// The last moment. The session never reaches a deadline at or after it.
     pub const END: Self = Self(Duration::MAX);
 
-    /// The moment that lies `elapsed` after the chosen start.
+    /// Returns the moment that is `elapsed` after the chosen start.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// The time since the chosen start.
+    /// Returns the time since the chosen start.
     pub const fn since_start(self) -> Duration {
         self.0
     }
@@ -35,7 +46,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Stops at the end of time instead of overflowing.
+    /// Adds a duration. The sum saturates at [`Instant::END`].
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
@@ -44,7 +55,7 @@ impl Add<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// How long before `self` the other moment lies; zero if it lies after it.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

@@ -1,4 +1,4 @@
-//! Every example runs.
+//! Runs every example.
 #![cfg(all(feature = "tokio", feature = "blocking"))]
 
 use zk_testkit::serve::Embedded;

@@ -24,7 +24,10 @@ impl Identity {
             // It never fails: a wrong password proves another id, which no list admits.
             "digest" => {
                 let credentials = String::from_utf8_lossy(packet.auth?);
-                Some(Self { scheme: "digest", id: DigestId::of(&credentials).to_string() })
+                Some(Self {
+                    scheme: "digest",
+                    id: DigestId::from_credentials(&credentials).to_string(),
+                })
             }
             _ => None,
         }

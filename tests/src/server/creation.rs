@@ -2,7 +2,8 @@
 //! (`MultiOperationRecord.java`, `Op.java`).
 
 use zk_proto::{
-    CreateMode, CreateRequest, CreateTtlRequest, ErrorCode, MultiEntry, MultiOp, OpCode, SessionId,
+    CreateMode, CreateRequest, CreateTtlRequest, EncodeMultiItem, ErrorCode, MultiOp, OpCode,
+    SessionId,
 };
 
 use super::tree::Life;

@@ -104,7 +104,7 @@ impl Outbox {
 
 /// A message as one frame.
 pub(super) fn frame(message: &impl Encode) -> Bytes {
-    let mut out = BytesMut::with_capacity(frame::PREFIX + message.encoded_len());
+    let mut out = BytesMut::with_capacity(frame::PREFIX_LEN + message.encoded_len());
     match frame::encode(message, &mut out) {
         Ok(()) => out.freeze(),
         // Nothing here is 2 GiB long; a client would take nothing for a lost reply.

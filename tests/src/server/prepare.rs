@@ -7,7 +7,8 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use zk_proto::{
     CheckVersionRequest, CreateMode, CreateTtlRequest, DeleteRequest, ErrorCode, MultiOp,
-    MultiRequest, OpCode, Perms, Sequence, SessionId, SetAclRequest, SetDataRequest, Ttl, path,
+    MultiRequest, OpCode, Perms, SequenceNumber, SessionId, SetAclRequest, SetDataRequest, Ttl,
+    path,
 };
 
 use super::acl::{self, Grant};
@@ -107,7 +108,7 @@ impl<'t> Draft<'t> {
         let mut parent = self.facts(parent_path)?;
         parent.expect(Perms::CREATE, &self.writer)?;
         let path = match mode.is_sequential() {
-            true => format!("{}{}", request.path, Sequence(parent.cversion)),
+            true => format!("{}{}", request.path, SequenceNumber(parent.cversion)),
             false => request.path.to_string(),
         };
         validate(&path)?;

@@ -1,5 +1,5 @@
-//! The requests that simulated clients make for themselves. Each can be told from every other one
-//! by what it leaves behind.
+//! The requests that simulated clients submit. Each leaves a distinct effect, so that the checker
+//! can find it.
 
 use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
@@ -9,51 +9,51 @@ use zk_proto::{
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Creates a node that holds its own name.
+    /// Creates a node whose data is its own path.
     Create {
-        /// The node, or what stands before its number.
+        /// The path, without the sequence number.
         path: String,
-        /// What kind of node.
+        /// The kind of node.
         mode: CreateMode,
     },
     /// Deletes a node.
     Delete {
-        /// The node.
+        /// The path.
         path: String,
     },
     /// Sets the data of a node.
     Write {
-        /// The node.
+        /// The path.
         path: String,
-        /// The data, which nobody else writes.
+        /// The data, unique among all writes.
         data: String,
     },
-    /// Reads the data of a node and watches it.
+    /// Reads the data of a node and sets a watch.
     Read {
-        /// The node.
+        /// The path.
         path: String,
     },
-    /// Looks whether there is a node and watches that.
+    /// Checks whether a node exists and sets a watch.
     Look {
-        /// The node.
+        /// The path.
         path: String,
     },
-    /// Looks whether there is a node, and no more.
+    /// Checks whether a node exists.
     Peek {
-        /// The node.
+        /// The path.
         path: String,
     },
-    /// Watches a node until that is not wanted any more.
+    /// Sets a persistent watch.
     Watch {
-        /// The node.
+        /// The path.
         path: String,
-        /// Whether everything below is watched, too.
+        /// Whether the watch is recursive.
         below: bool,
     },
 }
 
 impl Call {
-    /// The node that it is about.
+    /// Returns the path of the node.
     pub fn path(&self) -> &str {
         match self {
             Self::Create { path, .. }
@@ -66,17 +66,17 @@ impl Call {
         }
     }
 
-    /// Whether it asks for a watch that fires once.
+    /// Returns whether the request sets a one-shot watch.
     pub fn watches_once(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Look { .. })
     }
 
-    /// Whether it asks for any watch.
+    /// Returns whether the request sets a watch of any kind.
     pub fn watches(&self) -> bool {
         self.watches_once() || matches!(self, Self::Watch { .. })
     }
 
-    /// The request on the wire.
+    /// Returns the request of the protocol.
     pub fn request(&self) -> Request<'_> {
         const OPEN: &[Acl<'static>] = &[Acl::OPEN];
         let path = self.path();

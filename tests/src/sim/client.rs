@@ -1,11 +1,10 @@
-//! A whole client without IO: a session, and the locks and requests on it.
+//! A whole client without IO: a session with its locks and requests.
 //!
-//! It is driven as its [`Session`] is: after every input or command take every
-//! [action](SimClient::poll_action), every [note](SimClient::poll_note), what is to be
-//! [transmitted](SimClient::transmit), and look at the [timeout](SimClient::poll_timeout).
+//! It is driven like its [`Session`]. After every input or command, take every
+//! [action](SimClient::poll_action), every [event](SimClient::poll_event) and the bytes to
+//! [transmit](SimClient::transmit), and update the [timeout](SimClient::poll_timeout).
 //!
-//! Inside it is built as every client is: a [`Dispatcher`], and locks that are
-//! [attached](OnSession) to it.
+//! Inside it is built like the other clients: a [`Dispatcher`] with [attached](OnSession) locks.
 
 mod attempt;
 
@@ -26,82 +25,82 @@ use zk_session::time::Instant;
 use zk_session::{Error, Outcome, State};
 
 use self::attempt::{Attempt, Log};
-use super::{AttemptId, Call, CallId, Demand, Note, Quirk};
+use super::{AttemptId, Bug, Call, CallId, ClientEvent, Demand};
 
-/// Where the handshake has the newest transaction that the client has seen: behind the length of
-/// the frame and the version of the protocol.
+/// The position of the last zxid in the handshake: after the length of the frame and the protocol
+/// version.
 const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
 
-/// See the module `sim`.
+/// A simulated client. See the module `sim`.
 #[derive(Debug)]
 pub struct SimClient {
     dispatcher: Dispatcher<CallId>,
     accepts_read_only: bool,
-    quirk: Option<Quirk>,
-    /// Bytes of a frame that has not arrived as a whole.
+    bug: Option<Bug>,
+    /// Bytes of an incomplete frame.
     inbox: BytesMut,
-    /// Splits it, and knows how long a frame may be.
+    /// Splits the stream into frames up to the longest reply.
     frames: Splitter,
     max_reply: usize,
-    /// How many bytes were transmitted on this connection.
+    /// The number of bytes sent on this connection.
     transmitted: usize,
-    members: u32,
-    /// Attempts to connect that failed in a row.
+    servers: u32,
+    /// Consecutive failed connection attempts.
     failures: u32,
-    /// Until then it tries no other member.
+    /// The end of the delay before the next connection attempt.
     sleeps_until: Option<Instant>,
     last_id: u64,
-    /// Requests that were not answered yet.
+    /// Pending requests.
     calls: BTreeMap<CallId, Arc<Call>>,
     watches: BTreeMap<RequestId, CallId>,
-    /// Attempts that are not done yet.
+    /// Unfinished attempts.
     attempts: BTreeMap<AttemptId, Key>,
     log: Log,
 }
 
 /// # Getters
 impl SimClient {
-    /// How things stand with the session.
+    /// Returns the state of the session.
     pub fn state(&self) -> State {
         self.dispatcher.session().state()
     }
 
-    /// The session.
+    /// Returns the session id.
     pub fn id(&self) -> SessionId {
         self.dispatcher.session().id()
     }
 
-    /// The newest transaction that the session has seen.
+    /// Returns the last zxid that the session has seen.
     pub fn last_zxid(&self) -> Zxid {
         self.dispatcher.session().last_zxid()
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.state(), State::Ended(_))
     }
 
-    /// Whether a member will do that can only read.
+    /// Returns whether the client accepts read-only servers.
     pub fn accepts_read_only(&self) -> bool {
         self.accepts_read_only
     }
 
-    /// Until when the ensemble is bound to keep the session.
+    /// Returns the time until which the ensemble must keep the session.
     pub fn lease(&self) -> Option<Duration> {
         self.dispatcher.session().lease().map(Instant::since_start)
     }
 
-    /// The session timeout.
+    /// Returns the session timeout.
     pub fn session_timeout(&self) -> Duration {
         self.dispatcher.session().timeout()
     }
 
-    /// How many requests wait for an answer.
+    /// Returns the number of pending requests.
     pub fn waiting(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many attempts are not done yet, or still attached.
+    /// Returns the number of attempts that are unfinished or still attached.
     pub fn attempts(&self) -> usize {
         self.attempts.len().max(self.dispatcher.attached())
     }
@@ -109,21 +108,21 @@ impl SimClient {
 
 /// # Inputs
 impl SimClient {
-    /// A client that begins now.
-    pub fn new(now: Duration, mut config: Config, quirk: Option<Quirk>) -> Self {
+    /// Creates a client that starts now.
+    pub fn new(now: Duration, mut config: Config, bug: Option<Bug>) -> Self {
         let accepts_read_only = config.read_only;
-        let members = u32::try_from(config.members).unwrap_or(u32::MAX);
-        config.read_only |= quirk == Some(Quirk::AcceptsReadOnlyUnasked);
+        let servers = u32::try_from(config.servers).unwrap_or(u32::MAX);
+        config.read_only |= bug == Some(Bug::AlwaysAcceptsReadOnly);
         let max_reply = config.max_reply;
         Self {
             dispatcher: Dispatcher::new(Session::new(instant(now), config)),
             accepts_read_only,
-            quirk,
+            bug,
             inbox: BytesMut::new(),
             frames: Splitter::new(max_reply),
             max_reply,
             transmitted: 0,
-            members,
+            servers,
             failures: 0,
             sleeps_until: None,
             last_id: 0,
@@ -134,7 +133,7 @@ impl SimClient {
         }
     }
 
-    /// The connection asked for is there.
+    /// Handles the success of a connection attempt.
     pub fn handle_connected(&mut self, now: Duration) {
         self.inbox.clear();
         self.frames = Splitter::new(self.max_reply);
@@ -143,21 +142,21 @@ impl SimClient {
         self.drain(now);
     }
 
-    /// The connection is gone, or cannot be made.
+    /// Handles the end of the connection, or the failure of a connection attempt.
     pub fn handle_disconnected(&mut self, now: Duration) {
         self.session().handle_disconnected(instant(now));
         self.drain(now);
     }
 
-    /// A member was asked whether it can write.
-    pub fn handle_probed(&mut self, now: Duration, member: usize, read_write: bool) {
-        if self.quirk != Some(Quirk::StaysReadOnly) {
-            self.session().handle_probed(instant(now), member, read_write);
+    /// Handles the answer to a probe.
+    pub fn handle_probed(&mut self, now: Duration, server: usize, read_write: bool) {
+        if self.bug != Some(Bug::StaysReadOnly) {
+            self.session().handle_probed(instant(now), server, read_write);
             self.drain(now);
         }
     }
 
-    /// Any piece of the stream has arrived.
+    /// Handles any piece of the byte stream.
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
         self.inbox.extend_from_slice(bytes);
         loop {
@@ -177,7 +176,7 @@ impl SimClient {
         }
     }
 
-    /// Time has passed, and everything that has arrived by now was input.
+    /// Handles the passing of time, after all input of this instant.
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.dispatcher.is_unsettled() {
             self.dispatcher.settle(instant(now));
@@ -190,10 +189,10 @@ impl SimClient {
         }
     }
 
-    /// Whether a quirk loses this frame.
+    /// Returns whether the bug drops this frame.
     fn drops(&self, frame: &[u8]) -> bool {
         let is_event = frame.starts_with(&Xid::NOTIFICATION.0.to_be_bytes());
-        is_event && self.quirk == Some(Quirk::DropsEvents)
+        is_event && self.bug == Some(Bug::DropsEvents)
     }
 
     fn session(&mut self) -> &mut Session<Token<CallId>> {
@@ -203,24 +202,24 @@ impl SimClient {
 
 /// # Commands
 impl SimClient {
-    /// Makes a request.
+    /// Submits a request.
     pub fn call(&mut self, now: Duration, call: Call) -> CallId {
         self.call_until(now, call, None)
     }
 
-    /// Makes a request that is to be answered by then, one way or another.
+    /// Submits a request with an optional deadline.
     pub fn call_until(&mut self, now: Duration, call: Call, until: Option<Duration>) -> CallId {
         let (id, call) = (self.next_id(), Arc::new(call));
-        self.log.note(Note::Called(id, call.clone(), until));
-        let until = until.filter(|_| self.quirk != Some(Quirk::ForgetsDeadlines));
+        self.log.record(ClientEvent::Submitted(id, call.clone(), until));
+        let until = until.filter(|_| self.bug != Some(Bug::IgnoresDeadlines));
         self.submit(id, call, until);
         self.drain(now);
         id
     }
 
-    /// The watch that a request has asked for is not wanted any more.
+    /// Removes the watch that a request has set.
     pub fn unwatch(&mut self, now: Duration, call: CallId) {
-        self.log.note(Note::Unwatched(call));
+        self.log.record(ClientEvent::Unwatched(call));
         let watch = self.watches.iter().find(|(_, id)| **id == call);
         if let Some(request) = watch.map(|(request, _)| *request) {
             self.watches.remove(&request);
@@ -229,7 +228,7 @@ impl SimClient {
         self.drain(now);
     }
 
-    /// Enters the queue of a lock. The session must be connected.
+    /// Starts an attempt to acquire a lock. The session must be connected.
     pub fn contend(
         &mut self,
         now: Duration,
@@ -238,7 +237,7 @@ impl SimClient {
         guid: Uuid,
     ) -> AttemptId {
         let id = self.next_id();
-        self.log.note(Note::Contends(id, directory.to_owned(), demand));
+        self.log.record(ClientEvent::AttemptStarted(id, directory.to_owned(), demand));
         let (scheme, claim) = match demand {
             Demand::Mutex | Demand::Permits { .. } => (Scheme::CURATOR_MUTEX, Claim::Exclusive),
             Demand::Read => (Scheme::CURATOR_READ_WRITE, Claim::Shared),
@@ -251,7 +250,7 @@ impl SimClient {
                 let loan = Loan { contest: contest.clone(), permits: count, maximum: Some(of) };
                 self.attach(now, id, contest, Borrower::new(loan));
             }
-            _ if self.quirk == Some(Quirk::WatchesTheDirectory) => {
+            _ if self.bug == Some(Bug::WatchesParent) => {
                 self.attach(now, id, contest.clone(), Contender::herd(contest));
             }
             _ => self.attach(now, id, contest.clone(), Contender::new(contest)),
@@ -268,27 +267,27 @@ impl SimClient {
         machine: impl Machine + Send + 'static,
     ) {
         let log = self.log.clone();
-        let attempt = Attempt::new(id, machine, directory, guid, log, self.quirk);
+        let attempt = Attempt::new(id, machine, directory, guid, log, self.bug);
         let observer = attempt.observer();
         let attached = OnSession::new(attempt, observer, guid.as_u64_pair().1 ^ id);
-        let attached = match self.quirk {
-            Some(Quirk::NeverRenews) => attached.without_renewals(),
+        let attached = match self.bug {
+            Some(Bug::NeverRenewsWatches) => attached.without_renewals(),
             _ => attached,
         };
         let key = self.dispatcher.attach(instant(now), Box::new(attached));
         self.attempts.insert(id, key);
     }
 
-    /// The lock is not wanted any more.
-    pub fn let_go(&mut self, now: Duration, attempt: AttemptId) {
-        self.log.note(Note::LetGo(attempt));
+    /// Releases a lock, or cancels the attempt.
+    pub fn release(&mut self, now: Duration, attempt: AttemptId) {
+        self.log.record(ClientEvent::Released(attempt));
         if let Some(key) = self.attempts.get(&attempt) {
             self.dispatcher.command(instant(now), *key, &mut Command::LetGo);
         }
         self.drain(now);
     }
 
-    /// Ends the session.
+    /// Closes the session.
     pub fn close(&mut self, now: Duration) {
         self.session().close();
         self.drain(now);
@@ -330,13 +329,13 @@ impl SimClient {
     fn handle_event(&mut self, now: Duration, event: Event<CallId>) {
         match event {
             Event::State(state) => {
-                self.log.note(Note::State(state));
+                self.log.record(ClientEvent::State(state));
                 (self.failures, self.sleeps_until) = (0, None);
             }
-            Event::Disconnected { .. } if self.quirk == Some(Quirk::SleepsThroughOutages) => {
+            Event::Disconnected { .. } if self.bug == Some(Bug::SleepsThroughOutages) => {
                 self.failures += 1;
-                if self.failures.is_multiple_of(self.members) {
-                    let doublings = (self.failures / self.members - 1).min(16);
+                if self.failures.is_multiple_of(self.servers) {
+                    let doublings = (self.failures / self.servers - 1).min(16);
                     let longest =
                         Duration::from_millis(100 << doublings).min(Duration::from_secs(5));
                     self.sleeps_until = Some(instant(now) + longest * 3 / 4);
@@ -348,12 +347,12 @@ impl SimClient {
                 let fired: Vec<_> = fired.collect();
                 let staying = persistent.iter().filter_map(|request| self.watches.get(request));
                 for id in staying.copied().chain(fired) {
-                    self.log.note(Note::Fired(id, event.clone()));
+                    self.log.record(ClientEvent::Fired(id, event.clone()));
                 }
             }
-            Event::Gap { requests } if self.quirk != Some(Quirk::ConcealsGaps) => {
+            Event::Gap { requests } if self.bug != Some(Bug::HidesGaps) => {
                 for id in requests.iter().filter_map(|request| self.watches.get(request)) {
-                    self.log.note(Note::Gap(*id));
+                    self.log.record(ClientEvent::Gap(*id));
                 }
             }
             _ => {}
@@ -362,41 +361,41 @@ impl SimClient {
 
     fn answered(&mut self, id: CallId, result: Result<Reply, Error>) {
         let call = self.calls.remove(&id);
-        let result = match (self.quirk, call, result) {
-            (Some(Quirk::RepeatsWhatWasLost), Some(call), Err(Error::ConnectionLost)) => {
+        let result = match (self.bug, call, result) {
+            (Some(Bug::ResendsLostRequests), Some(call), Err(Error::ConnectionLost)) => {
                 return self.submit(id, call, None);
             }
-            (Some(Quirk::TakesDeadlineForRefusal), _, Err(Error::DeadlinePassed { .. })) => {
+            (Some(Bug::TakesDeadlineForNotApplied), _, Err(Error::DeadlinePassed { .. })) => {
                 Err(Error::DeadlinePassed { outcome: Outcome::NotApplied })
             }
             (_, _, result) => result,
         };
-        self.log.note(Note::Answered(id, result));
+        self.log.record(ClientEvent::Answered(id, result));
     }
 }
 
 /// # Outputs
 impl SimClient {
-    /// The next thing to do with the connection.
+    /// Returns the next action on the connection.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.session().poll_action()
     }
 
-    /// The next thing to tell.
-    pub fn poll_note(&mut self) -> Option<Note> {
-        let note = self.log.poll()?;
-        if let Note::Done(id) = note {
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        let event = self.log.poll()?;
+        if let ClientEvent::AttemptFinished(id) = event {
             self.attempts.remove(&id);
         }
-        Some(note)
+        Some(event)
     }
 
-    /// Bytes to be sent now, as many as there is room for.
+    /// Returns the bytes to send now, `room` at most.
     pub fn transmit(&mut self, now: Duration, room: usize) -> Bytes {
         let output = self.session().output();
         let mut bytes = output[..output.len().min(room)].to_vec();
         self.session().handle_sent(instant(now), bytes.len());
-        if self.quirk == Some(Quirk::ForgetsWhatWasSeen) {
+        if self.bug == Some(Bug::ForgetsLastZxid) {
             for (at, byte) in (self.transmitted..).zip(&mut bytes) {
                 if LAST_ZXID_SEEN.contains(&at) {
                     *byte = 0;
@@ -407,8 +406,9 @@ impl SimClient {
         bytes.into()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called. A time that has passed: as soon
-    /// as everything that has arrived is input.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout).
+    ///
+    /// A time in the past means: after all input of this instant.
     pub fn poll_timeout(&self) -> Option<Duration> {
         if self.dispatcher.is_unsettled() {
             return Some(Duration::ZERO);

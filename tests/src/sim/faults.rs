@@ -1,55 +1,54 @@
-//! Everything that can go wrong, by order or by the seed.
+//! Faults: scheduled by a test, or drawn from the seed.
 
 use core::iter;
 
 use super::*;
 
-/// How all servers are out of reach.
+/// The way in which all servers become unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// They are dead: connections break, and new ones are refused.
+    /// The servers are dead: connections break, and new ones are refused.
     Dead,
-    /// Nothing arrives at them, or from them. Later it does.
+    /// Bytes in both directions are delayed until the end of the outage.
     Silent,
-    /// As [`Silent`](Self::Silent), and connections break first.
+    /// Connections break, then bytes in both directions are delayed until the end of the outage.
     Cut,
 }
 
 impl Outage {
-    /// All of them.
+    /// All kinds of outages.
     pub const ALL: [Self; 3] = [Self::Dead, Self::Silent, Self::Cut];
 }
 
-/// Something that goes wrong, and for how long.
+/// A fault, with its duration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The connection of a client is cut.
+    /// Cuts the connection of a client.
     Cut(usize, Cut),
-    /// Nothing arrives between a client and the member it is connected to, in one direction.
-    /// Later it does.
+    /// Delays bytes between a client and its server, in one direction.
     Stall(usize, Direction, Duration),
-    /// Nothing arrives between a client and any member. Later it does.
+    /// Delays bytes between a client and all servers, in both directions.
     Isolate(usize, Duration),
-    /// A client is stopped. The world goes on without it.
+    /// Pauses a client, as a stopped process or a long garbage collection.
     Pause(usize, Duration),
-    /// The process of a client dies, and another one begins after a while.
+    /// Kills a client. Another one starts later.
     Crash(usize, Duration),
-    /// The server of a client loses the next watch event about a lock that it should send to it.
+    /// Loses the next watch event about a lock between server and client.
     Swallow(usize),
-    /// The session of a client is ended by the ensemble.
+    /// Expires the session of a client.
     Expire(usize),
-    /// A member dies and starts again after a while.
+    /// Kills a server, which restarts later.
     Kill(usize, Duration),
-    /// A member loses touch with the others, and finds them again after a while.
+    /// Partitions a server from the others.
     Part(usize, Duration),
-    /// A member lags behind: it applies nothing for a while, or little by little.
+    /// Holds a server back: it applies no transactions, except by [`Step`](Self::Step).
     Hold(usize, Duration),
-    /// A member that lags applies one more transaction.
+    /// Applies one transaction on a server that is held back.
     Step(usize),
 }
 
 impl Fault {
-    /// What it is called.
+    /// Returns the name of the fault.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Cut(..) => "cut",
@@ -67,7 +66,7 @@ impl Fault {
     }
 }
 
-/// What a fault that is drawn is to be.
+/// The kind of a fault, without its parameters.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Cut,
@@ -83,7 +82,7 @@ enum Kind {
     Step,
 }
 
-/// How often each kind of fault is drawn.
+/// The weight of each kind in the random choice.
 const WEIGHTS: [(Kind, usize); 11] = [
     (Kind::Cut, 10),
     (Kind::Stall, 6),
@@ -107,7 +106,7 @@ impl Kind {
 }
 
 impl Fault {
-    /// Draws `count` faults between `from` and `to`. All of them are over at `to`.
+    /// Draws `count` faults that start at `from` or later and end by `to`.
     pub(super) fn draw(
         rng: &mut fastrand::Rng,
         options: &Options,
@@ -129,8 +128,8 @@ impl Fault {
 
     fn draw_one(rng: &mut fastrand::Rng, options: &Options, rest: Duration) -> Self {
         let client = rng.usize(..options.clients);
-        let member = rng.usize(..options.members);
-        // Short ones are as likely as long ones, whatever the scale.
+        let server = rng.usize(..options.servers);
+        // Logarithmic, so that short and long durations are equally likely.
         let most = rest.min(Duration::from_millis(100 << rng.u32(..8)));
         let time = most.mul_f64(rng.f64());
         match Kind::draw(rng) {
@@ -141,11 +140,11 @@ impl Fault {
             Kind::Crash => Self::Crash(client, time),
             Kind::Expire => Self::Expire(client),
             Kind::Swallow => Self::Swallow(client),
-            Kind::Kill => Self::Kill(member, time),
-            // Long enough for somebody to come who has no session yet.
-            Kind::Part => Self::Part(member, rest.mul_f64(rng.f64())),
-            Kind::Hold => Self::Hold(member, time),
-            Kind::Step => Self::Step(member),
+            Kind::Kill => Self::Kill(server, time),
+            // Long enough for new clients to find only a read-only server.
+            Kind::Part => Self::Part(server, rest.mul_f64(rng.f64())),
+            Kind::Hold => Self::Hold(server, time),
+            Kind::Step => Self::Step(server),
         }
     }
 }
@@ -165,11 +164,11 @@ fn draw_cut(rng: &mut fastrand::Rng) -> Cut {
 
 /// # Faults
 impl Sim {
-    /// Has something go wrong, now.
+    /// Injects a fault now.
     pub fn inject(&mut self, fault: Fault) {
         self.trace.bytes(self.now, fault.name(), 0, &[]);
         self.trace.say(self.now, format_args!("--- {fault:?}"));
-        self.judge.count(fault.name());
+        self.checker.count(fault.name());
         match fault {
             Fault::Cut(client, cut) => self.cut(client, cut),
             Fault::Stall(client, direction, time) => self.stall(client, direction, time),
@@ -178,19 +177,19 @@ impl Sim {
             Fault::Crash(client, time) => self.crash(client, time),
             Fault::Swallow(client) => self.swallow(client),
             Fault::Expire(client) => self.expire(client),
-            Fault::Kill(member, time) => {
-                self.kill(member);
-                self.queue.schedule(self.now + time, Occurrence::Restart(member));
+            Fault::Kill(server, time) => {
+                self.kill(server);
+                self.queue.schedule(self.now + time, Occurrence::Restart(server));
             }
-            Fault::Part(member, time) => {
-                self.cut_off(member);
-                self.queue.schedule(self.now + time, Occurrence::Reunite(member));
+            Fault::Part(server, time) => {
+                self.cut_off(server);
+                self.queue.schedule(self.now + time, Occurrence::Reunite(server));
             }
-            Fault::Hold(member, time) => {
-                self.hold(member);
-                self.queue.schedule(self.now + time, Occurrence::Release(member));
+            Fault::Hold(server, time) => {
+                self.hold(server);
+                self.queue.schedule(self.now + time, Occurrence::Release(server));
             }
-            Fault::Step(member) => self.apply_one(member),
+            Fault::Step(server) => self.apply_one(server),
         }
     }
 
@@ -199,34 +198,39 @@ impl Sim {
         self.cut_link(client, cut);
     }
 
-    /// Has nothing arrive in one direction between a client and its member for a while.
+    /// Delays bytes in one direction between a client and its server for `time`.
     pub fn stall(&mut self, client: usize, direction: Direction, time: Duration) {
-        let member = self.slots[client].link.and_then(|link| Some(self.links.get(&link)?.member));
-        if let Some(member) = member {
-            self.block(client, member, direction, time);
+        let server = self.slots[client].link.and_then(|link| Some(self.links.get(&link)?.server));
+        if let Some(server) = server {
+            self.block(client, server, direction, time);
         }
     }
 
-    /// Has nothing arrive between a client and all members for a while.
+    /// Delays bytes between a client and all servers for `time`.
     pub fn isolate(&mut self, client: usize, time: Duration) {
-        for member in 0..self.options.members {
+        for server in 0..self.options.servers {
             for direction in Direction::ALL {
-                self.block(client, member, direction, time);
+                self.block(client, server, direction, time);
             }
         }
     }
 
-    fn block(&mut self, client: usize, member: usize, direction: Direction, time: Duration) {
-        let until = self.blocked.entry((client, member, direction)).or_default();
+    fn block(&mut self, client: usize, server: usize, direction: Direction, time: Duration) {
+        let until = self.blocked.entry((client, server, direction)).or_default();
         *until = (*until).max(self.now + time);
     }
 
-    /// Puts all servers out of reach of all clients for a while.
+    /// Makes all servers unreachable for all clients for `time`.
     ///
-    /// Every client whose lease lasts long enough is to keep its session and its locks: until the
-    /// servers are back, the longest delay between two rounds of attempts has passed, which is a
-    /// twentieth of the session timeout, and the client has had time to `reconnect`. The judge
-    /// holds it to that until it is connected again. How many such clients there are.
+    /// A client must keep its session and its locks if its lease covers the sum of:
+    ///
+    /// * the outage,
+    /// * the longest delay between two rounds of connection attempts, which is a twentieth of the
+    ///   session timeout,
+    /// * `reconnect`, the time of a handshake.
+    ///
+    /// The checker verifies that until the client is connected again. Returns the number of such
+    /// clients.
     pub fn outage(&mut self, outage: Outage, time: Duration, reconnect: Duration) -> usize {
         let back = self.now + time;
         let keeps = |client: &SimClient| {
@@ -235,11 +239,11 @@ impl Sim {
         };
         let machines = self.slots.iter().filter_map(|slot| slot.machine.as_ref().zip(Some(slot)));
         let kept = machines.filter(|(machine, _)| keeps(machine)).map(|(_, slot)| slot.incarnation);
-        let count = self.judge.expect_kept(kept);
+        let count = self.checker.expect_kept(kept);
         match outage {
-            Outage::Dead => (0..self.options.members).for_each(|member| {
-                self.kill(member);
-                self.queue.schedule(back, Occurrence::Restart(member));
+            Outage::Dead => (0..self.options.servers).for_each(|server| {
+                self.kill(server);
+                self.queue.schedule(back, Occurrence::Restart(server));
             }),
             Outage::Silent | Outage::Cut => (0..self.options.clients).for_each(|client| {
                 if outage == Outage::Cut {
@@ -251,7 +255,7 @@ impl Sim {
         count
     }
 
-    /// Stops a client for a while.
+    /// Pauses a client for `time`.
     pub fn pause(&mut self, client: usize, time: Duration) {
         let slot = &mut self.slots[client];
         slot.paused_until = slot.paused_until.max(self.now + time);
@@ -259,7 +263,7 @@ impl Sim {
         self.plan(client);
     }
 
-    /// Kills a client. Another one takes its place after a while.
+    /// Kills a client. Another one starts after `time`.
     pub fn crash(&mut self, client: usize, time: Duration) {
         if self.slots[client].machine.is_some() {
             self.end(client);
@@ -268,7 +272,7 @@ impl Sim {
         }
     }
 
-    /// Has the ensemble end the session of a client.
+    /// Expires the session of a client.
     pub fn expire(&mut self, client: usize) {
         if let Some(machine) = &self.slots[client].machine {
             self.ensemble.expire_session(self.now, machine.id());
@@ -276,67 +280,67 @@ impl Sim {
         }
     }
 
-    /// Has the next watch event about a lock for a client get lost by a fault of its server.
+    /// Makes the server of a client lose the next watch event about a lock.
     pub fn swallow(&mut self, client: usize) {
         if let Some(machine) = &self.slots[client].machine {
             self.ensemble.swallow_events(machine.id(), "/lock", 1);
         }
     }
 
-    /// Kills a member.
-    pub fn kill(&mut self, member: usize) {
-        self.ensemble.kill(self.now, member);
+    /// Kills a server.
+    pub fn kill(&mut self, server: usize) {
+        self.ensemble.kill(self.now, server);
         self.drain_ensemble();
     }
 
-    /// Starts a member again.
-    pub fn restart(&mut self, member: usize) {
-        self.trace.bytes(self.now, "restart of member", member as u64, &[]);
-        self.ensemble.restart(self.now, member);
+    /// Restarts a server.
+    pub fn restart(&mut self, server: usize) {
+        self.trace.bytes(self.now, "restart of server", server as u64, &[]);
+        self.ensemble.restart(self.now, server);
         self.drain_ensemble();
     }
 
-    /// Has a member lose touch with the others. It may serve reads to those who accept that.
-    pub fn cut_off(&mut self, member: usize) {
-        self.ensemble.cut_off(self.now, member);
+    /// Partitions a server from the others. It may serve reads to clients that accept that.
+    pub fn cut_off(&mut self, server: usize) {
+        self.ensemble.cut_off(self.now, server);
         self.drain_ensemble();
     }
 
-    /// Has a member that was cut off find the others again.
-    pub fn reunite(&mut self, member: usize) {
-        self.trace.bytes(self.now, "return of member", member as u64, &[]);
-        self.ensemble.reunite(self.now, member);
+    /// Ends the partition of a server.
+    pub fn reunite(&mut self, server: usize) {
+        self.trace.bytes(self.now, "return of server", server as u64, &[]);
+        self.ensemble.reunite(self.now, server);
         self.drain_ensemble();
     }
 
-    /// Makes a member lag behind, unless it leads.
-    pub fn hold(&mut self, member: usize) {
-        self.ensemble.hold(member);
+    /// Holds a server back, unless it leads.
+    pub fn hold(&mut self, server: usize) {
+        self.ensemble.hold(server);
     }
 
-    /// Lets a member that lags behind apply one more transaction.
-    pub fn apply_one(&mut self, member: usize) {
-        self.ensemble.step(self.now, member);
+    /// Applies one transaction on a server that is held back.
+    pub fn apply_one(&mut self, server: usize) {
+        self.ensemble.step(self.now, server);
         self.drain_ensemble();
     }
 
-    /// Lets a member that lags behind catch up.
-    pub fn release(&mut self, member: usize) {
-        self.trace.bytes(self.now, "release of member", member as u64, &[]);
-        self.ensemble.release(self.now, member);
+    /// Lets a server catch up that was held back.
+    pub fn release(&mut self, server: usize) {
+        self.trace.bytes(self.now, "release of server", server as u64, &[]);
+        self.ensemble.release(self.now, server);
         self.drain_ensemble();
     }
 
-    /// No fault remains: what no client uses any more is closed, as keep-alive does.
+    /// Ends all faults, and closes connections without a client as TCP keep-alive does.
     pub fn heal(&mut self) {
         for slot in &mut self.slots {
             slot.paused_until = slot.paused_until.min(self.now);
         }
         self.blocked.clear();
-        for member in 0..self.options.members {
-            self.restart(member);
-            self.reunite(member);
-            self.release(member);
+        for server in 0..self.options.servers {
+            self.restart(server);
+            self.reunite(server);
+            self.release(server);
         }
         self.reap_half_open();
         for client in 0..self.slots.len() {

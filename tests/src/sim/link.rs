@@ -1,5 +1,4 @@
-//! One simulated connection: two one-way streams of bytes that take their time, and can be cut
-//! anywhere.
+//! A simulated connection: two one-way byte streams with delays, which can be cut at any byte.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -8,77 +7,77 @@ use bytes::Bytes;
 
 use crate::server::ConnId;
 
-/// Names a connection, or an attempt to make one. Never used twice.
+/// Identifies a connection or a connection attempt. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
-    /// From the client to a member.
+    /// From the client to a server.
     Up,
-    /// From a member to the client.
+    /// From a server to the client.
     Down,
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Self; 2] = [Self::Up, Self::Down];
 }
 
-/// What remains of one direction when a connection is cut.
+/// What still arrives in one direction when a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tail {
-    /// How many of the bytes that are under way still arrive.
+    /// The number of bytes in flight that still arrive.
     pub bytes: usize,
-    /// Whether the receiver never hears of the end: for it the connection is half-open.
+    /// Whether the receiver never learns of the end: its connection is half-open.
     pub silent: bool,
 }
 
 impl Tail {
-    /// Nothing more arrives but the end.
+    /// No byte arrives, only the end.
     pub const LOST: Self = Self { bytes: 0, silent: false };
-    /// All that is under way arrives, then the end.
+    /// All bytes in flight arrive, then the end.
     pub const DELIVERED: Self = Self { bytes: usize::MAX, silent: false };
 }
 
 /// How a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
-    /// What still reaches the member.
+    /// What still reaches the server.
     pub up: Tail,
     /// What still reaches the client.
     pub down: Tail,
 }
 
 impl Cut {
-    /// Before the member has received what is under way to it.
+    /// Before the server receives the bytes in flight.
     pub const BEFORE_RECEIVED: Self = Self { up: Tail::LOST, down: Tail::LOST };
-    /// After the member has received, and so applied, what is under way; the answers are lost.
+    /// After the server has received and applied the requests in flight. The replies are lost.
     pub const AFTER_APPLIED: Self = Self { up: Tail::DELIVERED, down: Tail::LOST };
 }
 
-/// What travels.
+/// A unit of delivery.
 #[derive(Debug)]
 pub(super) enum Segment {
-    /// Up: may I connect? Down: you may.
+    /// Up: a connection request. Down: its acceptance.
     Open,
     Bytes(Bytes),
-    /// Nothing follows.
+    /// The end of the stream.
     End,
 }
 
-/// One direction.
+/// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     segments: VecDeque<(Duration, Segment)>,
-    /// Bytes under way.
+    /// The number of bytes in flight.
     pub(super) in_flight: usize,
     ended: bool,
 }
 
 impl Pipe {
-    /// Sends; the order is kept. When it will arrive, unless the pipe has ended.
+    /// Appends a segment, in order. Returns its arrival time unless the pipe has ended.
     pub(super) fn push(&mut self, at: Duration, segment: Segment) -> Option<Duration> {
         if self.ended {
             return None;
@@ -93,7 +92,7 @@ impl Pipe {
         Some(at)
     }
 
-    /// What arrives by now, one at a time.
+    /// Returns the next segment that has arrived by `now`.
     pub(super) fn pop(&mut self, now: Duration) -> Option<Segment> {
         self.segments.front().filter(|(at, _)| *at <= now)?;
         let (_, segment) = self.segments.pop_front()?;
@@ -103,7 +102,7 @@ impl Pipe {
         Some(segment)
     }
 
-    /// Ends it with this tail, which says when the end arrives, if it does.
+    /// Cuts the pipe. Returns the arrival time of its end, unless that is silent.
     pub(super) fn cut(&mut self, now: Duration, tail: Tail) -> Option<Duration> {
         self.ended = false;
         let mut left = tail.bytes;
@@ -127,25 +126,25 @@ impl Pipe {
     }
 }
 
-/// One connection, from the attempt to make it until both ends have forgotten it.
+/// A connection, from the attempt to open it until both ends have closed it.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: usize,
-    pub(super) member: usize,
-    /// What the member calls it, while it has it.
+    pub(super) server: usize,
+    /// The server's id of the connection, while open there.
     pub(super) conn: Option<ConnId>,
-    /// How many bytes may be under way to the member.
+    /// The limit of bytes in flight to the server.
     pub(super) window: usize,
     pub(super) up: Pipe,
     pub(super) down: Pipe,
 }
 
 impl Link {
-    pub(super) fn new(client: usize, member: usize, window: usize) -> Self {
-        Self { client, member, conn: None, window, up: Pipe::default(), down: Pipe::default() }
+    pub(super) fn new(client: usize, server: usize, window: usize) -> Self {
+        Self { client, server, conn: None, window, up: Pipe::default(), down: Pipe::default() }
     }
 
-    /// Whether nothing can come of it any more, once its client has left it.
+    /// Returns whether a connection closed by its client has no further effect.
     pub(super) fn is_over(&self) -> bool {
         self.conn.is_none() && self.up.segments.is_empty()
     }
@@ -171,7 +170,7 @@ mod tests {
         pipe
     }
 
-    /// Everything that arrives, with a dot for the end.
+    /// Returns all that arrives, with a dot for the end.
     fn arrives(pipe: &mut Pipe) -> Vec<u8> {
         let mut all = Vec::new();
         while let Some(segment) = pipe.pop(NOW) {
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overtakes_anything_and_nothing_is_early() {
+    fn segments_keep_their_order_and_never_arrive_early() {
         let mut pipe = pipe();
         assert!(pipe.pop(NOW / 2).is_none());
         assert_eq!((pipe.in_flight, arrives(&mut pipe)), (6, b"abcdef".to_vec()));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_cut_at_any_byte() {
+    fn a_pipe_can_be_cut_at_any_byte() {
         for bytes in 0..=6 {
             let mut pipe = pipe();
             assert!(pipe.cut(Duration::ZERO, Tail { bytes, silent: false }).is_some());
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_half_open_one_is_not_told() {
+    fn a_half_open_pipe_does_not_report_its_end() {
         let mut pipe = pipe();
         assert_eq!(pipe.cut(NOW, Tail { bytes: 4, silent: true }), None);
         assert_eq!(arrives(&mut pipe), b"abcd");

@@ -1,14 +1,14 @@
-//! The judge of locks. It sees who believes to hold one, and what the ensemble has to say to that.
+//! The checker of locks. It compares the clients that believe to hold a lock with the ensemble.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use zk_proto::{SessionId, Zxid};
 use zk_recipes::machine::{Claim, Event, Scheme};
 
-use super::{AttemptId, Demand, Note};
+use super::{AttemptId, ClientEvent, Demand};
 use crate::server::Ensemble;
 
-/// Names an attempt among those of all clients.
+/// Identifies an attempt among those of all clients.
 type Who = (u64, AttemptId);
 
 #[derive(Debug)]
@@ -16,81 +16,82 @@ struct Attempt {
     directory: String,
     demand: Demand,
     session: SessionId,
-    /// Its node, once it knows it.
+    /// The path of its node, once known.
     node: Option<String>,
     holds: bool,
 }
 
-/// See the [module](self).
+/// Records every violation of mutual exclusion, of order and of cleanup.
 #[derive(Debug, Default)]
-pub(super) struct LockJudge {
+pub(super) struct LockChecker {
     attempts: BTreeMap<Who, Attempt>,
-    /// Those that believe to hold a lock, by its directory.
+    /// Attempts that believe to hold a lock, by its path.
     holders: BTreeMap<String, BTreeMap<Who, Demand>>,
-    /// The token that was given last to somebody who held a lock alone.
+    /// The last fencing token of an exclusive holder.
     tokens: BTreeMap<String, Zxid>,
-    /// Who was woken by the end of each node.
+    /// The attempt woken by the deletion of each node.
     woken: BTreeMap<String, Who>,
-    /// What the children of each directory were looked at for last.
-    looked_at: BTreeMap<String, (Scheme, Zxid)>,
+    /// The `pzxid` of each parent at the last check of its children.
+    checked: BTreeMap<String, (Scheme, Zxid)>,
     acquisitions: u64,
-    /// Whether somebody has told something that was not looked at.
-    has_heard: bool,
-    /// The last transaction that was looked at.
-    looked_after: Zxid,
+    /// Whether an event was handled since the last check.
+    is_stale: bool,
+    /// The zxid of the last check.
+    checked_at: Zxid,
 }
 
-impl LockJudge {
-    /// How often a lock was acquired.
+impl LockChecker {
+    /// Returns the number of acquisitions.
     pub(super) fn acquisitions(&self) -> u64 {
         self.acquisitions
     }
 
-    pub(super) fn hear(
+    pub(super) fn handle_event(
         &mut self,
         (client, session): (u64, SessionId),
-        note: &Note,
+        event: &ClientEvent,
         ensemble: &Ensemble,
         found: &mut Vec<String>,
     ) {
-        self.has_heard = true;
-        match note {
-            Note::Contends(id, directory, demand) => {
-                for (directory, scheme) in directories(directory, *demand) {
-                    self.looked_at.entry(directory).or_insert((scheme, Zxid::ZERO));
+        self.is_stale = true;
+        match event {
+            ClientEvent::AttemptStarted(id, directory, demand) => {
+                for (directory, scheme) in parents(directory, *demand) {
+                    self.checked.entry(directory).or_insert((scheme, Zxid::ZERO));
                 }
                 let (directory, demand) = (directory.clone(), *demand);
                 let attempt = Attempt { directory, demand, session, node: None, holds: false };
                 self.attempts.insert((client, *id), attempt);
             }
-            Note::Lock(id, event) => self.event((client, *id), event, ensemble, found),
-            Note::Woken(id, path) => {
+            ClientEvent::Lock(id, event) => self.event((client, *id), event, ensemble, found),
+            ClientEvent::Woken(id, path) => {
                 let who = (client, *id);
                 let attempt = self.attempts.get(&who);
                 let own = attempt.and_then(|attempt| attempt.node.as_deref());
-                // Readers that wait for one writer are all let in at its end, and leases are
-                // looked at as often as they change.
+                // A writer's end wakes all readers behind it, and each change of the permits
+                // wakes waiters of a semaphore.
                 let only_one = attempt.is_some_and(|attempt| attempt.demand == Demand::Mutex);
                 if only_one
                     && own != Some(path)
                     && *self.woken.entry(path.clone()).or_insert(who) != who
                 {
-                    found.push(format!("{path}: its end has woken {who:?}, and another before"));
+                    found
+                        .push(format!("{path}: its deletion has woken {who:?} and another before"));
                 }
             }
-            Note::LetGo(id) | Note::Done(id) => {
+            ClientEvent::Released(id) | ClientEvent::AttemptFinished(id) => {
                 self.release((client, *id));
             }
             _ => {}
         }
-        if let Note::Done(id) = note {
+        if let ClientEvent::AttemptFinished(id) = event {
             self.attempts.remove(&(client, *id));
         }
     }
 
     fn event(&mut self, who: Who, event: &Event, ensemble: &Ensemble, found: &mut Vec<String>) {
         let Some(attempt) = self.attempts.get_mut(&who) else {
-            return found.push(format!("{who:?}: {event:?} after its end"));
+            return found.push(format!("{who:?}: {event:?} after it finished"));
         };
         match event {
             Event::Enqueued { node, .. } => {
@@ -121,7 +122,7 @@ impl LockJudge {
         }
     }
 
-    /// Somebody believes to hold a lock. If the ensemble agrees, it was that one's turn.
+    /// Checks the order and the token of an acquisition that the ensemble agrees with.
     fn acquired(
         &mut self,
         who: Who,
@@ -154,23 +155,23 @@ impl LockJudge {
         }
     }
 
-    pub(super) fn look(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
+    pub(super) fn check(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
         if ensemble.leader().is_none() {
             return;
         }
         let has_changed =
-            core::mem::replace(&mut self.looked_after, ensemble.zxid()) != ensemble.zxid();
-        if core::mem::take(&mut self.has_heard) || has_changed {
-            self.look_at_holders(ensemble, found);
+            core::mem::replace(&mut self.checked_at, ensemble.zxid()) != ensemble.zxid();
+        if core::mem::take(&mut self.is_stale) || has_changed {
+            self.check_holders(ensemble, found);
         }
         if has_changed {
-            self.look_at_directories(ensemble, found);
+            self.check_parents(ensemble, found);
         }
     }
 
-    fn look_at_holders(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
+    fn check_holders(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
         for (directory, holders) in &self.holders {
-            // What the ensemble says need not be asked where all agree.
+            // Claims that do not conflict need no comparison with the ensemble.
             if may_hold_together(holders.values()) {
                 continue;
             }
@@ -184,11 +185,11 @@ impl LockJudge {
         }
     }
 
-    fn look_at_directories(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        for (directory, (scheme, looked_at)) in &mut self.looked_at {
+    fn check_parents(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
+        for (directory, (scheme, checked)) in &mut self.checked {
             let Some(node) = ensemble.node(directory) else { continue };
-            if core::mem::replace(looked_at, node.stat().pzxid) != node.stat().pzxid {
-                // Somebody who wants several permits has as many leases.
+            if core::mem::replace(checked, node.stat().pzxid) != node.stat().pzxid {
+                // An attempt has one node for each of its permits.
                 if *scheme == Scheme::CURATOR_LEASE {
                     continue;
                 }
@@ -209,7 +210,7 @@ impl LockJudge {
     }
 
     pub(super) fn conclude(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        for directory in self.looked_at.keys() {
+        for directory in self.checked.keys() {
             for child in ensemble.node(directory).into_iter().flat_map(|node| node.children()) {
                 found.push(format!("{directory}/{child} was left behind"));
             }
@@ -217,15 +218,15 @@ impl LockJudge {
     }
 }
 
-/// Whether the ensemble has the node of an attempt, and its session.
+/// Returns whether the ensemble has the node of an attempt, and its session.
 fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
     let node = attempt.node.as_ref().and_then(|path| ensemble.node(path));
     node.is_some_and(|node| node.stat().ephemeral_owner == attempt.session)
         && ensemble.session_timeout(attempt.session).is_some()
 }
 
-/// Where the nodes of contenders are, and how they are named.
-fn directories(path: &str, demand: Demand) -> Vec<(String, Scheme)> {
+/// Returns the parents of the nodes of contenders, with their naming schemes.
+fn parents(path: &str, demand: Demand) -> Vec<(String, Scheme)> {
     match demand {
         Demand::Mutex => vec![(path.to_owned(), Scheme::CURATOR_MUTEX)],
         Demand::Read | Demand::Write => vec![(path.to_owned(), Scheme::CURATOR_READ_WRITE)],
@@ -241,7 +242,7 @@ fn is_writer(child: &str) -> bool {
     name.is_some_and(|name| name.claim == Claim::Exclusive)
 }
 
-/// Whether these may hold one lock at one time.
+/// Returns whether these demands may hold one lock at the same time.
 fn may_hold_together<'a>(demands: impl Iterator<Item = &'a Demand> + Clone) -> bool {
     let permits =
         |demand: &Demand| if let Demand::Permits { count, .. } = demand { *count } else { 0 };

@@ -1,25 +1,29 @@
 //! A deterministic simulator: whole clients and an ensemble on a virtual clock and a virtual
 //! network.
 //!
-//! A [`Sim`] is a number of [`SimClient`]s, each with a session, and one
-//! [`Ensemble`]. Bytes between them take their time, in order; whatever
-//! can happen to them, to a client or to a member is a [`Fault`]. All that is random comes from
-//! one seed, and what happens at one moment happens in the order in which it was scheduled, then
-//! members before clients, then clients by number. So one seed is one run, repeatable to the byte;
-//! [`Sim::hash`] tells runs apart.
+//! A [`Sim`] consists of [`SimClient`]s, each with a session, and one [`Ensemble`]. The network
+//! delays the bytes between them and keeps their order. A [`Fault`] hits a connection, a client or
+//! a server.
 //!
-//! After every step a [`Judge`] looks whether anybody has broken a promise. [`run`] makes a whole
-//! run from a seed, and says what became of it.
+//! One seed determines one run to the byte, and [`Sim::hash`] identifies it:
+//!
+//! * Every random choice comes from the seed.
+//! * Occurrences of one instant happen in the order in which they were scheduled, then come the
+//!   servers, then the clients by number.
+//!
+//! A [`Checker`] verifies all guarantees after every step. [`run`] executes a whole run from a seed
+//! and returns a [`Report`].
 
+mod behaviour;
+mod bug;
 mod call;
+mod checker;
 mod client;
+mod event;
 mod faults;
-mod habits;
-mod judge;
 mod link;
 mod locks;
 mod network;
-mod note;
 mod queue;
 mod run;
 mod trace;
@@ -31,13 +35,14 @@ use core::time::Duration;
 use rustc_hash::FxHashMap;
 use zk_session::session::{Action, Config};
 
+pub use behaviour::Behaviour;
+pub use bug::Bug;
 pub use call::Call;
+pub use checker::Checker;
 pub use client::SimClient;
+pub use event::{AttemptId, CallId, ClientEvent, Demand};
 pub use faults::{Fault, Outage};
-pub use habits::Habits;
-pub use judge::Judge;
 pub use link::{Cut, Direction, LinkId, Tail};
-pub use note::{AttemptId, CallId, Demand, Note, Quirk};
 pub use run::{Report, Scale, run};
 
 use crate::server::{self, ConnId, Ensemble, Output};
@@ -45,26 +50,26 @@ use link::{Link, Segment};
 use queue::Queue;
 use trace::Trace;
 
-/// What a simulation is made with.
+/// Configuration of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Decides everything that is random.
+    /// The seed of every random choice.
     pub seed: u64,
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
-    /// How many members there are.
-    pub members: usize,
-    /// Whether clients do things of their own accord.
-    pub habits: bool,
-    /// Whether clients accept read-only members. Of those that have habits half of them do.
+    /// The number of servers.
+    pub servers: usize,
+    /// Whether clients submit requests and acquire locks on their own.
+    pub is_active: bool,
+    /// Whether clients accept read-only servers. Half of all active clients do anyway.
     pub read_only: bool,
-    /// How long bytes take from one end to the other, at least.
+    /// The shortest time that bytes travel in one direction.
     pub latency: Duration,
     /// The longest reply that clients accept, in bytes.
     pub max_reply: usize,
-    /// A fault that all clients have.
-    pub quirk: Option<Quirk>,
-    /// Whether to print what happens.
+    /// A bug that all clients have.
+    pub bug: Option<Bug>,
+    /// Whether to print a trace.
     pub print: bool,
 }
 
@@ -73,18 +78,18 @@ impl Default for Options {
         Self {
             seed: 0,
             clients: 1,
-            members: 3,
-            habits: false,
+            servers: 3,
+            is_active: false,
             read_only: false,
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
-            quirk: None,
+            bug: None,
             print: false,
         }
     }
 }
 
-/// See the [module](self).
+/// A simulation: clients, an ensemble and a network on a virtual clock.
 #[derive(Debug)]
 pub struct Sim {
     options: Options,
@@ -93,62 +98,62 @@ pub struct Sim {
     rng: fastrand::Rng,
     ensemble: Ensemble,
     slots: Vec<Slot>,
-    /// When each client or its habits have something to do.
+    /// The time of the next timeout of each client or its behaviour.
     wakes: Vec<Duration>,
     incarnations: u64,
     links: FxHashMap<LinkId, Link>,
     next_link: u64,
     conns: FxHashMap<ConnId, LinkId>,
-    /// Connections on which a member is asked whether it can write.
+    /// Connections that probe whether a server can write.
     probes: FxHashMap<ConnId, Probe>,
-    /// Until when nothing arrives on the way between a client and a member.
+    /// The end of each blockade of one direction between a client and a server.
     blocked: BTreeMap<(usize, usize, Direction), Duration>,
-    judge: Judge,
+    checker: Checker,
     trace: Trace,
     steps: u64,
 }
 
-/// Where a client lives, and its successors when it has crashed or lost its session.
+/// Holds a client, and its successors after a crash or the loss of its session.
 #[derive(Debug, Default)]
 struct Slot {
     machine: Option<SimClient>,
     incarnation: u64,
     link: Option<LinkId>,
-    /// Until then it does nothing and what it is told waits.
+    /// The end of a pause, in which the client handles no input.
     paused_until: Duration,
-    habits: Habits,
+    behaviour: Behaviour,
 }
 
-/// What has been scheduled.
+/// A scheduled occurrence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Occurrence {
     Arrival(LinkId, Direction),
     Fault(Fault),
-    /// A member is asked whether it can write.
+    /// A probe arrives at a server.
     Probe(Probe),
-    /// It has answered that.
+    /// The answer to a probe arrives: whether the server can write.
     Probed(Probe, bool),
-    /// A member that was killed starts again.
+    /// A killed server restarts.
     Restart(usize),
-    /// A member that was cut off finds the others again.
+    /// A partitioned server rejoins the others.
     Reunite(usize),
-    /// A member that was held catches up.
+    /// A held server catches up.
     Release(usize),
-    /// A client begins anew in this slot.
+    /// A new client starts in this slot.
     Begin(usize),
-    /// A client that was paused goes on.
+    /// A paused client continues.
     Resume(usize),
 }
 
-/// The question of a client whether a member can write.
+/// A client probes whether a server can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Probe {
     client: usize,
     incarnation: u64,
-    member: usize,
+    server: usize,
 }
 
-/// What comes next, in the order in which things of one moment come.
+/// The source of the next step, in the order within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Scheduled,
@@ -157,14 +162,14 @@ enum Next {
 }
 
 impl Sim {
-    /// A simulation in which every client begins at once.
+    /// Creates a simulation in which every client starts at once.
     pub fn new(options: Options) -> Self {
         let config = server::Config {
             seed: options.seed,
             container_check: Duration::from_secs(7),
             read_only_mode: true,
             local_sessions: true,
-            ..server::Config::members(options.members)
+            ..server::Config::members(options.servers)
         };
         let mut sim = Self {
             now: Duration::ZERO,
@@ -179,7 +184,7 @@ impl Sim {
             conns: FxHashMap::default(),
             probes: FxHashMap::default(),
             blocked: BTreeMap::new(),
-            judge: Judge::default(),
+            checker: Checker::default(),
             trace: Trace::new(options.print),
             steps: 0,
             options,
@@ -193,39 +198,39 @@ impl Sim {
 
     // ---- Getters -------------------------------------------------------------------------------
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// The hash of everything that went over the wire and of every moment at which it did.
+    /// Returns the hash of all bytes on the network and of their times.
     pub fn hash(&self) -> u64 {
         self.trace.hash()
     }
 
-    /// How many steps were taken.
+    /// Returns the number of steps so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The ensemble.
+    /// Returns the ensemble.
     pub fn ensemble(&self) -> &Ensemble {
         &self.ensemble
     }
 
-    /// A client, unless it has crashed.
+    /// Returns a client, unless it has crashed.
     pub fn client(&self, client: usize) -> Option<&SimClient> {
         self.slots[client].machine.as_ref()
     }
 
-    /// Who watches over everything.
-    pub fn judge(&self) -> &Judge {
-        &self.judge
+    /// Returns the checker.
+    pub fn checker(&self) -> &Checker {
+        &self.checker
     }
 
     // ---- Commands ------------------------------------------------------------------------------
 
-    /// Has a client do something, now. `None` if there is no client at the moment.
+    /// Runs `command` on a client. Returns `None` if the slot has no client now.
     pub fn with<R>(
         &mut self,
         client: usize,
@@ -233,16 +238,16 @@ impl Sim {
     ) -> Option<R> {
         let result = command(self.now, self.slots[client].machine.as_mut()?);
         self.drain_client(client);
-        self.judge.look(&self.ensemble);
+        self.checker.check(&self.ensemble);
         Some(result)
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `by`.
     pub fn advance(&mut self, by: Duration) {
         self.run_until(by, |_| false);
     }
 
-    /// Lets time pass until `condition` holds, but not more than `limit`. Whether it holds.
+    /// Advances the clock until `condition` holds, by `limit` at most. Returns whether it holds.
     pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
         let until = self.now + limit;
         while !condition(self) {
@@ -261,7 +266,7 @@ impl Sim {
 
     // ---- Steps ---------------------------------------------------------------------------------
 
-    /// Has the next thing happen, unless it is to happen after `until`. Whether it has.
+    /// Takes the next step unless it is due after `until`. Returns whether it took one.
     fn step(&mut self, until: Duration) -> bool {
         let (at, next) = self.next();
         if at > until {
@@ -282,7 +287,7 @@ impl Sim {
             }
             Next::Client(client) => self.wake(client),
         }
-        self.judge.look(&self.ensemble);
+        self.checker.check(&self.ensemble);
         true
     }
 
@@ -299,12 +304,12 @@ impl Sim {
         scheduled.min(ensemble).min((at, Next::Client(client)))
     }
 
-    /// Notes when a client or its habits have something to do next.
+    /// Updates the time of the next timeout of a client or its behaviour.
     fn plan(&mut self, client: usize) {
         let slot = &self.slots[client];
         let timeout = slot.machine.as_ref().and_then(SimClient::poll_timeout);
-        let due = timeout.into_iter().chain(slot.habits.poll_timeout()).min();
-        // What arrives at this moment arrives before.
+        let due = timeout.into_iter().chain(slot.behaviour.poll_timeout()).min();
+        // Input of this instant is handled before the timeout.
         let soonest = slot.paused_until.max(self.now);
         self.wakes[client] = due.map_or(Duration::MAX, |due| due.max(soonest));
     }
@@ -314,12 +319,12 @@ impl Sim {
         let slot = &mut self.slots[client];
         if let Some(machine) = &mut slot.machine {
             machine.handle_timeout(self.now);
-            slot.habits.act(self.now, machine);
+            slot.behaviour.act(self.now, machine);
             self.drain_client(client);
         }
-        // Who has lost the session begins anew, as a service does.
+        // A client that lost its session is replaced, as a supervisor restarts a service.
         let slot = &self.slots[client];
-        if slot.machine.as_ref().is_some_and(SimClient::has_ended) && self.options.habits {
+        if slot.machine.as_ref().is_some_and(SimClient::has_ended) && self.options.is_active {
             self.end(client);
             self.queue.schedule(self.now + Duration::from_millis(50), Occurrence::Begin(client));
         }
@@ -331,39 +336,39 @@ impl Sim {
             Occurrence::Fault(fault) => self.inject(fault),
             Occurrence::Probe(probe) => self.arrive_probe(probe),
             Occurrence::Probed(probe, read_write) => self.arrive_probed(probe, read_write),
-            Occurrence::Restart(member) => self.restart(member),
-            Occurrence::Reunite(member) => self.reunite(member),
-            Occurrence::Release(member) => self.release(member),
+            Occurrence::Restart(server) => self.restart(server),
+            Occurrence::Reunite(server) => self.reunite(server),
+            Occurrence::Release(server) => self.release(server),
             Occurrence::Begin(client) if self.slots[client].machine.is_none() => self.begin(client),
             Occurrence::Begin(_) => {}
             Occurrence::Resume(client) => self.drain_client(client),
         }
     }
 
-    /// A client begins.
+    /// Starts a client.
     fn begin(&mut self, client: usize) {
         self.incarnations += 1;
         let timeout = Duration::from_secs(self.rng.u64(4..=8));
-        let mut config = Config::new(self.options.members, self.rng.u64(..));
+        let mut config = Config::new(self.options.servers, self.rng.u64(..));
         config.timeout = timeout;
         config.max_reply = self.options.max_reply;
-        config.read_only = self.options.read_only || self.options.habits && self.rng.bool();
+        config.read_only = self.options.read_only || self.options.is_active && self.rng.bool();
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;
-        if self.options.habits {
-            slot.habits = Habits::new(self.now, self.rng.u64(..), slot.incarnation);
+        if self.options.is_active {
+            slot.behaviour = Behaviour::new(self.now, self.rng.u64(..), slot.incarnation);
         }
-        slot.machine = Some(SimClient::new(self.now, config, self.options.quirk));
+        slot.machine = Some(SimClient::new(self.now, config, self.options.bug));
         self.drain_client(client);
     }
 
-    /// A client is no more.
+    /// Removes a client.
     fn end(&mut self, client: usize) {
         self.hang_up(client);
         let slot = &mut self.slots[client];
         slot.machine = None;
-        slot.habits = Habits::default();
-        self.judge.forget(slot.incarnation);
+        slot.behaviour = Behaviour::default();
+        self.checker.forget(slot.incarnation);
         self.plan(client);
     }
 }

@@ -1,23 +1,23 @@
-//! What lies between clients and members.
+//! The virtual network between clients and servers.
 
 use super::*;
 
-/// One in so many pieces takes much longer.
+/// One in this many pieces is delayed much longer.
 const SLOW: u32 = 64;
 
 impl Sim {
-    /// A client tries to connect.
-    fn dial(&mut self, client: usize, member: usize) {
+    /// Opens a connection of a client.
+    fn dial(&mut self, client: usize, server: usize) {
         let id = LinkId(self.next_link);
         self.next_link += 1;
-        // Some sockets take little, so that requests are cut in the middle.
+        // Some send buffers are small, so that requests are split.
         let window = if self.rng.u8(..4) == 0 { self.rng.usize(32..256) } else { 1 << 16 };
-        self.links.insert(id, Link::new(client, member, window));
+        self.links.insert(id, Link::new(client, server, window));
         self.slots[client].link = Some(id);
         self.send(id, Direction::Up, Segment::Open);
     }
 
-    /// A client leaves its connection. What it has sent still arrives.
+    /// Closes the connection of a client. Bytes already sent still arrive.
     pub(super) fn hang_up(&mut self, client: usize) {
         if let Some(id) = self.slots[client].link.take() {
             if let Some(link) = self.links.get_mut(&id) {
@@ -27,7 +27,7 @@ impl Sim {
         }
     }
 
-    /// When something arrives that is sent now.
+    /// Returns the arrival time of bytes sent now.
     fn arrival(&mut self) -> Duration {
         let jitter = self.rng.u64(..2_000);
         let factor = if self.rng.u32(..SLOW) == 0 { 20 } else { 1 };
@@ -54,21 +54,21 @@ impl Sim {
         }
     }
 
-    /// A client asks a member whether it can write.
-    fn probe(&mut self, client: usize, member: usize) {
+    /// Sends a probe of a client to a server.
+    fn probe(&mut self, client: usize, server: usize) {
         let incarnation = self.slots[client].incarnation;
         let at = self.arrival();
-        self.queue.schedule(at, Occurrence::Probe(Probe { client, incarnation, member }));
+        self.queue.schedule(at, Occurrence::Probe(Probe { client, incarnation, server }));
     }
 
     pub(super) fn arrive_probe(&mut self, probe: Probe) {
         self.trace.bytes(self.now, "question from client", probe.client as u64, &[]);
-        // What does not arrive now is not waited for.
+        // A blocked probe is lost, not delayed.
         let is_blocked = Direction::ALL.into_iter().any(|direction| {
-            let until = self.blocked.get(&(probe.client, probe.member, direction));
+            let until = self.blocked.get(&(probe.client, probe.server, direction));
             until.is_some_and(|until| *until > self.now)
         });
-        if !is_blocked && let Some(conn) = self.ensemble.handle_connect(probe.member) {
+        if !is_blocked && let Some(conn) = self.ensemble.handle_connect(probe.server) {
             self.probes.insert(conn, probe);
             self.ensemble.handle_bytes(self.now, conn, b"isro");
             self.drain_ensemble();
@@ -85,12 +85,12 @@ impl Sim {
             && slot.incarnation == probe.incarnation
         {
             self.trace.bytes(self.now, "answer for client", probe.client as u64, &[]);
-            machine.handle_probed(self.now, probe.member, read_write);
+            machine.handle_probed(self.now, probe.server, read_write);
             self.drain_client(probe.client);
         }
     }
 
-    /// Closes the members' ends of connections that no client has, as keep-alive does.
+    /// Closes connections that no client has any more on the servers, as TCP keep-alive does.
     pub(super) fn reap_half_open(&mut self) {
         let owned: Vec<_> = self.slots.iter().filter_map(|slot| slot.link).collect();
         let mut orphans: Vec<_> =
@@ -102,13 +102,13 @@ impl Sim {
         }
     }
 
-    /// Something may have arrived.
+    /// Delivers the next segment of a connection if it is due.
     pub(super) fn arrive(&mut self, id: LinkId, direction: Direction) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let client = link.client;
         let is_current = self.slots[client].link == Some(id);
         let mut open_at =
-            self.blocked.get(&(client, link.member, direction)).copied().unwrap_or_default();
+            self.blocked.get(&(client, link.server, direction)).copied().unwrap_or_default();
         if direction == Direction::Down && is_current {
             open_at = open_at.max(self.slots[client].paused_until);
         }
@@ -117,7 +117,7 @@ impl Sim {
         }
         let Some(segment) = link.pipe(direction).pop(self.now) else { return };
         match direction {
-            Direction::Up => self.arrive_at_member(id, segment),
+            Direction::Up => self.arrive_at_server(id, segment),
             Direction::Down if is_current => self.arrive_at_client(client, segment),
             Direction::Down => {}
         }
@@ -127,13 +127,13 @@ impl Sim {
         }
     }
 
-    fn arrive_at_member(&mut self, id: LinkId, segment: Segment) {
+    fn arrive_at_server(&mut self, id: LinkId, segment: Segment) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let client = link.client;
         match (segment, link.conn) {
             (Segment::Open, _) => {
                 self.trace.bytes(self.now, "call from client", client as u64, &[]);
-                link.conn = self.ensemble.handle_connect(link.member);
+                link.conn = self.ensemble.handle_connect(link.server);
                 match link.conn {
                     Some(conn) => {
                         self.conns.insert(conn, id);
@@ -155,7 +155,7 @@ impl Sim {
             (Segment::Bytes(_) | Segment::End, None) => {}
         }
         self.drain_ensemble();
-        // There is room for more now.
+        // The send buffer has room again.
         if self.slots[client].paused_until <= self.now {
             self.drain_client(client);
         }
@@ -183,7 +183,7 @@ impl Sim {
         self.drain_client(client);
     }
 
-    /// Does what the ensemble wants.
+    /// Executes all outputs of the ensemble.
     pub(super) fn drain_ensemble(&mut self) {
         while let Some(output) = self.ensemble.poll_output() {
             match output {
@@ -212,21 +212,21 @@ impl Sim {
         }
     }
 
-    /// Does what a client wants.
+    /// Executes all actions of a client and sends its bytes.
     pub(super) fn drain_client(&mut self, client: usize) {
         while let Some(machine) = &mut self.slots[client].machine
             && let Some(action) = machine.poll_action()
         {
             match action {
-                Action::Probe(member) => self.probe(client, member),
+                Action::Probe(server) => self.probe(client, server),
                 Action::Disconnect => self.hang_up(client),
-                Action::Connect(member) => {
+                Action::Connect(server) => {
                     self.hang_up(client);
-                    self.dial(client, member);
+                    self.dial(client, server);
                 }
             }
         }
-        self.listen(client);
+        self.deliver_events(client);
         while let Some(id) = self.slots[client].link
             && let Some(link) = self.links.get(&id)
             && let Some(room) = link.window.checked_sub(link.up.in_flight).filter(|room| *room > 0)
@@ -241,17 +241,17 @@ impl Sim {
         self.plan(client);
     }
 
-    /// Tells the judge and the habits of a client what it tells.
-    fn listen(&mut self, client: usize) {
+    /// Passes the events of a client to its behaviour and to the checker.
+    fn deliver_events(&mut self, client: usize) {
         let slot = &mut self.slots[client];
         let Some(machine) = &mut slot.machine else { return };
-        while let Some(note) = machine.poll_note() {
-            self.trace.say(self.now, format_args!("client {client}: {note:?}"));
-            slot.habits.hear(self.now, &note);
-            self.judge.hear(slot.incarnation, machine.id(), &note, &self.ensemble);
+        while let Some(event) = machine.poll_event() {
+            self.trace.say(self.now, format_args!("client {client}: {event:?}"));
+            slot.behaviour.handle_event(self.now, &event);
+            self.checker.handle_event(slot.incarnation, machine.id(), &event, &self.ensemble);
         }
-        // Who was paused until now does only now what was due.
+        // A client whose pause ends now handles its timeouts only now.
         let due = if slot.paused_until < self.now { self.now } else { Duration::ZERO };
-        self.judge.look_at_client(due, slot.incarnation, machine);
+        self.checker.check_client(due, slot.incarnation, machine);
     }
 }

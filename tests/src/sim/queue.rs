@@ -1,10 +1,10 @@
-//! What is going to happen, in order.
+//! The queue of scheduled occurrences.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-/// Events by their time; those of one moment come in the order in which they were scheduled.
+/// Events by time. Those of one instant come in the order in which they were scheduled.
 #[derive(Debug)]
 pub(super) struct Queue<E: Ord> {
     events: BinaryHeap<Reverse<(Duration, u64, E)>>,
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_decides_and_then_who_came_first() {
+    fn events_come_by_time_then_in_the_order_of_scheduling() {
         let mut queue = Queue::new();
         for (at, event) in [(2, 'c'), (1, 'a'), (2, 'd'), (1, 'b')] {
             queue.schedule(Duration::from_secs(at), event);

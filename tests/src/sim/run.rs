@@ -1,32 +1,32 @@
-//! Whole runs: a seed in, a verdict out.
+//! Whole runs: from a seed to a report.
 
 use super::*;
 
-/// So long after the last fault and the last wish everybody must have been served.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// And so much later for each event that a server may have lost: until each of three watches has been
-/// renewed, with the longest session timeout.
-const PATIENCE_PER_LOSS: Duration = Duration::from_secs(120);
-/// How long nothing happens before a run is judged.
+/// The time within which all requests must complete after the last fault.
+const GRACE: Duration = Duration::from_secs(20);
+/// The additional time for each watch event that a server may have lost. It covers the renewal of
+/// three watches with the longest session timeout.
+const GRACE_PER_LOSS: Duration = Duration::from_secs(120);
+/// The quiet time before the final check.
 const REST: Duration = Duration::from_secs(20);
 
-/// How large a run is.
+/// The size of a run.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
-    /// How many faults are drawn.
+    /// The number of random faults.
     pub faults: usize,
-    /// How long faults happen.
+    /// The end of the time with faults.
     pub faulty: Duration,
-    /// How long clients go on with their habits.
+    /// The end of the time with active clients.
     pub busy: Duration,
     /// The longest reply that clients accept, in bytes.
     pub max_reply: usize,
 }
 
 impl Scale {
-    /// Four clients, for as long as it takes to get into trouble and out of it.
+    /// Returns the scale of a short run: four clients for 13 s.
     pub fn small() -> Self {
         Self {
             clients: 4,
@@ -37,7 +37,7 @@ impl Scale {
         }
     }
 
-    /// Ten clients for a minute.
+    /// Returns the scale of a long run: ten clients for 40 s.
     pub fn large() -> Self {
         Self {
             clients: 10,
@@ -49,38 +49,38 @@ impl Scale {
     }
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The seed that it was made from.
+    /// The seed of the run.
     pub seed: u64,
-    /// The hash of everything that happened.
+    /// The hash of the trace.
     pub hash: u64,
-    /// How many steps there were.
+    /// The number of steps.
     pub steps: u64,
-    /// How often a lock was acquired.
+    /// The number of acquisitions.
     pub acquisitions: u64,
-    /// How often what has happened; faults by their names.
+    /// How often each thing has happened, faults by their names.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Every promise that was broken.
+    /// All violations of guarantees.
     pub violations: Vec<String>,
 }
 
-/// Makes a run: clients with habits and a plan of faults, then a time without faults, then
-/// the end of all sessions.
-pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Report {
+/// Executes a run: active clients with random faults, then a time without faults, then the end of
+/// all sessions.
+pub fn run(seed: u64, scale: &Scale, bug: Option<Bug>, print: bool) -> Report {
     let options = Options {
         seed,
         clients: scale.clients,
         max_reply: scale.max_reply,
-        habits: true,
-        quirk,
+        is_active: true,
+        bug,
         print,
         ..<_>::default()
     };
     let mut sim = Sim::new(options.clone());
     sim.with(0, |now, client| {
-        for call in Habits::groundwork() {
+        for call in Behaviour::setup() {
             client.call(now, call);
         }
     });
@@ -93,8 +93,8 @@ pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Repor
     sim.heal();
     sim.advance(scale.busy - scale.faulty);
     sim.wind_down();
-    let losses = sim.judge.counts().get("swallow").map_or(0, |count| *count as u32);
-    sim.run_until(PATIENCE + PATIENCE_PER_LOSS * losses, Sim::is_quiet);
+    let losses = sim.checker.counts().get("swallow").map_or(0, |count| *count as u32);
+    sim.run_until(GRACE + GRACE_PER_LOSS * losses, Sim::is_quiet);
     sim.advance(REST);
     sim.conclude();
     sim.close_all();
@@ -102,33 +102,33 @@ pub fn run(seed: u64, scale: &Scale, quirk: Option<Quirk>, print: bool) -> Repor
 }
 
 impl Sim {
-    /// Whether nobody waits for anything.
+    /// Returns whether no request and no attempt is pending.
     fn is_quiet(&self) -> bool {
         let mut clients = self.slots.iter().filter_map(|slot| slot.machine.as_ref());
         clients.all(|client| client.waiting() + client.attempts() == 0)
     }
 
-    /// Clients begin nothing new, and none that ends is replaced.
+    /// Stops all behaviour; clients that end are not replaced.
     fn wind_down(&mut self) {
-        self.options.habits = false;
+        self.options.is_active = false;
         for slot in &mut self.slots {
-            slot.habits.wind_down();
+            slot.behaviour.wind_down();
         }
     }
 
-    /// Has the judge look at what is there now that all is quiet.
+    /// Runs the final check of a quiet simulation.
     pub fn conclude(&mut self) {
-        // Clients may have left half-open connections long after the last fault.
+        // Clients may leave half-open connections long after the last fault.
         self.reap_half_open();
         let clients: Vec<_> = self
             .slots
             .iter()
             .filter_map(|slot| Some((slot.incarnation, slot.machine.as_ref()?)))
             .collect();
-        self.judge.conclude(&self.ensemble, &clients);
+        self.checker.conclude(&self.ensemble, &clients);
     }
 
-    /// Ends all sessions, after which there must be nothing left of them.
+    /// Closes all sessions and checks that nothing of them is left.
     pub fn close_all(&mut self) {
         for client in 0..self.slots.len() {
             self.with(client, |now, client| client.close(now));
@@ -137,21 +137,21 @@ impl Sim {
         let sessions = self.ensemble.sessions().count();
         let (connections, watches) = (self.ensemble.connections(), self.ensemble.watches());
         if sessions + connections + watches > 0 {
-            self.judge.violated(format!(
+            self.checker.violated(format!(
                 "{sessions} sessions, {connections} connections and {watches} watches are left"
             ));
         }
     }
 
-    /// What has become of it so far.
+    /// Returns the report so far.
     pub fn report(&self) -> Report {
         Report {
             seed: self.options.seed,
             hash: self.hash(),
             steps: self.steps,
-            acquisitions: self.judge.locks.acquisitions(),
-            counts: self.judge.counts(),
-            violations: self.judge.violations().to_vec(),
+            acquisitions: self.checker.locks.acquisitions(),
+            counts: self.checker.counts(),
+            violations: self.checker.violations().to_vec(),
         }
     }
 }

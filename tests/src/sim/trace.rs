@@ -1,9 +1,9 @@
-//! What happened in a run: always as a hash, on demand as text.
+//! The trace of a run: always as a hash, optionally as text.
 
 use core::fmt;
 use core::time::Duration;
 
-/// The trace of one run. Two runs that did the same have the same hash.
+/// The trace of one run. Equal runs have equal hashes.
 #[derive(Debug)]
 pub(super) struct Trace {
     hash: u64,
@@ -12,7 +12,7 @@ pub(super) struct Trace {
 
 impl Trace {
     pub(super) fn new(print: bool) -> Self {
-        // The start of FNV-1a.
+        // The offset basis of FNV-1a.
         Self { hash: 0xcbf2_9ce4_8422_2325, print }
     }
 
@@ -20,7 +20,7 @@ impl Trace {
         self.hash
     }
 
-    /// Something went in or out: to or from whom, and what.
+    /// Records an input or output: its kind, its client or server, and its bytes.
     pub(super) fn bytes(&mut self, now: Duration, what: &'static str, who: u64, bytes: &[u8]) {
         self.mix(now.as_nanos() as u64);
         self.mix(who);
@@ -34,7 +34,7 @@ impl Trace {
         }
     }
 
-    /// For people only.
+    /// Prints a line that is not part of the hash.
     pub(super) fn say(&self, now: Duration, what: fmt::Arguments<'_>) {
         if self.print {
             println!("{:>10.6} {what}", now.as_secs_f64());

@@ -1,4 +1,4 @@
-//! What one client knows by its watches: a change is told, or that some may have been missed.
+//! Checks the watches of one client: each change is reported by an event or covered by a gap.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use zk_proto::Zxid;
 use super::{Call, CallId};
 use crate::server::Ensemble;
 
-/// A version of a node: the transaction that wrote it, if there is a node.
+/// A version of a node: its `mzxid`, or `None` if the node does not exist.
 pub(super) type Seen = Option<Zxid>;
 
-/// A watch that stays.
+/// A persistent watch.
 #[derive(Debug)]
-struct Staying {
+struct Persistent {
     path: String,
-    /// Whether it watches everything below, too.
+    /// Whether it is recursive.
     below: bool,
-    /// What was seen since the last event or gap, by path.
+    /// The versions read since the last event or gap, by path.
     known: BTreeMap<String, Seen>,
 }
 
-impl Staying {
+impl Persistent {
     fn covers(&self, path: &str) -> bool {
         let rest = path.strip_prefix(&self.path);
         rest.is_some_and(|rest| rest.is_empty() || self.below && rest.starts_with('/'))
@@ -30,53 +30,56 @@ impl Staying {
 /// The watches of one client.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
-    /// What was to be seen when each watch was set that fires once.
+    /// The version at which each one-shot watch was set.
     once: BTreeMap<CallId, (String, Seen)>,
-    staying: BTreeMap<CallId, Staying>,
-    /// Those that were dropped before they were set.
+    persistent: BTreeMap<CallId, Persistent>,
+    /// Watches removed before they were set.
     unwanted: BTreeSet<CallId>,
 }
 
 impl Watching {
     pub(super) fn clear(&mut self) {
         self.once.clear();
-        self.staying.clear();
+        self.persistent.clear();
     }
 
-    /// A watch that stays is set.
-    pub(super) fn stays(&mut self, id: CallId, path: &str, below: bool) {
+    /// Records that a persistent watch is set.
+    pub(super) fn set_persistent(&mut self, id: CallId, path: &str, below: bool) {
         if !self.unwanted.remove(&id) {
-            let staying = Staying { path: path.to_owned(), below, known: BTreeMap::new() };
-            self.staying.insert(id, staying);
+            let persistent = Persistent { path: path.to_owned(), below, known: BTreeMap::new() };
+            self.persistent.insert(id, persistent);
         }
     }
 
-    /// A watch was dropped.
+    /// Records that a persistent watch was removed.
     pub(super) fn dropped(&mut self, id: CallId) {
-        if self.staying.remove(&id).is_none() {
+        if self.persistent.remove(&id).is_none() {
             self.unwanted.insert(id);
         }
     }
 
-    /// An event was told. Whether there is such a watch.
+    /// Records a watch event. Returns whether there is such a watch.
     pub(super) fn fired(&mut self, id: CallId, path: &str) -> bool {
-        match self.staying.get_mut(&id).filter(|staying| staying.covers(path)) {
-            Some(staying) => {
-                staying.known.remove(path);
+        match self.persistent.get_mut(&id).filter(|persistent| persistent.covers(path)) {
+            Some(persistent) => {
+                persistent.known.remove(path);
                 true
             }
             None => self.once.remove(&id).is_some_and(|(watched, _)| watched == path),
         }
     }
 
-    /// It was told that events may have been missed. Whether there is such a watch.
+    /// Records a gap. Returns whether there is such a watch.
     pub(super) fn has_gap(&mut self, id: CallId) -> bool {
-        let staying = self.staying.get_mut(&id);
-        staying.map(|staying| staying.known.clear()).is_some()
+        let persistent = self.persistent.get_mut(&id);
+        persistent.map(|persistent| persistent.known.clear()).is_some()
     }
 
-    /// An answer shows a version of the node that `call` is about. What is wrong, if a watch should
-    /// have told of it before.
+    /// Records the version of a node that the reply to `call` shows.
+    ///
+    /// # Errors
+    ///
+    /// A description of the violation, if a watch event should have come before.
     pub(super) fn saw(&mut self, id: CallId, call: &Call, seen: Seen) -> Result<(), String> {
         let path = call.path();
         let missed = self.once.values().find(|(watched, set)| watched == path && *set != seen);
@@ -86,8 +89,9 @@ impl Watching {
         if call.watches_once() {
             self.once.insert(id, (path.to_owned(), seen));
         }
-        for staying in self.staying.values_mut().filter(|staying| staying.covers(path)) {
-            if let Some(known) = staying.known.insert(path.to_owned(), seen)
+        for persistent in self.persistent.values_mut().filter(|persistent| persistent.covers(path))
+        {
+            if let Some(known) = persistent.known.insert(path.to_owned(), seen)
                 && known != seen
             {
                 return Err(format!(
@@ -98,15 +102,15 @@ impl Watching {
         Ok(())
     }
 
-    /// What is watched.
+    /// Returns the watched paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let once = self.once.values().map(|(path, _)| path.as_str());
-        once.chain(self.staying.values().map(|staying| staying.path.as_str()))
+        once.chain(self.persistent.values().map(|persistent| persistent.path.as_str()))
     }
 
-    /// Notes in `missed` what was never told.
+    /// Adds every change without a watch event to `missed`.
     pub(super) fn conclude(&self, ensemble: &Ensemble, missed: &mut Vec<String>) {
-        let known = self.staying.values().flat_map(|staying| &staying.known);
+        let known = self.persistent.values().flat_map(|persistent| &persistent.known);
         let once = self.once.values().map(|(path, seen)| (path, seen));
         for (path, seen) in once.chain(known) {
             let there = ensemble.node(path).map(|node| node.stat().mzxid);

@@ -8,9 +8,9 @@ use std::thread;
 use tokio::runtime::Runtime;
 use zk_session::blocking::Client;
 use zk_session::proto::{ErrorCode, NodeKind};
-use zk_session::{End, Error, Notice, Outcome, State};
+use zk_session::{End, Error, Outcome, State, WatchUpdate};
 use zk_testkit::serve::Embedded;
-use zk_testkit::suite::{PATIENCE, SESSION_TIMEOUT};
+use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 use zk_testkit::watchdog::Watchdog;
 
 /// An ensemble, on a runtime of its own.
@@ -71,10 +71,10 @@ fn increment(client: &Client) {
 #[track_caller]
 fn assert_moves_from(client: &Client, member: usize) {
     let is_elsewhere = |state| match state {
-        State::Connected { member: now, .. } => now != member,
+        State::Connected { server: now, .. } => now != member,
         _ => false,
     };
-    assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(PATIENCE))));
+    assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(HANG_TIMEOUT))));
 }
 
 #[test]
@@ -84,16 +84,18 @@ fn a_session_moves_to_another_member_with_its_watches() {
     client.create("/a", b"", NodeKind::Ephemeral).expect("it is new");
     let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
     let mut all = client.watch_recursively("/a").expect("the server knows such watches");
-    let State::Connected { member, session } = client.state() else { panic!("not connected") };
+    let State::Connected { server: member, session } = client.state() else {
+        panic!("not connected")
+    };
     ensemble.embedded.kill(member);
     assert_moves_from(&client, member);
     assert_eq!(client.session_id(), session);
-    assert_eq!(all.wait(), Ok(Notice::Gap));
+    assert_eq!(all.wait(), Ok(WatchUpdate::Gap));
     while let Err(error) = other.set_data("/a", b"new", None) {
         assert_eq!(error.reason, Error::ConnectionLost);
     }
     assert_eq!(&*watch.wait().expect("it fires").path, "/a");
-    assert!(matches!(all.wait(), Ok(Notice::Event(_))));
+    assert!(matches!(all.wait(), Ok(WatchUpdate::Event(_))));
     ensemble.runtime.block_on(ensemble.embedded.restart(member)).expect("the port is free");
 }
 

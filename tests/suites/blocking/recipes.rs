@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zk_recipes::blocking::{
-    Barrier, DoubleBarrier, LeaderElection, MultiLock, Mutex, Part, ReentrantMutex, RwLock,
+    Barrier, DoubleBarrier, LeaderElection, LockRequest, MultiLock, Mutex, ReentrantMutex, RwLock,
     Semaphore,
 };
-use zk_recipes::{Holding, Leadership, LockError, Loss, Options, Unconfirmed};
+use zk_recipes::{Holding, Leadership, LockError, Loss, MultiLoss, Options, Owner, Unconfirmed};
 
 use super::*;
 
@@ -74,12 +74,19 @@ fn trying_and_time_limits_leave_nothing_behind() {
     for limit in [Duration::ZERO, SHORT] {
         assert_eq!(mine.acquire_timeout(limit).expect_err("held").reason, LockError::TimedOut);
     }
+    for (deadline, limit) in [(Instant::now(), Duration::ZERO), (Instant::now() + SHORT, SHORT)] {
+        let start = Instant::now();
+        assert_eq!(mine.acquire_until(deadline).expect_err("held").reason, LockError::TimedOut);
+        assert!(start.elapsed() >= limit / 2 && start.elapsed() < LONG);
+    }
     eventually("gone", || nodes(&ensemble, "/lock").len() == 1 && mine.pending_cleanups() == 0);
     let listed = theirs.contenders().expect("listed");
     assert!(listed.len() == 1 && listed[0].is_holder() && listed[0].node == guard.node());
     guard.release().expect("released");
     mine.acquire_timeout(Duration::ZERO).expect("free").release().expect("released");
     mine.acquire_timeout(LONG).expect("free").release_timeout(LONG).expect("released");
+    let late = Instant::now() + LONG;
+    mine.acquire_until(late).expect("free").release_until(late).expect("released");
     assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
 }
 
@@ -171,7 +178,7 @@ fn validating_without_servers_ends_with_the_lease() {
     let lock = |path| Mutex::new(&client, path).expect("valid");
     let one = lock("/one").acquire().expect("free");
     let parts = ["/a", "/b"].map(lock);
-    let both = MultiLock::new(parts.each_ref().map(Part::from)).expect("they fit");
+    let both = MultiLock::new(parts.each_ref().map(LockRequest::from)).expect("they fit");
     let both = both.acquire().expect("free");
     ensemble.embedded.kill(0);
     client.wait_for_state(|state| !matches!(state, State::Connected { .. }), Some(LONG));
@@ -244,6 +251,53 @@ fn a_thread_acquires_again_what_it_holds() {
         next.join().expect("no panic").expect("released");
     });
     assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
+}
+
+#[test]
+fn owners_take_turns_in_the_order_in_which_they_came() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
+    let owner = Owner::unique();
+    let outer = mutex.acquire_as(owner).expect("free");
+    thread::scope(|scope| {
+        // The owner is not the thread.
+        scope.spawn(|| mutex.acquire_as(owner).expect("its own").release().expect("one level"));
+    });
+    let busy = mutex.try_acquire().expect_err("another owner has it");
+    assert_eq!(busy.reason, LockError::Busy);
+    let order = std::sync::Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for number in 0..3 {
+            let (mutex, order) = (&mutex, &order);
+            scope.spawn(move || {
+                let guard = mutex.acquire_timeout(LONG).expect("its turn comes");
+                order.lock().expect("no panic").push(number);
+                guard.release().expect("released");
+            });
+            // Each has come before the next is started.
+            thread::sleep(SHORT);
+        }
+        outer.release().expect("released");
+    });
+    assert_eq!(order.into_inner().expect("no panic"), [0, 1, 2]);
+}
+
+#[test]
+fn a_turn_that_ends_without_a_request_wakes_the_next_thread() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
+    let guard = mutex.acquire().expect("free");
+    other.delete(&guard.node_path(), None).expect("deleted");
+    assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
+    thread::scope(|scope| {
+        let next = scope.spawn(|| mutex.acquire_timeout(LONG).map(drop));
+        thread::sleep(SHORT);
+        // Nothing is deleted, so no server answers.
+        drop(guard);
+        next.join().expect("no panic").expect("its turn");
+    });
 }
 
 #[test]
@@ -326,9 +380,9 @@ fn several_locks_are_taken_together() {
         let (mutex, lock) = (Mutex::new(client, "/b"), RwLock::new(client, "/a"));
         let permits = Semaphore::new(client, "/c", 3).expect("valid");
         [
-            Part::from(&mutex.expect("valid")),
-            Part::write(&lock.expect("valid")),
-            Part::permits(&permits, 2),
+            LockRequest::from(&mutex.expect("valid")),
+            LockRequest::write(&lock.expect("valid")),
+            LockRequest::permits(&permits, 2),
         ]
     };
     let mine = MultiLock::new(parts(&ours)).expect("they fit");
@@ -341,8 +395,17 @@ fn several_locks_are_taken_together() {
     let again = MultiLock::new(parts(&others)).expect("they fit");
     let error = again.acquire_timeout(SHORT).expect_err("held");
     assert_eq!((&*error.path, error.reason), ("/a", LockError::TimedOut));
+    assert_eq!(held.wait_lost(SHORT), None);
+    let (sender, losses) = mpsc::channel();
+    let lost = sender.clone();
+    held.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
     others.delete(&held.lock("/b").expect("held").node_path(), None).expect("deleted");
-    eventually("lost", || held.loss().is_some_and(|lost| lost.path == "/b"));
+    let lost = MultiLoss { path: "/b".into(), loss: Loss::NodeDeleted };
+    assert_eq!(held.wait_lost(LONG), Some(lost.clone()));
+    assert_eq!(losses.recv_timeout(LONG), Ok(lost.clone()));
+    held.on_lost(move |loss| sender.send(loss).expect("somebody listens"));
+    assert_eq!(losses.try_recv(), Ok(lost.clone()));
+    assert_eq!(held.loss(), Some(lost));
     let error = held.validate().expect_err("one is lost");
     let lost = LockError::Lost(Loss::NodeDeleted);
     assert_eq!((&*error.path, &error.reason), ("/b", &lost));
@@ -363,7 +426,7 @@ fn a_lock_that_is_lost_ends_the_wait_for_the_others() {
     let ensemble = Ensemble::start(1);
     let (ours, others) = (ensemble.client(), ensemble.client());
     let locks = ["/a", "/b"].map(|path| Mutex::new(&ours, path).expect("valid"));
-    let both = MultiLock::new(locks.each_ref().map(Part::from)).expect("they fit");
+    let both = MultiLock::new(locks.each_ref().map(LockRequest::from)).expect("they fit");
     let held = Mutex::new(&others, "/b").expect("valid").acquire().expect("free");
     let error = thread::scope(|scope| {
         let waiting = scope.spawn(|| both.acquire().map(drop));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport, Transport};
 use zk_session::proto::NodeKind;
-use zk_session::{ConnectError, Member, State};
+use zk_session::{ConnectError, ServerAddress, State};
 
 use super::{Ensemble, SESSION_TIMEOUT, assert_moves_from};
 
@@ -26,8 +26,8 @@ struct SealedConnect;
 impl Connect for SealedConnect {
     type Transport = Sealed;
 
-    fn connect(&self, member: &Member, patience: Duration) -> io::Result<Sealed> {
-        let tcp = TcpConnect.connect(member, patience)?;
+    fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<Sealed> {
+        let tcp = TcpConnect.connect(server, timeout)?;
         Ok(Sealed { tcp, outgoing: Mutex::default() })
     }
 }
@@ -45,9 +45,9 @@ struct Outgoing {
 }
 
 impl Transport for Sealed {
-    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<usize> {
         let room = buffer.len().min(MOST);
-        let count = self.tcp.read(&mut buffer[..room], patience)?;
+        let count = self.tcp.read(&mut buffer[..room], timeout)?;
         seal(&mut buffer[..count]);
         Ok(count)
     }
@@ -117,9 +117,9 @@ fn a_session_lives_on_a_transport_of_ones_own() {
     let client = builder.connect_with(SealedConnect).expect("it answers");
     client.create("/a", &[1; 100], NodeKind::Ephemeral).expect("it is new");
     let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
-    let State::Connected { member, session } = client.state() else { panic!("not connected") };
-    ensemble.embedded.kill(member);
-    assert_moves_from(&client, member);
+    let State::Connected { server, session } = client.state() else { panic!("not connected") };
+    ensemble.embedded.kill(server);
+    assert_moves_from(&client, server);
     assert_eq!(client.session_id(), session);
     client.set_data("/a", &[2; 100], None).expect("it is there");
     assert_eq!(&*watch.wait().expect("it fires").path, "/a");
@@ -138,8 +138,8 @@ fn what_a_connect_says_is_told_when_nobody_can_be_reached() {
     impl Connect for Refused {
         type Transport = TcpTransport;
 
-        fn connect(&self, member: &Member, _: Duration) -> io::Result<TcpTransport> {
-            Err(io::Error::other(format!("{} is not to be trusted", member.host)))
+        fn connect(&self, server: &ServerAddress, _: Duration) -> io::Result<TcpTransport> {
+            Err(io::Error::other(format!("{} is not to be trusted", server.host)))
         }
     }
     let builder = Client::builder("somebody").connect_timeout(Duration::from_millis(100));

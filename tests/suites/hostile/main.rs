@@ -199,12 +199,12 @@ fn a_reply_of_any_length_is_skipped_and_its_request_fails_alone() {
 }
 
 #[test]
-fn a_peer_that_never_answers_the_handshake_is_told_of() {
+fn a_peer_that_never_answers_the_handshake_is_reported() {
     for (attack, reason) in [
         (Attack::HugeLength, "frame"),
         (Attack::NegativeLength, "frame"),
-        (Attack::EndlessFrames, "cannot be read"),
-        (Attack::SlowDrip, "no answer in time"),
+        (Attack::EndlessFrames, "malformed frame"),
+        (Attack::SlowDrip, "no reply within the connect timeout"),
     ] {
         let at = scripted::listen(move |number, mut peer| attack.run(number, &mut peer));
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -35,7 +35,7 @@ async fn a_dying_member_costs_nobody_its_place() {
                 // One after another, each with somebody on it; always two of three are alive.
                 if count.is_multiple_of(10)
                     && let Some(member) = clients.iter().find_map(|client| match client.state() {
-                        State::Connected { member, .. } => Some(member),
+                        State::Connected { server: member, .. } => Some(member),
                         _ => None,
                     })
                 {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zk_proto::OpCode;
-use zk_recipes::{LockError, MultiLock, Mutex, Part, ReentrantMutex, RwLock, Semaphore};
+use zk_recipes::{LockError, LockRequest, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
@@ -111,7 +111,7 @@ async fn all_that_remember_leave_the_list_out() {
     let read_write = RwLock::new(&client, "/locks/shared").expect("a valid path");
     let reentrant = ReentrantMutex::new(&client, "/locks/reentrant").expect("a valid path");
     let part = Mutex::new(&client, "/locks/part").expect("a valid path");
-    let several = MultiLock::new([Part::from(&part)]).expect("one session");
+    let several = MultiLock::new([LockRequest::from(&part)]).expect("one session");
     let write = async || {
         read_write.write().await.expect("acquired").release().await.expect("released");
     };
@@ -143,7 +143,7 @@ async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
     let reentrant = ReentrantMutex::new(&client, "/locks/reentrant").expect("a valid path");
     let semaphore = Semaphore::new(&client, "/locks/permits", 1).expect("a valid path");
     let part = Mutex::new(&client, "/locks/part").expect("a valid path");
-    let several = MultiLock::new([Part::from(&part)]).expect("one session");
+    let several = MultiLock::new([LockRequest::from(&part)]).expect("one session");
     for turn in 0..TURNS {
         // With the first turn, directories are made.
         let lists = embedded.with(|ensemble| ensemble.counters().requests(OpCode::GET_CHILDREN));

@@ -2,7 +2,7 @@
 
 use zk_recipes::{LockError, Mutex, RecipeError, RwLock, Semaphore};
 use zk_session::{Client, Error, Outcome};
-use zk_testkit::scenes;
+use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 
 use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, start};
@@ -33,7 +33,7 @@ fn mutex(client: &Client) -> Mutex {
 
 #[tokio::test]
 async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on() {
-    scenes::who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
+    scenarios::who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
         &start().await,
     )
     .await;
@@ -41,7 +41,7 @@ async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_
 
 #[tokio::test]
 async fn what_a_list_too_long_has_left_is_found_and_goes() {
-    scenes::what_a_list_too_long_has_left_is_found_and_goes(&start().await).await;
+    scenarios::what_a_list_too_long_has_left_is_found_and_goes(&start().await).await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use zk_testkit::paced::PacedConnect;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Ensemble};
 
-use super::{LOCK, PATIENCE, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
+use super::{HANG_TIMEOUT, LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
 
 /// The second in line watches the holder's node and its own. The holder may watch its own, too.
 async fn both_watches(embedded: &Embedded, waiter: &Client) {
@@ -44,7 +44,7 @@ async fn a_holder_whose_node_is_deleted_loses_the_lock() {
     let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     vandal.delete(&lock_nodes(&embedded)[0], None).await.expect("it is there");
-    let lost = tokio::time::timeout(PATIENCE, guard.lost()).await;
+    let lost = tokio::time::timeout(HANG_TIMEOUT, guard.lost()).await;
     assert_eq!(lost, Ok(Loss::NodeDeleted));
     assert_eq!(
         guard.release().await.map_err(LockError::from),
@@ -52,6 +52,24 @@ async fn a_holder_whose_node_is_deleted_loses_the_lock() {
     );
     assert!(matches!(holder.state(), State::Connected { .. }), "the session is not to blame");
     assert_eq!(watches(&embedded), 0);
+}
+
+#[tokio::test]
+async fn a_callback_of_an_async_guard_runs_when_the_lock_is_lost_and_not_when_it_is_released() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
+    let mutex = Mutex::new(&holder, LOCK).expect("valid");
+    let (sender, mut losses) = tokio::sync::mpsc::unbounded_channel();
+    let released = mutex.acquire().await.expect("acquired");
+    let lost = sender.clone();
+    released.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    released.release().await.expect("released");
+    let guard = mutex.acquire().await.expect("acquired");
+    guard.on_lost(move |loss| sender.send(loss).expect("somebody listens"));
+    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    assert_eq!(losses.recv().await, Some(Loss::NodeDeleted));
+    assert_eq!(losses.recv().await, None, "each callback runs at most once");
+    assert!(guard.is_lost());
 }
 
 #[tokio::test]

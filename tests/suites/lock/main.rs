@@ -6,7 +6,6 @@ mod cost;
 mod elsewhere;
 #[path = "../frozen.rs"]
 mod frozen;
-mod hazards;
 mod long_list;
 mod lose;
 mod options;
@@ -18,7 +17,7 @@ mod semaphore_cost;
 mod trying;
 
 use zk_testkit::serve::Embedded;
-use zk_testkit::suite::{PATIENCE, SESSION_TIMEOUT, client, eventually, waits_until, watches};
+use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT, client, eventually, waits_until, watches};
 
 const LOCK: &str = "/locks/test";
 

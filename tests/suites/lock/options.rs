@@ -11,7 +11,7 @@ use zk_proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
 use zk_recipes::machine::{Claim, Event, Foreign, Scheme, Trust};
 use zk_recipes::{Attempt, Holding, LeaderElection, LockError, Loss, Mutex, Options, RwLock};
 use zk_session::{Client, Error, State};
-use zk_testkit::scenes;
+use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Version};
 
@@ -109,12 +109,12 @@ async fn contenders_are_told_in_the_order_of_service() {
 
 #[tokio::test]
 async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same() {
-    scenes::contenders_that_are_many_or_unreadable_are_listed_all_the_same(&start().await).await;
+    scenarios::contenders_that_are_many_or_unreadable_are_listed_all_the_same(&start().await).await;
 }
 
 #[tokio::test]
 async fn a_holder_hears_that_somebody_asks_for_the_lock() {
-    scenes::a_holder_hears_that_somebody_asks_for_the_lock(&start().await).await;
+    scenarios::a_holder_hears_that_somebody_asks_for_the_lock(&start().await).await;
 }
 
 #[tokio::test]

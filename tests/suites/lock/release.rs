@@ -9,8 +9,8 @@ use std::{panic, thread};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use zk_recipes::{
-    DoubleBarrier, Holding, LeaderElection, Leadership, LockError, Loss, MultiLock, Mutex, Options,
-    Owner, Part, ReentrantMutex, RwLock, Semaphore, SimpleLock, Trust, Unconfirmed,
+    DoubleBarrier, Holding, LeaderElection, Leadership, LockError, LockRequest, Loss, MultiLock,
+    Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore, SimpleLock, Trust, Unconfirmed,
 };
 use zk_session::{Client, End, State};
 use zk_testkit::serve::Embedded;
@@ -53,7 +53,8 @@ async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_ha
     let owner = Owner::unique();
     let level = reentrant.acquire_as(owner).await.expect("free");
     let part = Mutex::new(&client, "/part").expect("valid");
-    let multi = MultiLock::new([Part::from(&part)]).expect("one").acquire().await.expect("free");
+    let multi =
+        MultiLock::new([LockRequest::from(&part)]).expect("one").acquire().await.expect("free");
     let simple = SimpleLock::new(&client, "/simple").expect("valid").acquire().await.expect("free");
     let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
     let term = candidate.elected().await.expect("elected");
@@ -123,7 +124,8 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
     let permits = permits.acquire_many(2).await.expect("two");
     let level = ReentrantMutex::new(&client, "/reentrant").expect("valid").acquire().await;
     let part = Mutex::new(&client, "/part").expect("valid");
-    let multi = MultiLock::new([Part::from(&part)]).expect("one").acquire().await.expect("free");
+    let multi =
+        MultiLock::new([LockRequest::from(&part)]).expect("one").acquire().await.expect("free");
     let simple = SimpleLock::new(&client, "/simple").expect("valid").acquire().await.expect("free");
     let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
     candidate.elected().await.expect("elected");
@@ -174,7 +176,8 @@ async fn who_asks_whether_a_lock_is_held_waits_no_longer_than_to_the_end_of_the_
     let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
     let reader = RwLock::new(&client, "/rw").expect("valid").read().await.expect("free");
     let part = Mutex::new(&client, "/part").expect("valid");
-    let multi = MultiLock::new([Part::from(&part)]).expect("one").acquire().await.expect("free");
+    let multi =
+        MultiLock::new([LockRequest::from(&part)]).expect("one").acquire().await.expect("free");
     embedded.kill(0);
     suspended(&client).await;
     let asked = async { tokio::join!(guard.validate(), multi.validate(), reader.try_upgrade()) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zk_recipes::{LockError, Loss, RwLock};
 use zk_session::Client;
-use zk_testkit::scenes;
+use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 
 use super::{LOCK, client, eventually, lock_nodes, start, waits_until, watches};
@@ -58,12 +58,12 @@ async fn readers_hold_it_together_and_a_writer_alone() {
 
 #[tokio::test]
 async fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
-    scenes::a_downgrade_lets_readers_in_and_keeps_writers_out(&start().await).await;
+    scenarios::a_downgrade_lets_readers_in_and_keeps_writers_out(&start().await).await;
 }
 
 #[tokio::test]
 async fn of_two_that_upgrade_nobody_waits_for_ever() {
-    scenes::of_two_that_upgrade_nobody_waits_for_ever(&start().await).await;
+    scenarios::of_two_that_upgrade_nobody_waits_for_ever(&start().await).await;
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@ use tokio::time::timeout;
 use zk_recipes::{Holding, LockError, Loss, Options, Semaphore};
 use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, Error};
-use zk_testkit::scenes;
+use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 
-use super::{PATIENCE, client, eventually, lock_nodes, start, waits_until, watches};
+use super::{HANG_TIMEOUT, client, eventually, lock_nodes, start, waits_until, watches};
 
 const PATH: &str = super::LOCK;
 /// Longer than anything here takes that does not wait for ever.
@@ -34,7 +34,7 @@ async fn nothing_is_left(embedded: &Embedded) {
 
 #[tokio::test]
 async fn no_more_permits_are_out_than_there_are() {
-    scenes::no_more_permits_are_out_than_there_are(&start().await).await;
+    scenarios::no_more_permits_are_out_than_there_are(&start().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn two_that_want_all_do_not_keep_each_other_waiting() {
         });
     }
     let all = async { while tasks.join_next().await.transpose().expect("no panic").is_some() {} };
-    timeout(PATIENCE, all).await.expect("nobody waits for ever");
+    timeout(HANG_TIMEOUT, all).await.expect("nobody waits for ever");
     nothing_is_left(&embedded).await;
 }
 

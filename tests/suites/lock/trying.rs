@@ -9,7 +9,7 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 use zk_testkit::suite::nothing_is_left;
 
-use super::{PATIENCE, SESSION_TIMEOUT, client, eventually, start};
+use super::{HANG_TIMEOUT, SESSION_TIMEOUT, client, eventually, start};
 
 /// Every method that tries, each with a lock of its own.
 const TRIES: usize = 7;
@@ -77,7 +77,7 @@ impl Locks {
 
 async fn fail_without_a_connection(tries: [(&'static str, Trying); TRIES]) {
     for (operation, trying) in tries {
-        let tried = timeout(PATIENCE, trying).await;
+        let tried = timeout(HANG_TIMEOUT, trying).await;
         let error = tried.expect("it does not wait").expect_err("nobody has answered");
         assert_eq!((error.operation, error.reason), (operation, LockError::NoConnection));
     }
@@ -85,7 +85,7 @@ async fn fail_without_a_connection(tries: [(&'static str, Trying); TRIES]) {
 
 async fn succeed(embedded: &Embedded, locks: &Locks) {
     for (operation, trying) in locks.try_all() {
-        let tried = timeout(PATIENCE, trying).await.expect("it does not wait");
+        let tried = timeout(HANG_TIMEOUT, trying).await.expect("it does not wait");
         assert_eq!(tried, Ok(()), "{operation}");
     }
     eventually(embedded, "all are released", |_| locks.pending_cleanups() == 0).await;
@@ -94,7 +94,7 @@ async fn succeed(embedded: &Embedded, locks: &Locks) {
 
 async fn becomes(client: &Client, is_awaited: impl FnMut(&State) -> bool) {
     let mut states = client.states();
-    let state = timeout(PATIENCE, states.wait_for(is_awaited)).await;
+    let state = timeout(HANG_TIMEOUT, states.wait_for(is_awaited)).await;
     state.expect("it comes to be").expect("the driver runs");
 }
 

@@ -43,7 +43,7 @@ pub(crate) enum Access {
 
 impl Access {
     fn list(self) -> List<owned::Acl> {
-        let digest = |credentials| DigestId::of(credentials).to_string();
+        let digest = |credentials| DigestId::from_credentials(credentials).to_string();
         let acl = |perms, scheme: &str, id: &str| owned::Acl {
             perms,
             id: owned::Id { scheme: scheme.into(), id: Some(id.into()) },

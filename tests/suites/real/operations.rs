@@ -1,12 +1,12 @@
 //! Every operation of both clients, on a real server: one script, by the names that they share.
 
 use zk_session::proto::{Acl, ErrorCode, EventType, NodeKind, ReconfigRequest, SessionId, Ttl};
-use zk_session::{Client, Error, Notice, ReadResult, TransactionResult, blocking};
+use zk_session::{Client, Error, ReadResult, TransactionResult, WatchUpdate, blocking};
 use zk_testkit::real;
-use zk_testkit::suite::PATIENCE;
+use zk_testkit::suite::HANG_TIMEOUT;
 
 /// Plays the script. `wait` waits for an answer, `fired` for a watch that fires once, `told` for
-/// the next notice of one that stays.
+/// the next update of one that stays.
 macro_rules! play {
     ($client:expr, $wait:ident, $fired:ident, $told:ident) => {{
         let client = $client;
@@ -104,13 +104,13 @@ macro_rules! play {
         $wait!(client.ensure_path("/r/x")).expect("new");
         for path in ["/r", "/r/x"] {
             let expected = (path, EventType::NODE_CREATED);
-            let Ok(Notice::Event(event)) = $told!(below) else { panic!("no event") };
+            let Ok(WatchUpdate::Event(event)) = $told!(below) else { panic!("no event") };
             assert_eq!((&*event.path, event.event_type), expected);
         }
         $wait!(client.create("/stays", b"", NodeKind::Persistent)).expect("new");
         $wait!(client.delete("/stays", None)).expect("there");
         for expected in [EventType::NODE_CREATED, EventType::NODE_DELETED] {
-            let Ok(Notice::Event(event)) = $told!(one) else { panic!("no event") };
+            let Ok(WatchUpdate::Event(event)) = $told!(one) else { panic!("no event") };
             assert_eq!(event.event_type, expected);
         }
 
@@ -156,7 +156,7 @@ async fn the_async_client_has_every_operation() {
 }
 
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+    tokio::time::timeout(HANG_TIMEOUT, future).await.expect("in time")
 }
 
 #[test]
@@ -170,12 +170,12 @@ fn the_blocking_client_has_every_operation() {
     }
     macro_rules! fired {
         ($watch:ident) => {
-            $watch.wait_timeout(PATIENCE).expect("no error").expect("it fires")
+            $watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("it fires")
         };
     }
     macro_rules! told {
         ($watch:ident) => {
-            $watch.wait_timeout(PATIENCE).map(|notice| notice.expect("in time"))
+            $watch.wait_timeout(HANG_TIMEOUT).map(|update| update.expect("in time"))
         };
     }
     play!(&client, wait, fired, told);

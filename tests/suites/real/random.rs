@@ -14,7 +14,7 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::server;
 
 use crate::generators;
-use crate::stage;
+use crate::player;
 
 /// Longer than any run: what the server does by itself, it does whenever its clock says so.
 const NEVER: Duration = Duration::from_secs(1_000_000);
@@ -40,8 +40,8 @@ fn the_in_memory_server_answers_any_script_as_a_real_one() {
         let result = runner(seed).run(&generators::script(steps as usize), |script| {
             played.set(played.get() + 1);
             let directory = format!("/script-{}", played.get());
-            let expected = stage::play(&real, &directory, &script);
-            let actual = stage::play(&embedded, &directory, &script);
+            let expected = player::play(&real, &directory, &script);
+            let actual = player::play(&embedded, &directory, &script);
             compare(&expected, &actual).map_err(TestCaseError::fail)
         });
         if let Err(error) = result {

@@ -1,14 +1,14 @@
 //! Recipes on a real server: what they promise, and that nothing is left there.
 
-use zk_testkit::{real, scenes};
+use zk_testkit::{real, scenarios};
 
 macro_rules! play {
-    ($($scene:ident,)+) => {
+    ($($scenario:ident,)+) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $scene() {
+            async fn $scenario() {
                 if let Some(ensemble) = real::ensemble_or_skip(1) {
-                    scenes::$scene(&ensemble).await;
+                    scenarios::$scenario(&ensemble).await;
                 }
             }
         )+

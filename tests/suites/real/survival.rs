@@ -9,16 +9,16 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use zk_proto::{
     Acl, CheckVersionRequest, CreateMode, CreateTtlRequest, Decode, Encode, ErrorCode,
-    ExistsRequest, ExistsResponse, List, MultiOp, OpCode, Reader, ReplyHeader, Request,
-    RequestHeader, Sample, Xid, frame, owned,
+    ExistsRequest, ExistsResponse, GeneratorMode, List, MultiOp, OpCode, Reader, ReplyHeader,
+    Request, RequestHeader, Xid, frame, owned,
 };
 use zk_testkit::raw::RawClient;
 use zk_testkit::real::{RealEnsemble, ensemble_or_skip};
 
-/// How many requests of each sample.
+/// Requests generated in each mode.
 const REQUESTS: usize = 1500;
 /// How long an answer is waited for that may never come.
-const PATIENCE: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection of its own session that asks one thing at a time.
 struct Line {
@@ -28,7 +28,7 @@ struct Line {
 impl Line {
     fn new(ensemble: &RealEnsemble) -> io::Result<Self> {
         let mut line = Self { stream: TcpStream::connect(ensemble.address(0))? };
-        line.stream.set_read_timeout(Some(PATIENCE))?;
+        line.stream.set_read_timeout(Some(READ_TIMEOUT))?;
         line.stream.write_all(&RawClient::connect(10_000))?;
         line.read()?;
         Ok(line)
@@ -63,9 +63,9 @@ impl Line {
 }
 
 /// The share of requests that are carried out, in percent, and that of creations.
-fn carried_out(ensemble: &RealEnsemble, sample: Sample) -> (usize, usize) {
+fn carried_out(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize) {
     let mut runner = TestRunner::deterministic();
-    let strategy = any_with::<owned::Request>(sample);
+    let strategy = any_with::<owned::Request>(mode);
     let mut line = Line::new(ensemble).expect("it serves");
     let (mut done, mut creations, mut created) = (0, 0, 0);
     for _ in 0..REQUESTS {
@@ -88,11 +88,13 @@ fn carried_out(ensemble: &RealEnsemble, sample: Sample) -> (usize, usize) {
 #[test]
 fn a_real_server_survives_made_up_requests_and_carries_out_most_of_the_valid_ones() {
     let Some(mut ensemble) = ensemble_or_skip(1) else { return };
-    let wild = carried_out(&ensemble, Sample::Wild);
-    let valid = carried_out(&ensemble, Sample::Valid);
-    println!("carried out: {wild:?} % of wild requests and creations, {valid:?} % of valid ones");
+    let arbitrary = carried_out(&ensemble, GeneratorMode::Arbitrary);
+    let valid = carried_out(&ensemble, GeneratorMode::Valid);
+    println!(
+        "carried out: {arbitrary:?} % of arbitrary requests and creations, {valid:?} % of valid ones"
+    );
     ensemble.restart(0).expect("it reads its log");
-    assert!(valid.0 >= 60 && valid.1 >= 50 && wild.0 < valid.0, "{wild:?} {valid:?}");
+    assert!(valid.0 >= 60 && valid.1 >= 50 && arbitrary.0 < valid.0, "{arbitrary:?} {valid:?}");
 }
 
 /// Should a later release pass this, say so in `docs/servers.md`.

@@ -5,7 +5,7 @@ use zk_proto::{Acl, Perms};
 use zk_recipes::{Barrier, DoubleBarrier, LockError, Options};
 use zk_session::{Client, End};
 
-use super::{MOMENT, client, eventually, nothing_is_left, scenes, start, watches};
+use super::{MOMENT, client, eventually, nothing_is_left, scenarios, start, watches};
 
 fn barrier(client: &Client) -> Barrier {
     Barrier::new(client, "/barriers/test").expect("a valid path")
@@ -13,7 +13,7 @@ fn barrier(client: &Client) -> Barrier {
 
 #[tokio::test]
 async fn nobody_passes_until_it_is_opened() {
-    scenes::nobody_passes_until_it_is_opened(&start().await).await;
+    scenarios::nobody_passes_until_it_is_opened(&start().await).await;
 }
 
 #[tokio::test]

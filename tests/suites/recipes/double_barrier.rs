@@ -6,7 +6,7 @@ use zk_session::Client;
 use zk_session::proto::{ErrorCode, NodeKind};
 
 use super::{
-    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios, start, watches,
 };
 
 const PATH: &str = "/barriers/double";
@@ -17,7 +17,7 @@ fn barrier(client: &Client, members: usize) -> DoubleBarrier {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_wait_for_all_again_and_again() {
-    scenes::all_wait_for_all_again_and_again(&start().await).await;
+    scenarios::all_wait_for_all_again_and_again(&start().await).await;
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! Every future of every recipe, dropped at every point: neither a node nor a watch is left.
+//! Drops every future of every recipe at every point: no node and no watch may remain.
 //!
-//! A round is one poll of the future and one turn of the runtime, on which everything else runs,
-//! the servers included. Each future is dropped after no round, after one, and so on, until it is
-//! complete. What others do, such as letting go of the lock that is waited for, they do in a round
-//! of their own; before that round, what the future had is gone while they still have theirs.
+//! A round is one poll of the future and one turn of the runtime, which also runs the servers.
+//! Each future is dropped after no round, after one, and so on, until it completes. Other
+//! contenders act, for example release the lock, in a round of their own. Before that round, only
+//! their nodes may remain after a drop.
 
 mod composed;
 mod locks;
@@ -21,15 +21,15 @@ use zk_testkit::serve::Embedded;
 use super::{client, ephemerals, eventually, nothing_is_left, watches};
 
 const PATH: &str = "/locks/dropped";
-/// The round in which others do what they are to do: what has to wait waits by then.
-const PATIENCE: usize = 30;
-/// No future takes so long.
-const TOO_LONG: usize = 500;
+/// The round in which the other contenders act. Every attempt that must wait is waiting by then.
+const ACTION_ROUND: usize = 30;
+/// More rounds than any future takes.
+const MAX_ROUNDS: usize = 500;
 
-/// A future, with all that it needs.
+/// A future that owns all that it needs.
 type Attempt = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What others have meanwhile, and what they are to do in the end.
+/// The nodes of the other contenders, and what these do in the end.
 struct Others {
     nodes: usize,
     act: Box<dyn FnOnce() + Send>,
@@ -40,7 +40,7 @@ impl Others {
         Self { nodes: 0, act: Box::new(|| {}) }
     }
 
-    /// They hold a lock until they act.
+    /// Others that hold a lock until they act.
     fn hold(guard: impl Send + 'static) -> Self {
         Self { nodes: 1, act: Box::new(move || drop(guard)) }
     }
@@ -54,66 +54,66 @@ fn attempt<T>(future: impl Future<Output = T> + Send + 'static) -> Attempt {
     Box::pin(async { drop(future.await) })
 }
 
-/// What must succeed.
+/// An attempt that must succeed.
 fn success<T, E: core::fmt::Debug>(
     future: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Attempt {
     Box::pin(async { drop(future.await.expect("it works")) })
 }
 
-/// How the member that we are connected to follows its leader.
+/// How our server follows its leader.
 #[derive(Clone, Copy, Debug)]
 enum Pace {
     /// At once.
     Free,
-    /// By one transaction in each round, so that what a transaction does is dropped before the next.
+    /// By one transaction per round, so that drops happen between any two transactions.
     Stepped,
 }
 
-/// Drops what `make` makes, after each number of rounds.
+/// Drops the future that `make` returns after each number of rounds.
 async fn dropped_anywhere(what: &str, make: impl AsyncFn(&Client, &Client) -> (Attempt, Others)) {
     for pace in [Pace::Free, Pace::Stepped] {
-        let stage = Stage::new(pace).await;
-        let complete = stage.drop_after_each_round(what, &make).await;
+        let fixture = Fixture::new(pace).await;
+        let complete = fixture.drop_after_each_round(what, &make).await;
         println!("{what}, {pace:?}: dropped after each of 0 to {complete} rounds");
     }
 }
 
-struct Stage {
+struct Fixture {
     embedded: Embedded,
     ours: Client,
     other: Client,
     pace: Pace,
 }
 
-/// A follower: the last member leads.
-const OUR_MEMBER: usize = 0;
+/// A follower: the last server leads.
+const OUR_SERVER: usize = 0;
 
-impl Stage {
+impl Fixture {
     async fn new(pace: Pace) -> Self {
         let embedded = Embedded::start(3).await.expect("loopback");
-        assert_ne!(embedded.with(|ensemble| ensemble.leader()), Some(OUR_MEMBER));
-        let at = embedded.address(OUR_MEMBER).to_string();
+        assert_ne!(embedded.with(|ensemble| ensemble.leader()), Some(OUR_SERVER));
+        let at = embedded.address(OUR_SERVER).to_string();
         let ours = Client::builder(&at).session_timeout(super::SESSION_TIMEOUT).connect().await;
         let (ours, other) = (ours.expect("it answers"), client(&embedded).await);
         Self { embedded, ours, other, pace }
     }
 
-    /// How many rounds it took to complete.
+    /// Returns the number of rounds until completion.
     async fn drop_after_each_round(
         &self,
         what: &str,
         make: impl AsyncFn(&Client, &Client) -> (Attempt, Others),
     ) -> usize {
-        for rounds in 0..TOO_LONG {
+        for rounds in 0..MAX_ROUNDS {
             let (mut attempt, others) = make(&self.ours, &self.other).await;
             let mut others = Some(others);
             if matches!(self.pace, Pace::Stepped) {
-                self.embedded.command(|ensemble, _| ensemble.hold(OUR_MEMBER));
+                self.embedded.command(|ensemble, _| ensemble.hold(OUR_SERVER));
             }
             let complete = self.drive(&mut attempt, &mut others, rounds).await;
             drop(attempt);
-            self.embedded.command(|ensemble, now| ensemble.release(now, OUR_MEMBER));
+            self.embedded.command(|ensemble, now| ensemble.release(now, OUR_SERVER));
             if let Some(others) = others {
                 let what = format!("nothing of {what} after {rounds} rounds");
                 let theirs = |embedded: &Embedded| {
@@ -126,7 +126,7 @@ impl Stage {
                 return rounds;
             }
         }
-        panic!("{what} is not complete after {TOO_LONG} rounds");
+        panic!("{what} is not complete after {MAX_ROUNDS} rounds");
     }
 
     async fn drive(
@@ -141,9 +141,9 @@ impl Stage {
             }
             yield_now().await;
             if matches!(self.pace, Pace::Stepped) {
-                self.embedded.command(|ensemble, now| ensemble.step(now, OUR_MEMBER));
+                self.embedded.command(|ensemble, now| ensemble.step(now, OUR_SERVER));
             }
-            if round == PATIENCE
+            if round == ACTION_ROUND
                 && let Some(others) = others.take()
             {
                 (others.act)();
@@ -153,7 +153,7 @@ impl Stage {
     }
 }
 
-/// Late enough for whoever waits for anything here.
+/// A deadline that no attempt here reaches.
 fn later() -> Instant {
     Instant::now() + super::SESSION_TIMEOUT
 }

@@ -1,12 +1,18 @@
 //! Who leads, and who knows it.
 
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
 use zk_recipes::machine::Trust;
-use zk_recipes::{Candidate, LeaderElection, Leadership, LockError, Options};
+use zk_recipes::{Candidate, Event, LeaderElection, Leadership, LockError, Options};
 use zk_session::{Client, End};
 use zk_testkit::serve::Embedded;
 
 use super::{
-    PATIENCE, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+    HANG_TIMEOUT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios, start,
+    watches,
 };
 
 const ELECTION: &str = "/election";
@@ -18,7 +24,7 @@ fn election(client: &Client, name: &'static str) -> LeaderElection {
 /// Waits until the candidate says so.
 async fn becomes(candidate: &Candidate, condition: impl Fn(&Leadership) -> bool) -> Leadership {
     let mut states = candidate.states();
-    let state = tokio::time::timeout(PATIENCE, states.wait_for(|state| condition(state))).await;
+    let state = tokio::time::timeout(HANG_TIMEOUT, states.wait_for(|state| condition(state))).await;
     state.expect("in time").expect("it goes on").clone()
 }
 
@@ -35,7 +41,7 @@ async fn in_line(embedded: &Embedded, count: usize) {
 
 #[tokio::test]
 async fn candidates_lead_one_after_another() {
-    scenes::candidates_lead_one_after_another(&start().await).await;
+    scenarios::candidates_lead_one_after_another(&start().await).await;
 }
 
 #[tokio::test]
@@ -61,9 +67,49 @@ async fn candidates_in_the_middle_come_and_go_and_all_others_lead_in_turn() {
     nothing_is_left(&embedded).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_that_is_elected_has_published_it() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let (resume, paused) = mpsc::channel::<()>();
+    let paused = Mutex::new(paused);
+    // Delays all that the session's task has yet to report.
+    let options = Options::new().observer(move |_, event| {
+        if matches!(event, Event::Enqueued { .. }) {
+            let _ = paused.lock().expect("no panic").recv();
+        }
+    });
+    let candidate = LeaderElection::with(&client, ELECTION, options).expect("valid").stand();
+    let states = candidate.states();
+    eventually(&embedded, "it leads", |_| matches!(candidate.leadership(), Leadership::Leader(_)))
+        .await;
+    let term = candidate.elected().await.expect("elected");
+    assert_eq!(*states.borrow(), Leadership::Leader(term));
+    drop(resume);
+}
+
+#[tokio::test]
+async fn a_time_limit_that_has_passed_needs_no_timer() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let leader = election(&client, "one").stand();
+    let follower = election(&client, "two").stand();
+    let term = leader.elected().await.expect("elected");
+    let looks = |candidate: &Candidate| {
+        let looking = pin!(candidate.elected_timeout(Duration::ZERO));
+        looking.poll(&mut Context::from_waker(Waker::noop())).map_err(|error| error.reason)
+    };
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| (looks(&leader), looks(&follower)));
+        let (leads, follows) = looking.join().expect("no panic outside of the runtime");
+        assert_eq!(leads, Poll::Ready(Ok(term)));
+        assert_eq!(follows, Poll::Ready(Err(LockError::TimedOut)));
+    });
+}
+
 #[tokio::test]
 async fn a_leader_that_loses_its_node_queues_again() {
-    scenes::a_leader_that_loses_its_node_queues_again(&start().await).await;
+    scenarios::a_leader_that_loses_its_node_queues_again(&start().await).await;
 }
 
 #[tokio::test]
@@ -91,7 +137,7 @@ async fn an_observer_that_panics_hides_nothing() {
     let options = Options::new().observer(|_, _| panic!("an observer that is broken"));
     let election = LeaderElection::with(&client, ELECTION, options).expect("a valid path");
     let leader = election.stand();
-    let elected = tokio::time::timeout(PATIENCE, leader.elected()).await;
+    let elected = tokio::time::timeout(HANG_TIMEOUT, leader.elected()).await;
     elected.expect("in time").expect("elected");
     leader.close().await.expect("closed");
     nothing_is_left(&embedded).await;

@@ -14,10 +14,10 @@ mod simple;
 
 use std::time::Duration;
 
-use zk_testkit::scenes;
+use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{
-    PATIENCE, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left, watches,
+    HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left, watches,
 };
 
 /// Long enough for whatever should not happen to happen.

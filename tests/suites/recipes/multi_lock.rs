@@ -2,16 +2,16 @@
 
 use tokio::time::timeout;
 use zk_recipes::{
-    Holding, LockError, Loss, Mismatch, MultiLock, Mutex, Options, Part, RecipeError, RwLock,
-    Semaphore, machine::Scheme,
+    Holding, LockError, LockRequest, Loss, Mismatch, MultiLock, Mutex, Options, RecipeError,
+    RwLock, Semaphore, machine::Scheme,
 };
 use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, Error};
 
 use super::frozen::Frozen;
 use super::{
-    MOMENT, PATIENCE, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start,
-    watches,
+    HANG_TIMEOUT, MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios,
+    start, watches,
 };
 
 fn mutex(client: &Client, path: &str) -> Mutex {
@@ -19,7 +19,7 @@ fn mutex(client: &Client, path: &str) -> Mutex {
 }
 
 fn multi(client: &Client, paths: &[&str]) -> MultiLock {
-    let parts = paths.iter().map(|path| Part::from(&mutex(client, path)));
+    let parts = paths.iter().map(|path| LockRequest::from(&mutex(client, path)));
     MultiLock::new(parts).expect("they go together")
 }
 
@@ -30,7 +30,7 @@ fn blamed(error: RecipeError) -> (&'static str, String, LockError) {
 
 #[tokio::test]
 async fn all_are_held_and_all_are_released() {
-    scenes::all_are_held_and_all_are_released(&start().await).await;
+    scenarios::all_are_held_and_all_are_released(&start().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +47,7 @@ async fn those_who_list_locks_in_opposite_orders_never_wait_for_each_other() {
         }));
     }
     for contender in contenders {
-        let done = timeout(PATIENCE, contender).await;
+        let done = timeout(HANG_TIMEOUT, contender).await;
         done.expect("nobody waits for ever").expect("no panic");
     }
     nothing_is_left(&embedded).await;
@@ -58,14 +58,19 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let lock = RwLock::new(&ours, "/rw").expect("a valid path");
-    let readers = MultiLock::new([Part::read(&lock), Part::read(&lock)]).expect("they fit");
+    let readers =
+        MultiLock::new([LockRequest::read(&lock), LockRequest::read(&lock)]).expect("they fit");
     let guard = readers.acquire().await.expect("acquired");
     assert_eq!((guard.locks().len(), ephemerals(&embedded).len()), (1, 1));
     let theirs = RwLock::new(&other, "/rw").expect("a valid path");
     theirs.try_read().await.expect("it is held for reading").release().await.expect("released");
     guard.release().await.expect("released");
 
-    let both = MultiLock::new([Part::read(&lock), Part::write(&lock), Part::read(&lock)]);
+    let both = MultiLock::new([
+        LockRequest::read(&lock),
+        LockRequest::write(&lock),
+        LockRequest::read(&lock),
+    ]);
     let guard = both.expect("they fit").acquire().await.expect("acquired");
     assert_eq!(ephemerals(&embedded).len(), 1);
     assert_eq!(
@@ -75,7 +80,10 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
     guard.release().await.expect("released");
 
     let again = ours.with_chroot("/").expect("a valid path");
-    let same = MultiLock::new([Part::from(&mutex(&again, "/m")), Part::from(&mutex(&ours, "/m"))]);
+    let same = MultiLock::new([
+        LockRequest::from(&mutex(&again, "/m")),
+        LockRequest::from(&mutex(&ours, "/m")),
+    ]);
     let guard = same.expect("they fit").acquire().await.expect("acquired");
     assert_eq!(guard.locks().len(), 1);
     guard.release().await.expect("released");
@@ -86,15 +94,21 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
 async fn what_cannot_be_taken_together_is_refused() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
-    let refusal = |parts: Vec<Part>| MultiLock::new(parts).expect_err("they do not fit");
-    let a = Part::from(&mutex(&ours, "/a"));
+    let refusal = |parts: Vec<LockRequest>| MultiLock::new(parts).expect_err("they do not fit");
+    let a = LockRequest::from(&mutex(&ours, "/a"));
     assert_eq!(refusal(vec![]), Mismatch::Empty);
-    assert_eq!(refusal(vec![a.clone(), Part::from(&mutex(&other, "/b"))]), Mismatch::Sessions);
+    assert_eq!(
+        refusal(vec![a.clone(), LockRequest::from(&mutex(&other, "/b"))]),
+        Mismatch::Sessions
+    );
     // Their paths mean different things, and none would be right for a transaction on both.
     let below = ours.with_chroot("/app").expect("a valid path");
-    assert_eq!(refusal(vec![a.clone(), Part::from(&mutex(&below, "/b"))]), Mismatch::Chroots);
+    assert_eq!(
+        refusal(vec![a.clone(), LockRequest::from(&mutex(&below, "/b"))]),
+        Mismatch::Chroots
+    );
     let kazoo = Options::new().scheme(Scheme::KAZOO_MUTEX);
-    let kazoo = Part::from(&Mutex::with(&ours, "/a", kazoo).expect("a valid path"));
+    let kazoo = LockRequest::from(&Mutex::with(&ours, "/a", kazoo).expect("a valid path"));
     assert_eq!(refusal(vec![a, kazoo]), Mismatch::Schemes { path: "/a".into() });
 }
 
@@ -117,7 +131,7 @@ async fn when_one_cannot_be_had_none_is_kept() {
 
 #[tokio::test]
 async fn permits_are_taken_together_with_locks() {
-    scenes::permits_are_taken_together_with_locks(&start().await).await;
+    scenarios::permits_are_taken_together_with_locks(&start().await).await;
 }
 
 #[tokio::test]
@@ -125,11 +139,11 @@ async fn permits_that_cannot_be_taken_together_with_locks_are_refused() {
     let embedded = start().await;
     let ours = client(&embedded).await;
     let semaphore = Semaphore::new(&ours, "/s", 3).expect("a valid path");
-    let permits = |permits| Part::permits(&semaphore, permits);
-    let too_many = MultiLock::new([Part::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
+    let permits = |permits| LockRequest::permits(&semaphore, permits);
+    let too_many = MultiLock::new([LockRequest::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
     let error = too_many.expect("they fit").acquire().await.expect_err("there are three");
     assert_eq!(blamed(error), ("acquire", "/s".into(), LockError::TooManyPermits { maximum: 3 }));
-    let mixed = MultiLock::new([permits(1), Part::from(&mutex(&ours, "/s"))]);
+    let mixed = MultiLock::new([permits(1), LockRequest::from(&mutex(&ours, "/s"))]);
     assert_eq!(mixed.expect_err("two kinds"), Mismatch::Schemes { path: "/s".into() });
     nothing_is_left(&embedded).await;
 }
@@ -179,8 +193,8 @@ async fn whichever_is_lost_the_ensemble_knows_it_by_its_path() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let semaphore = Semaphore::new(&client, "/b", 2).expect("a valid path");
-    let [a, c] = ["/a", "/c"].map(|path| Part::from(&mutex(&client, path)));
-    let all = MultiLock::new([a, Part::permits(&semaphore, 2), c]).expect("they fit");
+    let [a, c] = ["/a", "/c"].map(|path| LockRequest::from(&mutex(&client, path)));
+    let all = MultiLock::new([a, LockRequest::permits(&semaphore, 2), c]).expect("they fit");
     for (place, path) in ["/a", "/b", "/c"].into_iter().enumerate() {
         let guard = all.acquire().await.expect("acquired");
         assert_eq!(guard.validate().await, Ok(()));

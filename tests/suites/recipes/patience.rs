@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use tokio::time::Instant;
 use zk_recipes::{
-    Barrier, DoubleBarrier, LeaderElection, LockError, MultiLock, Mutex, Owner, Part, RecipeError,
-    ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Barrier, DoubleBarrier, LeaderElection, LockError, LockRequest, MultiLock, Mutex, Owner,
+    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::{End, State};
 
@@ -26,7 +26,8 @@ async fn no_patience_is_too_long() {
     drop(rw_lock.read_timeout(FOR_EVER).await.expect("acquired"));
     drop(rw_lock.write_timeout(FOR_EVER).await.expect("acquired"));
 
-    let multi = MultiLock::new([Part::from(&mutex), Part::read(&rw_lock)]).expect("they fit");
+    let multi =
+        MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)]).expect("they fit");
     drop(multi.acquire_timeout(FOR_EVER).await.expect("acquired"));
 
     let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
@@ -111,7 +112,11 @@ async fn who_does_not_wait_at_all_gets_whatever_is_free() {
     let mutex = Mutex::new(&client, "/mutex").expect("a valid path");
     let rw_lock = RwLock::new(&client, "/rw").expect("a valid path");
     let semaphore = Semaphore::new(&client, "/semaphore", 2).expect("a valid path");
-    let both = [Part::from(&mutex), Part::read(&rw_lock), Part::permits(&semaphore, 2)];
+    let both = [
+        LockRequest::from(&mutex),
+        LockRequest::read(&rw_lock),
+        LockRequest::permits(&semaphore, 2),
+    ];
     let multi = MultiLock::new(both).expect("they fit");
     let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
     let simple = SimpleLock::new(&client, "/simple").expect("a valid path");
@@ -160,7 +165,8 @@ async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
     let mutex = Mutex::new(&ours, "/mutex").expect(path);
     let rw_lock = RwLock::new(&ours, "/rw").expect(path);
     let semaphore = Semaphore::new(&ours, "/semaphore", 2).expect(path);
-    let multi = MultiLock::new([Part::from(&mutex), Part::read(&rw_lock)]).expect("they fit");
+    let multi =
+        MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)]).expect("they fit");
     let reentrant = ReentrantMutex::new(&ours, "/reentrant").expect(path);
     let simple = SimpleLock::new(&ours, "/simple").expect(path);
     let barrier = Barrier::new(&ours, "/barrier").expect(path);
@@ -200,7 +206,7 @@ async fn whoever_runs_out_of_time_without_a_connection_is_told_so() {
     let ours = client(&embedded).await;
     let path = "a valid path";
     let mutex = Mutex::new(&ours, "/mutex").expect(path);
-    let multi = MultiLock::new([Part::from(&mutex)]).expect("they fit");
+    let multi = MultiLock::new([LockRequest::from(&mutex)]).expect("they fit");
     let barrier = Barrier::new(&ours, "/barrier").expect(path);
     let candidate = LeaderElection::new(&ours, "/election").expect(path).stand();
     candidate.elected().await.expect("elected");

@@ -2,6 +2,7 @@
 
 use core::future::poll_fn;
 use core::task::Poll;
+use std::sync::Arc;
 
 use tokio::time::timeout;
 use zk_recipes::{
@@ -10,7 +11,7 @@ use zk_recipes::{
 use zk_session::Client;
 
 use super::{
-    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenes, start, watches,
+    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios, start, watches,
 };
 
 const LOCK: &str = "/locks/reentrant";
@@ -21,7 +22,7 @@ fn reentrant(client: &Client) -> ReentrantMutex {
 
 #[tokio::test]
 async fn an_owner_releases_as_often_as_it_has_acquired() {
-    scenes::an_owner_releases_as_often_as_it_has_acquired(&start().await).await;
+    scenarios::an_owner_releases_as_often_as_it_has_acquired(&start().await).await;
 }
 
 #[tokio::test]
@@ -39,6 +40,18 @@ async fn whoever_holds_it_on_any_level_hears_that_somebody_asks_for_it() {
     assert_eq!(inner.state(), Holding::Held, "nothing forces it");
     drop((outer, inner));
     nothing_is_left(&embedded).await;
+}
+
+#[tokio::test]
+async fn what_a_callback_captured_is_dropped_after_the_release() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    let (mutex, captured) = (reentrant(&client), Arc::new(()));
+    let guard = mutex.acquire().await.expect("acquired");
+    let owned = (mutex.clone(), captured.clone());
+    guard.on_lost(move |_| drop(owned));
+    guard.release().await.expect("released");
+    eventually(&embedded, "it is dropped", |_| Arc::strong_count(&captured) == 1).await;
 }
 
 #[tokio::test]

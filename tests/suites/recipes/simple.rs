@@ -8,7 +8,8 @@ use zk_testkit::oracle::LockOracle;
 use zk_testkit::serve::Embedded;
 
 use super::{
-    MOMENT, PATIENCE, SESSION_TIMEOUT, client, eventually, meddle, nothing_is_left, start, watches,
+    HANG_TIMEOUT, MOMENT, SESSION_TIMEOUT, client, eventually, meddle, nothing_is_left, start,
+    watches,
 };
 
 const LOCK: &str = "/locks/simple";
@@ -32,7 +33,7 @@ async fn never_two_hold_it_while_members_die() {
                 let token = guard.fencing_token();
                 let count = oracle.acquired(&name, token, Instant::now().into_std());
                 if count.is_multiple_of(10)
-                    && let State::Connected { member, .. } = client.state()
+                    && let State::Connected { server: member, .. } = client.state()
                 {
                     embedded.kill(member);
                     embedded.restart(member).await.expect("the port is still free");
@@ -97,6 +98,6 @@ async fn an_attempt_can_be_dropped_at_any_moment() {
         let _ = attempt.await;
         nothing_is_left(&embedded).await;
     }
-    let guard = simple(&client).acquire_timeout(PATIENCE).await;
+    let guard = simple(&client).acquire_timeout(HANG_TIMEOUT).await;
     guard.expect("it is free").release().await.expect("released");
 }

@@ -66,7 +66,7 @@ fn each_permission_is_needed_for_what_it_names() {
 fn the_hash_of_another_is_not_shown() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
-    let id = DigestId::of("u:p").to_string();
+    let id = DigestId::from_credentials("u:p").to_string();
     let list = [acl(Perms::ALL, "digest", &id), Acl::READ];
     world.call(conn, &create_for("/a", &list));
     assert_eq!(ids(&mut world, conn, "/a"), ["u:x", "anyone"]);

@@ -2,7 +2,7 @@
 
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
-use zk_testkit::suite::PATIENCE;
+use zk_testkit::suite::HANG_TIMEOUT;
 use zk_testkit::watchers::{Load, Watchers};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,7 +17,7 @@ async fn ten_thousand_watches_come_back_and_tell_what_happens_later() {
     assert!(longest <= 128 * 1024, "a frame of {longest} bytes");
     let other = Client::connect(&at).await.expect("the server answers");
     watchers.change_everything(&other).await.expect("it can all be changed");
-    tokio::time::timeout(PATIENCE, watchers.hear_everything())
+    tokio::time::timeout(HANG_TIMEOUT, watchers.hear_everything())
         .await
         .expect("every watch tells")
         .expect("the session lives");

@@ -1,76 +1,76 @@
-//! Clients with a known fault. A simulator that finds nothing wrong with them would be worthless.
+//! Clients with an injected bug. The simulator must find every one.
 
-use zk_testkit::sim::{Quirk, Scale, run};
+use zk_testkit::sim::{Bug, Scale, run};
 
 use super::outages::outages;
 
-/// Looks for a run that finds the fault, and for what `symptom` says of it.
-fn assert_found(quirk: Quirk, symptom: &str) {
+/// Asserts that some run finds the bug by a violation that contains `symptom`.
+fn assert_found(bug: Bug, symptom: &str) {
     let mut others = Vec::new();
     for seed in 0..300 {
-        let report = run(seed, &Scale::small(), Some(quirk), false);
+        let report = run(seed, &Scale::small(), Some(bug), false);
         if report.violations.iter().any(|violation| violation.contains(symptom)) {
-            println!("{quirk:?}: found by seed {seed}: {:?}", report.violations);
+            println!("{bug:?}: found by seed {seed}: {:?}", report.violations);
             return;
         }
         others.extend(report.violations);
     }
-    panic!("{quirk:?}: no run shows that {symptom:?}; only {others:?}");
+    panic!("{bug:?}: no run reports {symptom:?}, only {others:?}");
 }
 
 #[test]
-fn a_lost_request_that_is_made_again_is_found() {
-    assert_found(Quirk::RepeatsWhatWasLost, "is NotApplied, but 1 times there");
+fn a_lost_request_that_is_sent_again_is_found() {
+    assert_found(Bug::ResendsLostRequests, "is NotApplied, but 1 times there");
 }
 
 #[test]
-fn reading_from_the_past_is_found() {
-    assert_found(Quirk::ForgetsWhatWasSeen, "was seen before");
+fn a_stale_read_is_found() {
+    assert_found(Bug::ForgetsLastZxid, "was seen before");
 }
 
 #[test]
-fn a_lost_connection_taken_for_an_event_is_found() {
-    assert_found(Quirk::TakesLossForEvent, ": held by ");
+fn a_disconnect_taken_for_a_watch_event_is_found() {
+    assert_found(Bug::TakesDisconnectForEvent, ": held by ");
 }
 
 #[test]
-fn a_herd_is_found() {
-    assert_found(Quirk::WatchesTheDirectory, "its end has woken");
+fn a_herd_effect_is_found() {
+    assert_found(Bug::WatchesParent, "its deletion has woken");
 }
 
 #[test]
 fn a_dropped_event_is_found() {
-    assert_found(Quirk::DropsEvents, "no event");
+    assert_found(Bug::DropsEvents, "no event");
 }
 
 #[test]
-fn a_dropped_event_of_a_watch_that_stays_is_found() {
-    assert_found(Quirk::DropsEvents, "neither an event nor a gap");
+fn a_dropped_event_of_a_persistent_watch_is_found() {
+    assert_found(Bug::DropsEvents, "neither an event nor a gap");
 }
 
 #[test]
-fn a_gap_that_is_not_told_is_found() {
-    assert_found(Quirk::ConcealsGaps, "neither an event nor a gap");
+fn a_hidden_gap_is_found() {
+    assert_found(Bug::HidesGaps, "neither an event nor a gap");
 }
 
 #[test]
-fn a_deadline_that_is_not_kept_is_found() {
-    assert_found(Quirk::ForgetsDeadlines, "was not answered by its deadline");
+fn an_ignored_deadline_is_found() {
+    assert_found(Bug::IgnoresDeadlines, "was not answered by its deadline");
 }
 
 #[test]
-fn a_deadline_taken_for_a_refusal_is_found() {
-    assert_found(Quirk::TakesDeadlineForRefusal, "is NotApplied, but 1 times there");
+fn a_deadline_reported_as_not_applied_is_found() {
+    assert_found(Bug::TakesDeadlineForNotApplied, "is NotApplied, but 1 times there");
 }
 
 #[test]
-fn a_client_that_reads_from_the_past_unasked_is_found() {
-    assert_found(Quirk::AcceptsReadOnlyUnasked, "by a read-only member without having asked");
+fn an_unwanted_read_only_server_is_found() {
+    assert_found(Bug::AlwaysAcceptsReadOnly, "by a read-only server without having asked");
 }
 
 #[test]
 fn a_client_that_sleeps_through_outages_is_found() {
-    let runs = (0..20).map(|seed| outages(seed, Some(Quirk::SleepsThroughOutages)));
+    let runs = (0..20).map(|seed| outages(seed, Some(Bug::SleepsThroughOutages)));
     let found =
         runs.filter(|found| found.iter().any(|what| what.contains("shorter than the lease")));
     let found = found.count();
@@ -79,6 +79,6 @@ fn a_client_that_sleeps_through_outages_is_found() {
 }
 
 #[test]
-fn a_lock_that_trusts_in_every_event_is_found() {
-    assert_found(Quirk::NeverRenews, "1 attempts unanswered");
+fn a_lock_that_never_renews_its_watch_is_found() {
+    assert_found(Bug::NeverRenewsWatches, "1 attempts unanswered");
 }

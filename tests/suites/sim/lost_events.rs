@@ -1,15 +1,15 @@
-//! Watch events that a server loses: those who wait find out all the same, and for nothing.
+//! Watch events that a server loses: waiters are served all the same, at no extra requests.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 use zk_proto::OpCode;
-use zk_testkit::sim::{AttemptId, Demand, Fault, Options, Quirk, Sim};
+use zk_testkit::sim::{AttemptId, Bug, Demand, Fault, Options, Sim};
 
 use super::scenarios::{LOCK, connected, second};
 
-/// Renewals come at the latest after this time, with the session timeout that the simulator has.
-const SOON: Duration = Duration::from_secs(60);
+/// The longest time until a renewal, with the session timeouts of the simulator.
+const RENEWAL: Duration = Duration::from_secs(60);
 
 fn contend(sim: &mut Sim, client: usize, demand: Demand) -> AttemptId {
     let guid = Uuid::from_u128(client as u128 + 1);
@@ -18,16 +18,16 @@ fn contend(sim: &mut Sim, client: usize, demand: Demand) -> AttemptId {
     attempt.expect("there is a client")
 }
 
-/// The second in the queue is not told that the first has gone. How many have had the lock.
-fn served(demand: Demand, quirk: Option<Quirk>, seed: u64) -> u64 {
-    let mut sim = connected(Options { clients: 2, seed, quirk, ..Options::default() });
+/// Loses the event that wakes the second contender. Returns the number of acquisitions.
+fn served(demand: Demand, bug: Option<Bug>, seed: u64) -> u64 {
+    let mut sim = connected(Options { clients: 2, seed, bug, ..Options::default() });
     let first = contend(&mut sim, 0, demand);
     contend(&mut sim, 1, demand);
     sim.inject(Fault::Swallow(1));
-    sim.with(0, |now, client| client.let_go(now, first));
+    sim.with(0, |now, client| client.release(now, first));
     sim.advance(second());
     assert_eq!(sim.report().acquisitions, 1, "its event is lost");
-    sim.advance(SOON);
+    sim.advance(RENEWAL);
     sim.report().acquisitions
 }
 
@@ -38,15 +38,15 @@ fn a_waiter_whose_event_is_lost_is_served_all_the_same() {
     for demand in DEMANDS {
         for seed in 0..5 {
             assert_eq!(served(demand, None, seed), 2, "{demand:?}");
-            assert_eq!(served(demand, Some(Quirk::NeverRenews), seed), 1, "{demand:?}");
+            assert_eq!(served(demand, Some(Bug::NeverRenewsWatches), seed), 1, "{demand:?}");
         }
     }
 }
 
-/// How many requests a holder and a waiter send in a thousand seconds in which nothing happens, and how
-/// many of those are not pings.
-fn requests(demand: Demand, quirk: Option<Quirk>) -> [(u64, u64); 2] {
-    let mut sim = connected(Options { clients: 2, quirk, ..Options::default() });
+/// Returns the numbers of requests of a holder and of a waiter in 1000 idle seconds: all of them,
+/// and those that are not pings.
+fn requests(demand: Demand, bug: Option<Bug>) -> [(u64, u64); 2] {
+    let mut sim = connected(Options { clients: 2, bug, ..Options::default() });
     for client in 0..2 {
         contend(&mut sim, client, demand);
     }
@@ -70,7 +70,7 @@ fn requests(demand: Demand, quirk: Option<Quirk>) -> [(u64, u64); 2] {
 fn renewals_take_the_place_of_pings_and_cost_no_request() {
     for demand in DEMANDS {
         let renewing = requests(demand, None);
-        let pinging = requests(demand, Some(Quirk::NeverRenews));
+        let pinging = requests(demand, Some(Bug::NeverRenewsWatches));
         println!("{demand:?}: {renewing:?} requests with renewals, {pinging:?} without");
         for ((all, renewals), (pings, others)) in renewing.into_iter().zip(pinging) {
             assert_eq!(others, 0, "{demand:?}");
@@ -86,7 +86,7 @@ fn the_renewals_of_many_waiters_do_not_come_together() {
     for client in 0..20 {
         contend(&mut sim, client, Demand::Mutex);
     }
-    sim.advance(SOON);
+    sim.advance(RENEWAL);
     let lists = |sim: &Sim| sim.ensemble().counters().requests(OpCode::GET_CHILDREN);
     let most = (0..60).map(|_| {
         let before = lists(&sim);

@@ -1,7 +1,7 @@
-//! Whole clients against the in-memory ensemble while anything may fail, from seeds.
+//! Whole clients against the in-memory ensemble under random faults, from seeds.
 //!
-//! `ZK_SEED=n` repeats one run and prints what happens in it; `ZK_SIM_RUNS=n` sets how many runs
-//! there are, `ZK_SIM_FROM=n` the first seed.
+//! `ZK_SEED=n` repeats one run and prints its trace. `ZK_SIM_RUNS=n` sets the number of runs,
+//! `ZK_SIM_FROM=n` the first seed.
 
 mod controls;
 mod lost_events;

@@ -1,18 +1,18 @@
-//! Outages of all servers, and links that are slow.
+//! Outages of all servers, and slow connections.
 //!
-//! The oracle: an outage that ends early enough before the lease does costs no session and no lock.
-//! `docs/session.md` says how much earlier.
+//! An outage that ends early enough before the lease must cost no session and no lock.
+//! `docs/timing.md` says how early.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Call, Demand, Options, Outage, Quirk, Sim};
+use zk_testkit::sim::{Bug, Call, Demand, Options, Outage, Sim};
 
 const CLIENTS: usize = 4;
 const SHARED: &str = "/shared";
-/// Two round trips, each piece of which may take long.
+/// Two round trips with slow pieces.
 const RECONNECT: Duration = Duration::from_millis(400);
 
 fn own(client: usize) -> String {
@@ -25,7 +25,7 @@ fn all_are_connected(sim: &Sim) -> bool {
     })
 }
 
-/// Clients that each hold a lock of their own, and contend for one together.
+/// Creates clients that each hold a lock of their own and contend for a shared one.
 fn holders(options: Options) -> Sim {
     let mut sim = Sim::new(options);
     assert!(sim.run_until(Duration::from_secs(100), all_are_connected));
@@ -49,9 +49,9 @@ fn holders(options: Options) -> Sim {
     sim
 }
 
-/// Outages of every kind and length, each of which ends early enough; what was wrong.
-pub(crate) fn outages(seed: u64, quirk: Option<Quirk>) -> Vec<String> {
-    let mut sim = holders(Options { seed, clients: CLIENTS, quirk, ..Options::default() });
+/// Runs outages of every kind and length that end early enough. Returns the violations.
+pub(crate) fn outages(seed: u64, bug: Option<Bug>) -> Vec<String> {
+    let mut sim = holders(Options { seed, clients: CLIENTS, bug, ..Options::default() });
     let mut rng = fastrand::Rng::with_seed(seed);
     for outage in [Outage::ALL; 3].into_iter().flatten() {
         sim.advance(Duration::from_secs(10) + Duration::from_secs(4).mul_f64(rng.f64()));
@@ -63,7 +63,7 @@ pub(crate) fn outages(seed: u64, quirk: Option<Quirk>) -> Vec<String> {
         let Some(longest) = (0..CLIENTS).map(longest).min().flatten() else {
             return sim.report().violations;
         };
-        // Long ones are the harder ones.
+        // Prefer long outages, which are harder.
         let time = longest.mul_f64(1.0 - rng.f64() * rng.f64());
         assert_eq!(sim.outage(outage, time, RECONNECT), CLIENTS);
         sim.advance(time);
@@ -86,7 +86,7 @@ fn an_outage_that_ends_before_the_lease_costs_neither_session_nor_lock() {
 }
 
 #[test]
-fn locks_are_held_on_for_ever_over_a_slow_link() {
+fn locks_stay_held_over_a_slow_connection() {
     for seed in 0..10 {
         // A round trip takes up to 0.45 of the shortest session timeout.
         let latency = Duration::from_millis(80 * (seed + 1));

@@ -1,15 +1,15 @@
-//! Trouble by order, step by step.
+//! Hand-written fault scenarios.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Call, Cut, Demand, Direction, Options, Quirk, Sim, SimClient, Tail};
+use zk_testkit::sim::{Bug, Call, Cut, Demand, Direction, Options, Sim, SimClient, Tail};
 
 pub(crate) const LOCK: &str = "/lock";
 
-/// A simulation whose clients are all connected, and a directory for locks.
+/// Creates a simulation with connected clients and a parent node for locks.
 pub(crate) fn connected(options: Options) -> Sim {
     let clients = options.clients;
     let mut sim = Sim::new(options);
@@ -29,21 +29,21 @@ pub(crate) fn second() -> Duration {
 }
 
 fn followers(sim: &Sim) -> Vec<usize> {
-    (0..3).filter(|member| sim.ensemble().leader() != Some(*member)).collect()
+    (0..3).filter(|server| sim.ensemble().leader() != Some(*server)).collect()
 }
 
-/// The creation of a lock node is lost with its connection, and the members that the client may
-/// turn to lag behind the one that has applied it.
-fn lost_creation_and_lagging_members(seed: u64, quirk: Option<Quirk>) -> Vec<String> {
-    let mut sim = connected(Options { seed, quirk, ..Options::default() });
+/// Loses the reply to the create of a lock node. The servers that the client may reconnect to lag
+/// behind the one that has applied the create. Returns the violations.
+fn lost_creation_and_lagging_servers(seed: u64, bug: Option<Bug>) -> Vec<String> {
+    let mut sim = connected(Options { seed, bug, ..Options::default() });
     let followers = followers(&sim);
-    followers.iter().for_each(|member| sim.hold(*member));
+    followers.iter().for_each(|server| sim.hold(*server));
     sim.with(0, |now, client| client.contend(now, LOCK, Demand::Mutex, Uuid::from_u128(7)));
     let is_applied = |sim: &Sim| sim.ensemble().node(LOCK).is_some_and(|n| n.children().len() == 1);
     assert!(sim.run_until(second(), is_applied));
     sim.cut(0, Cut::AFTER_APPLIED);
     sim.advance(second());
-    followers.iter().for_each(|member| sim.release(*member));
+    followers.iter().for_each(|server| sim.release(*server));
     sim.advance(second());
     sim.report().violations
 }
@@ -51,18 +51,18 @@ fn lost_creation_and_lagging_members(seed: u64, quirk: Option<Quirk>) -> Vec<Str
 #[test]
 fn a_lost_creation_is_found_behind_a_sync() {
     for seed in 0..20 {
-        assert_eq!(lost_creation_and_lagging_members(seed, None), Vec::<String>::new());
+        assert_eq!(lost_creation_and_lagging_servers(seed, None), Vec::<String>::new());
     }
 }
 
 #[test]
 fn a_lost_creation_is_not_found_without_one() {
     let found = (0..20)
-        .flat_map(|seed| lost_creation_and_lagging_members(seed, Some(Quirk::LooksWithoutSync)));
+        .flat_map(|seed| lost_creation_and_lagging_servers(seed, Some(Bug::SearchesWithoutSync)));
     assert!(found.into_iter().any(|violation| violation.contains("two nodes of one attempt")));
 }
 
-/// All that was promised is kept after a while.
+/// Asserts that all guarantees hold after a quiet time.
 fn assert_quiet(mut sim: Sim) {
     sim.heal();
     sim.advance(second() * 20);
@@ -84,7 +84,7 @@ fn a_request_that_is_cut_at_any_byte_is_applied_as_a_whole_or_not_at_all() {
         applied.push(sim.ensemble().node("/made/one").is_some());
         assert_quiet(sim);
     }
-    // A small window has the rest sent again, on the next connection.
+    // With a small window, the rest is sent on the next connection.
     assert!(applied.contains(&true) && applied.contains(&false));
 }
 
@@ -100,7 +100,7 @@ fn a_half_open_connection_is_noticed() {
 }
 
 #[test]
-fn what_was_stalled_is_answered_later_and_once() {
+fn a_stalled_request_is_answered_later_and_once() {
     for direction in Direction::ALL {
         let mut sim = connected(Options::default());
         sim.stall(0, direction, second());
@@ -113,7 +113,7 @@ fn what_was_stalled_is_answered_later_and_once() {
 }
 
 #[test]
-fn the_lock_of_a_client_that_is_stopped_goes_to_the_next() {
+fn the_lock_of_a_paused_client_goes_to_the_next() {
     let mut sim = connected(Options { clients: 2, ..Options::default() });
     for client in 0..2 {
         let guid = Uuid::from_u128(client as u128);
@@ -131,14 +131,14 @@ fn the_lock_of_a_client_that_is_stopped_goes_to_the_next() {
 }
 
 #[test]
-fn a_lock_whose_node_goes_behind_the_one_before_is_not_taken_over() {
+fn a_deleted_node_does_not_acquire_the_lock_after_its_predecessor() {
     let mut sim = connected(Options { clients: 3, ..Options::default() });
     for client in 0..2 {
         let guid = Uuid::from_u128(client as u128);
         sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
         sim.advance(second());
     }
-    // Both events arrive in the moment in which the second goes on, one after the other.
+    // Both events arrive, in order, at the instant at which the second client continues.
     sim.pause(1, second());
     let lock = sim.ensemble().node(LOCK).expect("it was created");
     let mut nodes: Vec<_> = lock.children().map(|child| format!("{LOCK}/{child}")).collect();
@@ -154,42 +154,42 @@ fn a_lock_whose_node_goes_behind_the_one_before_is_not_taken_over() {
     assert_quiet(sim);
 }
 
-/// Two of three members are dead, then there is a majority without the one that a client may have
-/// found meanwhile. How the client stood before that, and how behind it.
-fn minority_and_majority(read_only: bool, quirk: Option<Quirk>) -> [Option<State>; 2] {
-    let mut sim = Sim::new(Options { read_only, quirk, ..Options::default() });
-    // Before anybody has answered the client.
+/// Kills two of three servers, then lets these two form a quorum without the third. Returns the
+/// state of the client before and after.
+fn minority_and_majority(read_only: bool, bug: Option<Bug>) -> [Option<State>; 2] {
+    let mut sim = Sim::new(Options { read_only, bug, ..Options::default() });
+    // Before any server has answered the client.
     let [cut_off, others @ ..] = [0, 1, 2];
     sim.cut_off(cut_off);
-    others.iter().for_each(|member| sim.kill(*member));
+    others.iter().for_each(|server| sim.kill(*server));
     sim.advance(second() * 3);
     let before = sim.client(0).map(SimClient::state);
-    others.iter().for_each(|member| sim.restart(*member));
+    others.iter().for_each(|server| sim.restart(*server));
     sim.advance(second() * 15);
-    let behind = sim.client(0).map(SimClient::state);
+    let after = sim.client(0).map(SimClient::state);
     assert_eq!(sim.report().violations, Vec::<String>::new());
-    [before, behind]
+    [before, after]
 }
 
 #[test]
-fn who_accepts_it_reads_from_a_minority_until_there_is_a_majority_elsewhere() {
+fn a_read_only_client_moves_from_a_minority_to_a_quorum() {
     let is_connected_elsewhere =
-        |state| matches!(state, Some(State::Connected { member: 1 | 2, .. }));
-    let [before, behind] = minority_and_majority(true, None);
-    assert!(matches!(before, Some(State::ReadOnly { member: 0, .. })), "{before:?}");
-    assert!(is_connected_elsewhere(behind), "{behind:?}");
-    // Who does not accept it waits, and who never asks stays.
-    let [before, behind] = minority_and_majority(false, None);
+        |state| matches!(state, Some(State::Connected { server: 1 | 2, .. }));
+    let [before, after] = minority_and_majority(true, None);
+    assert!(matches!(before, Some(State::ReadOnly { server: 0, .. })), "{before:?}");
+    assert!(is_connected_elsewhere(after), "{after:?}");
+    // A client that rejects read-only servers waits; one that never probes stays.
+    let [before, after] = minority_and_majority(false, None);
     assert_eq!(before, Some(State::Connecting));
-    assert!(is_connected_elsewhere(behind), "{behind:?}");
-    let [before, behind] = minority_and_majority(true, Some(Quirk::StaysReadOnly));
-    assert_eq!(before, behind);
+    assert!(is_connected_elsewhere(after), "{after:?}");
+    let [before, after] = minority_and_majority(true, Some(Bug::StaysReadOnly));
+    assert_eq!(before, after);
 }
 
 #[test]
-fn a_lock_that_is_not_told_of_its_turn_waits_in_vain() {
-    for (quirk, served) in [(None, 2), (Some(Quirk::DropsEvents), 1)] {
-        let mut sim = connected(Options { clients: 2, quirk, ..Options::default() });
+fn a_contender_without_its_watch_event_waits_for_ever() {
+    for (bug, served) in [(None, 2), (Some(Bug::DropsEvents), 1)] {
+        let mut sim = connected(Options { clients: 2, bug, ..Options::default() });
         let mut contend = |client| {
             let guid = Uuid::from_u128(client as u128);
             let attempt =
@@ -198,33 +198,33 @@ fn a_lock_that_is_not_told_of_its_turn_waits_in_vain() {
             attempt.expect("there is a client")
         };
         let (first, second_attempt) = (contend(0), contend(1));
-        sim.with(0, |now, client| client.let_go(now, first));
+        sim.with(0, |now, client| client.release(now, first));
         sim.advance(second());
-        assert_eq!(sim.report().acquisitions, served, "{quirk:?}");
+        assert_eq!(sim.report().acquisitions, served, "{bug:?}");
         sim.with(1, |now, client| {
             if served == 2 {
-                client.let_go(now, second_attempt);
+                client.release(now, second_attempt);
             }
         });
         sim.advance(second());
         sim.conclude();
-        assert_eq!(sim.report().violations.is_empty(), served == 2, "{quirk:?}");
+        assert_eq!(sim.report().violations.is_empty(), served == 2, "{bug:?}");
     }
 }
 
 #[test]
-fn two_that_overlook_each_other_are_found_whatever_the_lock() {
+fn two_holders_are_found_whatever_the_lock() {
     for demand in [Demand::Mutex, Demand::Write, Demand::Permits { count: 2, of: 3 }] {
-        for (quirk, acquired) in [(None, 1), (Some(Quirk::SeesOnlyItself), 2)] {
-            let mut sim = connected(Options { clients: 2, quirk, ..Options::default() });
+        for (bug, acquired) in [(None, 1), (Some(Bug::IgnoresContenders), 2)] {
+            let mut sim = connected(Options { clients: 2, bug, ..Options::default() });
             for client in 0..2 {
                 let guid = Uuid::from_u128(client as u128);
                 sim.with(client, |now, client| client.contend(now, LOCK, demand, guid));
                 sim.advance(second());
             }
-            assert_eq!(sim.report().acquisitions, acquired, "{demand:?}, {quirk:?}");
+            assert_eq!(sim.report().acquisitions, acquired, "{demand:?}, {bug:?}");
             let is_found = |violation: &String| violation.contains("held by");
-            assert_eq!(sim.report().violations.iter().any(is_found), quirk.is_some(), "{demand:?}");
+            assert_eq!(sim.report().violations.iter().any(is_found), bug.is_some(), "{demand:?}");
         }
     }
 }

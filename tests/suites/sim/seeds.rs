@@ -1,4 +1,4 @@
-//! Runs from seeds.
+//! Random runs from seeds.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use cpu_time::ProcessTime;
 use zk_testkit::sim::{Report, Scale, run};
 
-/// What must have happened in so many runs, for them to mean anything.
+/// What must happen at least once in a large number of runs.
 const REACHED: [&str; 20] = [
     "answered: applied",
     "answered: not applied",
@@ -38,7 +38,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// # Panics
 ///
-/// When the run broke a promise; says how to repeat it.
+/// If the run has violations. The message says how to repeat it.
 fn assert_clean(test: &str, Report { seed, violations, .. }: &Report) {
     assert!(
         violations.is_empty(),
@@ -77,14 +77,13 @@ fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
     }
 }
 
-/// Every run keeps every promise; and together they reach what there is to reach.
+/// No run has a violation, and together they reach everything in [`REACHED`].
 #[test]
 fn small_runs() {
     every_run_is_clean("small_runs", &Scale::small(), 100);
 }
 
-/// The same for longer and with more clients. This is the one to measure speed with, in release
-/// and alone.
+/// Longer runs with more clients. Use this test, in release and alone, to measure speed.
 #[test]
 fn large_runs() {
     every_run_is_clean("large_runs", &Scale::large(), 2);
@@ -97,8 +96,8 @@ fn one_seed_is_one_run() {
     assert_ne!(reports[0].hash, reports[2].hash);
 }
 
-/// No list of more than two contenders can be read, nor the answer to the creation of two leases.
-/// Whoever cannot read a list leaves.
+/// Replies are too short for a list of more than two contenders, or for a create of two permits.
+/// A contender that cannot read a list leaves.
 #[test]
 fn runs_with_short_replies() {
     let scale = Scale { max_reply: 190, clients: 8, ..Scale::small() };

@@ -1,10 +1,10 @@
-//! The same messages without any abstraction: one check of the length, then loads and stores.
+//! The same messages without abstraction: one length check, then loads and stores.
 
 use zk_proto::{
     ErrorCode, EventType, KeeperState, ReplyHeader, SessionId, Stat, WatcherEvent, Xid, Zxid,
 };
 
-/// Fills a buffer from its front. Whoever uses it has checked that there is room.
+/// A buffer that is filled from its front. The caller has checked its length.
 pub(crate) struct Out<'b>(pub(crate) &'b mut [u8], usize);
 
 impl<'b> Out<'b> {
@@ -53,7 +53,7 @@ pub(crate) fn set_data(buffer: &mut [u8], path: &str, data: &[u8]) -> usize {
     4 + length
 }
 
-/// Its list has one entry, for everything.
+/// Writes a creation whose access control list has one entry, for everybody.
 pub(crate) fn create(
     buffer: &mut [u8],
     path: &str,
@@ -139,7 +139,7 @@ pub(crate) fn event(payload: &[u8]) -> Option<(ReplyHeader, WatcherEvent<'_>)> {
     Some((header(payload)?, WatcherEvent { event_type, state: KeeperState(int(bytes, 4)), path }))
 }
 
-/// Each name is looked at once, as it is found.
+/// Passes each name to `each` as it is found.
 pub(crate) fn children(payload: &[u8], mut each: impl FnMut(&str)) -> Option<ReplyHeader> {
     let mut at = 20;
     for _ in 0..int(payload.get(16..20)?, 0) {

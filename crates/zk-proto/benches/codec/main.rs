@@ -1,10 +1,11 @@
-//! The codec next to loads and stores written by hand: `cargo bench -p zk-proto --features bytes`.
+//! Compares the codec with handwritten loads and stores: `cargo bench -p zk-proto --features
+//! bytes`.
 //!
-//! Before a case is measured, it is made sure that all sides agree and allocate nothing. At the end
-//! stands a table of medians, and of their ratios to what was written by hand.
+//! Before a measurement, the benchmark checks that all variants agree and allocate nothing. The
+//! last table shows medians, and their ratios to the handwritten code.
 //!
-//! Other crates (`zookeeper-client`, `tokio-zookeeper`, `zookeeper`) keep their codecs to themselves;
-//! whole clients are compared by the benchmark of `zk-testkit`.
+//! Other crates (`zookeeper-client`, `tokio-zookeeper`, `zookeeper`) do not export their codecs.
+//! The benchmark of `zk-testkit` compares whole clients.
 
 mod by_hand;
 mod table;
@@ -23,7 +24,7 @@ use zk_proto::{
 
 const PATH: &str = "/locks/printer/_c_72c60c93-7e3a-4b3d-a1f5-8b1f6f8a9c11-lock-0000000042";
 
-/// The record itself, the record as one of many by its opcode, and the bytes by hand.
+/// Compares three ways: the record itself, the record chosen by its opcode, and handwritten code.
 fn compare<A, B, C>(
     table: &mut Table<'_>,
     case: &str,
@@ -140,7 +141,7 @@ fn payload(body: impl Encode) -> Vec<u8> {
     buffer
 }
 
-/// A reply as clients read it: the header, then the body, which `look` sees where it is.
+/// Decodes a reply as clients do: the header, then the body, which `look` receives in place.
 fn by_opcode<T>(
     opcode: OpCode,
     payload: &[u8],
@@ -181,7 +182,7 @@ fn replies(table: &mut Table<'_>) {
     };
     let bytes = payload(event);
     assert_eq!(by_hand::event(&bytes), Some((HEADER, event)));
-    // It answers no operation.
+    // A watch event answers no operation.
     table.row("decode notification", |row| {
         row.measure("codec", || <(ReplyHeader, WatcherEvent<'_>)>::decode_all(black_box(&bytes)));
         row.measure("by hand", || by_hand::event(black_box(&bytes)));

@@ -1,4 +1,4 @@
-//! What criterion has measured, once more in one table.
+//! The measurements of criterion in one table.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -8,13 +8,13 @@ use criterion::{BenchmarkGroup, Criterion};
 
 pub(crate) const SAMPLES: usize = 50;
 
-/// Cases, each measured in several ways, the last of which is the yardstick.
+/// Cases, each measured in several ways. The last way is the baseline.
 pub(crate) struct Table<'c> {
     criterion: &'c mut Criterion,
     rows: Vec<(String, Vec<Median>)>,
 }
 
-/// What was measured, and how many nanoseconds it takes.
+/// The name of a measurement and its median in nanoseconds.
 type Median = (&'static str, f64);
 
 impl<'c> Table<'c> {
@@ -47,7 +47,7 @@ pub(crate) struct Row<'c> {
 }
 
 impl Row<'_> {
-    /// Measures what must not allocate.
+    /// Measures code that must not allocate.
     pub(crate) fn measure<T>(&mut self, name: &'static str, mut routine: impl FnMut() -> T) {
         let allocated = allocation_counter::measure(|| drop(black_box(routine())));
         assert_eq!(allocated.count_total, 0, "{name}");
@@ -63,7 +63,7 @@ impl Row<'_> {
                 elapsed
             });
         });
-        // Those before them are the warm-up. There are fewer where nothing is to be measured.
+        // Earlier samples are the warm-up. There are fewer if nothing is measured.
         if let Some(first) = samples.len().checked_sub(SAMPLES) {
             let measured = &mut samples[first..];
             measured.sort_by(f64::total_cmp);

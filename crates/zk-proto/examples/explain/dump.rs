@@ -1,38 +1,38 @@
-//! Streams as text: every frame under a title, every field on a line.
+//! Streams as text: a title for every frame, and a line for every field.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 
-use zk_proto::explain::{self, Message};
+use zk_proto::explain::{self, MessageKind};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, RequestHeader,
     Xid,
     frame::{self, FrameError},
 };
 
-/// Which way a frame goes.
+/// The direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToServer,
     ToClient,
 }
 
-/// A frame of a stream, its prefix included.
+/// A frame of a stream, including its length prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'s> {
     pub(crate) direction: Direction,
     pub(crate) number: usize,
-    /// Where it begins in its stream.
+    /// The offset in its stream, in bytes.
     pub(crate) offset: usize,
     pub(crate) bytes: &'s [u8],
-    pub(crate) message: Message,
+    pub(crate) message: MessageKind,
 }
 
-/// The whole frames of a stream, and how it ends.
+/// The whole frames of a stream, and the end of the stream.
 #[derive(Debug)]
 pub(crate) struct Stream<'s> {
     pub(crate) frames: Vec<Frame<'s>>,
-    /// How many bytes they are.
+    /// The number of bytes in whole frames.
     pub(crate) length: usize,
     pub(crate) end: End,
 }
@@ -40,15 +40,15 @@ pub(crate) struct Stream<'s> {
 #[derive(Debug)]
 pub(crate) enum End {
     Whole,
-    /// So many bytes of a frame that was cut off.
+    /// That many bytes of an incomplete frame.
     Unfinished(usize),
-    /// It is no stream of frames any more.
+    /// Bytes that cannot be a frame.
     Impossible(FrameError),
 }
 
 impl<'s> Stream<'s> {
     pub(crate) fn new(bytes: &'s [u8], direction: Direction) -> Self {
-        // A limit saves memory, and these bytes are there already.
+        // A limit saves memory, but these bytes are in memory already.
         let limit = frame::DEFAULT_LIMIT.max(bytes.len());
         let (mut frames, mut offset) = (Vec::new(), 0);
         let end = loop {
@@ -69,18 +69,18 @@ impl<'s> Stream<'s> {
     }
 }
 
-/// What a frame is, as far as its own stream says.
-fn classify(direction: Direction, number: usize, payload: &[u8]) -> Message {
+/// Returns the kind of a message, as far as its own stream shows it.
+fn classify(direction: Direction, number: usize, payload: &[u8]) -> MessageKind {
     let refusal = ReplyHeader::decode_all(payload)
         .is_ok_and(|header| header.xid == Xid(0) && header.err != ErrorCode::OK);
     match direction {
-        // No header begins with 0, the version of the protocol: that xid is never used.
+        // A handshake begins with the protocol version 0, and no header begins with that xid.
         Direction::ToServer
             if number == 0
                 && ConnectRequest::decode_all(payload)
                     .is_ok_and(|request| request.protocol_version == 0) =>
         {
-            Message::ConnectRequest
+            MessageKind::ConnectRequest
         }
         Direction::ToClient
             if number == 0
@@ -88,19 +88,19 @@ fn classify(direction: Direction, number: usize, payload: &[u8]) -> Message {
                     || ConnectResponse::decode_all(payload)
                         .is_ok_and(|response| response.protocol_version == 0)) =>
         {
-            Message::ConnectResponse
+            MessageKind::ConnectResponse
         }
-        Direction::ToServer => Message::Request,
-        Direction::ToClient => Message::UnknownReply,
+        Direction::ToServer => MessageKind::Request,
+        Direction::ToClient => MessageKind::UnknownReply,
     }
 }
 
-/// The frames of a connection, each reply behind its request and named by it.
+/// Returns the frames of a connection, each reply behind its request, with its opcode.
 pub(crate) fn pair<'s>(requests: &[Frame<'s>], replies: &[Frame<'s>]) -> Vec<Frame<'s>> {
     let mut unanswered: HashMap<Xid, VecDeque<(usize, OpCode)>> = HashMap::new();
     for (place, request) in requests.iter().enumerate() {
         if let Some(header) = request_header(request) {
-            // The answer to a ping has the xid of pings, whatever the ping had.
+            // The reply to a ping has the xid of pings, whatever the request had.
             let xid = if header.opcode == OpCode::PING { Xid::PING } else { header.xid };
             unanswered.entry(xid).or_default().push_back((place, header.opcode));
         }
@@ -115,11 +115,11 @@ pub(crate) fn pair<'s>(requests: &[Frame<'s>], replies: &[Frame<'s>]) -> Vec<Fra
         let mut reply = *reply;
         let answers =
             reply_header(&reply).and_then(|header| unanswered.get_mut(&header.xid)?.pop_front());
-        if reply.message == Message::ConnectResponse {
+        if reply.message == MessageKind::ConnectResponse {
             ask_up_to(1, &mut paired);
         } else if let Some((place, opcode)) = answers {
             ask_up_to(place + 1, &mut paired);
-            reply.message = Message::Reply(opcode);
+            reply.message = MessageKind::Reply(opcode);
         }
         paired.push(reply);
     }
@@ -129,8 +129,8 @@ pub(crate) fn pair<'s>(requests: &[Frame<'s>], replies: &[Frame<'s>]) -> Vec<Fra
 
 fn request_header(frame: &Frame<'_>) -> Option<RequestHeader> {
     match frame.message {
-        Message::Request => {
-            RequestHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX..])).ok()
+        MessageKind::Request => {
+            RequestHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX_LEN..])).ok()
         }
         _ => None,
     }
@@ -138,22 +138,22 @@ fn request_header(frame: &Frame<'_>) -> Option<RequestHeader> {
 
 fn reply_header(frame: &Frame<'_>) -> Option<ReplyHeader> {
     match frame.message {
-        Message::Reply(_) | Message::UnknownReply => {
-            ReplyHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX..])).ok()
+        MessageKind::Reply(_) | MessageKind::UnknownReply => {
+            ReplyHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX_LEN..])).ok()
         }
         _ => None,
     }
 }
 
 impl Frame<'_> {
-    /// What one would call it.
+    /// Returns a title for the frame.
     fn title(&self) -> String {
         let name = match (self.message, request_header(self), reply_header(self)) {
-            (Message::ConnectRequest, ..) => "handshake".to_owned(),
-            (Message::ConnectResponse, ..) => "handshake".to_owned(),
+            (MessageKind::ConnectRequest, ..) => "handshake".to_owned(),
+            (MessageKind::ConnectResponse, ..) => "handshake".to_owned(),
             (_, Some(header), _) => format!("{}, xid {}", header.opcode, header.xid),
             (_, _, Some(ReplyHeader { xid: Xid::NOTIFICATION, .. })) => "notification".to_owned(),
-            (Message::Reply(opcode), _, Some(header)) => {
+            (MessageKind::Reply(opcode), _, Some(header)) => {
                 format!("reply to {opcode}, xid {}, {}", header.xid, header.err)
             }
             (_, _, Some(header)) => format!("reply, xid {}, {}", header.xid, header.err),
@@ -166,7 +166,8 @@ impl Frame<'_> {
         format!("{arrow} {}: {name} ({} bytes at {})", self.number, self.bytes.len(), self.offset)
     }
 
-    /// A title, then a line or more for each field. Long fields are cut unless `full`.
+    /// Returns a title, and one or more lines for each field. It shortens long fields unless
+    /// `full`.
     pub(crate) fn dump(&self, full: bool) -> String {
         let mut out = self.title() + "\n";
         let mut shown = 0;
@@ -193,7 +194,7 @@ fn cut(text: String, full: bool) -> String {
     }
 }
 
-/// The bytes of a field, and behind the first of them what it is.
+/// Prints the bytes of a field in rows, with its description in the first row.
 fn rows(
     out: &mut String,
     frame: &[u8],

@@ -1,4 +1,4 @@
-//! Prints what every byte of a recorded connection means.
+//! Prints the meaning of every byte of a recorded connection.
 //!
 //! ```text
 //! cargo run -p zk-proto --example explain -- 0000000ffffffffe0000000b...
@@ -17,23 +17,24 @@ use std::process::ExitCode;
 use clap::Parser;
 use dump::{Direction, End, Stream};
 
-/// Prints what every byte of a stream of ZooKeeper's protocol means
+/// Prints the meaning of every byte of a stream of the ZooKeeper protocol
 ///
-/// A recording may end within a frame: that is told, and is no error. Bytes that can be no frame
-/// are one, and exit with code 2.
+/// A recording may end inside a frame, which is reported but is no error. Bytes that cannot be a
+/// frame are an error with exit code 2.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// A file, `-` for the standard input, or hexadecimal digits, with or without blanks, colons,
-    /// commas and 0x between them; what a client sent
+    /// What a client sent: a file, `-` for the standard input, or hexadecimal digits
+    ///
+    /// Blanks, colons, commas and 0x may separate the digits.
     #[arg(required_unless_present = "pair", conflicts_with = "pair")]
     input: Option<String>,
     /// The input is what a server sent
     #[arg(long, conflicts_with = "pair")]
     server: bool,
-    /// Both directions of one connection: replies are matched to their requests by xid
+    /// Both directions of one connection; replies are matched to requests by their xid
     #[arg(long, num_args = 2, value_names = ["C2S", "S2C"])]
     pair: Option<Vec<String>>,
-    /// Print long fields as a whole
+    /// Print long fields in full
     #[arg(long)]
     full: bool,
 }
@@ -42,14 +43,14 @@ fn main() -> ExitCode {
     match run(std::env::args_os(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to be told if even this cannot be written.
+            // If the standard error is closed, nobody reads the message.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::from(2)
         }
     }
 }
 
-/// What went wrong is one line.
+/// Runs the tool. An error is one line.
 pub(crate) fn run<A: Into<OsString> + Clone>(
     arguments: impl IntoIterator<Item = A>,
     out: &mut dyn Write,
@@ -90,7 +91,10 @@ fn explain(arguments: &Arguments, out: &mut dyn Write) -> Result<(), String> {
         match stream.end {
             End::Whole => {}
             End::Unfinished(bytes) => {
-                print(format!("{bytes} bytes at {} are no whole frame\n", stream.length), out)?;
+                print(
+                    format!("{bytes} bytes at byte {} are an incomplete frame\n", stream.length),
+                    out,
+                )?;
             }
             End::Impossible(error) => return Err(format!("{error} at byte {}", stream.length)),
         }
@@ -110,13 +114,13 @@ fn load(input: &str) -> Result<Vec<u8>, String> {
         bytes = std::fs::read(input).map_err(|error| format!("{input}: {error}"))?;
     } else {
         return unhex(input.as_bytes())
-            .ok_or_else(|| format!("{input:?} is neither a file nor hexadecimal"));
+            .ok_or_else(|| format!("{input:?} is neither a file nor hexadecimal digits"));
     }
-    // No frame is as long as four digits would say, so that text cannot be meant as bytes.
+    // Four digits would announce a frame beyond every limit, so text cannot be binary input.
     Ok(unhex(&bytes).unwrap_or(bytes))
 }
 
-/// Reads digits with what people and tools put between them: blanks, colons, commas and `0x`.
+/// Parses hexadecimal digits. Blanks, colons, commas and `0x` may separate them.
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     let parts = text.split(|byte| byte.is_ascii_whitespace() || b":,".contains(byte));
     let digits = parts.flat_map(|part| {

@@ -1,4 +1,4 @@
-//! Recorded connections, taken apart into messages.
+//! Recorded connections, split into messages.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// The bytes of one connection in each direction.
+/// The bytes of one connection in both directions.
 pub(crate) struct Capture {
     pub(crate) name: String,
     to_server: Vec<u8>,
@@ -21,7 +21,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// All of them, by name.
+    /// Returns all recordings, sorted by name.
     pub(crate) fn all() -> Vec<Self> {
         let mut names: Vec<_> = std::fs::read_dir(directory())
             .expect("the captures are there")
@@ -41,12 +41,12 @@ impl Capture {
         Self { to_server: read("c2s"), to_client: read("s2c"), name }
     }
 
-    /// How many bytes the longest of its frames takes.
+    /// Returns the length of the longest frame in bytes.
     pub(crate) fn longest_frame(&self) -> usize {
         self.messages().iter().map(|message| message.bytes.len()).max().unwrap_or(0)
     }
 
-    /// What the client sent, then what the server sent.
+    /// Returns the messages of the client, then those of the server.
     pub(crate) fn messages(&self) -> Vec<Message<'_>> {
         let mut unanswered: HashMap<Xid, VecDeque<OpCode>> = HashMap::new();
         let mut messages = Vec::new();
@@ -77,7 +77,7 @@ impl Capture {
     }
 }
 
-/// The whole frames of a stream, each with its prefix. What was cut off at the end is left out.
+/// Returns the whole frames of a stream with their length prefixes, without an incomplete end.
 fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while let Some((_, rest)) = frame::split(stream, frame::DEFAULT_LIMIT).expect("a frame") {
@@ -88,15 +88,15 @@ fn frames(mut stream: &[u8]) -> Vec<&[u8]> {
 }
 
 fn payload(frame: &[u8]) -> Reader<'_> {
-    Reader::new(&frame[frame::PREFIX..])
+    Reader::new(&frame[frame::PREFIX_LEN..])
 }
 
-/// Whether the frame holds a reply's header and nothing else.
+/// Returns whether the frame contains only the header of a reply.
 fn is_bare(frame: &[u8]) -> bool {
-    ReplyHeader::decode_all(&frame[frame::PREFIX..]).is_ok()
+    ReplyHeader::decode_all(&frame[frame::PREFIX_LEN..]).is_ok()
 }
 
-/// One frame, and what it is.
+/// A frame and its kind of message.
 pub(crate) struct Message<'c> {
     pub(crate) bytes: &'c [u8],
     pub(crate) kind: Kind,
@@ -107,7 +107,7 @@ pub(crate) struct Message<'c> {
 pub(crate) enum Kind {
     ConnectRequest,
     ConnectResponse,
-    /// A header in place of the handshake's answer.
+    /// A header in place of the answer to the handshake.
     Refusal(ReplyHeader),
     Request(RequestHeader),
     Reply(OpCode, ReplyHeader),
@@ -115,8 +115,8 @@ pub(crate) enum Kind {
 }
 
 impl Message<'_> {
-    /// Decodes the message, encodes it into `buffer`, checks that this decodes to the same, and
-    /// returns what was written.
+    /// Decodes the message, encodes it into `buffer`, checks that both are equal, and returns the
+    /// encoded bytes.
     pub(crate) fn round_trip<'m>(&'m self, buffer: &'m mut [u8]) -> Result<&'m [u8], DecodeError> {
         let (frame, out) = (self.bytes, buffer);
         match self.kind {
@@ -148,9 +148,9 @@ fn round_trip<'m, M: Encode + PartialEq + Debug>(
     buffer: &'m mut [u8],
     decode: impl Fn(&'m [u8]) -> Result<M, DecodeError>,
 ) -> Result<&'m [u8], DecodeError> {
-    let message = decode(&frame[frame::PREFIX..])?;
+    let message = decode(&frame[frame::PREFIX_LEN..])?;
     let length = frame::encode_to_slice(&message, buffer).expect("as long as the frame");
     let written = &buffer[..length];
-    assert_eq!(decode(&written[frame::PREFIX..]).as_ref(), Ok(&message));
+    assert_eq!(decode(&written[frame::PREFIX_LEN..]).as_ref(), Ok(&message));
     Ok(written)
 }

@@ -1,11 +1,11 @@
-//! Any record that borrows, for proptest: an owned one, encoded and decoded.
+//! Generators of borrowed records: owned records, encoded and decoded.
 //!
-//! What is decoded borrows from bytes that are leaked. That is a few megabytes in a test run.
+//! The decoded records borrow from leaked bytes, a few megabytes in a test run.
 
 use proptest::prelude::*;
 use zk_proto::*;
 
-/// A value that can be made up.
+/// A value that can be generated.
 pub(crate) trait Generate: Sized + core::fmt::Debug + 'static {
     fn any() -> BoxedStrategy<Self>;
 }
@@ -24,7 +24,7 @@ macro_rules! borrow {
     ($($name:ident)*) => {$(
         impl Generate for $name<'static> {
             fn any() -> BoxedStrategy<Self> {
-                any_with::<owned::$name>(Sample::Harmful)
+                any_with::<owned::$name>(GeneratorMode::Harmful)
                     .prop_map(|owned| Decode::decode_all(leaked(&owned)).expect("what was encoded"))
                     .boxed()
             }
@@ -47,7 +47,7 @@ macro_rules! own {
     ($($name:ident)*) => {$(
         impl Generate for $name {
             fn any() -> BoxedStrategy<Self> {
-                any_with::<Self>(Sample::Harmful).boxed()
+                any_with::<Self>(GeneratorMode::Harmful).boxed()
             }
         }
     )*};
@@ -62,7 +62,7 @@ macro_rules! operations {
     ($($name:ident)*) => {$(
         impl Generate for $name<'static> {
             fn any() -> BoxedStrategy<Self> {
-                any_with::<owned::$name>(Sample::Harmful)
+                any_with::<owned::$name>(GeneratorMode::Harmful)
                     .prop_map(|owned| {
                         let decoded = Self::decode(owned.opcode(), leaked(&owned));
                         decoded.expect("what was encoded")

@@ -1,4 +1,4 @@
-//! What holds for every record, every message and every stream.
+//! Properties of every record, every message and every stream.
 
 mod generators;
 mod streams;
@@ -49,7 +49,7 @@ fn for_any<T: Generate>(check: impl Fn(T) -> TestCaseResult) {
     }
 }
 
-/// Encodes into a buffer that fits exactly.
+/// Encodes into a buffer of the exact length.
 fn encoded(message: &impl Encode) -> &'static [u8] {
     let mut bytes = vec![0xa5; message.encoded_len()];
     assert_eq!(message.encode_to_slice(&mut bytes), Ok(bytes.len()));
@@ -65,7 +65,7 @@ fn decodes_to_itself<M: Encode + PartialEq + std::fmt::Debug>(
     let bytes = encoded(&message);
     let decoded = decode(bytes);
     prop_assert_eq!(decoded.as_ref(), Ok(&message));
-    // A decoded list keeps its bytes instead of its items: that must not show.
+    // A decoded list keeps its bytes instead of its items, which must make no difference.
     prop_assert_eq!(decoded.map(|decoded| encoded(&decoded)), Ok(bytes));
     Ok(())
 }
@@ -87,7 +87,7 @@ fn every_request_and_response_decodes_to_what_was_encoded() {
     });
 }
 
-/// The generators name the variants by hand; this notices one that was forgotten.
+/// The generators name the variants by hand; this test finds a missing one.
 #[test]
 fn every_operation_is_generated() {
     let supported: BTreeSet<_> = OpCode::REQUESTS.iter().copied().collect();
@@ -143,7 +143,7 @@ fn needs_its_exact_length<M: Encode>(
             Err(EncodeError::BufferTooSmall { needed })
         );
     }
-    // A buffer that is longer is left alone behind the message.
+    // Encoding does not touch a longer buffer behind the message.
     let mut buffer = vec![0xa5; needed + 3];
     prop_assert_eq!(message.encode_to_slice(&mut buffer), Ok(needed));
     prop_assert_eq!(buffer, [bytes, &[0xa5; 3]].concat());
@@ -225,7 +225,7 @@ fn bytes_behind_a_message_are_an_error() {
     for_any(|record| is_not_itself_and_more(new(record), Decode::decode_all));
 }
 
-/// The one prefix that is valid: the last byte of a handshake came with 3.4.
+/// The only valid prefix: the last byte of a handshake came with 3.4.
 #[test]
 fn a_handshake_without_its_last_byte_is_that_of_an_old_peer() {
     for_any(|record: ConnectRequest<'_>| {
@@ -244,7 +244,7 @@ fn a_handshake_without_its_last_byte_is_that_of_an_old_peer() {
 
 // ---- Hostile bytes -----------------------------------------------------------------------------
 
-/// Whatever is accepted has as many bytes as it came from, and is accepted again as the same.
+/// Checks that an accepted message encodes to as many bytes, and decodes to itself again.
 fn is_consistent<M: Encode + PartialEq + std::fmt::Debug>(
     bytes: &'static [u8],
     decode: impl Fn(&'static [u8]) -> Result<M, DecodeError>,
@@ -277,7 +277,7 @@ proptest! {
         survives_as_everything(leak(bytes))?;
     }
 
-    /// Most lengths in here are right, so this gets further than arbitrary bytes do.
+    /// Most lengths here are correct, so decoding gets further than with arbitrary bytes.
     #[test]
     fn damaged_messages_are_decoded_or_refused(
         message in <(Request<'_>, Response<'_>)>::any(),

@@ -1,4 +1,4 @@
-//! A stream of frames means the same however it arrives.
+//! A stream of frames has one meaning, however it is cut into chunks.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn stream_of(payloads: &[Vec<u8>]) -> Vec<u8> {
     frames.collect::<Vec<_>>().concat()
 }
 
-/// Cuts `stream` into chunks of these lengths, over and over.
+/// Cuts `stream` into chunks of these lengths, repeatedly.
 fn cut<'s>(mut stream: &'s [u8], lengths: &[usize]) -> Vec<&'s [u8]> {
     let mut chunks = Vec::new();
     for length in lengths.iter().cycle() {
@@ -118,7 +118,7 @@ mod shared {
             prop_assert!(arrived.is_empty());
         }
 
-        /// Those that are too long yield their start, and what is kept of them is no more.
+        /// A frame above the limit yields its start, and the splitter keeps nothing else of it.
         #[test]
         fn frames_that_are_too_long_are_skipped_however_the_stream_was_cut(
             payloads in vec(vec(any::<u8>(), 0..=3 * LIMIT), 0..8),
@@ -136,7 +136,7 @@ mod shared {
                 while let Some(piece) = splitter.split(&mut arrived).expect("no length is negative") {
                     pieces.push(piece);
                 }
-                prop_assert!(arrived.len() < LIMIT + frame::PREFIX);
+                prop_assert!(arrived.len() < LIMIT + frame::PREFIX_LEN);
             }
             prop_assert_eq!(pieces, payloads.iter().map(piece).collect::<Vec<_>>());
             prop_assert!(arrived.is_empty());
@@ -215,6 +215,6 @@ mod codec {
         let mut stream = BytesMut::from(&[0, 0, 0, 3, 1, 2, 3][..]);
         let error = codec.decode(&mut stream).expect_err("3 is above 2");
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
-        assert_eq!(error.to_string(), "a frame of 3 bytes exceeds the limit of 2");
+        assert_eq!(error.to_string(), "a frame of 3 bytes exceeds the limit of 2 bytes");
     }
 }

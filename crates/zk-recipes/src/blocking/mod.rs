@@ -34,9 +34,10 @@
 //!
 //! A thread that waits for a lock stops waiting when it gets the lock, when its time limit has
 //! passed, or when the session ends. To stop all waiting threads of a client,
-//! [close](Client::close) a clone of it. `_timeout` methods take a
-//! [`Duration`](core::time::Duration); there are none that take a deadline. Guards are `Send` and
-//! `Sync`.
+//! [close](Client::close) a clone of it. Guards are `Send` and `Sync`.
+//!
+//! A thread that waits for another owner of the same [`ReentrantMutex`] does not see the end of the
+//! session: it stops when the guards of that owner are gone, or at its time limit.
 //!
 //! # Callbacks
 //!
@@ -45,31 +46,263 @@
 //! wait for it. They run one at a time, so a callback that waits delays the others. If one panics,
 //! the others still run.
 
-mod barrier;
-mod double_barrier;
-mod held;
-mod leader;
-mod listing;
-mod multi_lock;
-mod mutex;
-mod reentrant;
-mod rw_lock;
-mod semaphore;
-mod waiting;
+mod client;
+mod method;
 
-pub use self::barrier::Barrier;
-pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
-pub use self::leader::{Candidate, LeaderElection};
-pub use self::multi_lock::{MultiGuard, MultiLock, Part};
-pub use self::mutex::{Mutex, MutexGuard};
-pub use self::reentrant::{ReentrantGuard, ReentrantMutex};
-pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
-pub use self::semaphore::{PermitGuard, Semaphore};
+use core::time::Duration;
+use std::time::Instant;
 
 use zk_session::blocking::Client;
 
-/// A lock that is held, as every guard of the blocking locks reports it.
-pub type Held = crate::face::HeldLock<Client>;
-type Queue = crate::face::queue::Queue<Client>;
-type Call = crate::face::call::Call<Client>;
-type Entrance = crate::face::queue::Entrance<Client>;
+pub(crate) use self::method::method;
+use crate::error::Loss;
+use crate::machine::Leadership;
+use crate::recipes::client::{after, before};
+use crate::recipes::{self, HeldLock, MultiLoss};
+
+/// An exclusive, fair lock without a herd effect. [`recipes::Mutex`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::Mutex;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let mutex = Mutex::new(&client, "/locks/printer")?;
+/// let guard = mutex.acquire()?;
+/// println!("we print, with token {}", guard.fencing_token());
+/// guard.release()?;
+/// # Ok(())
+/// # }
+/// ```
+pub type Mutex = recipes::Mutex<Client>;
+
+/// A [`Mutex`] that is held; see [`recipes::MutexGuard`].
+pub type MutexGuard = recipes::MutexGuard<Client>;
+
+/// A lock for many readers, or one writer. [`recipes::RwLock`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::RwLock;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let writer = RwLock::new(&client, "/locks/index")?.write()?;
+/// // No writer gets in between.
+/// let reader = writer.downgrade().map_err(|refused| refused.error)?;
+/// reader.release()?;
+/// # Ok(())
+/// # }
+/// ```
+pub type RwLock = recipes::RwLock<Client>;
+
+/// An [`RwLock`] that is held for reading; see [`recipes::ReadGuard`].
+pub type ReadGuard = recipes::ReadGuard<Client>;
+
+/// An [`RwLock`] that is held for writing; see [`recipes::WriteGuard`].
+pub type WriteGuard = recipes::WriteGuard<Client>;
+
+/// A number of permits. [`recipes::Semaphore`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::Semaphore;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let downloads = Semaphore::new(&client, "/downloads", 4)?;
+/// let permits = downloads.acquire_many(2)?;
+/// permits.release()?;
+/// # Ok(())
+/// # }
+/// ```
+pub type Semaphore = recipes::Semaphore<Client>;
+
+/// Permits of a [`Semaphore`] that are held; see [`recipes::PermitGuard`].
+pub type PermitGuard = recipes::PermitGuard<Client>;
+
+/// A [`Mutex`] that its owner can acquire again. [`recipes::ReentrantMutex`] has its guarantee and
+/// cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::ReentrantMutex;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let mutex = ReentrantMutex::new(&client, "/locks/printer")?;
+/// let outer = mutex.acquire()?;
+/// let inner = mutex.acquire()?; // at once, in the same thread
+/// inner.release()?;
+/// outer.release()?; // only now others can have it
+/// # Ok(())
+/// # }
+/// ```
+pub type ReentrantMutex = recipes::ReentrantMutex<Client>;
+
+/// A [`ReentrantMutex`] that is held; see [`recipes::ReentrantGuard`].
+pub type ReentrantGuard = recipes::ReentrantGuard<Client>;
+
+/// Several locks, taken together. [`recipes::MultiLock`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::{LockRequest, MultiLock, Mutex, Semaphore};
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let printer = Mutex::new(&client, "/locks/printer")?;
+/// let paper = Semaphore::open(&client, "/paper")?;
+/// let both = MultiLock::new([LockRequest::from(&printer), LockRequest::permits(&paper, 17)])?;
+/// let guard = both.acquire()?;
+/// guard.on_lost(|lost| eprintln!("stop: {lost}"));
+/// guard.release()?;
+/// # Ok(())
+/// # }
+/// ```
+pub type MultiLock = recipes::MultiLock<Client>;
+
+/// Several locks that are held together; see [`recipes::MultiGuard`].
+pub type MultiGuard = recipes::MultiGuard<Client>;
+
+/// One of the locks that a [`MultiLock`] takes; see [`recipes::LockRequest`].
+pub type LockRequest = recipes::LockRequest<Client>;
+
+/// The election of one leader among candidates. [`recipes::LeaderElection`] has its guarantee and
+/// cost.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zk_recipes::blocking::LeaderElection;
+/// use zk_recipes::session::blocking::Client;
+/// use zk_recipes::{Leadership, Options};
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let election = LeaderElection::with(&client, "/leader", Options::new().data("host-7"))?;
+/// let candidate = election.stand();
+/// let mut seen = candidate.leadership();
+/// loop {
+///     match &seen {
+///         Leadership::Leader(term) => println!("we lead, with token {}", term.token),
+///         Leadership::Suspended(_) => println!("the connection is lost, so nobody knows who leads"),
+///         Leadership::Follower => println!("we do not lead"),
+///         ended => return Err(format!("{ended:?}").into()),
+///     }
+///     if let Some(now) = candidate.wait_changed(&seen, Duration::MAX) {
+///         seen = now;
+///     }
+/// }
+/// # }
+/// ```
+pub type LeaderElection = recipes::LeaderElection<Client>;
+
+/// A candidate that stands for election; see [`recipes::Candidate`].
+pub type Candidate = recipes::Candidate<Client>;
+
+/// A barrier that is closed and opened. [`recipes::Barrier`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::Barrier;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let migration = Barrier::new(&client, "/barriers/migration")?;
+/// migration.close()?;
+/// // ... and everybody else:
+/// migration.wait()?;
+/// # Ok(())
+/// # }
+/// ```
+pub type Barrier = recipes::Barrier<Client>;
+
+/// A barrier that members enter together and leave together. [`recipes::DoubleBarrier`] has its
+/// guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::DoubleBarrier;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181")?;
+/// let barrier = DoubleBarrier::new(&client, "/barriers/sort", 3)?;
+/// let inside = barrier.enter()?; // all three are there
+/// inside.leave()?; // all three are done
+/// # Ok(())
+/// # }
+/// ```
+pub type DoubleBarrier = recipes::DoubleBarrier<Client>;
+
+/// A member that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
+pub type BarrierGuard = recipes::BarrierGuard<Client>;
+
+/// A lock that is held, as every guard reports it; see [`recipes::HeldLock`].
+pub type Held = HeldLock<Client>;
+
+/// An exclusive lock with a herd effect, to be compared with [`Mutex`]; see [`recipes::HerdMutex`].
+#[cfg(feature = "study")]
+pub type HerdMutex = recipes::HerdMutex<Client>;
+
+/// A [`HerdMutex`] that is held.
+#[cfg(feature = "study")]
+pub type HerdGuard = recipes::HerdGuard<Client>;
+
+/// The textbook lock, to be compared with [`Mutex`]; see [`recipes::SimpleLock`].
+#[cfg(feature = "study")]
+pub type SimpleLock = recipes::SimpleLock<Client>;
+
+/// A [`SimpleLock`] that is held.
+#[cfg(feature = "study")]
+pub type SimpleGuard = recipes::SimpleGuard<Client>;
+
+/// # Waiting in threads
+impl HeldLock<Client> {
+    /// Waits until the lock is lost, for no longer than `timeout`. Returns how it was lost, or
+    /// `None` if the time has passed and it is not known to be lost.
+    pub fn wait_lost(&self, timeout: Duration) -> Option<Loss> {
+        let end = after::<Client>(timeout);
+        self.client().block_on(end, before::<Client, _>(end, self.losing()))
+    }
+
+    /// Waits until another client asks for the lock, for no longer than `timeout`. Returns whether
+    /// one has; always `false` for locks that are not [revocable](crate::Options::revocable).
+    pub fn wait_revoked(&self, timeout: Duration) -> bool {
+        let end = after::<Client>(timeout);
+        self.client().block_on(end, before::<Client, _>(end, self.revoking())).unwrap_or(false)
+    }
+
+    /// Returns until when the ensemble must keep the session, and with it the lock, as far as is
+    /// known here; see [`Client::lease`]. On a machine that can be suspended, the client needs a
+    /// [clock](zk_session::ClientBuilder::clock) that does not stop, or the lease seems to last
+    /// longer than it does.
+    pub fn lease(&self) -> Option<Instant> {
+        self.client().lease()
+    }
+}
+
+/// # Waiting in threads
+impl recipes::MultiGuard<Client> {
+    /// Waits until any of the locks is lost, for no longer than `timeout`. Returns which one, or
+    /// `None` if the time has passed and none is known to be lost.
+    pub fn wait_lost(&self, timeout: Duration) -> Option<MultiLoss> {
+        let end = after::<Client>(timeout);
+        let lost = self.client().block_on(end, before::<Client, _>(end, self.losing()));
+        lost.map(|(place, loss)| self.loss_of(place, loss))
+    }
+}
+
+/// # Waiting in threads
+impl recipes::Candidate<Client> {
+    /// Waits until the leadership differs from `seen`, for no longer than `timeout`. Returns it, or
+    /// `None` if it has not changed.
+    ///
+    /// Changes in between may be missed. A term that ended and another that began differ in
+    /// [`Term::token`](crate::Term::token).
+    pub fn wait_changed(&self, seen: &Leadership, timeout: Duration) -> Option<Leadership> {
+        let end = after::<Client>(timeout);
+        let changed = |leadership| (leadership != *seen).then_some(leadership);
+        self.client().block_on(end, self.wait(end, changed)).flatten()
+    }
+}

@@ -70,6 +70,7 @@
 //! watches, so that a lost event does not keep a machine waiting for ever.
 
 mod access;
+mod barrier;
 mod connection;
 mod contender;
 mod double_barrier;
@@ -102,6 +103,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 pub use self::access::AccessList;
+pub use self::barrier::BarrierWait;
 pub use self::contender::Contender;
 pub use self::double_barrier::Participant;
 pub use self::election::{Candidacy, Leadership, Term};

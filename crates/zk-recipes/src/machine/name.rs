@@ -6,7 +6,7 @@ use core::array::from_fn;
 use core::fmt;
 
 use uuid::Uuid;
-use zk_session::proto::{Sequence, SessionId};
+use zk_session::proto::{SequenceNumber, SessionId};
 
 /// What a contender wants of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,7 +138,7 @@ impl Scheme {
             (None, Some(shared)) => (Claim::Shared, rest.strip_prefix(shared)?),
             (None, None) => return None,
         };
-        Some(Name { child, guid: Some(guid), claim, sequence: Sequence::parse(suffix)? })
+        Some(Name { child, guid: Some(guid), claim, sequence: SequenceNumber::parse(suffix)? })
     }
 }
 
@@ -161,7 +161,7 @@ impl Scheme {
             let (_, rest) = compact_guid(child)?;
             let sequence = |length| {
                 let (_, suffix) = rest.split_at_checked(rest.len().checked_sub(length)?)?;
-                Sequence::parse(suffix)
+                SequenceNumber::parse(suffix)
             };
             sequence(10).or_else(|| sequence(11)).map(|_| Self::private("", None))
         };
@@ -384,7 +384,7 @@ fn session_name(child: &str) -> Option<Name<'_>> {
         Some((guid, rest)) => (Some(guid), rest.strip_prefix('-')?),
         None => (None, rest),
     };
-    let sequence = Sequence::parse(suffix)?;
+    let sequence = SequenceNumber::parse(suffix)?;
     Some(Name { child, guid, claim: Claim::Exclusive, sequence })
 }
 
@@ -398,7 +398,7 @@ pub struct Name<'a> {
     /// What its owner wants.
     pub claim: Claim,
     /// Its place in the queue.
-    pub sequence: Sequence,
+    pub sequence: SequenceNumber,
 }
 
 #[cfg(test)]
@@ -491,7 +491,7 @@ mod tests {
             for claim in [Claim::Shared, Claim::Exclusive] {
                 for number in [0, i32::MAX, i32::MIN] {
                     let prefix = scheme.prefix(claim, guid(), SessionId(-7));
-                    let child = format!("{prefix}{}", Sequence(number));
+                    let child = format!("{prefix}{}", SequenceNumber(number));
                     let recognized = Scheme::recognize(&child).expect("known");
                     let is_readable = recognized.parse(&child).is_some();
                     assert!(is_readable || recognized.is_private(), "{child}: {recognized:?}");
@@ -533,10 +533,10 @@ mod tests {
                 for session in [7, -7, i64::MIN] {
                     let prefix = scheme.prefix(claim, guid(), SessionId(session));
                     for number in [0, 42, i32::MAX, -1, i32::MIN] {
-                        let child = format!("{prefix}{}", Sequence(number));
+                        let child = format!("{prefix}{}", SequenceNumber(number));
                         let name = scheme.parse(&child).expect("ours");
                         assert_eq!(name.guid, Some(guid()), "{child}");
-                        assert_eq!(name.sequence, Sequence(number), "{child}");
+                        assert_eq!(name.sequence, SequenceNumber(number), "{child}");
                         assert_eq!(
                             name.claim == claim,
                             claim == Claim::Exclusive || scheme.has_readers()

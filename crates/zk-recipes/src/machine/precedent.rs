@@ -1,6 +1,6 @@
 //! What the contender before has left to know: that nobody was in its way.
 
-use zk_session::proto::{Sequence, Zxid};
+use zk_session::proto::{SequenceNumber, Zxid};
 
 use super::{Claim, Foreign, Scheme};
 
@@ -26,7 +26,7 @@ pub struct Precedent {
     pub(super) foreign: Foreign,
     /// Behind a reader there may be other readers still.
     pub(super) claim: Claim,
-    pub(super) number: Sequence,
+    pub(super) number: SequenceNumber,
     /// The transaction that created its node.
     pub(super) czxid: Zxid,
     /// How many in a row, it included, had the number right after that of the one before. Who
@@ -42,7 +42,12 @@ impl Precedent {
 
     /// Whether nobody can be in our way, if our node has this number and was created by this
     /// transaction.
-    pub(super) const fn is_followed_by(&self, claim: Claim, number: Sequence, czxid: Zxid) -> bool {
+    pub(super) const fn is_followed_by(
+        &self,
+        claim: Claim,
+        number: SequenceNumber,
+        czxid: Zxid,
+    ) -> bool {
         let is_content = matches!((self.claim, claim), (Claim::Exclusive, _) | (_, Claim::Shared));
         let between = czxid.0.saturating_sub(self.czxid.0).saturating_sub(1);
         let is_next = number.0 > 0 && number.0 - 1 == self.number.0;
@@ -58,13 +63,13 @@ mod tests {
         scheme: Scheme::CURATOR_READ_WRITE,
         foreign: Foreign::RefuseOtherLocks,
         claim: Claim::Exclusive,
-        number: Sequence(6),
+        number: SequenceNumber(6),
         czxid: Zxid(100),
         followed: 0,
     };
 
     fn follows(before: Precedent, number: i32, czxid: i64) -> bool {
-        before.is_followed_by(Claim::Exclusive, Sequence(number), Zxid(czxid))
+        before.is_followed_by(Claim::Exclusive, SequenceNumber(number), Zxid(czxid))
     }
 
     #[test]
@@ -84,7 +89,7 @@ mod tests {
     #[test]
     fn numbers_that_have_ended_are_followed_by_none() {
         for (number, next) in [(i32::MAX, i32::MIN), (-5, -4), (-1, 0)] {
-            let before = Precedent { number: Sequence(number), ..BEFORE };
+            let before = Precedent { number: SequenceNumber(number), ..BEFORE };
             assert!(!follows(before, next, 102), "{number}");
         }
     }
@@ -99,7 +104,7 @@ mod tests {
             (Shared, Exclusive, false),
         ] {
             let before = Precedent { claim: before, ..BEFORE };
-            assert_eq!(before.is_followed_by(claim, Sequence(7), Zxid(102)), follows);
+            assert_eq!(before.is_followed_by(claim, SequenceNumber(7), Zxid(102)), follows);
         }
     }
 }

@@ -8,16 +8,13 @@ mod downgrading;
 mod election;
 mod exploring;
 mod foreign;
-mod harness;
+pub(super) mod harness;
 mod holding;
 mod labels;
 mod leaving;
-pub(super) mod line;
 mod long_lists;
-mod model;
 mod ranking;
 mod reading_only;
-mod refuting;
 mod renewing;
 mod resolving;
 mod returning;
@@ -38,7 +35,7 @@ use uuid::Uuid;
 use zk_session::proto::{
     Create2Response, CreateMode, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType,
     ExistsResponse, GetChildrenResponse, GetDataResponse, GetEphemeralsResponse, Multi, MultiOp,
-    MultiResult, OpCode, Request, Sequence, SessionId, Stat, Zxid,
+    MultiResult, OpCode, Request, SequenceNumber, SessionId, Stat, Zxid,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
@@ -46,6 +43,7 @@ use zk_session::{End, Error, Outcome};
 use super::*;
 use harness::Harness;
 use labels::{label, name, prefix};
+pub(super) use table::documented_rows;
 
 const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
 const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
@@ -57,13 +55,13 @@ const BEFORE: Precedent = Precedent {
     scheme: SCHEME,
     foreign: Foreign::RefuseOtherLocks,
     claim: Claim::Exclusive,
-    number: Sequence(6),
+    number: SequenceNumber(6),
     czxid: Zxid(105),
     followed: 99,
 };
-pub(super) const CONNECTED: State = State::Connected { member: 0, session: SESSION };
+pub(super) const CONNECTED: State = State::Connected { server: 0, session: SESSION };
 /// To a member that has lost touch with its leader.
-pub(super) const READ_ONLY: State = State::ReadOnly { member: 2, session: SESSION };
+pub(super) const READ_ONLY: State = State::ReadOnly { server: 2, session: SESSION };
 pub(super) const QUEUE_FULL: Error = Error::QueueFull { limit: 1 };
 
 pub(super) fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {

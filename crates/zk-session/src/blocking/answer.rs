@@ -5,31 +5,35 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::time::Instant;
 
 use zk_proto::OpCode;
 
-use super::reading::Wait;
-use super::shared::Shared;
+use super::driver::{Shared, Wait};
 use crate::chroot::Chroot;
+use crate::client::{DecodeAnswer, Part, Receiver, Subject};
 use crate::error::{Error, Outcome, RequestError};
-use crate::face::{Part, Read, Receiver, Subject};
 use crate::session::{End, Reply};
 
-/// The answer to a request, once it arrives. The request is under way, whether or not this is
-/// waited for; dropping it drops the answer.
-#[must_use = "the request is under way; only its answer is still to be waited for"]
+/// The answer to a request, once it arrives: to [wait](Self::wait) for, or a future for
+/// [`Client::block_on`](super::Client::block_on). The request is sent whether or not this is waited
+/// for. Dropping it drops the answer.
+#[must_use = "the request is sent anyway, and its answer is dropped"]
 pub struct Answer<T = Reply> {
     state: Result<Waiting<T>, RequestError>,
 }
 
 struct Waiting<T> {
     receiver: RefCell<Receiver<Result<Reply, Error>>>,
-    read: Box<dyn Read<T>>,
+    decode: Box<dyn DecodeAnswer<T>>,
     chroot: Chroot,
     shared: Arc<Shared>,
     subject: Subject,
+    /// Until when [`Answer::wait`] waits, if the session does not limit the request itself.
+    end: Option<Instant>,
 }
 
 /// The session's thread is gone.
@@ -38,17 +42,17 @@ pub(super) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome
 impl<T> Answer<T> {
     pub(super) fn new(
         receiver: Receiver<Result<Reply, Error>>,
-        read: Box<dyn Read<T>>,
+        decode: Box<dyn DecodeAnswer<T>>,
         chroot: Chroot,
         shared: Arc<Shared>,
         operation: OpCode,
     ) -> Self {
         let (receiver, subject) = (RefCell::new(receiver), Subject::new(operation));
-        Self { state: Ok(Waiting { receiver, read, chroot, shared, subject }) }
+        Self { state: Ok(Waiting { receiver, decode, chroot, shared, subject, end: None }) }
     }
 
     /// The answer to a request, or why none was sent.
-    pub(super) fn of(answer: Result<Self, RequestError>) -> Self {
+    pub(crate) fn of(answer: Result<Self, RequestError>) -> Self {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
     }
 
@@ -59,48 +63,65 @@ impl<T> Answer<T> {
         self
     }
 
-    /// Waits for it.
+    /// Has [`wait`](Self::wait) wait no longer than until then.
+    pub(super) fn until(mut self, end: Option<Instant>) -> Self {
+        if let Ok(waiting) = &mut self.state {
+            waiting.end = end;
+        }
+        self
+    }
+
+    /// Waits for the answer.
     ///
     /// # Errors
     ///
     /// When the request has failed.
     pub fn wait(self) -> Result<T, RequestError> {
+        const LATE: Error = Error::DeadlinePassed { outcome: Outcome::Unknown };
         let waiting = self.state.as_ref().map_err(RequestError::clone)?;
-        waiting.read(waiting.answer(None).unwrap_or(Err(GONE)))
+        let answer = waiting.answer(|| waiting.end);
+        waiting.read(answer.unwrap_or(Err(if waiting.end.is_some() { LATE } else { GONE })))
     }
 
-    /// Waits for the answer to a request that was about this node.
-    pub(super) fn wait_at(self, path: &str) -> Result<T, RequestError> {
-        self.wait().map_err(|error| error.at(path))
-    }
-
-    /// As [`wait`](Self::wait), but no longer than this, or without waiting at all if it is zero;
-    /// `None` if it has not arrived.
+    /// Waits for the answer, but no longer than `timeout`; zero does not wait. Returns `None` if the
+    /// answer has not arrived.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait), and when it has arrived and was told before.
+    /// When the request has failed, and when the answer was returned before.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<T>, RequestError> {
         let waiting = self.state.as_ref().map_err(RequestError::clone)?;
-        waiting.answer(Some(timeout)).map(|answer| waiting.read(answer)).transpose()
+        let answer = waiting.answer(|| Instant::now().checked_add(timeout));
+        answer.map(|answer| waiting.read(answer)).transpose()
+    }
+}
+
+/// For [`Client::block_on`](super::Client::block_on).
+impl<T> Future for Answer<T> {
+    type Output = Result<T, RequestError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let waiting = match &mut self.state {
+            Ok(waiting) => waiting,
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        let answer = waiting.receiver.get_mut().poll(cx.waker());
+        answer.map(|answer| waiting.read(answer.unwrap_or(Err(GONE))))
     }
 }
 
 impl<T> Waiting<T> {
     fn read(&self, answer: Result<Reply, Error>) -> Result<T, RequestError> {
-        (self.read)(answer, &self.chroot)
+        (self.decode)(answer, &self.chroot)
             .map_err(|reason| self.subject.failed(reason, &self.chroot))
     }
 
-    /// The answer, if it comes in time.
-    fn answer(&self, timeout: Option<Duration>) -> Option<Result<Reply, Error>> {
+    /// Returns the answer, if it arrives before `end`, which is looked at only if it has not yet.
+    fn answer(&self, end: impl FnOnce() -> Option<Instant>) -> Option<Result<Reply, Error>> {
         let mut receiver = self.receiver.borrow_mut();
         let answer = match receiver.take() {
             Some(answer) => Some(answer),
-            None => {
-                let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-                self.shared.wait(Wait::Reading, end, |_, waker| receiver.poll(waker))
-            }
+            None => self.shared.wait(Wait::Reading, end(), |_, waker| receiver.poll(waker)),
         };
         answer.map(|answer| answer.unwrap_or(Err(GONE)))
     }

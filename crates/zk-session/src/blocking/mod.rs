@@ -1,13 +1,16 @@
-//! The client for threads: a thin face on [`Session`], on nothing but the standard library.
+//! The client for threads that block, on nothing but the standard library.
 //!
-//! It has the operations of the async client, by the same names. A thread that waits for an answer
-//! or an event reads from the connection by itself, if no other thread does; while nobody waits,
-//! the session's own thread reads, and keeps the session alive. Requests are written by the threads
-//! that make them. Those made by [`Client::submit`] while others are under way are written
-//! together: at once by the next thread that waits, or soon by the session's own. While a member is
-//! being reached, its name looked up first, another thread waits for that. A lookup that hangs
-//! cannot be ended, only given up, and keeps its thread as long; there are at most four of them per
-//! member.
+//! It has the operations of the async client, by the same names.
+//!
+//! - **Reading.** A thread that waits for an answer or an event reads from the connection itself,
+//!   if no other thread does. While no thread waits, the session's own thread reads, and keeps the
+//!   session alive.
+//! - **Writing.** The threads that make requests write them. Requests made by [`Client::submit`]
+//!   while others are pending are written together: at once by the next thread that waits, or soon
+//!   by the session's own.
+//! - **Connecting** takes a temporary thread, because it may include the lookup of a name. A lookup
+//!   that hangs cannot be stopped, only given up, and keeps its thread as long. There are at most
+//!   four of them per server.
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;
@@ -25,14 +28,10 @@
 //! ```
 
 mod answer;
-mod connect;
+mod block_on;
 mod driver;
-mod line;
-mod operations;
-mod probe;
-mod reading;
-mod shared;
-mod subtree;
+pub(crate) mod method;
+mod room_waiter;
 #[cfg(test)]
 mod tests;
 mod watches;
@@ -45,25 +44,24 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-use zk_proto::{Request, SessionId};
+use zk_proto::{OpCode, Request};
 
 pub use self::answer::Answer;
-pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
-use self::line::Line;
-use self::reading::Wait;
-use self::shared::{Inner, Shared};
+pub use self::driver::{Connect, TcpConnect, TcpTransport, Transport};
+use self::driver::{Inner, Shared, Threads, Wait};
+use self::room_waiter::RoomWaiter;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
-use crate::connect_string::{ConnectString, ConnectStringError, Member};
+use crate::client::{
+    ClientBuilder, Clock, ConnectError, DecodeAnswer, Part, RawClient, Router, Settings, has_begun,
+    not_sent, sets_watch, slot,
+};
+use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::dispatch::{Attached, Attachment, Token};
 use crate::error::{Error, RequestError};
-use crate::face::{
-    ClientBuilder, Clock, ConnectError, Face, Part, Read, Settings, has_begun, not_sent,
-    sets_watch, slot,
-};
-use crate::session::{End, RequestId, Resume, Session, State, Statistics};
+use crate::session::{End, RequestId, Session, SessionTicket, State};
 
-/// A session with an ensemble, kept alive across its members. Cloning it is cheap; when the last
+/// A session with an ensemble, kept alive across its servers. Cloning it is cheap; when the last
 /// clone is dropped, the session is closed in the background.
 ///
 /// # Ordering
@@ -95,24 +93,24 @@ use crate::session::{End, RequestId, Resume, Session, State, Statistics};
 ///   that of its parent, says so.
 /// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
 ///
-/// [`Error::outcome`] tells for every error whether the request may have been applied.
+/// [`Error::outcome`] returns for every error whether the request may have been applied.
 #[derive(Clone, Debug)]
 pub struct Client {
-    handle: Arc<Handle>,
-    chroot: Chroot,
-    request_timeout: Option<Duration>,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) chroot: Chroot,
+    pub(crate) request_timeout: Option<Duration>,
 }
 
 /// Shared by all clones of a client, and by nothing else: its end is the end of the session.
 #[derive(Debug)]
-struct Handle {
+pub(crate) struct Handle {
     shared: Arc<Shared>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        inner.hub.dispatcher.close_when_done();
+        inner.router.dispatcher.close_when_done();
         inner.settle(&self.shared);
     }
 }
@@ -123,19 +121,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the address is invalid or no member can be reached in time.
+    /// When the address is invalid or no server can be reached in time.
     pub fn connect(at: &str) -> Result<Self, ConnectError> {
         Self::builder(at).connect()
-    }
-
-    /// Settings for a connection to an ensemble: `host:port,host:port/chroot`.
-    pub fn builder(at: &str) -> ClientBuilder<Self> {
-        ClientBuilder::new(at)
-    }
-
-    /// How things stand now.
-    pub fn state(&self) -> State {
-        self.shared().lock().hub.session().state()
     }
 
     /// Waits until things stand as `condition` asks for, or the session has ended, or so much time
@@ -149,29 +137,11 @@ impl Client {
         loop {
             let state = self.state();
             let is_over = condition(state) || matches!(state, State::Ended(_));
-            let changed = |inner: &Inner| inner.hub.session().state() != state;
+            let changed = |inner: &Inner| inner.router.session().state() != state;
             if is_over || !self.shared().wait_until(deadline, changed) {
                 return state;
             }
         }
-    }
-
-    /// The session.
-    pub fn session_id(&self) -> SessionId {
-        self.shared().lock().hub.session().id()
-    }
-
-    /// What it takes to take up this session in another process, or in this one later, by
-    /// [`ClientBuilder::resume`] after this process has failed; `None` if it has ended. To hand it
-    /// over while this process lives, [`detach`](Self::detach) it: two clients of one session cost
-    /// each other the connection, for ever, and one that is dropped closes it.
-    pub fn session(&self) -> Option<Resume> {
-        self.shared().lock().hub.session().resume()
-    }
-
-    /// The session timeout that the server granted.
-    pub fn session_timeout(&self) -> Duration {
-        self.shared().lock().hub.session().timeout()
     }
 
     /// Until when the ensemble is bound to keep the session, as far as can be known here; see
@@ -182,96 +152,41 @@ impl Client {
     /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
     /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
-        let lease = self.shared().lock().hub.session().lease()?;
+        let lease = self.shared().lock().router.session().lease()?;
         Some(self.shared().clock.local_instant(lease))
     }
 
-    /// Whether the [lease](Self::lease) has ended by the session's clock, so that the ensemble need
-    /// not keep the session any longer.
-    ///
-    /// It looks at the clock, so it is right also when the process was stopped, and the client has
-    /// not noticed yet that time has passed.
-    pub fn lease_has_ended(&self) -> bool {
-        let shared = self.shared();
-        shared.lock().hub.session().lease_has_ended(shared.now())
-    }
-
-    /// What was sent and received so far.
-    pub fn statistics(&self) -> Statistics {
-        self.shared().lock().hub.session().statistics()
-    }
-
-    /// The members, in the order of the connection string; [`State::Connected`] counts them so.
-    pub fn members(&self) -> Arc<[Member]> {
-        self.shared().lock().hub.members.clone()
-    }
-
-    /// Replaces the list of members, by a connection string. The session stays where it is or
-    /// moves to another member, so that clients that all do this spread evenly over the members.
+    /// Replaces the list of servers by that of a connection string, whose chroot is ignored. The
+    /// session stays where it is or moves to another server: if all clients do this, they spread
+    /// evenly over the servers.
     ///
     /// # Errors
     ///
-    /// When the string is invalid. A chroot in it is ignored.
-    pub fn set_members(&self, at: &str) -> Result<(), ConnectStringError> {
+    /// When the string is invalid.
+    pub fn set_servers(&self, at: &str) -> Result<(), ConnectStringError> {
         let at: ConnectString = at.parse()?;
-        self.shared().set_members(at.members);
+        self.shared().set_servers(at.servers);
         Ok(())
-    }
-
-    /// The directory that this client takes for the root.
-    pub fn chroot(&self) -> &Chroot {
-        &self.chroot
-    }
-
-    /// A clone that takes `path`, as this client sees it, for the root. The node need not exist;
-    /// `ensure_path("/")` of the clone creates it.
-    ///
-    /// # Errors
-    ///
-    /// When `path` is no valid path.
-    pub fn with_chroot(&self, path: &str) -> Result<Self, Error> {
-        Ok(Self { chroot: self.chroot.below(path)?, ..self.clone() })
-    }
-
-    /// A clone whose requests may take so long and no longer, or as long as they like.
-    #[must_use]
-    pub fn with_request_timeout(&self, timeout: Option<Duration>) -> Self {
-        Self { request_timeout: timeout, ..self.clone() }
-    }
-
-    /// Waits until requests are taken: until fewer wait, in number and in bytes, than
-    /// [`max_pending`](ClientBuilder::max_pending) and [`max_unsent`](ClientBuilder::max_unsent)
-    /// allow. Those who wait go in the order in which they came, as many as there is room for.
-    ///
-    /// No room is reserved: a request of a caller that did not wait may use it first. A caller that
-    /// is still waiting then keeps its place. One that has returned is refused with
-    /// [`Error::QueueFull`] or [`Error::BufferFull`], and can wait again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Ended`] when the session has ended, as then nothing is ever taken again.
-    pub fn ready(&self) -> Result<(), Error> {
-        Line::new(self.shared().clone()).enter()
     }
 
     /// Ends the session, behind all requests made before, and waits for its end. The server
     /// deletes its ephemeral nodes. All clones of this client find it closed.
     ///
     /// Without a connection it does not wait for one; the server then finds out by itself, after
-    /// the session timeout. A member that does not answer, whatever else it says, is waited for no
+    /// the session timeout. A server that does not answer, whatever else it says, is waited for no
     /// longer than two thirds of that timeout after its last answer to a request.
     pub fn close(self) {
         self.shared().command(|session, _| session.close());
         self.ended();
     }
 
-    /// Gives the session up here without ending it on the servers, for another process, or this one
-    /// later, to take up by [`ClientBuilder::resume`] within the session timeout; what that takes.
-    /// Its ephemeral nodes stay. All clones of this client find it closed; requests that are not
-    /// answered yet fail, so wait for their answers first.
+    /// Gives the session up here without ending it on the servers, and with it its ephemeral nodes.
+    /// Returns the ticket with which another process, or this one later, can resume it by
+    /// [`ClientBuilder::resume`] within the session timeout. All clones of this client find it
+    /// closed. Requests that are not answered yet fail, so wait for their answers first.
     ///
-    /// Where there is nothing that could be taken up, that is `None`, and the session is closed.
-    pub fn detach(self) -> Option<Resume> {
+    /// Closes the session and returns `None` if there is none to resume.
+    pub fn detach(self) -> Option<SessionTicket> {
         let mut resume = None;
         self.shared().command(|session, _| resume = session.detach());
         self.ended();
@@ -295,7 +210,7 @@ impl Client {
     /// [refused](crate::Invalid::Reserved), and so is what [servers do not
     /// survive](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
-        let unwatch = |inner: &mut Inner, id| inner.hub.session_mut().unwatch(id);
+        let unwatch = |inner: &mut Inner, id| inner.router.session_mut().unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), false, unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
@@ -308,7 +223,7 @@ impl Client {
         }
         match self.send_and_watch(request, |answer, _| answer) {
             Ok((answer, watch)) => {
-                // Nobody waits yet.
+                // No thread waits yet.
                 self.shared().lock().write_soon(self.shared());
                 (answer, Some(watch))
             }
@@ -323,7 +238,7 @@ impl Client {
     /// the client are gone.
     pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
         let shared = self.shared().clone();
-        let key = shared.with_machines(|inner, now| inner.hub.dispatcher.attach(now, machine));
+        let key = shared.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
         Attachment::new(shared, key)
     }
 
@@ -350,55 +265,64 @@ impl Client {
     fn submit_with<T>(
         &self,
         request: &Request<'_>,
-        read: Box<dyn Read<T>>,
+        decode: Box<dyn DecodeAnswer<T>>,
         waits: bool,
         keep: impl FnOnce(&mut Inner, RequestId),
     ) -> Result<(RequestId, Answer<T>), RequestError> {
         let (sender, receiver) = slot();
         let shared = self.shared();
         let mut inner = shared.lock();
-        let alone = inner.hub.session().pending() == 0;
+        let alone = inner.router.session().pending() == 0;
         let deadline = self.request_timeout.map(|timeout| shared.now() + timeout);
         let token = Token::Caller(sender);
         let sent = match deadline {
-            None => inner.hub.session_mut().submit(request, token),
-            Some(deadline) => inner.hub.session_mut().submit_until(request, token, deadline),
+            None => inner.router.session_mut().submit(request, token),
+            Some(deadline) => inner.router.session_mut().submit_until(request, token, deadline),
         };
         let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);
         inner.send(shared, alone, waits);
         drop(inner);
         let (chroot, shared) = (self.chroot.clone(), shared.clone());
-        Ok((id, Answer::new(receiver, read, chroot, shared, request.opcode())))
+        Ok((id, Answer::new(receiver, decode, chroot, shared, request.opcode())))
     }
 }
 
-impl Face for Client {
+impl RawClient for Client {
     type Answer<T> = Answer<T>;
     type Watch = Watch;
     type PersistentWatch = PersistentWatch;
-    type Line = Line;
+    type Waiters = Threads;
+    type RoomWaiter = RoomWaiter;
 
     fn chroot(&self) -> &Chroot {
         &self.chroot
     }
 
+    fn with_router<R>(&self, look: impl FnOnce(&Router<Threads>) -> R) -> R {
+        look(&self.shared().lock().router)
+    }
+
+    fn now(&self) -> crate::time::Instant {
+        self.shared().now()
+    }
+
     fn send<T>(
         &self,
         request: &Request<'_>,
-        read: impl Read<T>,
+        decode: impl DecodeAnswer<T>,
     ) -> Result<Answer<T>, RequestError> {
-        self.submit_with(request, Box::new(read), true, |_, _| {}).map(|(_, answer)| answer)
+        self.submit_with(request, Box::new(decode), true, |_, _| {}).map(|(_, answer)| answer)
     }
 
     fn send_and_watch<T>(
         &self,
         request: &Request<'_>,
-        read: impl Read<T>,
+        decode: impl DecodeAnswer<T>,
     ) -> Result<(Answer<T>, Watch), RequestError> {
         let (fire, event) = slot();
-        let (id, answer) = self.submit_with(request, Box::new(read), true, |inner, id| {
-            inner.hub.watch_once(id, fire);
+        let (id, answer) = self.submit_with(request, Box::new(decode), true, |inner, id| {
+            inner.router.watch_once(id, fire);
         })?;
         Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
     }
@@ -406,37 +330,47 @@ impl Face for Client {
     fn send_and_keep_watching(
         &self,
         request: &Request<'_>,
-        read: impl Read<()>,
+        decode: impl DecodeAnswer<()>,
     ) -> Result<(Answer<()>, PersistentWatch), RequestError> {
-        let (id, answer) = self.submit_with(request, Box::new(read), true, |inner, id| {
-            inner.hub.keep_watching(id, PersistentWatch::BUFFER);
+        let (id, answer) = self.submit_with(request, Box::new(decode), true, |inner, id| {
+            inner.router.keep_watching(id, PersistentWatch::BUFFER);
         })?;
         Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
+    }
+
+    fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Answer<()>, RequestError> {
+        let (sender, receiver) = slot();
+        let shared = self.shared();
+        let end = self.request_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut inner = shared.lock();
+        let added = inner.router.session_mut().add_auth(scheme, auth, Token::Caller(sender));
+        added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))?;
+        inner.settle(shared);
+        drop(inner);
+        let decode = Box::new(|answer: Result<_, Error>, _: &_| answer.map(drop));
+        let chroot = self.chroot.clone();
+        Ok(Answer::new(receiver, decode, chroot, shared.clone(), OpCode::AUTH).until(end))
     }
 
     fn with_parts<T>(answer: Answer<T>, parts: Vec<Part>) -> Answer<T> {
         answer.with_parts(parts)
     }
 
-    async fn wait<T>(answer: Answer<T>) -> Result<T, RequestError> {
-        answer.wait()
+    fn room_waiter(&self) -> RoomWaiter {
+        RoomWaiter::new(self.shared().clone())
     }
 
-    fn line(&self) -> Line {
-        Line::new(self.shared().clone())
-    }
-
-    async fn enter(&self, line: &mut Line) -> Result<(), Error> {
-        line.enter()
+    async fn wait_for_room(&self, waiter: &mut RoomWaiter) -> Result<(), Error> {
+        waiter.wait()
     }
 }
 
 impl ClientBuilder<Client> {
-    /// Connects over TCP, and starts the thread that reads what members send.
+    /// Connects over TCP, and starts the thread that reads what servers send.
     ///
     /// # Errors
     ///
-    /// When the address is invalid or no member can be reached in time, or no thread be started.
+    /// When the address is invalid or no server can be reached in time, or no thread be started.
     pub fn connect(self) -> Result<Client, ConnectError> {
         self.connect_with(TcpConnect)
     }
@@ -447,20 +381,20 @@ impl ClientBuilder<Client> {
     ///
     /// As [`connect`](Self::connect).
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, patience, request_timeout, clock, config } = self.settings()?;
+        let Settings { at, connect_timeout, request_timeout, clock, config } = self.settings()?;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
         let clock = Clock::new(Instant::now, clock);
         let make = |now| Session::new(now, config);
-        let shared = Arc::new(Shared::new(at.members, connect, clock, max_reply, make));
+        let shared = Arc::new(Shared::new(at.servers, connect, clock, max_reply, make));
         let handle = Arc::new(Handle { shared: shared.clone() });
         let client = Client { handle, chroot: at.chroot, request_timeout };
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
-        let deadline = Instant::now().checked_add(patience);
-        let begun = |inner: &Inner| has_begun(inner.hub.session().state(), resumed);
+        let deadline = Instant::now().checked_add(connect_timeout);
+        let begun = |inner: &Inner| has_begun(inner.router.session().state(), resumed);
         if !shared.wait_until(deadline, begun) {
-            return Err(ConnectError::Unreachable { patience, last: shared.last_failure() });
+            return Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() });
         }
         match client.state() {
             State::Ended(end) => Err(ConnectError::Ended(end)),

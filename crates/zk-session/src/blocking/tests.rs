@@ -1,4 +1,4 @@
-//! A member whose socket is slow to connect to: its queue of connections is full.
+//! A server whose socket is slow to connect to: its queue of connections is full.
 
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
 use super::*;
+use crate::connect_string::ServerAddress;
 use crate::error::Outcome;
 use crate::session::{Cause, Config};
 
@@ -31,7 +32,7 @@ fn full_listener() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     (listener, queued, address)
 }
 
-/// Hangs until it is let go, as the lookup of a name can.
+/// Hangs until it is released, as the lookup of a name can.
 struct Hanging {
     reached: Arc<AtomicUsize>,
     let_go: Mutex<Receiver<()>>,
@@ -40,22 +41,22 @@ struct Hanging {
 impl Connect for Hanging {
     type Transport = TcpTransport;
 
-    fn connect(&self, _: &Member, _: Duration) -> io::Result<TcpTransport> {
+    fn connect(&self, _: &ServerAddress, _: Duration) -> io::Result<TcpTransport> {
         self.reached.fetch_add(1, Ordering::Relaxed);
-        // All are let go by the end of the sender.
+        // Dropping the sender releases all of them.
         let _ = self.let_go.lock().unwrap_or_else(PoisonError::into_inner).recv();
         Err(io::ErrorKind::NotFound.into())
     }
 }
 
 #[test]
-fn what_hangs_while_a_member_is_reached_takes_few_threads() {
+fn what_hangs_while_a_server_is_reached_takes_few_threads() {
     let (let_go, hang) = mpsc::channel();
     let reached = Arc::new(AtomicUsize::new(0));
     let connect = Hanging { reached: reached.clone(), let_go: Mutex::new(hang) };
     let at: ConnectString = "one,two".parse().unwrap();
     let make = |now| Session::new(now, Config::new(2, 0));
-    let shared = Arc::new(Shared::new(at.members, connect, clock(), 1 << 20, make));
+    let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
     // A session that is over asks for nothing more itself.
     shared.command(|session, _| session.close());
     for _ in 0..10 {
@@ -63,7 +64,7 @@ fn what_hangs_while_a_member_is_reached_takes_few_threads() {
         shared.lock().connect(&shared, 1);
         shared.lock().probe(&shared, 1);
     }
-    let error = shared.lock().hub.error.take().unwrap();
+    let error = shared.lock().router.error.take().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
     drop(let_go);
     let reached = || {
@@ -72,34 +73,34 @@ fn what_hangs_while_a_member_is_reached_takes_few_threads() {
         }
         reached.load(Ordering::Relaxed)
     };
-    assert_eq!(reached(), 2 * shared::MOST_ATTEMPTS);
+    assert_eq!(reached(), 2 * driver::MOST_ATTEMPTS);
     shared.lock().connect(&shared, 0);
-    assert_eq!(reached(), 2 * shared::MOST_ATTEMPTS + 1, "there is room for more");
+    assert_eq!(reached(), 2 * driver::MOST_ATTEMPTS + 1, "there is room for more");
 }
 
 #[test]
 fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_attempt() {
     let (_listener, _queued, address) = full_listener();
     let at: ConnectString = address.to_string().parse().unwrap();
-    let patience = Duration::from_millis(100);
-    let config = Config { patience: Some(patience), ..Config::new(1, 0) };
-    let shared = Arc::new(Shared::new(at.members, TcpConnect, clock(), 1 << 20, |now| {
+    let timeout = Duration::from_millis(100);
+    let config = Config { disconnect_timeout: Some(timeout), ..Config::new(1, 0) };
+    let shared = Arc::new(Shared::new(at.servers, TcpConnect, clock(), 1 << 20, |now| {
         Session::new(now, config)
     }));
     let handle = Arc::new(Handle { shared: shared.clone() });
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
     driver::start(shared.clone()).unwrap();
-    let hurried = client.with_request_timeout(Some(patience / 5));
+    let hurried = client.with_request_timeout(Some(timeout / 5));
     for _ in 0..2 {
-        // By the deadline; or, on a slow machine, for want of patience.
+        // By the deadline; or, on a slow machine, because there is no connection.
         assert_eq!(hurried.sync("/").unwrap_err().outcome(), Outcome::NotApplied);
     }
     assert_eq!(
         client.sync("/").map_err(Error::from),
         Err(Error::NoConnection),
-        "told by the session's thread"
+        "reported by the session's thread"
     );
-    assert_eq!(shared.lock().hub.last_failure, None);
+    assert_eq!(shared.lock().router.last_failure, None);
 }
 
 /// Has room for so many bytes until it is flushed, as the sessions of TLS libraries have.
@@ -112,8 +113,8 @@ struct Bounded {
 const ROOM: usize = 16;
 
 impl Transport for Bounded {
-    fn read(&self, _: &mut [u8], patience: Duration) -> io::Result<usize> {
-        thread::sleep(patience.min(HANG));
+    fn read(&self, _: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        thread::sleep(timeout.min(HANG));
         Err(io::ErrorKind::WouldBlock.into())
     }
 
@@ -140,7 +141,7 @@ struct BoundedConnect(Arc<Mutex<Vec<u8>>>, bool);
 impl Connect for BoundedConnect {
     type Transport = Bounded;
 
-    fn connect(&self, _: &Member, _: Duration) -> io::Result<Bounded> {
+    fn connect(&self, _: &ServerAddress, _: Duration) -> io::Result<Bounded> {
         let (sent, says_zero) = (self.0.clone(), self.1);
         Ok(Bounded { held: Mutex::default(), sent, says_zero })
     }
@@ -154,7 +155,7 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
         let at: ConnectString = "one".parse().unwrap();
         let make = |now| Session::new(now, Config::new(1, 0));
         let connect = BoundedConnect(sent.clone(), says_zero);
-        let shared = Arc::new(Shared::new(at.members, connect, clock(), 1 << 20, make));
+        let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
         driver::start(shared.clone()).unwrap();
         let begun = Instant::now();
         let count = || sent.lock().unwrap().len();
@@ -173,7 +174,7 @@ fn threads_that_have_stopped_waiting_take_no_memory() {
     let connect = Hanging { reached: Arc::default(), let_go: Mutex::new(hang) };
     let at: ConnectString = "one".parse().unwrap();
     let make = |now| Session::new(now, Config::new(1, 0));
-    let shared = Arc::new(Shared::new(at.members, connect, clock(), 1 << 20, make));
+    let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
     for _ in 0..3 {
         let waits = shared.clone();
         let wait = move || assert!(!waits.wait_until(Some(Instant::now() + SHORT), |_| false));
@@ -197,12 +198,12 @@ fn an_attempt_that_fails_for_want_of_time_counts_as_silent() {
     let connect = Hanging { reached: Arc::default(), let_go: Mutex::new(hang) };
     let clock = Clock::new(Instant::now, clock);
     let make = |now| Session::new(now, config);
-    let shared = Arc::new(Shared::new(at.members, connect, clock, 1 << 20, make));
+    let shared = Arc::new(Shared::new(at.servers, connect, clock, 1 << 20, make));
     shared.command(|_, _| {});
     hours.store(1, Ordering::Relaxed);
     drop(let_go);
     let failure = loop {
-        if let Some(failure) = shared.lock().hub.last_failure.clone() {
+        if let Some(failure) = shared.lock().router.last_failure.clone() {
             break failure;
         }
         thread::yield_now();

@@ -6,21 +6,32 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-use super::Client;
-use super::reading::Wait;
-use super::shared::{Inner, Shared};
+use super::driver::{Inner, Shared, Wait};
 use crate::chroot::Chroot;
-use crate::error::{Error, Outcome, RequestError};
-use crate::face::{Notice, Receiver, operations, seen_from};
+use crate::client::{Receiver, WatchUpdate, seen_from};
+use crate::error::{Error, Outcome};
 use crate::session::{End, RequestId, WatchedEvent};
-use zk_proto::AddWatchMode;
 
 const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
 
-/// A watch that fires once. Drop it to remove it.
+/// A one-shot watch. Drop it to remove the watch.
 ///
-/// It survives the loss of a connection. An event that was missed meanwhile is told after the
-/// reconnect, but not what came before it: a node that was deleted and created anew has changed.
+/// It survives the loss of a connection. The server reports a missed change after the reconnect,
+/// but only the last state: a node that was deleted and created again has changed.
+///
+/// ```no_run
+/// # fn example(client: &zk_session::blocking::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let (names, _, changed) = client.get_children_and_watch("/workers")?;
+/// println!("{names:?}");
+/// match changed.wait_timeout(Duration::from_secs(10))? {
+///     Some(event) => println!("{:?}", event.event_type),
+///     None => println!("no change for 10 s"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a watch that is dropped is removed"]
 pub struct Watch {
@@ -40,7 +51,7 @@ impl Watch {
         Self { request, event: RefCell::new(event), shared, chroot }
     }
 
-    /// Waits until it fires, and says what happened.
+    /// Waits until it fires, and returns the event.
     ///
     /// # Errors
     ///
@@ -49,11 +60,11 @@ impl Watch {
         self.wait_until(None)?.ok_or(CLOSED)
     }
 
-    /// As [`wait`](Self::wait), but no longer than this; `None` if it has not fired.
+    /// Waits until it fires, but no longer than `timeout`. Returns `None` if it has not fired.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait), and when it has fired and was told before.
+    /// Those of [`wait`](Self::wait), and when the event was returned before.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<WatchedEvent>, Error> {
         self.wait_until(Instant::now().checked_add(timeout))
     }
@@ -63,7 +74,7 @@ impl Watch {
         match self.shared.wait(Wait::Reading, end, |_, waker| event.poll(waker)) {
             None => Ok(None),
             Some(Some(event)) => Ok(Some(seen_from(&self.chroot, event))),
-            Some(None) => Err(self.shared.lock().hub.ended().unwrap_or(CLOSED)),
+            Some(None) => Err(self.shared.lock().router.ended().unwrap_or(CLOSED)),
         }
     }
 }
@@ -71,21 +82,20 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        let alone = inner.hub.session().pending() == 0;
-        if inner.hub.stop_watching(self.request).is_some() {
+        let alone = inner.router.session().pending() == 0;
+        if inner.router.stop_watching(self.request).is_some() {
             inner.send(&self.shared, alone, false);
         }
     }
 }
 
-/// A watch that stays; made by [`Client::watch`] and [`Client::watch_recursively`]. Drop it to
-/// remove it.
+/// A persistent watch, made by [`Client::watch`](super::Client::watch) and
+/// [`Client::watch_recursively`](super::Client::watch_recursively). Drop it to remove it.
 ///
-/// It is an [`Iterator`] that waits for each notice, and ends behind the first error.
+/// It is an [`Iterator`] that waits for each update, and ends after the first error.
 ///
-/// It survives the loss of a connection, and tells of a [`Notice::Gap`] then. Events that are not
-/// asked for wait, up to [`BUFFER`](Self::BUFFER) of them; what comes when there is no room is a
-/// gap, too.
+/// It survives the loss of a connection, and reports a [`WatchUpdate::Gap`] then. Up to
+/// [`BUFFER`](Self::BUFFER) events wait until they are read; later ones become a gap.
 #[derive(Debug)]
 #[must_use = "a watch that is dropped is removed"]
 pub struct PersistentWatch {
@@ -96,96 +106,67 @@ pub struct PersistentWatch {
 }
 
 impl PersistentWatch {
-    /// How many events wait to be asked for.
+    /// How many events wait until they are read.
     pub const BUFFER: usize = 1024;
 
     pub(super) fn new(request: RequestId, shared: Arc<Shared>, chroot: Chroot) -> Self {
         Self { request, shared, chroot, is_over: false }
     }
 
-    /// Waits for what happens next. Notices come in the order of what they tell.
+    /// Waits for the next update. Updates come in the order of the changes.
     ///
     /// # Errors
     ///
     /// [`Error::Ended`] when the session has. [`Error::Server`] when the session has moved to a
-    /// member that is too old for persistent watches. The same is told again if asked again.
-    pub fn wait(&mut self) -> Result<Notice, Error> {
+    /// server that is too old for persistent watches. The error is the same each time.
+    pub fn wait(&mut self) -> Result<WatchUpdate, Error> {
         self.next_until(None).unwrap_or(Err(CLOSED))
     }
 
-    /// As [`wait`](Self::wait), but no longer than this; `None` if nothing has happened.
+    /// Waits for the next update, but no longer than `timeout`. Returns `None` if there is none.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait).
-    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Notice>, Error> {
+    /// Those of [`wait`](Self::wait).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<WatchUpdate>, Error> {
         self.next_until(Instant::now().checked_add(timeout)).transpose()
     }
 
-    fn next_until(&self, deadline: Option<Instant>) -> Option<Result<Notice, Error>> {
+    fn next_until(&self, deadline: Option<Instant>) -> Option<Result<WatchUpdate, Error>> {
         let next = |inner: &mut Inner, waker: &Waker| {
-            let mailbox = inner.hub.mailbox(self.request).ok_or(CLOSED)?;
-            let Some(notice) = mailbox.notices.next() else {
-                mailbox.reader = Some(waker.clone());
+            let queue = inner.router.watch_queue(self.request).ok_or(CLOSED)?;
+            let Some(update) = queue.next() else {
+                queue.reader = Some(waker.clone());
                 return Poll::Pending;
             };
-            Poll::Ready(notice)
+            Poll::Ready(update)
         };
-        let notice = self.shared.wait(Wait::Reading, deadline, next)?;
-        Some(notice.map(|notice| match notice {
-            Notice::Event(event) => Notice::Event(seen_from(&self.chroot, event)),
-            Notice::Gap => Notice::Gap,
+        let update = self.shared.wait(Wait::Reading, deadline, next)?;
+        Some(update.map(|update| match update {
+            WatchUpdate::Event(event) => WatchUpdate::Event(seen_from(&self.chroot, event)),
+            WatchUpdate::Gap => WatchUpdate::Gap,
         }))
     }
 }
 
 impl Iterator for PersistentWatch {
-    type Item = Result<Notice, Error>;
+    type Item = Result<WatchUpdate, Error>;
 
-    fn next(&mut self) -> Option<Result<Notice, Error>> {
+    fn next(&mut self) -> Option<Result<WatchUpdate, Error>> {
         if self.is_over {
             return None;
         }
-        let notice = self.wait();
-        self.is_over = notice.is_err();
-        Some(notice)
+        let update = self.wait();
+        self.is_over = update.is_err();
+        Some(update)
     }
 }
 
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        let alone = inner.hub.session().pending() == 0;
-        inner.hub.stop_watching_for_good(self.request);
+        let alone = inner.router.session().pending() == 0;
+        inner.router.stop_watching_for_good(self.request);
         inner.send(&self.shared, alone, false);
-    }
-}
-
-/// # Watches that stay
-impl Client {
-    /// Watches a node, whether or not it exists, for whatever happens to it and for children that
-    /// come and go. Needs a server since 3.6. What was before is not told: read the node once the
-    /// watch is there.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`] from a server before 3.6, which also
-    /// closes the connection.
-    pub fn watch(&self, path: &str) -> Result<PersistentWatch, RequestError> {
-        let (answer, watch) = operations::watch(self, path, AddWatchMode::PERSISTENT)?;
-        answer.wait_at(path)?;
-        Ok(watch)
-    }
-
-    /// Watches a node and all below it, now and in future. Lists of children are not told as
-    /// changed; the children that come and go are told themselves. See [`watch`](Self::watch).
-    ///
-    /// # Errors
-    ///
-    /// As [`watch`](Self::watch).
-    pub fn watch_recursively(&self, path: &str) -> Result<PersistentWatch, RequestError> {
-        let (answer, watch) = operations::watch(self, path, AddWatchMode::PERSISTENT_RECURSIVE)?;
-        answer.wait_at(path)?;
-        Ok(watch)
     }
 }

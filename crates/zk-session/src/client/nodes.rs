@@ -1,84 +1,86 @@
-//! Nodes that come and go.
+//! Nodes: create, delete, look whether one exists.
 
 use alloc::string::String;
-use core::future::Future;
 
-use zk_proto::{Acl, NodeKind, Stat};
+use zk_proto::{Acl, DeleteRequest, ExistsRequest, NodeKind, OpCode, Request, Stat};
 
-use super::{Answer, Client, Watch};
-use crate::error::RequestError;
-use crate::face::operations;
+use super::methods::methods;
+use super::{any_version, decode};
 
-/// # Nodes
-impl Client {
-    /// Creates a node that is open to everybody. Returns its path, with a sequence number if the
-    /// kind is sequential, and its stat.
-    ///
-    /// [`NodeKind`] says how long the node lives: until it is deleted, until the session ends, as a
-    /// container until some time after its last child is deleted, or for a time to live.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.5, and for a time
-    /// to live from one that does not allow it (`extendedTypesEnabled`);
-    /// [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS); [`NO_NODE`](zk_proto::ErrorCode::NO_NODE)
-    /// when the parent is missing;
-    /// [`NO_CHILDREN_FOR_EPHEMERALS`](zk_proto::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS). After
-    /// [`Error::ConnectionLost`](crate::Error::ConnectionLost) the node may exist; a sequential one
-    /// is then only found by a name that nobody else uses.
-    pub fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Answer<(String, Stat)> {
-        self.create_with_acl(path, data, kind, &[Acl::OPEN])
-    }
+methods! {
+    /// # Nodes
+    impl Nodes for Client {
+        /// Creates a node that is open to everybody. Returns its path and its stat; the path of a
+        /// sequential node ends with its sequence number.
+        ///
+        /// [`NodeKind`] says how long the node lives: until it is deleted, until the session ends, or
+        /// for a time to live. A container lives until some time after its last child is deleted.
+        ///
+        /// # Errors
+        ///
+        /// - [`NODE_EXISTS`](zk_proto::ErrorCode::NODE_EXISTS).
+        /// - [`NO_NODE`](zk_proto::ErrorCode::NO_NODE): the parent does not exist.
+        /// - [`NO_CHILDREN_FOR_EPHEMERALS`](zk_proto::ErrorCode::NO_CHILDREN_FOR_EPHEMERALS).
+        /// - [`Error::Unsupported`](crate::Error::Unsupported): the server is older than 3.5, or does
+        ///   not allow a time to live (`extendedTypesEnabled`).
+        /// - [`Error::ConnectionLost`](crate::Error::ConnectionLost): the node may exist. A sequential
+        ///   node can then only be found by a name that no other client uses.
+        #[doc(alias = "znode")]
+        request fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> (String, Stat) {
+            self.create_with_acl(path, data, kind, &[Acl::OPEN])
+        }
 
-    /// As [`create`](Self::create), with an access control list.
-    ///
-    /// # Errors
-    ///
-    /// As [`create`](Self::create), and [`INVALID_ACL`](zk_proto::ErrorCode::INVALID_ACL).
-    pub fn create_with_acl(
-        &self,
-        path: &str,
-        data: &[u8],
-        kind: NodeKind,
-        acl: &[Acl<'_>],
-    ) -> Answer<(String, Stat)> {
-        Answer::of(operations::create(self, path, data, kind, acl))
-    }
+        /// Creates a node with an access control list. Returns what [`create`](Self::create) returns.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`create`](Self::create), and
+        /// [`INVALID_ACL`](zk_proto::ErrorCode::INVALID_ACL).
+        request fn create_with_acl(
+            &self,
+            path: &str,
+            data: &[u8],
+            kind: NodeKind,
+            acl: &[Acl<'_>],
+        ) -> (String, Stat) {
+            let path = self.server_path_to_create(kind, path)?;
+            self.send(&kind.create(&path, Some(data), acl.into()), decode::created)
+        }
 
-    /// Deletes a node, if it has this version, or whatever version it has.
-    ///
-    /// # Errors
-    ///
-    /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
-    /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
-    /// [`NOT_EMPTY`](zk_proto::ErrorCode::NOT_EMPTY).
-    pub fn delete(&self, path: &str, version: Option<i32>) -> Answer<()> {
-        Answer::of(operations::delete(self, path, version))
-    }
+        /// Deletes a node. With a `version`, only if the node has this version.
+        ///
+        /// # Errors
+        ///
+        /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE),
+        /// [`BAD_VERSION`](zk_proto::ErrorCode::BAD_VERSION),
+        /// [`NOT_EMPTY`](zk_proto::ErrorCode::NOT_EMPTY).
+        request fn delete(&self, path: &str, version: Option<i32>) -> () {
+            let path = self.server_path(OpCode::DELETE, path)?;
+            let request = DeleteRequest { path: &path, version: any_version(version) };
+            self.send(&Request::Delete(request), decode::nothing)
+        }
 
-    /// A node's stat, or `None` if there is no such node.
-    ///
-    /// # Errors
-    ///
-    /// Those that any request can have; see [`Client`].
-    pub fn exists(&self, path: &str) -> Answer<Option<Stat>> {
-        Answer::of(operations::exists(self, path))
-    }
+        /// Returns a node's stat, or `None` if the node does not exist.
+        ///
+        /// # Errors
+        ///
+        /// Those that any request can have; see [`Client`].
+        request fn exists(&self, path: &str) -> Option<Stat> {
+            let path = self.server_path(OpCode::EXISTS, path)?;
+            let request = ExistsRequest { path: &path, watch: false };
+            self.send(&Request::Exists(request), decode::stat_if_exists)
+        }
 
-    /// As [`exists`](Self::exists), with a watch that fires when the node is created, changed or
-    /// deleted.
-    ///
-    /// # Errors
-    ///
-    /// As [`exists`](Self::exists). No watch is left then, nor when the future is dropped.
-    pub fn exists_and_watch(
-        &self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Option<Stat>, Watch), RequestError>> + Send + use<> {
-        let asked = operations::exists_and_watch(self, path);
-        async move {
-            let (answer, watch) = asked?;
-            Ok((answer.await?, watch))
+        /// Returns a node's stat, or `None` if the node does not exist, and a watch that fires when
+        /// the node is created, changed or deleted.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`exists`](Self::exists). No watch is left then.
+        watch fn exists_and_watch(&self, path: &str) -> (Option<Stat>, Watch) {
+            let path = self.server_path(OpCode::EXISTS, path)?;
+            let request = ExistsRequest { path: &path, watch: true };
+            self.send_and_watch(&Request::Exists(request), decode::stat_if_exists)
         }
     }
 }

@@ -1,25 +1,234 @@
-//! Several writes, all or none.
+//! Transactions: several writes that are applied all or none.
 
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use super::{Answer, Client};
-use crate::face::{Transaction, TransactionResult, transaction};
+use zk_proto::{
+    Acl, CheckVersionRequest, DeleteRequest, ErrorCode, Multi, MultiOp, MultiResponse, MultiResult,
+    NodeKind, OpCode, Request, SetDataRequest, Stat,
+};
 
-impl Client {
-    /// Several writes, all or none.
-    pub fn transaction(&self) -> Transaction<'_, Self> {
-        Transaction::new(self, &self.chroot)
+use super::decode::expect_results;
+use super::methods::methods;
+use super::{RawClient, any_version, server_path, server_path_to_create, stripped};
+use crate::chroot::Chroot;
+use crate::error::{Error, RequestError};
+use crate::session::Reply;
+
+/// Several writes that are applied all or none, made by `Client::transaction`.
+///
+/// Later operations see the effects of earlier ones. All share one zxid.
+///
+/// ```no_run
+/// # #[cfg(feature = "blocking")]
+/// # fn example(client: &zk_session::blocking::Client) -> Result<(), zk_session::RequestError> {
+/// use zk_session::TransactionResult;
+/// use zk_session::proto::NodeKind;
+///
+/// let results = client
+///     .transaction()
+///     .check("/config", Some(3))
+///     .create("/config/limits", b"10", NodeKind::Persistent)
+///     .commit()?;
+/// assert_eq!(results[0], TransactionResult::Checked);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a transaction does nothing until it is committed"]
+pub struct Transaction<'c, C> {
+    pub(crate) client: &'c C,
+    chroot: &'c Chroot,
+    operations: Vec<Operation<'c>>,
+    invalid: Option<RequestError>,
+}
+
+#[derive(Debug)]
+struct Operation<'c> {
+    path: String,
+    kind: Kind<'c>,
+}
+
+#[derive(Debug)]
+enum Kind<'c> {
+    Create { data: &'c [u8], kind: NodeKind, acl: &'c [Acl<'c>] },
+    Delete { version: i32 },
+    SetData { data: &'c [u8], version: i32 },
+    Check { version: i32 },
+}
+
+/// The result of one operation of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransactionResult {
+    /// A node was created.
+    Created {
+        /// The path of the node, including its sequence number if it has one.
+        path: String,
+    },
+    /// A node was deleted.
+    Deleted,
+    /// The data of a node was replaced. This is its new stat.
+    DataSet(Stat),
+    /// The check held.
+    Checked,
+}
+
+impl<'c, C> Transaction<'c, C> {
+    pub(crate) fn new(client: &'c C, chroot: &'c Chroot) -> Self {
+        Self { client, chroot, operations: Vec::new(), invalid: None }
+    }
+
+    fn push(mut self, path: &str, kind: Kind<'c>) -> Self {
+        let opcode = kind.opcode();
+        let server_path = match &kind {
+            Kind::Create { kind, .. } => {
+                server_path_to_create(self.chroot, opcode, path, kind.is_sequential())
+            }
+            _ => server_path(self.chroot, opcode, path),
+        };
+        match server_path {
+            Ok(path) => self.operations.push(Operation { path: path.into_owned(), kind }),
+            Err(error) => {
+                self.invalid.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Adds the creation of a node that is open to everybody.
+    pub fn create(self, path: &str, data: &'c [u8], kind: NodeKind) -> Self {
+        self.create_with_acl(path, data, kind, &[Acl::OPEN])
+    }
+
+    /// Adds the creation of a node with an access control list.
+    pub fn create_with_acl(
+        self,
+        path: &str,
+        data: &'c [u8],
+        kind: NodeKind,
+        acl: &'c [Acl<'c>],
+    ) -> Self {
+        self.push(path, Kind::Create { data, kind, acl })
+    }
+
+    /// Adds the deletion of a node, if it has this version. `None` matches any version.
+    pub fn delete(self, path: &str, version: Option<i32>) -> Self {
+        self.push(path, Kind::Delete { version: any_version(version) })
+    }
+
+    /// Adds the replacement of a node's data, if it has this version. `None` matches any version.
+    pub fn set_data(self, path: &str, data: &'c [u8], version: Option<i32>) -> Self {
+        self.push(path, Kind::SetData { data, version: any_version(version) })
+    }
+
+    /// Adds a check that a node exists and has this version. `None` matches any version.
+    pub fn check(self, path: &str, version: Option<i32>) -> Self {
+        self.push(path, Kind::Check { version: any_version(version) })
     }
 }
 
-impl Transaction<'_, Client> {
-    /// Sends the transaction, in the order of this call among other requests.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Transaction`](crate::Error::Transaction) names the operation that made it fail;
-    /// nothing was applied then.
-    pub fn commit(self) -> Answer<Vec<TransactionResult>> {
-        Answer::of(transaction::commit(self))
+methods! {
+    /// # Several writes, all or none
+    impl Client {
+        /// Makes an empty transaction: several writes that are applied all or none.
+        #[doc(alias = "multi")]
+        get fn transaction(&self) -> Transaction<'_, Self> {
+            Transaction::new(self, self.chroot())
+        }
     }
+}
+
+/// The method that sends a transaction, for both clients.
+mod committing {
+    use super::*;
+
+    methods! {
+        impl Transaction<'_, Client> {
+            /// Sends the transaction. Returns one result for each operation, in their order.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Transaction`](crate::Error::Transaction) names the operation that failed;
+            /// nothing was applied then.
+            request fn commit(self) -> Vec<TransactionResult> {
+                commit(self)
+            }
+        }
+    }
+}
+
+pub(super) fn commit<C: RawClient>(
+    transaction: Transaction<'_, C>,
+) -> Result<C::Answer<Vec<TransactionResult>>, RequestError> {
+    if let Some(error) = transaction.invalid {
+        return Err(error);
+    }
+    let operations: Vec<MultiOp<'_>> =
+        transaction.operations.iter().map(Operation::record).collect();
+    let count = operations.len();
+    let request = Request::Multi(Multi::new(&operations));
+    let decode = move |answer: Result<_, _>, chroot: &_| results(answer?, count, chroot);
+    let answer = transaction.client.send(&request, decode)?;
+    let name = |operation: Operation<'_>| (operation.kind.opcode(), operation.path);
+    Ok(C::with_parts(answer, transaction.operations.into_iter().map(name).collect()))
+}
+
+impl Kind<'_> {
+    fn opcode(&self) -> OpCode {
+        match self {
+            Self::Create { kind, .. } => match kind.opcode() {
+                OpCode::CREATE2 => OpCode::CREATE,
+                opcode => opcode,
+            },
+            Self::Delete { .. } => OpCode::DELETE,
+            Self::SetData { .. } => OpCode::SET_DATA,
+            Self::Check { .. } => OpCode::CHECK,
+        }
+    }
+}
+
+impl Operation<'_> {
+    fn record(&self) -> MultiOp<'_> {
+        let path = self.path.as_str();
+        match &self.kind {
+            Kind::Create { data, kind, acl } => kind.create_op(path, Some(data), (*acl).into()),
+            Kind::Delete { version } => MultiOp::Delete(DeleteRequest { path, version: *version }),
+            Kind::SetData { data, version } => {
+                MultiOp::SetData(SetDataRequest { path, data: Some(data), version: *version })
+            }
+            Kind::Check { version } => {
+                MultiOp::Check(CheckVersionRequest { path, version: *version })
+            }
+        }
+    }
+}
+
+fn results(reply: Reply, count: usize, chroot: &Chroot) -> Result<Vec<TransactionResult>, Error> {
+    let response: MultiResponse<'_> = reply.decode()?;
+    expect_results(count, response.iter().count())?;
+    match response.failure().or_else(|| first_error(&response)) {
+        Some((index, code)) => Err(Error::Transaction { index, code }),
+        None => Ok(response.iter().filter_map(|item| result(item, chroot)).collect()),
+    }
+}
+
+/// Returns the first error, in case the server does not mark the failed operation.
+fn first_error(response: &MultiResponse<'_>) -> Option<(usize, ErrorCode)> {
+    response.iter().enumerate().find_map(|(place, result)| match result {
+        MultiResult::Error(body) => Some((place, body.err)),
+        _ => None,
+    })
+}
+
+fn result(result: MultiResult<'_>, chroot: &Chroot) -> Option<TransactionResult> {
+    let created = |path| TransactionResult::Created { path: stripped(chroot, path).to_string() };
+    Some(match result {
+        MultiResult::Create(body) => created(body.path),
+        MultiResult::Create2(body) => created(body.path),
+        MultiResult::Delete(()) => TransactionResult::Deleted,
+        MultiResult::SetData(body) => TransactionResult::DataSet(body.stat),
+        MultiResult::Check(()) => TransactionResult::Checked,
+        _ => return None,
+    })
 }

@@ -1,4 +1,4 @@
-//! An attached machine, for its owner.
+//! Handles to machines that are attached to a client's session.
 
 use alloc::sync::Arc;
 use core::any::Any;
@@ -8,12 +8,11 @@ use super::Key;
 
 /// A client that owns a dispatcher.
 pub(crate) trait Commands: Send + Sync {
-    /// Gives a message to a machine, and returns whether it is still attached.
+    /// Delivers a message to a machine. Returns whether the machine is attached.
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool;
 }
 
-/// A machine that is attached to the session of a client, for its owner. Dropping this detaches
-/// nothing.
+/// A handle to a machine that is attached to the session of a client. Dropping it detaches nothing.
 #[derive(Clone)]
 pub struct Attachment {
     client: Arc<dyn Commands>,
@@ -31,8 +30,8 @@ impl Attachment {
         Self { client, key }
     }
 
-    /// Gives a [message](super::Attached::command) to the machine, which takes it before this returns.
-    /// Returns whether the machine is still attached.
+    /// Delivers a [message](super::Attached::command) to the machine, which handles it before this
+    /// returns. Returns whether the machine is attached.
     pub fn command(&self, message: &mut dyn Any) -> bool {
         self.client.clone().command(self.key, message)
     }

@@ -1,4 +1,4 @@
-//! What runs after the session is unlocked.
+//! User code that runs after the session is unlocked.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -8,7 +8,7 @@ use core::task::Waker;
 
 use super::Attached;
 
-/// Wakers to run after unlocking. The first one takes no allocation.
+/// Wakers to run after unlocking. The first one needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     first: Option<Waker>,
@@ -46,10 +46,10 @@ impl Extend<Waker> for Wakers {
     }
 }
 
-/// User code that was put off until the session is unlocked.
+/// User code that is deferred until the session is unlocked.
 pub(crate) enum Deferred {
     Run(Box<dyn FnOnce() + Send>),
-    /// It may own values whose `Drop` is the user's.
+    /// The machine may own values with a `Drop` of the user.
     Drop(Box<dyn Attached>),
 }
 
@@ -71,17 +71,16 @@ impl Deferred {
     }
 }
 
-/// Code of the user that attached machines have left to run: wakers, deferred closures, and the
-/// drop of machines that are done.
+/// User code to run after a drain: wakers, deferred closures, and the drop of finished machines.
 ///
-/// [Run](Self::run) it after each drain, without a lock on the dispatcher: the code may use the
-/// session. A loop that does not share its dispatcher runs it in place. If it is dropped instead,
-/// closures do not run and tasks are not woken.
+/// [Run](Self::run) it after each drain, without a lock on the dispatcher, because the code may use
+/// the session. A loop that does not share its dispatcher runs it in place. If this is dropped
+/// instead, closures do not run and tasks are not woken.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub(crate) wakers: Wakers,
     pub(crate) deferred: VecDeque<Deferred>,
-    /// Whether a thread runs what was deferred before.
+    /// Whether a thread is running deferred code.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) is_running: bool,
 }
@@ -93,13 +92,19 @@ impl Effects {
         self.deferred.into_iter().for_each(Deferred::run);
     }
 
-    /// Whether the next thread that unlocks the session runs what was deferred.
+    /// Returns whether the next thread that unlocks the session runs deferred code.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn has_deferred(&self) -> bool {
         !self.deferred.is_empty() && !self.is_running
     }
 
-    /// Whether callbacks are among that.
+    /// Returns whether the next thread that unlocks the session runs wakers.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn has_wakers(&self) -> bool {
+        !self.wakers.is_empty()
+    }
+
+    /// Returns whether callbacks are among the deferred code to run.
     #[cfg(feature = "blocking")]
     pub(crate) fn has_callbacks(&self) -> bool {
         let is_callback = |deferred: &Deferred| matches!(deferred, Deferred::Run(_));

@@ -14,17 +14,17 @@ use crate::error::Error;
 use crate::session::{RequestId, State, WatchedEvent};
 use crate::time::Instant;
 
-/// Identifies an attached machine. A key is not used again when its machine is detached.
+/// Identifies an attached machine. Keys are not reused after a machine is detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     place: u32,
     generation: u32,
 }
 
-/// The watches of all machines.
+/// The machine and the tag of each watch.
 pub(super) type Watches = BTreeMap<RequestId, (Key, u64)>;
 
-/// A request that the session did not take.
+/// A request that the session refused, and the error to deliver.
 pub(super) struct Refusal {
     pub(super) key: Key,
     pub(super) tag: u64,
@@ -55,7 +55,7 @@ pub(super) struct Machines {
     waiting: Waiting,
     /// The state that was delivered last.
     state: State,
-    /// Timers that are due by then are still to be delivered.
+    /// The time of the last `handle_timeout` whose due timers are not all delivered.
     due: Option<Instant>,
     closes_when_done: bool,
     pub(super) effects: Effects,
@@ -120,7 +120,7 @@ impl Machines {
         is_attached
     }
 
-    /// Calls a machine, and returns whether it is there. Detaches it if that ends it.
+    /// Calls a machine, and detaches it if it is finished then. Returns whether it was attached.
     fn with(
         &mut self,
         link: &mut dyn Link,
@@ -212,7 +212,7 @@ impl Machines {
         let fired: Vec<_> =
             requests.extract_if(.., |request| self.watches.contains_key(request)).collect();
         for request in fired {
-            // One that was delivered before may have dropped the watch of this one.
+            // A machine may have dropped the watch while it handled the event of another.
             let Some((key, tag)) = self.watches.remove(&request) else { continue };
             if let Some(slot) = self.slots.get_mut(key.place as usize) {
                 slot.watches.retain(|(_, id)| *id != request);
@@ -251,7 +251,7 @@ impl Machines {
             self.deliver(link, now, key, Input::Reply { tag, result: Err(error) });
         }
         for key in unsettled {
-            // The process may have been stopped since the events arrived.
+            // The process may have been stopped since the last events arrived.
             self.deliver_late_end_of_lease(link, now, key);
             self.deliver(link, now, key, Input::Settled);
         }
@@ -262,16 +262,19 @@ impl Machines {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
-        self.due = Some(now);
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.due = Some(now);
+        }
     }
 
-    /// Whether a timer that was due is still to be delivered.
-    pub(super) fn has_due_timer(&self) -> bool {
-        self.due.is_some_and(|due| self.poll_timeout().is_some_and(|at| at <= due))
+    /// Returns whether a due timer must be delivered, or a machine detached.
+    pub(super) fn has_events(&self) -> bool {
+        let has_ended = matches!(self.state, State::Ended(_)) && self.count() > 0;
+        has_ended || self.due.is_some_and(|due| self.poll_timeout().is_some_and(|at| at <= due))
     }
 
-    /// Delivers one timer that is due, if there is one. When there is nothing more to deliver and the
-    /// session has ended, whatever is still attached is detached.
+    /// Delivers one due timer. Returns whether there was one. If the session has ended, detaches
+    /// all machines.
     pub(super) fn deliver_timer(&mut self, link: &mut dyn Link, now: Instant) -> bool {
         if let State::Ended(_) = self.state {
             self.for_each(|all, key| all.detach(link, key));
@@ -286,7 +289,7 @@ impl Machines {
         slot.deadline = None;
         self.with(link, now, key, |machine, port| {
             machine.handle(Input::Timer, port);
-            // Set for a time that has come: the next drain reports it, or this one would never end.
+            // A timer set for the past waits for the next drain, or this drain would never end.
             let next = port.now.max(due) + Duration::from_nanos(1);
             *port.deadline = port.deadline.map(|at| at.max(next));
         });

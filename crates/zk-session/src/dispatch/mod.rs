@@ -1,9 +1,9 @@
-//! Attaches state machines to a session.
+//! State machines that are attached to a session.
 //!
 //! A [`Dispatcher`] owns a [`Session`] and the machines that are [attached](Attached) to it. Each
 //! machine receives its replies, watch events, timers and the states of the session, in the order
 //! of the session's events. The dispatcher has no socket, clock, task or source of randomness. Both
-//! clients of this crate are built on it, and a loop of your own can be.
+//! clients of this crate are built on it, and your own loop can be.
 //!
 //! Two examples in the repository:
 //!
@@ -22,37 +22,39 @@
 //!
 //! 1. **Drain.** Start with this step, because a new session already has an action. Repeat the
 //!    following until nothing is left:
-//!    * Call [`poll_event`](Dispatcher::poll_event) until it returns `None`. It delivers to the
-//!      machines, and returns what is the owner's.
+//!    * Call [`poll_event`](Dispatcher::poll_event) until it returns `None`. It delivers events to
+//!      the machines, and returns those of the owner.
 //!    * [Run the effects](Dispatcher::take_effects), without a lock on the dispatcher.
 //!    * Take one action from [`Session::poll_action`] and carry it out.
 //!    * Without an action, write [`Session::output`] and report to [`Session::handle_sent`] what
 //!      the transport took.
-//! 2. **Wait** for bytes until [`poll_timeout`](Dispatcher::poll_timeout). Look at the timeout
-//!    after the drain, because deliveries change it. If the dispatcher
-//!    [is unsettled](Dispatcher::is_unsettled), do not wait: read only what has arrived. Whatever
-//!    else blocks, such as connecting, must not take longer than until that time either: the end of
-//!    the lease may be due then.
-//! 3. **Input.** Give [`session_mut`](Dispatcher::session_mut) what the transport did
-//!    (`handle_connected`, `handle_frame`, `handle_disconnected`, ...). If the dispatcher was
-//!    unsettled and nothing had arrived, call [`settle`](Dispatcher::settle). Call
-//!    [`handle_timeout`](Dispatcher::handle_timeout); before the deadline it does nothing. Drain
-//!    again.
+//! 2. **Wait** for bytes until [`poll_timeout`](Dispatcher::poll_timeout).
+//!    * Get the timeout after the drain, because deliveries change it.
+//!    * If the dispatcher [is unsettled](Dispatcher::is_unsettled), do not wait: read only what has
+//!      arrived.
+//!    * Limit every other blocking step, such as connecting, by the same timeout: the end of the
+//!      lease may be due then.
+//! 3. **Input.** Then drain again.
+//!    * Report to [`session_mut`](Dispatcher::session_mut) what the transport did
+//!      (`handle_connected`, `handle_frame`, `handle_disconnected`, ...).
+//!    * If the dispatcher was unsettled and nothing had arrived, call
+//!      [`settle`](Dispatcher::settle).
+//!    * Call [`handle_timeout`](Dispatcher::handle_timeout). Before the deadline it does nothing.
 //!
 //! [`attach`](Dispatcher::attach), [`command`](Dispatcher::command) and the commands of the session
 //! (`submit`, `close`, ...) are input too: drain after them.
 //!
 //! The loop ends when the session is in [`State::Ended`] and drained.
 //!
-//! In builds with debug assertions, [`poll_timeout`](Dispatcher::poll_timeout) and
-//! [`settle`](Dispatcher::settle) panic while events or due timers are undrained. They are the two
-//! methods that are wrong then: the loop would sleep too long, or a machine would take old news for
-//! all news. Every other method may be called at any time.
+//! [`poll_timeout`](Dispatcher::poll_timeout) and [`settle`](Dispatcher::settle) are wrong while
+//! events or due timers are undrained: the loop would sleep too long, or a machine would settle too
+//! early. In builds with debug assertions they panic then. Every other method may be called at any
+//! time.
 //!
 //! # Time
 //!
 //! Every `now` must be the current time of one clock (see [`Instant`]). A `now` that is too early
-//! delays the end of a lease. [`Port::now`] is the `now` of the call that the machine is in.
+//! delays the end of a lease. [`Port::now`] is the `now` of the current call.
 //!
 //! # What a machine receives
 //!
@@ -68,30 +70,34 @@
 //!   connection.
 //! * **Timers.** Each machine has one. It fires in the drain after
 //!   [`handle_timeout`](Dispatcher::handle_timeout), behind the events of the session.
-//! * **The end of the lease**, from the session's own deadline, which is part of
-//!   [`poll_timeout`](Dispatcher::poll_timeout). If something else is delivered late, after the
-//!   process was stopped, the machine learns of the end in the same call: see
-//!   [`Input::LeaseEnded`].
-//! * **`Settled`**, if it has asked for that by [`Port::settle`].
+//! * **The end of the lease.** Its deadline is part of [`poll_timeout`](Dispatcher::poll_timeout).
+//!   If a stopped process delivers another input late, the machine learns of the end in the same
+//!   call: see [`Input::LeaseEnded`].
+//! * **`Settled`**, after [`Port::settle`].
 //!
 //! [`State::Ended`] is the last input. All requests that were sent or queued are answered before
-//! it; a refusal that is not delivered by then is dropped, and so are watches and timers. The
+//! it. Refusals that are not delivered by then are dropped, and so are watches and timers. The
 //! machine is detached when the drain ends.
 //!
 //! # What the owner receives
 //!
-//! [`poll_event`](Dispatcher::poll_event) returns every event that is not a machine's alone. States
-//! and the end of the lease go to both. The owner submits requests by
-//! `session_mut().submit(&request, Token::Caller(token))`. The reply is an [`Event::Reply`] with
-//! that `token`; a refusal is the `Err` of `submit`. Watches of the owner are named by the
-//! [`RequestId`](crate::session::RequestId) that `submit` returns. Persistent watches are always
-//! the owner's.
+//! [`poll_event`](Dispatcher::poll_event) returns every event that does not belong to machines
+//! alone. States and the end of the lease go to both.
+//!
+//! * **Replies.** The owner submits requests by `session_mut().submit(&request,
+//!   Token::Caller(token))`. The reply is an [`Event::Reply`] with that `token`. A refusal is the
+//!   `Err` of `submit`.
+//! * **Watch events.** The [`RequestId`](crate::session::RequestId) that `submit` returns
+//!   identifies the owner's watches. Persistent watches are always the owner's.
 //!
 //! # Memory
 //!
-//! Beside the session's own: one slot for each machine that is attached at a time (slots are used
-//! again), one entry for each of their watches and timers, and one for each refusal until it is
-//! delivered. Effects are kept until they are taken, and among them are the machines that are done.
+//! In addition to the session's own memory:
+//!
+//! * one slot for each machine that is attached at a time (slots are reused);
+//! * one entry for each watch and timer of a machine;
+//! * one entry for each refusal, until it is delivered;
+//! * effects, including finished machines, until they are taken.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod attachment;
@@ -123,74 +129,137 @@ use crate::time::Instant;
 
 /// A state machine that can be attached to a session.
 ///
-/// The dispatcher calls its methods synchronously, in a client with the session locked. They must
-/// not block. They act on the session through the [`Port`], and leave wakers and code of the user
-/// to [`Port::wake`] and [`Port::defer`].
+/// The dispatcher calls its methods synchronously; a client calls it with the session locked. They
+/// must not block. They act on the session through the [`Port`]. Wakers and user code go to
+/// [`Port::wake`] and [`Port::defer`].
+///
+/// ```
+/// use zk_session::dispatch::{Attached, Dispatcher, Input, Port};
+/// use zk_session::proto::{ExistsRequest, Request};
+/// use zk_session::session::{Config, Session};
+/// use zk_session::time::Instant;
+///
+/// /// Asks once whether a node exists.
+/// #[derive(Default)]
+/// struct Probe {
+///     is_sent: bool,
+///     is_done: bool,
+/// }
+///
+/// impl Attached for Probe {
+///     fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+///         match input {
+///             Input::State(_) if !self.is_sent => {
+///                 self.is_sent = true;
+///                 let request = ExistsRequest { path: "/node", watch: false };
+///                 port.submit(0, &Request::Exists(request));
+///             }
+///             Input::Reply { result, .. } => {
+///                 println!("{result:?}");
+///                 self.is_done = true;
+///             }
+///             _ => {}
+///         }
+///     }
+///
+///     fn is_done(&self) -> bool {
+///         self.is_done
+///     }
+/// }
+///
+/// let session = Session::new(Instant::START, Config::new(3, 42));
+/// let mut dispatcher: Dispatcher<()> = Dispatcher::new(session);
+/// dispatcher.attach(Instant::START, Box::new(Probe::default()));
+/// assert_eq!(dispatcher.attached(), 1);
+/// assert_eq!(dispatcher.session().pending(), 1);
+/// ```
 pub trait Attached: Send {
     /// Handles the next input.
     fn handle(&mut self, input: Input, port: &mut Port<'_>);
 
-    /// Handles a message from the machine's owner, which may leave its answer in the message. The
-    /// default ignores it.
+    /// Handles a message from the machine's owner. The machine may leave its answer in the message.
+    /// The default ignores messages.
     fn command(&mut self, _message: &mut dyn Any, _port: &mut Port<'_>) {}
 
-    /// Returns whether the machine is finished. The dispatcher asks after each call of the other
-    /// methods.
+    /// Returns whether the machine is finished. The dispatcher checks it after each call of the
+    /// other methods.
     ///
-    /// A finished machine is detached: its watches and its timer are dropped, its requests are sent
-    /// but their answers are discarded, and the machine is dropped as one of the
-    /// [effects](Effects).
+    /// The dispatcher detaches a finished machine, and drops its watches and its timer. The
+    /// machine's requests are still sent, but their replies are discarded. The machine itself is
+    /// dropped as one of the [effects](Effects).
     fn is_done(&self) -> bool;
 }
 
-/// What an attached machine receives, in the order of the session's events.
+/// An input of an attached machine. Inputs come in the order of the session's events.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Input {
     /// The state of the session: first the one that was delivered last, then each new one.
     /// [`State::Ended`] is the last input.
     State(State),
-    /// The answer to a request, or why there is none. A request that the session refuses is
-    /// answered like any other, by the next [`settle`](Dispatcher::settle).
+    /// The reply to a request, or the error that replaces it.
+    ///
+    /// If the session refuses a request, the next [`settle`](Dispatcher::settle) delivers the
+    /// error.
     Reply {
         /// The tag of the request.
         tag: u64,
-        /// The server's answer, or the error that replaces it.
+        /// The reply of the server, or the error that replaces it.
         result: Result<Reply, Error>,
     },
     /// A watch has fired. It is no longer set.
     Watch {
         /// The tag of the request that set it.
         tag: u64,
-        /// What happened to the node.
+        /// The change of the node.
         event: WatchedEvent,
     },
     /// The lease of the session [has ended](crate::session::Event::LeaseEnded), with or without a
     /// connection.
     ///
-    /// If the lease has already ended when a machine is attached, or receives a state or a command,
-    /// this follows at once. If it has ended when the machine is to receive
-    /// [`Settled`](Self::Settled), this comes first. So one end may be delivered several times.
+    /// A machine may receive the same end several times. If the lease has already ended, it
+    /// receives this:
+    ///
+    /// * right after it is attached, and right after it receives a state or a command;
+    /// * right before it receives [`Settled`](Self::Settled).
     LeaseEnded,
-    /// The time that was last [set](Port::set_timer) has come. No timer is set now.
+    /// The time of the [timer](Port::set_timer) has come. No timer is set now.
     Timer,
-    /// Everything that had arrived when the machine [asked](Port::settle) for this is delivered.
+    /// Everything that had arrived at the time of [`Port::settle`] is delivered.
     Settled,
 }
 
-/// Identifies a request, and so decides where its answer goes.
+/// Identifies a request and the receiver of its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<T> {
-    /// The answer goes to the dispatcher's owner, as an [`Event::Reply`] of
+    /// The dispatcher's owner receives the reply, as an [`Event::Reply`] of
     /// [`poll_event`](Dispatcher::poll_event) with this token.
     Caller(T),
-    /// The answer goes to an attached machine, with this tag. [`Port::submit`] makes these.
+    /// An attached machine receives the reply, with this tag. [`Port::submit`] makes these.
     Machine(Key, u64),
 }
 
-/// A session and the machines that are attached to it. See the [module](self) for how to drive it.
+/// A session and its attached machines. See the [module](self) for how to drive it.
 ///
-/// `T` identifies the requests of its owner.
+/// `T` is the token of the owner's requests.
+///
+/// ```
+/// use zk_session::dispatch::{Dispatcher, Token};
+/// use zk_session::proto::{GetDataRequest, Request};
+/// use zk_session::session::{Action, Config, Session};
+/// use zk_session::time::Instant;
+///
+/// let now = Instant::START;
+/// let mut dispatcher = Dispatcher::new(Session::new(now, Config::new(1, 42)));
+/// let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+/// dispatcher.session_mut().submit(&request, Token::Caller("my token"))?;
+/// // Drain before the first wait.
+/// assert_eq!(dispatcher.poll_event(now), None);
+/// dispatcher.take_effects().run();
+/// assert_eq!(dispatcher.session_mut().poll_action(), Some(Action::Connect(0)));
+/// assert!(dispatcher.poll_timeout().is_some());
+/// # Ok::<(), zk_session::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Dispatcher<T> {
     session: Session<Token<T>>,
@@ -222,14 +291,13 @@ impl<T> Dispatcher<T> {
         &mut self.session
     }
 
-    /// Attaches a machine. It receives the state of the session before this returns, and can be
-    /// done and detached by then. If the session has ended, it always is.
+    /// Attaches a machine. The machine receives the state of the session before this returns, and
+    /// may be finished and detached by then. If the session has ended, it always is.
     pub fn attach(&mut self, now: Instant, machine: Box<dyn Attached>) -> Key {
         self.machines.attach(&mut self.session, now, machine)
     }
 
-    /// Gives a machine a message from its owner. Returns whether the machine was there to handle
-    /// it.
+    /// Delivers a message to a machine. Returns whether the machine is attached.
     ///
     /// If the [lease](Session::lease) has ended, the machine then receives
     /// [`LeaseEnded`](Input::LeaseEnded), because the message may have been sent before that.
@@ -242,17 +310,16 @@ impl<T> Dispatcher<T> {
         self.machines.count()
     }
 
-    /// Closes the session when no machine is attached any more: now, or when the last one is
-    /// detached.
+    /// Closes the session when no machine is attached: now, or when the last one is detached.
     pub fn close_when_done(&mut self) {
         self.machines.close_when_done(&mut self.session);
     }
 
-    /// Delivers events to the machines until one is the owner's, and returns that. Returns `None`
-    /// when everything is delivered.
+    /// Delivers events to the machines until one is for the owner, and returns that one. Returns
+    /// `None` when everything is delivered.
     ///
-    /// Timers that are due come behind the session's events. When the session has ended and nothing
-    /// is left, all machines are detached.
+    /// Due timers come behind the session's events. When the session has ended and nothing is left,
+    /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
         let Self { session, machines } = self;
         loop {
@@ -285,8 +352,8 @@ impl<T> Dispatcher<T> {
                     machines.deliver_end_of_lease(session, now);
                     Event::LeaseEnded
                 }
-                Event::Disconnected { member, cause } => Event::Disconnected { member, cause },
-                Event::Authenticate { member } => Event::Authenticate { member },
+                Event::Disconnected { server, cause } => Event::Disconnected { server, cause },
+                Event::Authenticate { server } => Event::Authenticate { server },
                 Event::Gap { requests } => Event::Gap { requests },
                 Event::WatchLost { requests, code } => Event::WatchLost { requests, code },
                 Event::Room => Event::Room,
@@ -294,40 +361,41 @@ impl<T> Dispatcher<T> {
         }
     }
 
-    /// Returns whether [`settle`](Self::settle) has something to deliver. Do not sleep then: read
-    /// what has arrived, and settle once there is nothing more to read.
+    /// Returns whether [`settle`](Self::settle) has something to deliver. If so, do not sleep: read
+    /// what has arrived, and settle when there is nothing more to read.
     pub fn is_unsettled(&self) -> bool {
         self.machines.is_unsettled()
     }
 
-    /// Delivers refusals, and [`Settled`](Input::Settled) to machines that [asked](Port::settle)
-    /// for it. Call it when the transport has nothing more to read and the events are drained;
-    /// drain them again afterwards.
+    /// Delivers refusals, and [`Settled`](Input::Settled) to machines that called [`Port::settle`].
     ///
-    /// Requests that are refused meanwhile wait for the next call. So a machine that repeats a
-    /// refused request at once does not keep the loop here, but it does keep the loop awake.
+    /// Call it when the transport has nothing more to read and the events are drained. Drain them
+    /// again afterwards. Requests that are refused meanwhile wait for the next call. So a machine
+    /// that repeats a refused request at once keeps the loop awake, but does not keep it here.
     ///
     /// # Panics
     ///
     /// With debug assertions, if events or due timers are undrained.
     pub fn settle(&mut self, now: Instant) {
-        debug_assert!(self.is_drained(), "settle: drain the events first");
+        debug_assert!(!self.has_events(), "settle: drain the events first");
         self.machines.settle(&mut self.session, now);
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called, if ever. The earliest
-    /// of the session's deadlines (connecting, pings, the end of the lease, ...) and the machines'
-    /// timers.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout), or `None` if nothing is due
+    /// ever.
+    ///
+    /// This is the earliest of the session's deadlines (connecting, pings, the end of the lease,
+    /// ...) and the machines' timers.
     ///
     /// # Panics
     ///
     /// With debug assertions, if events or due timers are undrained: their delivery can change it.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        debug_assert!(self.is_drained(), "poll_timeout: drain the events first");
+        debug_assert!(!self.has_events(), "poll_timeout: drain the events first");
         self.next_deadline()
     }
 
-    /// Returns the same at any time, for a thread that wakes the loop but does not sleep.
+    /// Returns the same without the check, for a thread that wakes the loop but does not sleep.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let both = [self.session.poll_timeout(), self.machines.poll_timeout()];
         both.into_iter().flatten().min()
@@ -339,18 +407,20 @@ impl<T> Dispatcher<T> {
         self.machines.poll_timeout()
     }
 
-    fn is_drained(&self) -> bool {
-        !self.session.has_events() && !self.machines.has_due_timer()
+    /// Returns whether [`poll_event`](Self::poll_event) has something to deliver, besides
+    /// [`Event::Room`].
+    pub(crate) fn has_events(&self) -> bool {
+        self.session.has_events() || self.machines.has_events()
     }
 
-    /// Handles the deadlines that have come by `now`. Does nothing if there is none. Timers of
-    /// machines are delivered by the next drain.
+    /// Handles the deadlines that have come by `now`. Does nothing if there is none. The next drain
+    /// delivers the machines' timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.session.handle_timeout(now);
         self.machines.handle_timeout(now);
     }
 
-    /// Takes what is to run without a lock. Call it after each drain.
+    /// Takes the effects, to run them without a lock. Call it after each drain.
     #[must_use = "effects do nothing until they are run"]
     pub fn take_effects(&mut self) -> Effects {
         core::mem::take(&mut self.machines.effects)

@@ -1,4 +1,4 @@
-//! What an attached machine can do.
+//! The interface of an attached machine to its session.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::session::{RequestId, Session};
 use crate::time::Instant;
 
-/// A session, whatever its callers are.
+/// A session with callers of any type.
 pub(super) trait Link {
     fn submit(&mut self, request: &Request<'_>, key: Key, tag: u64) -> Result<RequestId, Error>;
     fn unwatch(&mut self, request: RequestId);
@@ -51,10 +51,10 @@ impl<T> Link for Session<Token<T>> {
     }
 }
 
-/// Lets an attached machine act on its session, for the time of one call.
+/// Lets an attached machine act on its session during one call.
 ///
-/// Requests are sent in the order in which they are submitted. Their paths are the server's: a
-/// client's chroot is not added. They have no time limit.
+/// Requests are sent in the order in which they are submitted. Their paths are absolute paths of
+/// the server: a client's chroot is not added. They have no time limit.
 pub struct Port<'a> {
     pub(super) link: &'a mut dyn Link,
     pub(super) now: Instant,
@@ -76,24 +76,23 @@ impl fmt::Debug for Port<'_> {
 }
 
 impl Port<'_> {
-    /// Submits a request. The answer is an [`Input::Reply`](super::Input::Reply) with this tag.
+    /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this tag.
     ///
-    /// Tags are the machine's own; it may use one several times. Without a connection the request
-    /// waits for one. If the session refuses it, the answer says so. Events of a watch that it sets
-    /// are not delivered: use [`submit_and_watch`](Self::submit_and_watch).
+    /// A machine chooses its own tags, and may reuse them. Without a connection the request waits
+    /// for one. If the session refuses the request, the reply is an error. Watch events are not
+    /// delivered: for those use [`submit_and_watch`](Self::submit_and_watch).
     pub fn submit(&mut self, tag: u64, request: &Request<'_>) {
         self.try_submit(tag, request);
     }
 
-    /// Submits a request that sets a watch that fires once. The event is an
+    /// Submits a request that sets a one-shot watch. The event is an
     /// [`Input::Watch`](super::Input::Watch) with this tag.
     ///
-    /// The watch belongs to the machine until it fires. If the reply is an error, no watch is set,
-    /// except by an `exists` that finds no node. Then [drop](Self::unwatch) the watch, to free its
-    /// memory.
+    /// The machine owns the watch until it fires. If the reply is an error, no watch is set, except
+    /// by an `exists` that finds no node. [Drop](Self::unwatch) the watch then, to free its memory.
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
         if let Some(id) = self.try_submit(tag, request) {
-            // Mostly it is the only one.
+            // Usually a machine has only one.
             self.own.reserve_exact(1);
             self.own.push((tag, id));
             self.watches.insert(id, (self.key, tag));
@@ -107,7 +106,7 @@ impl Port<'_> {
             .ok()
     }
 
-    /// Drops the watches of requests with this tag, so that no more event of them is delivered.
+    /// Drops the watches of requests with this tag. No more of their events are delivered.
     pub fn unwatch(&mut self, tag: u64) {
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.watches.remove(&id);
@@ -115,22 +114,22 @@ impl Port<'_> {
         }
     }
 
-    /// Returns the current time.
+    /// Returns the `now` of the current call.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Sets the machine's only timer, or clears it. [`Input::Timer`](super::Input::Timer) comes in
-    /// the first drain after that time has come and
-    /// [`handle_timeout`](super::Dispatcher::handle_timeout) was called, not within the present
-    /// one.
+    /// Sets the machine's only timer, or clears it with `None`.
+    ///
+    /// [`Input::Timer`](super::Input::Timer) comes in the first drain after the next
+    /// [`handle_timeout`](super::Dispatcher::handle_timeout) at or after that time, never in the
+    /// current drain.
     pub fn set_timer(&mut self, at: Option<Instant>) {
         *self.deadline = at;
     }
 
-    /// Requests an [`Input::Settled`](super::Input::Settled) behind everything that has arrived by
-    /// now, including what the transport has received and nobody has read. It comes once for each
-    /// request.
+    /// Requests one [`Input::Settled`](super::Input::Settled), behind everything that has arrived
+    /// by now. That includes bytes that the transport has received and the loop has not read.
     pub fn settle(&mut self) {
         self.waiting.unsettled.push(self.key);
     }
@@ -150,12 +149,12 @@ impl Port<'_> {
         self.link.lease_has_ended(self.now)
     }
 
-    /// Leaves a waker to the [effects](super::Effects).
+    /// Adds a waker to the [effects](super::Effects).
     pub fn wake(&mut self, waker: Waker) {
         self.effects.wakers.push(waker);
     }
 
-    /// Leaves a closure to the [effects](super::Effects). Closures run in the order of these calls,
+    /// Adds a closure to the [effects](super::Effects). Closures run in the order of these calls,
     /// behind all wakers.
     pub fn defer(&mut self, run: impl FnOnce() + Send + 'static) {
         self.effects.deferred.push_back(Deferred::Run(Box::new(run)));

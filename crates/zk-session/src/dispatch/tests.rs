@@ -1,4 +1,4 @@
-//! Machines that write down what they receive, on a session whose server is made by hand.
+//! Tests with machines that log their inputs, on a session with a scripted server.
 
 use alloc::borrow::ToOwned as _;
 use alloc::format;
@@ -22,7 +22,7 @@ use crate::session::Config;
 const NODE: &str = "/node";
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// What a machine does when it gets a message.
+/// The reaction of a machine to a message.
 type Act = Box<dyn FnMut(&mut Port<'_>) + Send>;
 
 #[derive(Clone, Default)]
@@ -38,10 +38,10 @@ impl Log {
     }
 }
 
-/// Logs its inputs and its end.
+/// A machine that logs its inputs and its drop.
 struct Recorder {
     log: Log,
-    /// What it does with each input.
+    /// The reaction to each input.
     react: fn(&str, &mut Port<'_>),
     is_done: bool,
 }
@@ -91,7 +91,7 @@ impl Drop for Recorder {
     }
 }
 
-/// The server's end, a clock, and the dispatcher.
+/// A scripted server, a clock, and the dispatcher.
 struct World {
     dispatcher: Dispatcher<u32>,
     now: Instant,
@@ -155,7 +155,7 @@ impl World {
         self.deliver(&(header, event));
     }
 
-    /// The operations that reach the server now.
+    /// Returns the operations that reach the server now.
     fn sent(&mut self) -> Vec<OpCode> {
         let now = self.now;
         let session = self.dispatcher.session_mut();
@@ -223,14 +223,14 @@ fn everything_comes_in_the_order_of_the_session() {
     let log = world.log.take();
     assert_eq!(log.len(), lines.len(), "{log:?}");
     assert!(log.iter().zip(lines).all(|(line, begin)| line.starts_with(begin)), "{log:?}");
-    // The owner receives what concerns all, and nothing of the machine's.
+    // The owner receives what concerns all, and nothing of the machines alone.
     assert!(events.iter().any(|event| matches!(event, Event::State(State::Suspended))));
     let is_ours = |event: &Event<u32>| matches!(event, Event::Reply { .. } | Event::Watch { .. });
     assert!(!events.iter().any(is_ours), "{events:?}");
 }
 
 #[test]
-fn a_watch_event_goes_to_everybody_who_has_asked_for_it() {
+fn a_watch_event_goes_to_all_its_watchers() {
     let mut world = World::connected();
     let [first, second] = [world.attach(), world.attach()];
     let own = world.session().submit(&exists(), Token::Caller(1)).expect("there is room");
@@ -275,7 +275,7 @@ fn a_watch_that_is_dropped_while_its_event_is_delivered_stays_the_machines() {
 fn a_refusal_is_an_answer_that_comes_when_all_is_settled() {
     let mut world = World::connected();
     let close = |port: &mut Port<'_>, tag| port.submit(tag, &Request::CloseSession(()));
-    // One that repeats at once.
+    // A machine that repeats its request at once.
     let machine = Recorder::reacting(&world.log, |line, port| {
         if line.starts_with("reply") {
             port.submit(2, &Request::CloseSession(()));
@@ -372,7 +372,7 @@ fn a_machine_that_is_done_leaves_nothing_and_is_dropped_as_an_effect() {
     assert_eq!(world.sent(), [OpCode::SYNC, OpCode::REMOVE_WATCHES]);
     world.dispatcher.take_effects().run();
     assert_eq!(world.log.take(), ["dropped"]);
-    // The next one in its place does not get what was for it.
+    // The next machine in its slot does not receive the other's inputs.
     let next = world.attach();
     assert_ne!(next, key);
     world.reply(2);

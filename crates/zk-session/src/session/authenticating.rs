@@ -1,11 +1,12 @@
-//! The exchange by which the session shows who it is, before anything else is said.
+//! The authentication exchange that comes first on a connection.
 //!
-//! SASL is such a one: some requests and answers, of which the core knows nothing but that they
-//! come first. Whoever drives the session makes the requests. What was submitted waits.
+//! SASL is such an exchange. The core knows nothing about its requests and replies, except that
+//! they come first. The driver makes the requests. Submitted requests wait until the exchange is
+//! over.
 
 use super::*;
 
-/// A request of the exchange, which waits for its answer.
+/// An authentication request that waits for its reply.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange<T> {
     xid: Xid,
@@ -15,19 +16,22 @@ pub(super) struct Exchange<T> {
 
 /// # The exchange that comes first
 impl<T> Session<T> {
-    /// Sends a request of the exchange that [`Event::Authenticate`] has asked for, at once. Its
-    /// answer comes back with `token`, by [`Event::Reply`]; so does the loss of the connection,
-    /// with which the exchange is over. There can be one at a time.
+    /// Sends an authentication request after [`Event::Authenticate`].
+    ///
+    /// The reply comes as an [`Event::Reply`] with `token`. If the connection is lost first, that
+    /// event reports it, and the exchange is over. Only one request can be in flight.
     ///
     /// # Errors
     ///
-    /// [`Error::NoConnection`] when no exchange is asked for, [`Error::Invalid`] when the request
-    /// is too long or [harms servers](Invalid::HarmsServer), [`Error::QueueFull`] when the one
-    /// before is not answered yet; `token` is dropped then.
+    /// The session drops `token` and sends nothing:
+    ///
+    /// * [`Error::NoConnection`] if the session does not wait for an exchange.
+    /// * [`Error::Invalid`] if the request is too long or [harms servers](Invalid::HarmsServer).
+    /// * [`Error::QueueFull`] if the previous request has no reply yet.
     pub fn authenticate(&mut self, request: &Request<'_>, token: T) -> Result<(), Error> {
-        let Phase::Authenticating(_) = self.phase else {
-            return Err(Error::NoConnection);
-        };
+        let authenticating = |open: &&mut Connection<T>| open.stage == Stage::Authenticating;
+        let connection =
+            self.connection.as_mut().filter(authenticating).ok_or(Error::NoConnection)?;
         if request.harms_servers() {
             return Err(Invalid::HarmsServer(request.opcode()).into());
         }
@@ -35,37 +39,39 @@ impl<T> Session<T> {
         if length > limit {
             return Err(Invalid::TooLarge { length, limit }.into());
         }
-        if self.exchange.is_some() {
+        if connection.exchange.is_some() {
             return Err(Error::QueueFull { limit: 1 });
         }
         let (xid, opcode) = (self.outbox.take_xid(), request.opcode());
-        frame::encode(&(RequestHeader { xid, opcode }, request), &mut self.prelude)
-            .expect("its length was just looked at");
-        self.exchange = Some(Exchange { xid, opcode, token });
+        frame::encode(&(RequestHeader { xid, opcode }, request), &mut connection.prelude)
+            .expect("the length was checked above");
+        connection.exchange = Some(Exchange { xid, opcode, token });
         Ok(())
     }
 
-    /// The exchange is over, and has succeeded: what was held back is sent now. One that has failed
-    /// is ended by [`close`](Self::close), or tried again by
-    /// [`handle_disconnected`](Self::handle_disconnected) and on the next connection. Does nothing
-    /// while a request of the exchange is not answered.
+    /// Ends the exchange successfully: the session now sends what it held back.
+    ///
+    /// Does nothing while a request of the exchange has no reply. To end a failed exchange,
+    /// [`close`](Self::close) the session, or report the connection as
+    /// [lost](Self::handle_disconnected) to try again on the next one.
     pub fn authenticated(&mut self, now: Instant) {
-        if let Phase::Authenticating(member) = self.phase
-            && self.exchange.is_none()
+        if let Some(Connection { stage: Stage::Authenticating, exchange: None, .. }) =
+            &self.connection
         {
-            self.serve(now, member);
+            self.serve(now);
         }
     }
 
     pub(super) fn handle_exchange(&mut self, payload: Bytes) -> Result<(), Cause> {
-        if !self.prelude.is_empty() {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        if !connection.prelude.is_empty() {
             return Err(Cause::Unasked);
         }
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
-        let expected = self.exchange.as_ref().map(|exchange| exchange.xid);
+        let expected = connection.exchange.as_ref().map(|exchange| exchange.xid);
         let Some(Exchange { opcode, token, .. }) =
-            self.exchange.take_if(|exchange| exchange.xid == header.xid)
+            connection.exchange.take_if(|exchange| exchange.xid == header.xid)
         else {
             return Err(Cause::UnexpectedReply { expected, received: header.xid });
         };
@@ -79,20 +85,20 @@ impl<T> Session<T> {
             header.err,
             ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
         ) {
-            self.refused();
+            self.end_unauthenticated();
         }
         Ok(())
     }
 
-    /// The connection is gone, or the session is.
-    pub(super) fn end_exchange(&mut self, error: Error) {
-        if let Some(Exchange { token, .. }) = self.exchange.take() {
+    /// Fails the pending authentication request after the connection was lost.
+    pub(super) fn end_exchange(&mut self, exchange: Option<Exchange<T>>, error: Error) {
+        if let Some(Exchange { token, .. }) = exchange {
             self.events.push_back(Event::Reply { token, result: Err(error) });
         }
     }
 
-    /// The member does not accept who this is, and no other one would.
-    pub(super) fn refused(&mut self) {
+    /// Ends the session because the server refused its identity. No other server would accept it.
+    pub(super) fn end_unauthenticated(&mut self) {
         self.actions.push_back(Action::Disconnect);
         self.finish(End::AuthFailed);
     }

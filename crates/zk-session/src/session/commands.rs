@@ -1,12 +1,14 @@
-//! What callers want.
+//! Commands of the caller.
 
 use zk_proto::{RemoveWatchesRequest, WatcherType};
 
 use super::credentials::{self, Added};
 use super::*;
 
-/// What the session sends for itself. Their answers are told apart by xids of their own, or change
-/// the session's state; or they would make its table of watches differ from the server's.
+/// Operations that only the session itself sends.
+///
+/// Their replies have fixed xids or change the session's state, or the requests would make its
+/// table of watches differ from the server's.
 const RESERVED: [OpCode; 6] = [
     OpCode::PING,
     OpCode::AUTH,
@@ -18,29 +20,51 @@ const RESERVED: [OpCode; 6] = [
 
 /// # Commands
 impl<T> Session<T> {
-    /// Sends a request, behind all that were submitted before. Its answer comes back with `token`.
+    /// Submits a request, behind all earlier ones. Its reply comes as an [`Event::Reply`] with
+    /// `token`.
     ///
-    /// While there is no connection it waits for one. If it asks for a watch, that watch is known
-    /// by the id returned, and stays until it is over or is [dropped](Self::unwatch).
+    /// Without a connection the request waits for one. The returned id identifies the watch that
+    /// the request sets, if any. The watch stays until it fires or is [dropped](Self::unwatch).
     ///
     /// # Errors
     ///
-    /// When the session has ended, or the request is impossible or [reserved](Invalid::Reserved)
-    /// for the session, or [harms servers](Invalid::HarmsServer), or there is no room; `token` is
-    /// dropped then.
+    /// The session drops `token` and sends nothing:
+    ///
+    /// * [`Error::Ended`] if the session has ended or was closed.
+    /// * [`Error::NoConnection`] after the [disconnect timeout](Config::disconnect_timeout).
+    /// * [`Error::QueueFull`] and [`Error::BufferFull`] if there is no room.
+    /// * [`Error::Invalid`] if the request is too long, [reserved](Invalid::Reserved) for the
+    ///   session, or [harms servers](Invalid::HarmsServer).
+    ///
+    /// ```
+    /// use zk_session::proto::{GetDataRequest, Request};
+    /// use zk_session::session::{Config, Event, Session};
+    /// use zk_session::time::Instant;
+    /// use zk_session::{Error, Outcome};
+    ///
+    /// let mut session = Session::new(Instant::START, Config::new(1, 42));
+    /// let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
+    /// session.submit(&request, "my token")?;
+    /// session.close();
+    /// let Some(Event::Reply { token, result: Err(error) }) = session.poll_event() else { panic!() };
+    /// assert_eq!((token, error.outcome()), ("my token", Outcome::NotApplied));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
         self.enqueue(request, token, None)
     }
 
-    /// As [`submit`](Self::submit), for a caller who waits until `deadline` and no longer.
+    /// Submits a request whose caller waits until `deadline`.
     ///
-    /// If it comes before the request was sent, the request never will be, and fails with an
-    /// [`Error::DeadlinePassed`] that says so. If it comes later, the request fails with one that
-    /// says that it may have been applied, and a watch that it asked for is dropped.
+    /// If the deadline passes first, the request fails with [`Error::DeadlinePassed`]:
+    ///
+    /// * Not sent yet: the session never sends it, and the outcome is [`Outcome::NotApplied`].
+    /// * Sent at least in part: the outcome is [`Outcome::Unknown`]. The session drops the watch
+    ///   that the request sets.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit).
+    /// The same as those of [`submit`](Self::submit).
     pub fn submit_until(
         &mut self,
         request: &Request<'_>,
@@ -48,7 +72,7 @@ impl<T> Session<T> {
         deadline: Instant,
     ) -> Result<RequestId, Error> {
         let id = self.enqueue(request, token, Some(deadline))?;
-        self.timers.set_earlier(Timer::Deadline, deadline);
+        self.timers.set_earlier(SessionTimer::Deadline, deadline);
         Ok(id)
     }
 
@@ -65,12 +89,12 @@ impl<T> Session<T> {
         if request.harms_servers() {
             return Err(Invalid::HarmsServer(opcode).into());
         }
-        if self.impatient {
+        if self.disconnect_timed_out {
             return Err(Error::NoConnection);
         }
         let id = RequestId(self.last_request.0 + 1);
         let registration = Registration::of(request, id);
-        // A watch that cannot be set again would cost every connection to come.
+        // A watch that cannot be set again would cost each later connection.
         let again = registration.as_ref().map_or(0, Registration::replay_length);
         self.admit(outbox::request_length(request).max(again))?;
         self.last_request = id;
@@ -82,7 +106,7 @@ impl<T> Session<T> {
         Ok(id)
     }
 
-    /// Whether a request of so many bytes can be taken.
+    /// Checks that the session accepts a request of `length` bytes.
     fn admit(&mut self, length: usize) -> Result<(), Error> {
         if let Some(end) = self.end() {
             return Err(Error::Ended { end, outcome: Outcome::NotApplied });
@@ -102,26 +126,39 @@ impl<T> Session<T> {
         Ok(())
     }
 
-    /// Presents a credential now, and on every connection to come, before watches and requests.
-    /// With the scheme `digest`, `auth` is `user:password` as it is.
+    /// Presents a credential now and on each later connection, before watches and requests.
     ///
-    /// Requests submitted before may be executed with it already. The answer that comes back with
-    /// `token` has an empty body; it comes when the member has accepted the credential, be it on a
-    /// later connection. A credential that was accepted on this connection before is accepted at
-    /// once.
+    /// For the scheme `digest`, `auth` is `user:password` in plain text. Requests submitted earlier
+    /// may already be executed with the credential.
     ///
-    /// A member that refuses it ends the session, by [`End::AuthFailed`]. The scheme `digest`
-    /// refuses nothing: a wrong password makes another identity.
+    /// When a server has accepted the credential, possibly on a later connection, an
+    /// [`Event::Reply`] with `token` and an empty body reports it. A credential that was already
+    /// accepted on this connection is reported at once.
+    ///
+    /// A server that refuses a credential ends the session, with [`End::AuthFailed`]. The scheme
+    /// `digest` refuses nothing: another password is another identity.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit).
+    /// Drops `token` and fails like [`submit`](Self::submit) if the session has ended, there is no
+    /// room, or the request is too long.
+    ///
+    /// ```
+    /// use zk_session::Error;
+    /// use zk_session::session::{Config, Session};
+    /// use zk_session::time::Instant;
+    ///
+    /// let mut session = Session::new(Instant::START, Config::new(3, 42));
+    /// session.add_auth("digest", b"user:password", "my token")?;
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_auth(&mut self, scheme: &str, auth: &[u8], token: T) -> Result<(), Error> {
         let request = credentials::request(scheme, auth);
         self.admit(outbox::request_length(&request))?;
-        match self.credentials.add(scheme, auth, token) {
+        let accepted = self.connection.as_ref().map_or(0, |open| open.accepted_credentials);
+        match self.credentials.add(scheme, auth, token, accepted) {
             Added::Accepted(token) => self.events.push_back(replies::accepted(token)),
-            Added::Send if matches!(self.phase, Phase::Connected(_)) => {
+            Added::Send if self.is_connected() => {
                 self.outbox.push(&request, Owner::Session, None, None);
             }
             Added::Send | Added::Wait => {}
@@ -129,12 +166,12 @@ impl<T> Session<T> {
         Ok(())
     }
 
-    /// The watch that a request asked for is not wanted any more. When nobody else waits for the
-    /// same one, the server is told. Does nothing if the watch is over. May be
-    /// called as soon as the request is submitted, by who does not want the watch that it sets.
+    /// Drops the watch that a request sets. Does nothing if the watch has fired or was dropped.
+    ///
+    /// If no other request shares the watch, the session removes it from the server. Call this as
+    /// early as right after the request was submitted.
     pub fn unwatch(&mut self, request: RequestId) {
-        let is_connected = matches!(self.phase, Phase::Connected(_));
-        let removal = self.watches.remove(request, is_connected);
+        let removal = self.watches.remove(request, self.is_connected());
         self.remove_watch(removal);
     }
 
@@ -142,8 +179,8 @@ impl<T> Session<T> {
         let Some(Removal { path, watcher_type }) = removal else {
             return;
         };
-        // Without a connection the server has none, and what is not wanted is not set again.
-        if matches!(self.phase, Phase::Connected(_)) {
+        // Without a connection the server has no watches, and this one is not set again.
+        if self.is_connected() {
             let persistent =
                 matches!(watcher_type, WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE);
             let owner = if persistent { Owner::Removal(path.clone()) } else { Owner::Session };
@@ -151,8 +188,9 @@ impl<T> Session<T> {
         }
     }
 
-    /// Removes a persistent watch from a server that can only remove all from a path; so if one of
-    /// them is wanted, it is left. What it tells is ignored.
+    /// Removes a persistent watch from a server that can only remove all watches of a path.
+    ///
+    /// If another watch of the path is needed, it leaves the watch there and ignores its events.
     pub(super) fn remove_all_watches(&mut self, path: &str) {
         if !self.watches.is_watched(path) {
             self.send_removal(path, WatcherType::ANY, Owner::Session);
@@ -166,40 +204,37 @@ impl<T> Session<T> {
         }
     }
 
-    /// Gives the session up here without ending it on the servers, for somebody else to
-    /// [take up](Config::resume) within the session timeout; what that takes. Requests that are
-    /// not answered yet fail as if it were closed, so wait for their answers first.
+    /// Leaves the session without closing it on the servers. Returns the ticket with which another
+    /// process can [resume](Config::resume) it within the session timeout.
     ///
-    /// Where there is nothing that could be taken up, that is `None`, and the session is closed.
-    pub fn detach(&mut self) -> Option<Resume> {
-        let resume = self.resume();
-        match resume {
+    /// Requests without a reply fail as if the session were closed, so wait for their replies
+    /// first. If there is no session to resume, this closes it and returns `None`.
+    pub fn detach(&mut self) -> Option<SessionTicket> {
+        let ticket = self.ticket();
+        match ticket {
             None => self.close(),
             Some(_) => {
                 self.actions.push_back(Action::Disconnect);
                 self.finish(End::Closed);
             }
         }
-        resume
+        ticket
     }
 
-    /// Ends the session, behind all requests submitted before. No more are accepted.
+    /// Closes the session, behind all requests submitted before. It accepts no more.
     ///
-    /// The server then deletes the session's ephemeral nodes. Without a connection the session
-    /// ends at once, and the server finds out when it expires.
+    /// The server then deletes the session's ephemeral nodes. Without a connection the session ends
+    /// here at once, and on the servers when it expires.
     pub fn close(&mut self) {
         if self.end().is_some() {
             return;
         }
         self.closing = true;
-        match self.phase {
-            Phase::Connected(_) => {
-                self.outbox.push(&Request::CloseSession(()), Owner::Session, None, None);
-            }
-            _ => {
-                self.actions.push_back(Action::Disconnect);
-                self.finish(End::Closed);
-            }
+        if self.is_connected() {
+            self.outbox.push(&Request::CloseSession(()), Owner::Session, None, None);
+        } else {
+            self.actions.push_back(Action::Disconnect);
+            self.finish(End::Closed);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a session is made with.
+//! The settings of a session.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,55 +6,69 @@ use core::time::Duration;
 use bytes::Bytes;
 use zk_proto::{SessionId, Zxid, frame};
 
-/// What a session is made with.
+/// The settings of a session.
+///
+/// ```
+/// use core::time::Duration;
+/// use zk_session::session::Config;
+///
+/// let mut config = Config::new(3, 42);
+/// config.timeout = Duration::from_secs(6);
+/// config.disconnect_timeout = Some(Duration::from_secs(30));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// How many members the ensemble has.
-    pub members: usize,
-    /// The session timeout to ask for. The server may grant another one.
+    /// The number of servers in the ensemble.
+    pub servers: usize,
+    /// The session timeout to request. The server may grant another one.
     pub timeout: Duration,
     /// The longest request that the server accepts, in bytes: its `jute.maxbuffer`.
     pub max_request: usize,
-    /// The longest reply that is accepted, in bytes. Servers do not limit their replies. A request
-    /// whose reply is longer [fails alone](crate::Error::ReplyTooLarge). The code that splits the
-    /// stream into frames needs the same limit.
-    pub max_reply: usize,
-    /// How many requests may wait for an answer.
-    pub max_pending: usize,
-    /// How many bytes may wait to be sent before no further request is accepted.
-    pub max_unsent: usize,
-    /// How long the session may be without a connection before the requests that wait for one
-    /// fail, and those that follow are refused until there is one again. `None`: for ever.
-    pub patience: Option<Duration>,
-    /// Whether a member will do that has lost touch with its leader and so can only read.
-    pub read_only: bool,
-    /// Whether something has to be said on each connection before credentials, watches and
-    /// requests; see [`Event::Authenticate`](super::Event::Authenticate).
-    pub authenticate: bool,
-    /// Decides the order of members and all delays that are random. Each client needs one of its
-    /// own, from a source of randomness: those with the same one go to the same members at the
-    /// same time, all along.
-    pub seed: u64,
-    /// A session made earlier, to be taken up instead of asking for a new one.
+    /// The longest reply to accept, in bytes. Servers do not limit their replies.
     ///
-    /// Its timeout runs all the while: unless a member hears of it in time, it will have expired.
-    /// Two processes that use one session at a time cost each other the connection, for ever.
-    pub resume: Option<Resume>,
+    /// A request whose reply is longer [fails alone](crate::Error::ReplyTooLarge). The code that
+    /// splits the stream into frames needs the same limit.
+    pub max_reply: usize,
+    /// How many requests may wait for a reply.
+    pub max_pending: usize,
+    /// How many bytes of requests may wait to be sent. At this limit the session refuses requests.
+    pub max_unsent: usize,
+    /// How long the session may be without a connection. `None` for no limit.
+    ///
+    /// After that time the requests that wait for a connection fail. The session refuses new ones
+    /// until it is connected again.
+    pub disconnect_timeout: Option<Duration>,
+    /// Whether to accept servers without a quorum, which serve only reads.
+    pub read_only: bool,
+    /// Whether an authentication exchange comes first on each connection, before credentials,
+    /// watches and requests. See [`Event::Authenticate`](super::Event::Authenticate).
+    pub authenticate: bool,
+    /// The seed of the order of servers and of all random delays.
+    ///
+    /// Each client needs its own random seed: clients with the same seed connect to the same
+    /// servers at the same time.
+    pub seed: u64,
+    /// An earlier session to resume, instead of a new one.
+    ///
+    /// Resume it within its timeout, or it expires. If two processes use one session at the same
+    /// time, each takes the connection from the other, for ever.
+    pub resume: Option<SessionTicket>,
 }
 
 impl Config {
-    /// A session of 10 seconds with an ensemble of `members`, and a server's default limits; with a
-    /// [`seed`](Self::seed) that no other client has.
-    pub fn new(members: usize, seed: u64) -> Self {
+    /// Returns default settings: a session timeout of 10 s and a server's default limits.
+    ///
+    /// No other client may have the same [`seed`](Self::seed).
+    pub fn new(servers: usize, seed: u64) -> Self {
         Self {
-            members,
+            servers,
             timeout: Duration::from_secs(10),
             max_request: frame::DEFAULT_LIMIT,
             max_reply: 64 << 20,
             max_pending: 1 << 16,
             max_unsent: 64 << 20,
-            patience: None,
+            disconnect_timeout: None,
             read_only: false,
             authenticate: false,
             seed,
@@ -63,22 +77,24 @@ impl Config {
     }
 }
 
-/// What it takes to take up a session, in this process or another.
+/// Credentials to resume a session, in this process or another.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Resume {
+pub struct SessionTicket {
     /// The session.
     pub id: SessionId,
-    /// Its password, which whoever knows it can use to take the session over. It changes with
-    /// every handshake that a server cares to change it in.
+    /// The password of the session. Everybody who knows it can take over the session. A server may
+    /// change it with each handshake.
     pub password: Bytes,
-    /// The newest transaction that the session has seen. Members that are behind it refuse the
-    /// connection, so that nothing read later is older than what was read before.
+    /// The newest transaction that the session has seen.
+    ///
+    /// A server that has not applied it yet refuses the connection. So no read returns an older
+    /// state than an earlier read.
     pub last_zxid: Zxid,
 }
 
-impl fmt::Debug for Resume {
+impl fmt::Debug for SessionTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resume")
+        f.debug_struct("SessionTicket")
             .field("id", &self.id)
             .field("password", &Secret(self.password.clone()))
             .field("last_zxid", &self.last_zxid)
@@ -86,14 +102,14 @@ impl fmt::Debug for Resume {
     }
 }
 
-/// Bytes that are not for logs, but for how many they are.
+/// Bytes whose `Debug` output is their length only.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(pub(super) Bytes);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bytes) = self;
-        // Where there is no session the password is zeros.
+        // Without a session the password is zeros.
         match bytes.iter().all(|byte| *byte == 0) {
             true => f.write_str("Secret(none)"),
             false => write!(f, "Secret({} bytes)", bytes.len()),

@@ -1,101 +1,198 @@
-//! How connections begin and end, and how the session does.
+//! The begin and the end of connections, and the end of the session.
 
+use bytes::BytesMut;
+
+use super::authenticating::Exchange;
+use super::in_flight::InFlight;
 use super::*;
 
-/// # Inputs: the transport is gone
-impl<T> Session<T> {
-    /// The transport could not be made, or is gone.
-    pub fn handle_disconnected(&mut self, now: Instant) {
-        if self.member().is_some() {
-            self.disconnected(now, Cause::Transport);
+/// The connection to a server, from the attempt to connect until it is lost.
+///
+/// [`Action::Connect`] creates it. All state of a connection is dropped with it, so nothing of an
+/// old connection can reach the next one.
+#[derive(Clone, Debug)]
+pub(super) struct Connection<T> {
+    pub(super) server: usize,
+    pub(super) stage: Stage,
+    pub(super) timers: Timers<ConnectionTimer>,
+    pub(super) began_at: Instant,
+    pub(super) handshake_sent_at: Instant,
+    /// Unsent bytes that come before any request: the handshake, then credentials and watches.
+    pub(super) prelude: BytesMut,
+    /// How many bytes of the first unsent request the transport has taken.
+    pub(super) taken: usize,
+    pub(super) in_flight: InFlight<T>,
+    /// The authentication request that waits for its reply.
+    pub(super) exchange: Option<Exchange<T>>,
+    /// How many credentials the server has accepted.
+    pub(super) accepted_credentials: usize,
+    /// How many requests that set watches again are not answered yet.
+    pub(super) unanswered_batches: usize,
+    /// Whether the server has answered anything after the handshake.
+    pub(super) has_served: bool,
+    /// Whether the server is read-only, by its answer to the handshake.
+    pub(super) is_read_only: bool,
+    /// The delay after the latest probe.
+    pub(super) probe_delay: Duration,
+}
+
+/// The stage of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The transport connects.
+    Connecting,
+    /// The server has not answered the handshake.
+    Handshaking,
+    /// The server has answered the handshake. An authentication exchange comes first.
+    Authenticating,
+    /// The server serves the session.
+    Connected,
+}
+
+impl<T> Connection<T> {
+    fn new(server: usize, now: Instant) -> Self {
+        Self {
+            server,
+            stage: Stage::Connecting,
+            timers: Timers::new(),
+            began_at: now,
+            handshake_sent_at: now,
+            prelude: BytesMut::new(),
+            taken: 0,
+            in_flight: InFlight::new(),
+            exchange: None,
+            accepted_credentials: 0,
+            unanswered_batches: 0,
+            has_served: false,
+            is_read_only: false,
+            probe_delay: Duration::ZERO,
         }
     }
 
-    /// The member sent a frame of impossible length, after which nothing can be read.
+    /// Returns how many requests of callers are lost with this connection.
+    pub(super) fn callers(&self) -> usize {
+        self.in_flight.callers() + usize::from(self.exchange.is_some())
+    }
+
+    /// Returns the bytes to send next.
+    pub(super) fn output<'a>(&'a self, outbox: &'a Outbox<T>) -> &'a [u8] {
+        match self.stage {
+            Stage::Connecting => &[],
+            // Bytes that follow the handshake too early can destroy the answer that reports expiry:
+            // the server closes the connection, and the reset overtakes its answer.
+            Stage::Handshaking | Stage::Authenticating => &self.prelude,
+            Stage::Connected if !self.prelude.is_empty() => &self.prelude,
+            Stage::Connected => outbox.output(self.taken),
+        }
+    }
+
+    /// Records that the transport has taken `count` bytes of the output. Returns how many of them
+    /// existed.
+    pub(super) fn sent(&mut self, now: Instant, count: usize, outbox: &mut Outbox<T>) -> usize {
+        let count = count.min(self.output(outbox).len());
+        let prelude = count.min(self.prelude.len());
+        if prelude > 0 {
+            self.prelude.advance(prelude);
+            if self.prelude.is_empty() {
+                // A connection needs it once, and it can be as long as all watches together.
+                self.prelude = BytesMut::new();
+            }
+        }
+        self.taken = outbox.sent(now, self.taken + (count - prelude), &mut self.in_flight);
+        count
+    }
+}
+
+/// # Inputs: the transport is gone
+impl<T> Session<T> {
+    /// Reports that the transport is lost, or that it could not connect.
+    pub fn handle_disconnected(&mut self, now: Instant) {
+        self.disconnected(now, Cause::Transport);
+    }
+
+    /// Reports a frame with an invalid length, after which the stream is unreadable.
     pub fn handle_bad_frame(&mut self, now: Instant, error: frame::FrameError) {
         self.disconnect(now, Cause::Frame(error));
     }
 
     pub(super) fn connect_next(&mut self, now: Instant) {
-        if let Some(member) = self.members.take_next() {
-            self.phase = Phase::Connecting(member);
-            self.attempt_began = now;
-            self.timers.set(Timer::Connect, now + self.reach_timeout(now));
-            self.actions.push_back(Action::Connect(member));
+        if let Some(server) = self.servers.take_next() {
+            let mut connection = Connection::new(server, now);
+            connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
+            self.connection = Some(connection);
+            self.actions.push_back(Action::Connect(server));
         }
     }
 
-    /// The transport must go, for a reason found here.
+    /// Closes the connection for a reason found here.
     pub(super) fn disconnect(&mut self, now: Instant, cause: Cause) {
-        if self.member().is_some() {
+        if self.connection.is_some() {
             self.actions.push_back(Action::Disconnect);
             self.disconnected(now, cause);
         }
     }
 
-    /// The transport is gone.
+    /// Drops the connection, whose transport is gone.
     fn disconnected(&mut self, now: Instant, cause: Cause) {
-        let was_connected = matches!(self.phase, Phase::Connected(_));
-        if let Some(member) = self.member() {
-            self.events.push_back(Event::Disconnected { member, cause });
-        }
+        let Some(server) = self.server() else { return };
+        self.events.push_back(Event::Disconnected { server, cause });
         if self.closing {
             return self.finish(End::Closed);
         }
-        self.phase = Phase::Waiting;
-        self.end_exchange(Error::ConnectionLost);
-        self.timers.clear_connection();
-        self.prelude.clear();
-        if was_connected {
-            for pending in self.outbox.lose_in_flight() {
+        let Some(lost) = self.connection.take() else { return };
+        self.end_exchange(lost.exchange, Error::ConnectionLost);
+        let limit = self.retry_limit(now);
+        let mut delay = Duration::ZERO;
+        if lost.stage == Stage::Connected {
+            let dropped = self.outbox.lose_connection(lost.taken > 0);
+            for pending in lost.in_flight.into_lost().chain(dropped) {
                 self.fail(pending, Error::ConnectionLost);
             }
             if let Some(pending) = self.outbox.take_undeliverable() {
                 self.fail(pending, Error::Undeliverable);
             }
             self.watches.disconnected();
-            self.credentials.disconnected();
             self.events.push_back(Event::State(self.state()));
-            self.begin_patience(now);
+            self.begin_disconnect_timeout(now);
+            delay = self.servers.delay_after_loss(limit);
         }
-        let limit = self.retry_limit(now);
-        let mut delay = Duration::ZERO;
-        if was_connected {
-            delay = self.members.delay_after_loss(limit);
+        if !lost.has_served {
+            let timed_out = cause == Cause::ConnectTimeout;
+            delay = delay.max(self.servers.delay_after_failure(timed_out, limit));
         }
-        if !self.served {
-            delay =
-                delay.max(self.members.delay_after_failure(cause == Cause::ConnectTimeout, limit));
-        }
-        self.served = false;
-        self.unanswered_batches = 0;
-        self.timers.set(Timer::Retry, now + delay);
+        self.timers.set(SessionTimer::Retry, now + delay);
     }
 
-    /// The member has answered something. One that shakes hands but answers nothing, or does not
-    /// set the watches again, has served nobody.
+    /// Records that the server serves the session. A server that answers only the handshake, or
+    /// does not set the watches again, does not.
     pub(super) fn note_service(&mut self) {
-        if !self.served && self.unanswered_batches == 0 {
-            self.served = true;
-            self.members.succeeded();
+        if let Some(connection) = &mut self.connection
+            && !connection.has_served
+            && connection.unanswered_batches == 0
+        {
+            connection.has_served = true;
+            self.servers.succeeded();
         }
     }
 
+    /// Ends the session and fails all pending requests.
     pub(super) fn finish(&mut self, end: End) {
-        self.phase = Phase::Ended(end);
+        self.ended = Some(end);
         self.timers.clear();
-        self.prelude.clear();
-        (self.refused, self.impatient) = (false, false);
-        self.end_exchange(Error::Ended { end, outcome: Outcome::Unknown });
-        for pending in self.outbox.lose_in_flight() {
-            self.fail(pending, Error::Ended { end, outcome: Outcome::Unknown });
+        (self.refused, self.disconnect_timed_out) = (false, false);
+        if let Some(lost) = self.connection.take() {
+            let error = Error::Ended { end, outcome: Outcome::Unknown };
+            self.end_exchange(lost.exchange, error.clone());
+            for pending in lost.in_flight.into_lost() {
+                self.fail(pending, error.clone());
+            }
         }
-        for pending in self.outbox.drop_unsent() {
-            self.fail(pending, Error::Ended { end, outcome: Outcome::NotApplied });
+        let error = Error::Ended { end, outcome: Outcome::NotApplied };
+        for pending in self.outbox.take_all() {
+            self.fail(pending, error.clone());
         }
         for token in self.credentials.clear() {
-            let result = Err(Error::Ended { end, outcome: Outcome::NotApplied });
-            self.events.push_back(Event::Reply { token, result });
+            self.events.push_back(Event::Reply { token, result: Err(error.clone()) });
         }
         self.watches = Watches::default();
         self.events.push_back(Event::State(self.state()));

@@ -1,9 +1,9 @@
-//! What a session has shown, and must show again, to say who it is.
+//! The credentials of a session.
 //!
-//! Servers keep identities with the connection. So all credentials are sent on each, in the order
-//! in which they were added, before watches and requests. Their answers come in that order too,
-//! but not in line with other answers, and bear one and the same xid: the n-th answer of a
-//! connection belongs to the n-th credential.
+//! Servers keep identities per connection. So the session sends all credentials on each connection,
+//! in the order in which they were added, before watches and requests. Their replies have the same
+//! order among themselves, but not among other replies, and all have the same xid. The n-th of
+//! these replies on a connection answers the n-th credential.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,46 +17,45 @@ use super::config::Secret;
 struct Credential<T> {
     scheme: String,
     auth: Secret,
-    /// Callers who have not heard yet whether it is accepted.
+    /// Tokens of the callers that wait until the credential is accepted.
     waiting: Vec<T>,
 }
 
-/// All credentials that were ever added, each once.
+/// All credentials of a session, each once.
 #[derive(Clone, Debug)]
 pub(super) struct Credentials<T> {
     list: Vec<Credential<T>>,
-    /// How many of them the member has accepted on this connection.
-    accepted: usize,
-    /// How many callers wait.
+    /// How many callers wait for a reply.
     waiting: usize,
 }
 
-/// What is to be done about a credential that was added.
+/// What to do with a credential that was added.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added<T> {
-    /// It is new, and must be sent.
+    /// The credential is new and must be sent.
     Send,
-    /// It is on its way already.
+    /// The credential was added before and is not accepted yet.
     Wait,
-    /// The member has accepted it already.
+    /// The server has already accepted the credential.
     Accepted(T),
 }
 
 impl<T> Credentials<T> {
     pub(super) fn new() -> Self {
-        Self { list: Vec::new(), accepted: 0, waiting: 0 }
+        Self { list: Vec::new(), waiting: 0 }
     }
 
-    /// How many callers have not heard yet whether theirs is accepted.
+    /// Returns how many callers wait for their credential to be accepted.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Remembers a credential. What was added before is not remembered, nor sent, twice.
-    pub(super) fn add(&mut self, scheme: &str, auth: &[u8], token: T) -> Added<T> {
+    /// Adds a credential, unless it is known already. The server has `accepted` this many
+    /// credentials on this connection.
+    pub(super) fn add(&mut self, scheme: &str, auth: &[u8], token: T, accepted: usize) -> Added<T> {
         let same = |known: &Credential<T>| known.scheme == scheme && known.auth.0 == auth;
         let place = self.list.iter().position(same);
-        if place.is_some_and(|place| place < self.accepted) {
+        if place.is_some_and(|place| place < accepted) {
             return Added::Accepted(token);
         }
         self.waiting += 1;
@@ -72,29 +71,25 @@ impl<T> Credentials<T> {
         Added::Send
     }
 
-    /// The connection is gone, and with it what the member knew.
-    pub(super) fn disconnected(&mut self) {
-        self.accepted = 0;
-    }
-
-    /// All of them, for a new connection.
+    /// Returns the requests that present all credentials on a new connection.
     pub(super) fn replay(&self) -> impl Iterator<Item = Request<'_>> {
         self.list.iter().map(|credential| request(&credential.scheme, &credential.auth.0))
     }
 
-    /// The next one was accepted: yields who waits for that.
-    pub(super) fn accept(&mut self) -> Vec<T> {
-        let Some(credential) = self.list.get_mut(self.accepted) else {
+    /// Records that the server accepted the next credential, and returns the callers that wait for
+    /// it. The server had `accepted` this many credentials on this connection.
+    pub(super) fn accept(&mut self, accepted: &mut usize) -> Vec<T> {
+        let Some(credential) = self.list.get_mut(*accepted) else {
             return Vec::new();
         };
-        self.accepted += 1;
+        *accepted += 1;
         self.waiting -= credential.waiting.len();
         core::mem::take(&mut credential.waiting)
     }
 
-    /// The session is gone: yields all who wait.
+    /// Removes all credentials when the session has ended. Returns the callers that wait.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = T> + use<T> {
-        (self.accepted, self.waiting) = (0, 0);
+        self.waiting = 0;
         core::mem::take(&mut self.list).into_iter().flat_map(|credential| credential.waiting)
     }
 }

@@ -1,4 +1,4 @@
-//! What a session tells, and what it asks for.
+//! The events, actions and states that a session reports.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,88 +9,76 @@ use zk_proto::frame::FrameError;
 use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, SessionId, Xid, Zxid};
 
 use super::RequestId;
+use crate::end::End;
 use crate::error::Error;
 
-/// How things stand with a session.
+/// The state of a session.
+///
+/// ```
+/// use zk_session::State;
+///
+/// fn can_write(state: State) -> bool {
+///     matches!(state, State::Connected { .. })
+/// }
+/// assert!(!can_write(State::Suspended));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
-    /// There is no session yet.
+    /// No server has answered the first handshake yet.
     Connecting,
-    /// The session lives on a connection to this member.
+    /// A server serves the session.
     Connected {
-        /// The member, by its place in the list that the session was made with.
-        member: usize,
+        /// The server, by its index in the list of servers.
+        server: usize,
         /// The session.
         session: SessionId,
     },
-    /// The session lives on a connection to a member that has lost touch with its leader. It can
-    /// read, but what it reads may be arbitrarily old.
+    /// A server without a quorum serves the session. It serves only reads, which may be arbitrarily
+    /// old.
     ReadOnly {
-        /// The member, as in [`Connected`](Self::Connected).
-        member: usize,
+        /// The server, as in [`Connected`](Self::Connected).
+        server: usize,
         /// The session.
         session: SessionId,
     },
-    /// The connection is lost. The session may live on or not; only a member can tell.
+    /// The connection is lost. Only a server knows whether the session is still alive.
     Suspended,
-    /// The session has ended, for good.
+    /// The session has ended.
     Ended(End),
 }
 
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// The ensemble had not heard of it for too long, and has deleted its ephemeral nodes.
-    Expired,
-    /// It was closed by its owner.
-    Closed,
-    /// A member refused a credential, or demands one that was not shown, as every other one would.
-    AuthFailed,
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "the session has expired",
-            Self::Closed => "the session is closed",
-            Self::AuthFailed => "a credential was refused, or is missing",
-        })
-    }
-}
-
-/// Why a connection, or the attempt to make one, came to its end.
+/// The reason why a connection, or an attempt to connect, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The transport failed, or the member closed it.
+    /// The transport failed, or the server closed the connection.
     Transport,
-    /// The member could not be reached in time, or did not answer the handshake in time.
+    /// The server was not reached in time, or did not answer the handshake in time.
     ConnectTimeout,
-    /// The member was silent for two thirds of the session timeout.
+    /// The server sent nothing for two thirds of the session timeout.
     ReadTimeout,
-    /// The member sent a frame of impossible length.
+    /// The server sent a frame with an invalid length.
     Frame(FrameError),
-    /// The member sent a frame that is not what it should be.
+    /// The server sent a malformed frame.
     Malformed(DecodeError),
-    /// The member answered before the handshake, or what follows it in an exchange, had been sent
-    /// to its end.
+    /// The server replied to the handshake, or to an authentication request, before it was sent
+    /// completely.
     Unasked,
-    /// The member answered the handshake in another protocol, or in none.
+    /// The server answered the handshake with another protocol version, or not in this protocol.
     UnknownProtocol(i32),
-    /// The member answered a request other than the oldest one.
+    /// The server answered a request out of order.
     UnexpectedReply {
-        /// The xid of the oldest request, if there is one.
+        /// The xid of the oldest unanswered request, if there is one.
         expected: Option<Xid>,
         /// The xid of the reply.
         received: Xid,
     },
-    /// The member refused to set the watches again.
+    /// The server refused to set the watches again.
     WatchesRefused(ErrorCode),
-    /// The member is read-only, and another one was found that is not.
+    /// The server is read-only, and a read-write server was found.
     ReadWriteFound,
-    /// The list of members has changed, and the session moves to another one.
+    /// The list of servers has changed, and the session moves to another server.
     Rebalanced,
 }
 
@@ -98,129 +86,153 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transport => f.write_str("the connection was closed"),
-            Self::ConnectTimeout => f.write_str("no answer in time"),
-            Self::ReadTimeout => f.write_str("nothing was heard for too long"),
+            Self::ConnectTimeout => f.write_str("no reply within the connect timeout"),
+            Self::ReadTimeout => f.write_str("the server sent nothing within the read timeout"),
             Self::Frame(error) => write!(f, "{error}"),
-            Self::Malformed(error) => write!(f, "a frame cannot be read: {error}"),
-            Self::Unasked => f.write_str("an answer to what was not sent yet"),
-            Self::UnknownProtocol(version) => write!(f, "unknown protocol {version}"),
+            Self::Malformed(error) => write!(f, "malformed frame: {error}"),
+            Self::Unasked => {
+                f.write_str("the server replied to a request that was not sent completely")
+            }
+            Self::UnknownProtocol(version) => write!(f, "unknown protocol version {version}"),
             Self::UnexpectedReply { expected: Some(expected), received } => {
-                write!(f, "a reply to request {received} where {expected} was due")
+                write!(f, "reply to request {received} instead of {expected}")
             }
             Self::UnexpectedReply { expected: None, received } => {
-                write!(f, "a reply to request {received} where none was due")
+                write!(f, "reply to request {received}, but no request was pending")
             }
-            Self::WatchesRefused(code) => write!(f, "watches were not set again: {code}"),
-            Self::ReadWriteFound => f.write_str("a member was found that can write"),
-            Self::Rebalanced => f.write_str("the list of members has changed"),
+            Self::WatchesRefused(code) => {
+                write!(f, "the server refused to set watches again: {code}")
+            }
+            Self::ReadWriteFound => f.write_str("a read-write server was found"),
+            Self::Rebalanced => f.write_str("the list of servers has changed"),
         }
     }
 }
 
-/// What whoever drives the session must do with its transport.
+/// An action that the driver of a session carries out on its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect to this member, then call [`handle_connected`](super::Session::handle_connected). It
-    /// may take until the [`connect_deadline`](super::Session::connect_deadline).
+    /// Connect to this server, then call [`handle_connected`](super::Session::handle_connected), or
+    /// [`handle_disconnected`](super::Session::handle_disconnected) if that fails. The attempt may
+    /// last until the [`connect_deadline`](super::Session::connect_deadline).
     Connect(usize),
-    /// Drop the connection, or the attempt to make one. Nothing needs to be reported back.
+    /// Drop the connection, or the attempt to connect. Report nothing back.
     Disconnect,
-    /// Ask this member, on a connection of its own and while the present one stays, whether it can
-    /// write: the four letters `isro` are answered by exactly `rw`, without a line's end. Then call
-    /// [`handle_probed`](super::Session::handle_probed). A second is patience enough.
+    /// Ask this server whether it is read-write, on a separate connection.
+    ///
+    /// Send the four letters `isro`. A read-write server answers exactly `rw`, without a line end.
+    /// Report the answer to [`handle_probed`](super::Session::handle_probed). Give up after a
+    /// second.
     Probe(usize),
 }
 
-/// What a session has to tell. `T` is what a request was submitted with.
+/// An event that a session reports. `T` is the token of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<T> {
-    /// The state has changed.
+    /// The state of the session has changed.
     State(State),
-    /// A connection to a member, or an attempt to make one, has failed.
+    /// A connection, or an attempt to connect, has failed.
     Disconnected {
-        /// The member.
-        member: usize,
-        /// Why.
+        /// The server.
+        server: usize,
+        /// The reason.
         cause: Cause,
     },
-    /// The handshake is answered, and [`Config::authenticate`](super::Config::authenticate) is
-    /// set: it is time for [`authenticate`](super::Session::authenticate), and then for
-    /// [`authenticated`](super::Session::authenticated), before the member's time for the
-    /// handshake is over. Until then, all else is held back.
+    /// The server has answered the handshake, and
+    /// [`Config::authenticate`](super::Config::authenticate) is set.
+    ///
+    /// Call [`authenticate`](super::Session::authenticate) for each request of the exchange, then
+    /// [`authenticated`](super::Session::authenticated). The connect timeout still applies. The
+    /// session sends nothing else until then.
     Authenticate {
-        /// The member.
-        member: usize,
+        /// The server.
+        server: usize,
     },
-    /// A request was answered, or never will be.
+    /// A request has a reply, or will never have one.
     Reply {
-        /// What the request was submitted with.
+        /// The token that the request was submitted with.
         token: T,
-        /// The answer.
+        /// The reply, or the error that replaces it.
         result: Result<Reply, Error>,
     },
-    /// Watches have fired.
+    /// One event has fired these watches.
     Watch {
-        /// The requests that had asked for watches that fire once. Those are over now.
+        /// The requests that set one-shot watches. Those watches are no longer set.
         requests: Vec<RequestId>,
-        /// The requests that had asked for watches that stay.
+        /// The requests that set persistent watches. Those watches stay.
         persistent: Vec<RequestId>,
-        /// What happened.
+        /// The change of the node.
         event: WatchedEvent,
     },
-    /// The connection is a new one, and persistent watches are not told what they missed in
-    /// between (ZOOKEEPER-4698). A request submitted from now on is answered behind their being
-    /// set again, so what it reads closes the gap.
+    /// The session has a new connection, and persistent watches may have missed events.
+    ///
+    /// Servers do not report what happened in between (ZOOKEEPER-4698). A request submitted now is
+    /// executed after the watches are set again, so its reply closes the gap.
     Gap {
-        /// The requests that had asked for them. They stay.
+        /// The requests that set the persistent watches. The watches stay.
         requests: Vec<RequestId>,
     },
-    /// Persistent watches are over, for the member that serves the session now is too old to know
-    /// them.
+    /// Persistent watches are lost: the server that serves the session now is too old for them.
     WatchLost {
-        /// The requests that had asked for them.
+        /// The requests that set these watches.
         requests: Vec<RequestId>,
-        /// How the member put it.
+        /// The error code of the server.
         code: ErrorCode,
     },
-    /// The [lease](super::Session::lease) has ended: no server has confirmed the session for so
-    /// long that the ensemble need not keep it any longer. It comes once, with or without a
-    /// connection; again only after an answer has renewed the lease.
+    /// The [lease](super::Session::lease) has ended: the ensemble may expire the session from now
+    /// on.
+    ///
+    /// The session reports it once, with or without a connection. It reports it again only after a
+    /// reply has renewed the lease.
     LeaseEnded,
-    /// A request was refused for want of room, and there is room again.
+    /// There is room again, after a request was refused for lack of it.
     Room,
 }
 
-/// The answer to a request that succeeded.
+/// The reply to a request that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The operation that this answers.
+    /// The operation of the request.
     pub opcode: OpCode,
-    /// The newest transaction that the member had applied when it answered.
+    /// The newest transaction that the server had applied when it replied.
     pub zxid: Zxid,
-    /// The body, for [`zk_proto::Response::decode`] or, when its type is known,
-    /// [`decode`](Self::decode).
+    /// The encoded body. Decode it with [`zk_proto::Response::decode`] or, if its type is known,
+    /// with [`decode`](Self::decode).
     pub body: Bytes,
 }
 
 impl Reply {
-    /// Reads the body as `R`. Bytes that a newer server appends to it are ignored.
+    /// Decodes the body as `R`. Ignores fields that a newer server appends.
     ///
     /// # Errors
     ///
-    /// [`Error::Reply`] when the body is something else.
+    /// [`Error::Reply`] if the body is not an `R`.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use zk_session::proto::{OpCode, SetDataResponse, Zxid};
+    /// use zk_session::session::Reply;
+    /// use zk_session::{Error, Outcome};
+    ///
+    /// let reply = Reply { opcode: OpCode::SET_DATA, zxid: Zxid(7), body: Bytes::from_static(b"short") };
+    /// let error = reply.decode::<SetDataResponse>().unwrap_err();
+    /// assert!(matches!(error, Error::Reply(_)));
+    /// assert_eq!(error.outcome(), Outcome::Unknown);
+    /// ```
     pub fn decode<'a, R: Decode<'a>>(&'a self) -> Result<R, Error> {
         R::decode(&mut Reader::new(&self.body)).map_err(Error::Reply)
     }
 }
 
-/// Something happened to a watched node.
+/// A change of a watched node, reported by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedEvent {
-    /// What happened.
+    /// The kind of change.
     pub event_type: EventType,
-    /// The node.
+    /// The path of the node.
     pub path: Arc<str>,
-    /// The transaction that did it; -1 from servers before 3.9 and after a reconnect.
+    /// The transaction that changed the node. It is -1 from servers before 3.9, and for changes
+    /// reported after a reconnect.
     pub zxid: Zxid,
 }

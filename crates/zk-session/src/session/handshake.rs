@@ -1,18 +1,20 @@
-//! From a transport to a session that is served on it.
+//! The handshake: from a connected transport to a served session.
 
 use super::*;
 
 /// # Inputs: the transport is there
 impl<T> Session<T> {
-    /// The transport to the member of the last [`Action::Connect`] is there.
+    /// Reports that the transport is connected to the server of the last [`Action::Connect`].
     pub fn handle_connected(&mut self, now: Instant) {
-        let Phase::Connecting(member) = self.phase else {
+        let answer_by = now + self.handshake_timeout(now);
+        let session_id = self.presented();
+        let connecting = |open: &&mut Connection<T>| open.stage == Stage::Connecting;
+        let Some(connection) = self.connection.as_mut().filter(connecting) else {
             return;
         };
-        self.phase = Phase::Handshaking(member);
-        self.prelude_sent_at = now;
-        self.timers.set(Timer::Connect, now + self.handshake_timeout(now));
-        let session_id = self.presented();
+        connection.stage = Stage::Handshaking;
+        connection.handshake_sent_at = now;
+        connection.timers.set(ConnectionTimer::Connect, answer_by);
         let password = match session_id {
             SessionId::NONE => &NO_PASSWORD,
             _ => &self.password.0[..],
@@ -25,33 +27,29 @@ impl<T> Session<T> {
             password: Some(password),
             read_only: Some(self.config.read_only),
         };
-        frame::encode(&request, &mut self.prelude).expect("a handshake is far below 2 GiB");
+        frame::encode(&request, &mut connection.prelude).expect("a handshake is far below 2 GiB");
     }
 
-    /// The session that a member is asked for. What a read-only member has made is known to that
-    /// member alone, and another one must not be asked for it.
+    /// Returns the session to request from a server. A session that a read-only server created is
+    /// known only there, so no other server is asked for it.
     fn presented(&self) -> SessionId {
         if self.seen_read_write { self.id } else { SessionId::NONE }
     }
 
-    pub(super) fn finish_handshake(
-        &mut self,
-        now: Instant,
-        member: usize,
-        payload: &Bytes,
-    ) -> Result<(), Cause> {
-        if !self.prelude.is_empty() {
+    pub(super) fn finish_handshake(&mut self, now: Instant, payload: &Bytes) -> Result<(), Cause> {
+        let asked_for = self.presented();
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        if !connection.prelude.is_empty() {
             return Err(Cause::Unasked);
         }
         let response =
             ConnectResponse::decode(&mut Reader::new(payload)).map_err(Cause::Malformed)?;
-        // Other frames can look as if they said that the session has expired.
+        // Other frames could look like an answer that reports expiry.
         if response.protocol_version != 0 {
             return Err(Cause::UnknownProtocol(response.protocol_version));
         }
-        let asked_for = self.presented();
         let resumed = asked_for != SessionId::NONE;
-        // A server that hands out another session than the one asked for has lost that one.
+        // A server that returns another session than the requested one has lost that one.
         if response.is_expired() || (resumed && response.session_id != asked_for) {
             self.actions.push_back(Action::Disconnect);
             self.finish(End::Expired);
@@ -61,63 +59,70 @@ impl<T> Session<T> {
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
         self.password = Secret(password);
         self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
-        self.read_only = response.read_only == Some(true);
-        self.seen_read_write |= !self.read_only;
-        let reached = self.prelude_sent_at - self.attempt_began;
-        self.reach_time = Some(reached.max(now - self.prelude_sent_at));
-        self.touched(self.prelude_sent_at);
-        let is_lease_open = self.timers.get(Timer::Lease).is_some();
-        self.renew_lease(self.prelude_sent_at, ErrorCode::OK);
+        connection.is_read_only = response.read_only == Some(true);
+        self.seen_read_write |= !connection.is_read_only;
+        let (server, sent_at) = (connection.server, connection.handshake_sent_at);
+        self.reach_time = Some((sent_at - connection.began_at).max(now - sent_at));
+        if self.config.authenticate {
+            connection.stage = Stage::Authenticating;
+        }
+        self.touched(sent_at);
+        let is_lease_open = self.timers.get(SessionTimer::Lease).is_some();
+        self.renew_lease(sent_at, ErrorCode::OK);
         if is_lease_open {
-            // The timeout granted may be shorter than the one before.
+            // The granted timeout may be shorter than the one before.
             self.set_lease_timer();
         }
         self.statistics.connections += 1;
         if self.config.authenticate {
-            self.phase = Phase::Authenticating(member);
-            self.events.push_back(Event::Authenticate { member });
+            self.events.push_back(Event::Authenticate { server });
         } else {
-            self.serve(now, member);
+            self.serve(now);
         }
         Ok(())
     }
 
-    pub(super) fn serve(&mut self, now: Instant, member: usize) {
-        self.phase = Phase::Connected(member);
-        self.impatient = false;
-        self.timers.clear_connection();
-        self.timers.unset(Timer::Patience);
-        self.timers.set(Timer::Read, now + self.read_timeout());
-        // The handshake was a sign of life, too, and on a slow link it has been under way for long.
-        self.timers.set(Timer::Ping, self.prelude_sent_at + self.ping_interval());
-        if self.read_only {
+    /// Starts to serve the session on the connection.
+    pub(super) fn serve(&mut self, now: Instant) {
+        let read_by = now + self.read_timeout();
+        let Some(connection) = &mut self.connection else { return };
+        connection.stage = Stage::Connected;
+        connection.timers.clear();
+        connection.timers.set(ConnectionTimer::Read, read_by);
+        // The handshake counts as a sign of life, and on a slow connection it was sent long ago.
+        let ping_at = connection.handshake_sent_at + ping_interval(self.timeout);
+        connection.timers.set(ConnectionTimer::Ping, ping_at);
+        connection.replay_credentials(&self.credentials);
+        connection.replay_watches(&self.watches, self.config.max_request, self.last_zxid);
+        self.disconnect_timed_out = false;
+        self.timers.unset(SessionTimer::DisconnectTimeout);
+        if self.is_searching() {
             self.begin_probing(now);
         }
-        self.prelude.clear();
-        self.replay_credentials();
-        self.replay_watches();
         self.events.push_back(Event::State(self.state()));
         let requests = self.watches.persistent();
         if !requests.is_empty() {
             self.events.push_back(Event::Gap { requests });
         }
     }
+}
 
-    fn replay_credentials(&mut self) {
-        for request in self.credentials.replay() {
+impl<T> Connection<T> {
+    fn replay_credentials(&mut self, credentials: &Credentials<T>) {
+        for request in credentials.replay() {
             let header = RequestHeader { xid: Xid::AUTH, opcode: OpCode::AUTH };
             frame::encode(&(header, request), &mut self.prelude)
                 .expect("Session::add_auth refuses what is longer than a request may be");
         }
     }
 
-    /// Replies move `last_zxid` on while the batches are under way, so all carry the same one.
-    fn replay_watches(&mut self) {
-        self.unanswered_batches = 0;
-        for batch in self.watches.replay(self.config.max_request) {
+    /// Encodes the watches to set again. Replies advance the session's zxid while the batches are
+    /// in flight, so all batches carry the same one.
+    fn replay_watches(&mut self, watches: &Watches, max_request: usize, relative_zxid: Zxid) {
+        for batch in watches.replay(max_request) {
             let request = if batch.has_persistent() {
                 Request::SetWatches2(SetWatches2 {
-                    relative_zxid: self.last_zxid,
+                    relative_zxid,
                     data_watches: batch.data[..].into(),
                     exist_watches: batch.exist[..].into(),
                     child_watches: batch.child[..].into(),
@@ -125,9 +130,9 @@ impl<T> Session<T> {
                     persistent_recursive_watches: batch.recursive[..].into(),
                 })
             } else {
-                // Which servers before 3.6 know, too.
+                // Servers before 3.6 know this one, too.
                 Request::SetWatches(SetWatches {
-                    relative_zxid: self.last_zxid,
+                    relative_zxid,
                     data_watches: batch.data[..].into(),
                     exist_watches: batch.exist[..].into(),
                     child_watches: batch.child[..].into(),

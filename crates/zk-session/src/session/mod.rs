@@ -1,30 +1,47 @@
-//! The core: one session's behaviour, without sockets, clocks, tasks or randomness of its own.
+//! The session core: one session, without sockets, clocks, tasks or randomness of its own.
 //!
-//! [`Session`] has four kinds of methods. *Getters* look. *Inputs* (`handle_*`) tell it what the
-//! transport and the clock did. *Commands* ([`submit`](Session::submit),
-//! [`unwatch`](Session::unwatch), [`close`](Session::close)) tell it what the caller wants.
-//! *Outputs* say what is to be done: [`poll_action`](Session::poll_action),
-//! [`output`](Session::output), [`poll_event`](Session::poll_event),
-//! [`poll_timeout`](Session::poll_timeout).
+//! [`Session`] has four kinds of methods:
 //!
-//! **The rule**: after any input or command, drain the actions and the events, offer the output to
-//! the transport, and call [`handle_timeout`](Session::handle_timeout) when the timeout has come.
+//! * *Getters* return facts.
+//! * *Inputs* (`handle_*`) report what the transport and the clock did.
+//! * *Commands* ([`submit`](Session::submit), [`unwatch`](Session::unwatch),
+//!   [`close`](Session::close)) carry out what the caller wants.
+//! * *Outputs* ([`poll_action`](Session::poll_action), [`output`](Session::output),
+//!   [`poll_event`](Session::poll_event), [`poll_timeout`](Session::poll_timeout)) return what the
+//!   driver has to do.
 //!
-//! **Order.** Requests are sent, and executed, in the order in which they were submitted. Answers
-//! come in that order, but for those of [`add_auth`](Session::add_auth), for deadlines that pass,
-//! and for what a server refuses before it executes anything. Answers and watch events are one
-//! stream: an event comes before any answer that shows its change.
+//! **The rule.** After each input or command, drain the actions and the events, and offer the
+//! output to the transport. Call [`handle_timeout`](Session::handle_timeout) when the timeout has
+//! come.
 //!
-//! **Memory.** Requests take room until they are answered, at most [`Config::max_pending`] of them;
-//! their bytes, until they are sent, at most [`Config::max_unsent`] and one request more. What the
-//! session asks for itself does not count against these limits: a ping, a close, each credential
-//! that was added on this connection, and one removal for each watch that was held on it or asked
-//! for, until the server has answered it. Beside requests there are each watch that is held, each
-//! different credential, and what was not drained. A reply shares the buffer of its frame, and
-//! nothing is made room for before its bytes are there. A request without a watch costs no
-//! allocation once the buffers have grown.
+//! ```
+//! use zk_session::session::{Action, Config, Session, State};
+//! use zk_session::time::Instant;
 //!
-//! What happens in which state is in a table in `docs/session.md`, which the tests check.
+//! let mut session: Session<()> = Session::new(Instant::START, Config::new(3, 42));
+//! assert_eq!(session.state(), State::Connecting);
+//! assert!(matches!(session.poll_action(), Some(Action::Connect(server)) if server < 3));
+//! ```
+//!
+//! **Order.** Servers execute requests in the order in which they were submitted. Replies come in
+//! that order, with three exceptions: those of [`add_auth`](Session::add_auth), deadlines that
+//! pass, and requests that a server refuses before it executes them. Replies and watch events are
+//! one stream: an event comes before any reply that shows its change.
+//!
+//! **Memory.** The session keeps:
+//!
+//! * requests until they are answered: at most [`Config::max_pending`];
+//! * their bytes until they are sent: at most [`Config::max_unsent`] and one more request;
+//! * its own requests, beyond these limits, until they are answered: pings, a close, credentials, and
+//!   at most one removal for each watch set or requested on this connection;
+//! * each watch that is set, and each different credential;
+//! * the actions and events that were not drained.
+//!
+//! A reply shares the buffer of its frame. The session allocates nothing for bytes that have not
+//! arrived. A request without a watch costs no allocation once the buffers have grown.
+//!
+//! `docs/tables/session-states.md` lists what each input does in each state. A test compares it
+//! with the code.
 
 mod authenticating;
 mod commands;
@@ -34,11 +51,12 @@ mod credentials;
 mod deadlines;
 mod event;
 mod handshake;
-mod members;
+mod in_flight;
 mod outbox;
 mod read_only;
 mod rebalancing;
 mod replies;
+mod servers;
 mod timers;
 mod watches;
 
@@ -49,84 +67,78 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, Request,
     RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
 };
 
-use self::authenticating::Exchange;
 use self::config::Secret;
-pub use self::config::{Config, Resume};
+pub use self::config::{Config, SessionTicket};
+use self::connection::{Connection, Stage};
 use self::credentials::Credentials;
 pub use self::deadlines::ping_interval;
-pub use self::event::{Action, Cause, End, Event, Reply, State, WatchedEvent};
-use self::members::Members;
+pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::outbox::{Late, Outbox, Owner, Pending};
-use self::timers::{Timer, Timers};
+use self::servers::Servers;
+use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, Watches};
+pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
 use crate::time::Instant;
 
-/// The part of the session timeout by which a lease is cut short, for clocks that drift apart.
+/// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
 const LEASE_MARGIN: u32 = 20;
-/// What stands for a password where there is no session.
+/// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 
-/// Names a request for as long as the session lives, and the watch that it asked for.
+/// Identifies a request, and the watch that it sets, within its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 
 /// One session with an ensemble. See the [module](self) for how to drive it.
 ///
-/// `T` is what a request is submitted with and what comes back with its answer: a channel, an
-/// index, whatever finds the caller again.
+/// `T` is the token of a request: it comes back with the reply and identifies the caller, for
+/// example as a channel or an index.
 ///
-/// A clone is another world, for those who explore what may follow: from the same inputs it makes
-/// the same of them. One of both at most may be connected to a real member.
+/// For model checking: a clone given the same inputs behaves the same. Only one of them may drive a
+/// real connection.
 #[derive(Clone, Debug)]
 pub struct Session<T> {
     config: Config,
-    phase: Phase,
+    /// The connection to a server, or the attempt to connect. If there is none, the retry timer
+    /// says when the session tries the next server.
+    connection: Option<Connection<T>>,
+    /// Whether the session ends with the next reply, or with the connection.
     closing: bool,
-    /// The session and its password, once there is one.
+    ended: Option<End>,
+    /// The id of the session, or [`SessionId::NONE`] before the first handshake.
     id: SessionId,
     password: Secret,
-    /// What the server granted; what was asked for before that.
+    /// The session timeout: granted by the server, or requested before that.
     timeout: Duration,
     last_zxid: Zxid,
     lease_start: Option<Instant>,
-    /// When the ensemble was last sent something. If it has arrived, the session has its timeout
-    /// from then on.
+    /// When the session last sent something to the ensemble. If that has arrived, the ensemble
+    /// counts the session timeout from then on.
     touched_at: Option<Instant>,
-    /// Whether the session is one that the ensemble knows, not just one read-only member.
+    /// Whether a read-write server has served the session. If not, at most one read-only server
+    /// knows it.
     seen_read_write: bool,
-    /// Whether the member that serves the session is read-only.
-    read_only: bool,
-    /// How long to wait behind the latest probe.
-    probe_delay: Duration,
-    members: Members,
-    attempt_began: Instant,
-    /// What it last took to reach a member, or to have it answer the handshake: the longer of both.
+    servers: Servers,
+    /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Duration>,
-    timers: Timers,
-    /// The handshake, and after it what must reach the server before any request.
-    prelude: BytesMut,
-    prelude_sent_at: Instant,
+    timers: Timers<SessionTimer>,
     outbox: Outbox<T>,
-    /// Whether there has been no connection for longer than the configured patience.
-    impatient: bool,
-    /// Whether a request was refused for want of room, and nobody was told of room since.
+    /// Whether the session is without a connection for longer than the [disconnect
+    /// timeout](Config::disconnect_timeout).
+    disconnect_timed_out: bool,
+    /// Whether the session refused a request for lack of room, and has not reported room since.
     refused: bool,
-    /// What is being said before anything else.
-    exchange: Option<Exchange<T>>,
     credentials: Credentials<T>,
     watches: Watches,
-    /// Whether the member has answered anything since the handshake.
-    served: bool,
-    /// Watches being set again on this connection.
-    unanswered_batches: usize,
-    /// Cleared when a server turns out to be too old for it; asking again would cost a connection.
+    /// Cleared when a server is too old to remove watches: a second attempt would cost a
+    /// connection.
     can_remove_watches: bool,
     last_request: RequestId,
     statistics: Statistics,
@@ -134,98 +146,109 @@ pub struct Session<T> {
     events: VecDeque<Event<T>>,
 }
 
-/// What a session has sent and received so far.
+/// Counters of what a session has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Requests submitted, without pings and other requests of the session's own.
+    /// Requests submitted. The session's own requests, such as pings, do not count.
     pub requests: u64,
-    /// Watch events received, wanted or not.
+    /// Watch events received, including those that nobody waits for.
     pub notifications: u64,
     /// Connections on which the handshake succeeded.
     pub connections: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// No connection; a timer says when to try the next member.
-    Waiting,
-    Connecting(usize),
-    Handshaking(usize),
-    /// The handshake is answered, and something else has to be said before all others.
-    Authenticating(usize),
-    Connected(usize),
-    Ended(End),
-}
-
 /// # Getters
 impl<T> Session<T> {
-    /// How things stand.
+    /// Returns the state of the session.
     pub fn state(&self) -> State {
-        match self.phase {
-            Phase::Ended(end) => State::Ended(end),
-            Phase::Connected(member) if self.read_only => {
-                State::ReadOnly { member, session: self.id }
+        let session = self.id;
+        match (self.ended, &self.connection) {
+            (Some(end), _) => State::Ended(end),
+            (None, Some(connection)) if connection.stage == Stage::Connected => {
+                let server = connection.server;
+                match connection.is_read_only {
+                    true => State::ReadOnly { server, session },
+                    false => State::Connected { server, session },
+                }
             }
-            Phase::Connected(member) => State::Connected { member, session: self.id },
             _ if self.id == SessionId::NONE => State::Connecting,
             _ => State::Suspended,
         }
     }
 
-    /// The session, or [`SessionId::NONE`] while there is none.
+    /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// The session timeout: granted by the server, or asked for while there is no session.
+    /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The newest transaction that a reply has told of. It never goes back.
+    /// Returns the newest transaction that a reply has reported. It never decreases.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
 
-    /// Until when the ensemble is bound to keep the session, as far as can be known here: the
-    /// moment the newest acknowledged request was sent, plus the session timeout, less 5 %. What a
-    /// read-only member answers does not count, since it has no say in that. `None` while there is
-    /// no session that a majority knows, and from the moment it is being closed.
+    /// Returns until when the ensemble has to keep the session, as far as the client can know.
     ///
-    /// It is no proof. A member that has lost touch with its leader acknowledges requests that
-    /// the leader, which decides about expiry, never hears of.
+    /// That is the time at which the newest acknowledged request was sent, plus the session
+    /// timeout, less 5 %. Replies of a read-only server do not count, because it cannot keep a
+    /// session alive.
+    ///
+    /// Returns `None` before the first reply of a read-write server, and after the session was
+    /// closed or has ended.
+    ///
+    /// The lease is no proof. A server that is cut off from the leader acknowledges requests that
+    /// the leader never sees, and the leader decides when a session expires.
     pub fn lease(&self) -> Option<Instant> {
         let start = self.lease_start.filter(|_| self.end().is_none());
         let margin = self.timeout / LEASE_MARGIN;
         start.map(|start| start + (self.timeout - margin))
     }
 
-    /// Whether the [lease](Self::lease) has ended, so that the ensemble need not keep the session
-    /// any longer. The next answer to a request may renew it.
+    /// Returns whether the [lease](Self::lease) has ended, so that the ensemble may expire the
+    /// session. The next reply may renew it.
     pub fn lease_has_ended(&self, now: Instant) -> bool {
         self.lease().is_some_and(|end| end <= now)
     }
 
-    /// What was sent and received so far.
+    /// Returns the counters of this session.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// How many requests of callers wait for an answer. The session's own requests (pings, removals
-    /// of watches, the close) do not count, and take no room from callers.
+    /// Returns how many requests of callers wait for a reply.
+    ///
+    /// The session's own requests (pings, removals of watches, the close) do not count.
     pub fn pending(&self) -> usize {
-        self.outbox.callers() + self.credentials.waiting() + usize::from(self.exchange.is_some())
+        let on_connection = self.connection.as_ref().map_or(0, Connection::callers);
+        self.outbox.callers() + self.credentials.waiting() + on_connection
     }
 
-    /// Whether [`submit`](Self::submit) takes requests now. When it has refused one for want of
-    /// room, [`Event::Room`] tells once that there is some again.
+    /// Returns whether [`submit`](Self::submit) accepts requests now.
+    ///
+    /// After a refusal for lack of room, the session reports [`Event::Room`] once when there is
+    /// room again.
     pub fn has_room(&self) -> bool {
         self.room() > 0
     }
 
-    /// How many requests [`submit`](Self::submit) takes now, if they are so short that
-    /// [`Config::max_unsent`] is not reached before.
+    /// Returns how many requests [`submit`](Self::submit) accepts now, if their bytes stay below
+    /// [`Config::max_unsent`].
+    ///
+    /// ```
+    /// use zk_session::session::{Config, Session};
+    /// use zk_session::time::Instant;
+    ///
+    /// let mut config = Config::new(3, 42);
+    /// config.max_pending = 100;
+    /// let session: Session<()> = Session::new(Instant::START, config);
+    /// assert!(session.has_room());
+    /// assert_eq!(session.room(), 100);
+    /// ```
     pub fn room(&self) -> usize {
         if self.end().is_some() || self.outbox.callers_bytes() >= self.config.max_unsent {
             return 0;
@@ -233,11 +256,12 @@ impl<T> Session<T> {
         self.config.max_pending.saturating_sub(self.pending())
     }
 
-    /// What it takes to take up this session elsewhere or later, by [`Config::resume`]; `None`
-    /// while there is none that the whole ensemble knows, and when it has ended.
-    pub fn resume(&self) -> Option<Resume> {
+    /// Returns the credentials to resume this session in another process, by [`Config::resume`].
+    ///
+    /// Returns `None` while no read-write server has served the session, and after it has ended.
+    pub fn ticket(&self) -> Option<SessionTicket> {
         let lives = self.seen_read_write && self.id != SessionId::NONE && self.end().is_none();
-        lives.then(|| Resume {
+        lives.then(|| SessionTicket {
             id: self.id,
             password: self.password.0.clone(),
             last_zxid: self.last_zxid,
@@ -247,21 +271,22 @@ impl<T> Session<T> {
 
 /// # Inputs
 impl<T> Session<T> {
-    /// A session that begins now to look for a member.
+    /// Makes a session that starts to connect now. Its first action is [`Action::Connect`].
     pub fn new(now: Instant, mut config: Config) -> Self {
-        // The wire can say no more than this.
+        // The wire format has 32 bits for each.
         config.timeout = config.timeout.min(Duration::from_millis(i32::MAX as u64));
         config.max_request = config.max_request.min(i32::MAX as usize);
         let resumed = config.resume.take();
         let seen_read_write = resumed.is_some();
-        let Resume { id, password, last_zxid } = resumed.unwrap_or(Resume {
+        let SessionTicket { id, password, last_zxid } = resumed.unwrap_or(SessionTicket {
             id: SessionId::NONE,
             password: Bytes::from_static(&NO_PASSWORD),
             last_zxid: Zxid::ZERO,
         });
         let mut session = Self {
-            phase: Phase::Waiting,
+            connection: None,
             closing: false,
+            ended: None,
             id,
             password: Secret(password),
             timeout: config.timeout,
@@ -269,22 +294,14 @@ impl<T> Session<T> {
             lease_start: None,
             touched_at: seen_read_write.then_some(now),
             seen_read_write,
-            read_only: false,
-            probe_delay: Duration::ZERO,
-            members: Members::new(config.members, config.seed),
-            attempt_began: now,
+            servers: Servers::new(config.servers, config.seed),
             reach_time: None,
-            timers: Timers::default(),
-            prelude: BytesMut::new(),
-            prelude_sent_at: now,
+            timers: Timers::new(),
             outbox: Outbox::new(),
-            impatient: false,
+            disconnect_timed_out: false,
             refused: false,
-            exchange: None,
             credentials: Credentials::new(),
             watches: Watches::default(),
-            served: false,
-            unanswered_batches: 0,
             can_remove_watches: true,
             last_request: RequestId(0),
             statistics: Statistics::default(),
@@ -292,37 +309,32 @@ impl<T> Session<T> {
             events: VecDeque::new(),
             config,
         };
-        session.begin_patience(now);
+        session.begin_disconnect_timeout(now);
         session.connect_next(now);
         session
     }
 
-    /// The transport has taken `count` bytes of the [`output`](Self::output). `now` must be read
-    /// *before* they were handed over, since a lease is counted from it.
+    /// Reports that the transport has taken `count` bytes of the [`output`](Self::output).
+    ///
+    /// Read `now` *before* the transport takes the bytes, because the lease counts from it.
     pub fn handle_sent(&mut self, now: Instant, count: usize) {
-        let count = count.min(self.output().len());
-        let prelude = count.min(self.prelude.len());
-        self.prelude.advance(prelude);
-        if prelude > 0 && self.prelude.is_empty() {
-            // It is needed once for each connection, and can be as long as all watches.
-            self.prelude = BytesMut::new();
-        }
-        self.outbox.sent(now, count - prelude);
-        if count > 0 && matches!(self.phase, Phase::Connected(_)) {
+        let Some(connection) = &mut self.connection else { return };
+        let count = connection.sent(now, count, &mut self.outbox);
+        if count > 0 && connection.stage == Stage::Connected {
+            connection.timers.set(ConnectionTimer::Ping, now + ping_interval(self.timeout));
             self.touched(now);
-            self.timers.set(Timer::Ping, now + self.ping_interval());
         }
     }
 }
 
 /// # Outputs
 impl<T> Session<T> {
-    /// The next thing to do with the transport.
+    /// Returns the next action to carry out on the transport.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The next thing to tell.
+    /// Returns the next event. [`Event::Room`] comes after all others.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
         let event = self.events.pop_front();
         outbox::shrink(&mut self.events);
@@ -333,55 +345,57 @@ impl<T> Session<T> {
         event
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if ever.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout), or `None` if nothing is due
+    /// ever.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        let of_connection = self.connection.as_ref().and_then(|open| open.timers.next());
+        of_connection.into_iter().chain(self.timers.next()).min()
     }
 
-    /// Returns the deadline for the transport of the newest [`Action::Connect`] or, once it is
-    /// connected, for the answer to the handshake. After it the session gives up the attempt by
-    /// itself. Other deadlines, such as those of requests, may come earlier; they do not concern
-    /// the server.
+    /// Returns the deadline of the current attempt to connect: first for the transport, then for
+    /// the answer to the handshake.
+    ///
+    /// The session itself gives up the attempt after it. Other deadlines, such as those of
+    /// requests, may come earlier; they do not affect the attempt.
     pub fn connect_deadline(&self) -> Option<Instant> {
-        self.timers.get(Timer::Connect)
+        self.connection.as_ref()?.timers.get(ConnectionTimer::Connect)
     }
 
-    /// The bytes that the transport is to take next; what it took goes to
+    /// Returns the bytes to send next. Report what the transport took to
     /// [`handle_sent`](Self::handle_sent).
     pub fn output(&self) -> &[u8] {
-        match self.phase {
-            // Whatever follows the handshake too early can destroy an answer that says that the
-            // session has expired: the server closes, and the reset overtakes it.
-            Phase::Handshaking(_) | Phase::Authenticating(_) => &self.prelude,
-            Phase::Connected(_) if !self.prelude.is_empty() => &self.prelude,
-            Phase::Connected(_) => self.outbox.output(),
-            _ => &[],
-        }
+        self.connection.as_ref().map_or(&[], |connection| connection.output(&self.outbox))
     }
 }
 
 impl<T> Session<T> {
-    /// Whether there are events to poll, besides [`Event::Room`].
+    /// Returns whether there are events to poll, besides [`Event::Room`].
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// The server that is connected to, or being connected to.
-    pub(crate) fn member(&self) -> Option<usize> {
-        match self.phase {
-            Phase::Connecting(member)
-            | Phase::Handshaking(member)
-            | Phase::Authenticating(member)
-            | Phase::Connected(member) => Some(member),
-            Phase::Waiting | Phase::Ended(_) => None,
-        }
+    /// Returns the server of the connection, or of the attempt to connect.
+    pub(crate) fn server(&self) -> Option<usize> {
+        self.connection.as_ref().map(|connection| connection.server)
     }
 
-    /// How the session has ended, or is about to.
+    /// Returns how the session has ended, or is about to end.
     fn end(&self) -> Option<End> {
-        match self.phase {
-            Phase::Ended(end) => Some(end),
-            _ => self.closing.then_some(End::Closed),
-        }
+        self.ended.or(self.closing.then_some(End::Closed))
+    }
+
+    /// Returns whether a server serves the session.
+    fn is_connected(&self) -> bool {
+        self.stage() == Some(Stage::Connected)
+    }
+
+    /// Returns the stage of the connection, if there is one.
+    fn stage(&self) -> Option<Stage> {
+        self.connection.as_ref().map(|connection| connection.stage)
+    }
+
+    /// Returns whether the server of the connection is read-only.
+    fn is_read_only(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_read_only)
     }
 }

@@ -1,8 +1,9 @@
-//! Requests from the moment they are encoded to the moment they are answered.
+//! Requests from their submission until they are sent completely.
 //!
 //! A request is encoded once, when it is submitted. It is *unsent* until the transport has taken
-//! its last byte; only then can a server have seen it as a whole. So when a connection is lost,
-//! what is in flight may have been applied, and what is unsent has not been and is sent again.
+//! its last byte: before that, no server can have seen all of it. Then it moves to the connection's
+//! requests [in flight](super::in_flight). When a connection is lost, requests in flight may have
+//! been applied. Unsent ones were not, and are sent again on the next connection.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -12,66 +13,70 @@ use bytes::{Buf, BytesMut};
 use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
 
 use super::RequestId;
+use super::in_flight::{InFlight, Sent};
 use super::watches::Registration;
 use crate::time::Instant;
 
-/// What an empty buffer may keep, in bytes; what a burst took beyond it is given back.
-const KEPT: usize = 64 << 10;
+/// The capacity that an empty buffer keeps, in bytes. More is freed after a burst.
+const KEPT_CAPACITY: usize = 64 << 10;
 
-/// A request that waits for its answer.
+/// A request that waits for its reply.
 #[derive(Clone, Debug)]
 pub(super) struct Pending<T> {
     pub(super) xid: Xid,
     pub(super) opcode: OpCode,
     pub(super) owner: Owner<T>,
     pub(super) registration: Option<Registration>,
-    /// When the caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub(super) deadline: Option<Instant>,
 }
 
 impl<T> Pending<T> {
-    /// Whether a caller has submitted it, rather than the session for itself. Only such requests
-    /// count against the caller's limits.
-    fn is_callers(&self) -> bool {
+    /// Returns whether a caller has submitted the request. Only such requests count against the
+    /// limits.
+    pub(super) fn is_callers(&self) -> bool {
         matches!(self.owner, Owner::Caller(_) | Owner::Nobody)
+    }
+
+    /// Takes the caller, if the deadline has passed.
+    pub(super) fn take_late(&mut self, now: Instant) -> Option<Late<T>> {
+        self.deadline.take_if(|deadline| *deadline <= now)?;
+        let watch = self.registration.as_ref().map(Registration::id);
+        match core::mem::replace(&mut self.owner, Owner::Nobody) {
+            Owner::Caller(token) => Some(Late { token, watch }),
+            _ => None,
+        }
     }
 }
 
-/// Who wants the answer.
+/// The receiver of a reply.
 #[derive(Clone, Debug)]
 pub(super) enum Owner<T> {
     Caller(T),
     Session,
-    /// The session, which asked for a persistent watch on this path to be removed.
+    /// The session, which removes a persistent watch of this path.
     Removal(Arc<str>),
-    /// A caller who has stopped waiting.
+    /// A caller that has stopped waiting.
     Nobody,
 }
 
-/// After so many connections that were lost while the same request was being sent, it is at fault.
-const MOST_CUTS: u8 = 3;
+/// The session gives up a request after this many connections were lost while sending it.
+const MAX_CUTS: u8 = 3;
 
 #[derive(Clone, Debug)]
 struct Unsent<T> {
-    /// Length of the frame, with its prefix.
+    /// The length of the frame with its prefix, in bytes.
     length: usize,
-    /// How many connections were lost after a part of it was sent.
+    /// How many connections were lost while the request was partly sent.
     cuts: u8,
     pending: Pending<T>,
-}
-
-/// A request that a server may have seen.
-#[derive(Clone, Debug)]
-pub(super) struct InFlight<T> {
-    pub(super) sent_at: Instant,
-    pub(super) pending: Pending<T>,
 }
 
 /// A request whose deadline has passed.
 #[derive(Debug)]
 pub(super) struct Late<T> {
     pub(super) token: T,
-    /// The watch it asks for.
+    /// The watch that the request sets.
     pub(super) watch: Option<RequestId>,
 }
 
@@ -79,15 +84,12 @@ pub(super) struct Late<T> {
 pub(super) struct Outbox<T> {
     /// The frames of `unsent`.
     bytes: BytesMut,
-    /// The most that `bytes` had room for; its own capacity does not count what was sent.
+    /// The largest capacity that `bytes` had. Its current capacity excludes what was sent.
     room: usize,
-    /// How many of `bytes` the transport has taken: always less than the first frame.
-    taken: usize,
     unsent: VecDeque<Unsent<T>>,
-    in_flight: VecDeque<InFlight<T>>,
-    /// How many requests of callers are not answered.
+    /// How many of `unsent` are requests of callers.
     callers: usize,
-    /// How many of `bytes` are of requests of callers.
+    /// How many of `bytes` belong to requests of callers.
     callers_bytes: usize,
     last_xid: Xid,
 }
@@ -97,26 +99,24 @@ impl<T> Outbox<T> {
         Self {
             bytes: BytesMut::new(),
             room: 0,
-            taken: 0,
             unsent: VecDeque::new(),
-            in_flight: VecDeque::new(),
             callers: 0,
             callers_bytes: 0,
             last_xid: Xid(0),
         }
     }
 
-    /// How many requests of callers are not answered yet.
+    /// Returns how many requests of callers are unsent.
     pub(super) fn callers(&self) -> usize {
         self.callers
     }
 
-    /// How many bytes of requests of callers are not sent yet.
+    /// Returns how many bytes belong to unsent requests of callers.
     pub(super) fn callers_bytes(&self) -> usize {
         self.callers_bytes
     }
 
-    /// Encodes a request behind all others. Its length must have been checked.
+    /// Encodes a request behind all others. The caller has checked its length.
     pub(super) fn push(
         &mut self,
         request: &Request<'_>,
@@ -144,129 +144,78 @@ impl<T> Outbox<T> {
         self.unsent.push_back(Unsent { length, cuts: 0, pending });
     }
 
-    /// An xid for a request that has none of its own.
+    /// Returns the next xid, for a request without a fixed one.
     pub(super) fn take_xid(&mut self) -> Xid {
         self.last_xid = self.last_xid.next();
         self.last_xid
     }
 
-    /// What the transport is to take next.
-    pub(super) fn output(&self) -> &[u8] {
-        self.bytes.get(self.taken..).unwrap_or_default()
+    /// Returns the bytes to send next, after the `taken` bytes of the first frame.
+    pub(super) fn output(&self, taken: usize) -> &[u8] {
+        self.bytes.get(taken..).unwrap_or_default()
     }
 
-    /// The transport took `count` bytes of the output, not before `sent_at`.
-    pub(super) fn sent(&mut self, sent_at: Instant, count: usize) {
-        self.taken = (self.taken + count).min(self.bytes.len());
+    /// Moves completely sent requests to `in_flight`.
+    ///
+    /// The transport has taken `taken` bytes, and no earlier than `sent_at`. Returns how many of
+    /// them belong to the next request.
+    pub(super) fn sent(
+        &mut self,
+        sent_at: Instant,
+        taken: usize,
+        in_flight: &mut InFlight<T>,
+    ) -> usize {
+        let mut taken = taken.min(self.bytes.len());
         while let Some(first) = self.unsent.front()
-            && first.length <= self.taken
+            && first.length <= taken
             && let Some(Unsent { length, pending, .. }) = self.unsent.pop_front()
         {
             self.bytes.advance(length);
-            self.taken -= length;
+            taken -= length;
             if pending.is_callers() {
+                self.callers -= 1;
                 self.callers_bytes -= length;
             }
-            // Who waits for the answer to a credential is known elsewhere.
+            // `Credentials` knows the callers that wait for this one.
             if pending.xid != Xid::AUTH {
-                self.in_flight.push_back(InFlight { sent_at, pending });
+                in_flight.push(Sent { sent_at, pending });
             }
         }
         self.shrink();
+        taken
     }
 
-    /// Gives back what a burst took, once nothing of it is left to be sent.
+    /// Frees the capacity that a burst has taken, once everything is sent.
     fn shrink(&mut self) {
-        if self.bytes.is_empty() && self.room > KEPT {
+        if self.bytes.is_empty() && self.room > KEPT_CAPACITY {
             (self.bytes, self.room) = (BytesMut::new(), 0);
         }
         shrink(&mut self.unsent);
     }
 
-    /// Takes the oldest ping in flight. Servers answer it in line with others, but nothing depends
-    /// on that: its answer does not say which ping it is for.
-    pub(super) fn take_ping(&mut self) -> Option<InFlight<T>> {
-        let is_ping = |sent: &InFlight<T>| sent.pending.xid == Xid::PING;
-        let place = self.in_flight.iter().position(is_ping)?;
-        self.in_flight.remove(place)
-    }
-
-    /// How many pings are not answered yet.
+    /// Returns how many pings are unsent.
     pub(super) fn pings(&self) -> usize {
-        let in_flight = self.in_flight.iter().map(|sent| &sent.pending);
-        let unsent = self.unsent.iter().map(|unsent| &unsent.pending);
-        in_flight.chain(unsent).filter(|pending| pending.xid == Xid::PING).count()
+        self.unsent.iter().filter(|unsent| unsent.pending.xid == Xid::PING).count()
     }
 
-    /// Takes the request that a reply answers: the oldest one in flight, unless this reply may
-    /// have overtaken others.
-    ///
-    /// # Errors
-    ///
-    /// When it answers another one, or none: the xid of the oldest.
-    pub(super) fn take_answered(
-        &mut self,
-        xid: Xid,
-        may_overtake: bool,
-    ) -> Result<InFlight<T>, Option<Xid>> {
-        let answered = self.find_answered(xid, may_overtake)?;
-        self.callers -= usize::from(answered.pending.is_callers());
-        Ok(answered)
+    /// Takes the caller of the first request, which is partly sent, if its deadline has passed.
+    pub(super) fn take_late_first(&mut self, now: Instant) -> Option<Late<T>> {
+        self.unsent.front_mut()?.pending.take_late(now)
     }
 
-    fn find_answered(&mut self, xid: Xid, may_overtake: bool) -> Result<InFlight<T>, Option<Xid>> {
-        // Mostly it is the first; the rest is for pings, and for what overtakes.
-        let first = self.in_flight.front().map(|sent| sent.pending.xid);
-        if first == Some(xid) && xid != Xid::PING {
-            let answered = self.in_flight.pop_front().ok_or(None);
-            shrink(&mut self.in_flight);
-            return answered;
-        }
-        let is_request = |sent: &InFlight<T>| sent.pending.xid != Xid::PING;
-        let oldest = self.in_flight.iter().position(is_request).ok_or(None)?;
-        let expected = self.in_flight.get(oldest).map(|sent| sent.pending.xid);
-        let place = if expected == Some(xid) {
-            oldest
-        } else if may_overtake {
-            let answered = |sent: &InFlight<T>| is_request(sent) && sent.pending.xid == xid;
-            self.in_flight.iter().position(answered).ok_or(expected)?
-        } else {
-            return Err(expected);
-        };
-        self.in_flight.remove(place).ok_or(expected)
+    /// Removes and returns requests whose deadline has passed.
+    pub(super) fn remove_late(&mut self, now: Instant) -> Vec<Pending<T>> {
+        self.remove_unsent(|pending| pending.deadline.is_some_and(|deadline| deadline <= now))
     }
 
-    /// Nobody waits any more for requests whose deadline has come: yields those in flight, whose
-    /// answers are still to come, then those that are unsent, which never will be sent.
-    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Late<T>>, Vec<Pending<T>>) {
-        let is_late = |pending: &Pending<T>| pending.deadline.is_some_and(|at| at <= now);
-        let begun = self.unsent.iter_mut().take(usize::from(self.taken > 0));
-        let sent = self.in_flight.iter_mut().map(|sent| &mut sent.pending);
-        let mut late = Vec::new();
-        for pending in sent.chain(begun.map(|unsent| &mut unsent.pending)) {
-            if is_late(pending) {
-                pending.deadline = None;
-                if let Owner::Caller(token) = core::mem::replace(&mut pending.owner, Owner::Nobody)
-                {
-                    let watch = pending.registration.as_ref().map(Registration::id);
-                    late.push(Late { token, watch });
-                }
-            }
-        }
-        (late, self.remove_unsent(is_late))
-    }
-
-    /// The first deadline of all.
+    /// Returns the earliest deadline of all requests.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let sent = self.in_flight.iter().map(|sent| &sent.pending);
-        let unsent = self.unsent.iter().map(|unsent| &unsent.pending);
-        sent.chain(unsent).filter_map(|pending| pending.deadline).min()
+        self.unsent.iter().filter_map(|unsent| unsent.pending.deadline).min()
     }
 
-    /// Takes out requests. None of them may be one that the transport has begun to take.
+    /// Removes and returns unwanted requests. None of them may be partly sent.
     ///
-    /// Those at the front, which have waited longest, cost nothing; others have what is behind
-    /// them moved.
+    /// Removing the oldest requests is free. Removing others moves the bytes of those behind them.
     pub(super) fn remove_unsent(
         &mut self,
         unwanted: impl Fn(&Pending<T>) -> bool,
@@ -276,7 +225,7 @@ impl<T> Outbox<T> {
             return removed;
         }
         let mut kept = VecDeque::with_capacity(self.unsent.len());
-        // Frames move from `from` to `to`, to close the gaps.
+        // Frames move from `from` to `to` and close the gaps.
         let (mut from, mut to) = (0, 0);
         for unsent in core::mem::take(&mut self.unsent) {
             if !unwanted(&unsent.pending) {
@@ -305,25 +254,20 @@ impl<T> Outbox<T> {
         removed
     }
 
-    /// The connection is gone: keeps what callers wait for, to send it again, and yields the rest:
-    /// what was in flight, what belongs to the connection, what nobody waits for.
-    pub(super) fn lose_in_flight(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
-        if self.taken > 0
-            && let Some(first) = self.unsent.front_mut()
-        {
+    /// Keeps requests that callers wait for, to send them on the next connection. Returns the
+    /// others.
+    ///
+    /// `was_begun` says whether the first request is partly sent.
+    pub(super) fn lose_connection(&mut self, was_begun: bool) -> Vec<Pending<T>> {
+        if was_begun && let Some(first) = self.unsent.front_mut() {
             first.cuts += 1;
         }
-        self.taken = 0;
-        let dropped = self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)));
-        let in_flight = core::mem::take(&mut self.in_flight);
-        // What is kept is unsent, and all of it is the callers'.
-        self.callers = self.unsent.len();
-        in_flight.into_iter().map(|sent| sent.pending).chain(dropped)
+        self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)))
     }
 
-    /// Takes the first request, if it is what connection after connection was lost by.
+    /// Takes the first request, if several connections in a row were lost while it was being sent.
     pub(super) fn take_undeliverable(&mut self) -> Option<Pending<T>> {
-        self.unsent.front().filter(|first| first.cuts >= MOST_CUTS)?;
+        self.unsent.front().filter(|first| first.cuts >= MAX_CUTS)?;
         let Unsent { length, pending, .. } = self.unsent.pop_front()?;
         self.bytes.advance(length);
         if pending.is_callers() {
@@ -333,9 +277,8 @@ impl<T> Outbox<T> {
         Some(pending)
     }
 
-    /// The session is gone: yields what was never sent.
-    pub(super) fn drop_unsent(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
-        self.taken = 0;
+    /// Takes all requests after the session has ended.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
         self.bytes.clear();
         (self.callers, self.callers_bytes) = (0, 0);
         core::mem::take(&mut self.unsent).into_iter().map(|unsent| unsent.pending)
@@ -353,14 +296,14 @@ impl<T> Outbox<T> {
     }
 }
 
-/// Gives back what an empty queue has grown to.
+/// Frees the capacity of an empty queue that has grown large.
 pub(super) fn shrink<E>(queue: &mut VecDeque<E>) {
-    if queue.is_empty() && queue.capacity() * size_of::<E>() > KEPT {
+    if queue.is_empty() && queue.capacity() * size_of::<E>() > KEPT_CAPACITY {
         *queue = VecDeque::new();
     }
 }
 
-/// The length of a request's frame without its prefix.
+/// Returns the length of a request's frame without its prefix, in bytes.
 pub(super) fn request_length(request: &Request<'_>) -> usize {
     RequestHeader { xid: Xid::FIRST, opcode: request.opcode() }.encoded_len()
         + request.encoded_len()

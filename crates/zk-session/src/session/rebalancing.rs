@@ -1,32 +1,40 @@
-//! A list of members that changes while the session lives.
+//! Changes to the list of servers during a session.
 
 use super::*;
 
-/// # Commands about members
+/// # Commands about servers
 impl<T> Session<T> {
-    /// The ensemble has other members now: `count` of them. For each of the old ones, in their
-    /// order, `kept` says which of the new ones it is, if it is still there.
+    /// Replaces the list of servers by one of `count` servers. For each old server, in their order,
+    /// `kept` holds its index in the new list, or `None` if it is gone.
     ///
-    /// The session stays where it is or moves, by chances which see to it that the clients of an
-    /// ensemble spread evenly over its members when all of them do this. It moves for certain when
-    /// the member that serves it has gone.
+    /// The session keeps its connection or moves to another server, at random. If all clients of an
+    /// ensemble do this, they spread evenly over its servers. If its server is gone, the session
+    /// always moves.
     ///
-    /// Members are known by their new numbers from now on: in actions and events that were polled
-    /// before, and in the [`Event::Disconnected`] of a member that is left by this, the numbers are
-    /// the old ones.
-    pub fn update_members(&mut self, now: Instant, kept: &[Option<usize>], count: usize) {
-        if matches!(self.phase, Phase::Ended(_)) {
+    /// Servers have their new indices from now on. Actions and events that were polled before have
+    /// the old ones, and so does the [`Event::Disconnected`] of a connection that this call closes.
+    ///
+    /// ```
+    /// use zk_session::session::{Config, Session};
+    /// use zk_session::time::Instant;
+    ///
+    /// let mut session: Session<()> = Session::new(Instant::START, Config::new(2, 42));
+    /// // Server 0 keeps its index, server 1 is gone, and two servers are new.
+    /// session.update_servers(Instant::START, &[Some(0), None], 3);
+    /// ```
+    pub fn update_servers(&mut self, now: Instant, kept: &[Option<usize>], count: usize) {
+        if self.ended.is_some() {
             return;
         }
-        let known = kept.iter().take(self.members.count());
-        let kept: Vec<_> = known.map(|new| new.filter(|new| *new < count)).collect();
-        let renumbered = |member: usize| kept.get(member).copied().flatten();
-        let leaves = self.members.update(&kept, count, self.member());
-        // What is still to be done must be done to the right one.
+        let old = kept.iter().take(self.servers.count());
+        let kept: Vec<_> = old.map(|new| new.filter(|new| *new < count)).collect();
+        let renumbered = |server: usize| kept.get(server).copied().flatten();
+        let leaves = self.servers.update(&kept, count, self.server());
+        // Actions that were not polled need the new indices.
         self.actions.retain_mut(|action| match action {
-            Action::Connect(member) | Action::Probe(member) => match renumbered(*member) {
+            Action::Connect(server) | Action::Probe(server) => match renumbered(*server) {
                 Some(new) => {
-                    *member = new;
+                    *server = new;
                     true
                 }
                 None => false,
@@ -37,24 +45,20 @@ impl<T> Session<T> {
             return self.disconnect(now, Cause::Rebalanced);
         }
         let before = self.state();
-        if let Phase::Connecting(member)
-        | Phase::Handshaking(member)
-        | Phase::Authenticating(member)
-        | Phase::Connected(member) = &mut self.phase
-        {
-            *member = renumbered(*member).unwrap_or(*member);
+        if let Some(connection) = &mut self.connection {
+            connection.server = renumbered(connection.server).unwrap_or(connection.server);
         }
         if self.state() != before {
             self.events.push_back(Event::State(self.state()));
         }
         if self.is_searching() {
-            // There may have been nobody to ask, and whoever is new may be able to write.
+            // Until now there may have been no server to probe, and the new ones may be read-write.
             self.begin_probing(now);
         }
-        if self.phase == Phase::Waiting {
-            // There may have been nobody to wait for.
-            let delay = self.members.delay_after_loss(self.retry_limit(now));
-            self.timers.set_earlier(Timer::Retry, now + delay);
+        if self.connection.is_none() {
+            // Until now there may have been no server to try.
+            let delay = self.servers.delay_after_loss(self.retry_limit(now));
+            self.timers.set_earlier(SessionTimer::Retry, now + delay);
         }
     }
 }

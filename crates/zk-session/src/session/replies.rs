@@ -1,35 +1,41 @@
-//! What a member says once it serves the session.
+//! Frames from the server.
 
 use super::*;
 
 /// # Inputs: frames
 impl<T> Session<T> {
-    /// A frame has arrived; this is what it holds behind its length.
+    /// Handles a frame from the server. `payload` is the frame without its length prefix.
+    ///
+    /// Invalid bytes cost the connection, and the [`Event::Disconnected`] names the cause.
     pub fn handle_frame(&mut self, now: Instant, payload: Bytes) {
-        let result = match self.phase {
-            Phase::Handshaking(member) => self.finish_handshake(now, member, &payload),
-            Phase::Authenticating(_) => self.handle_exchange(payload),
-            Phase::Connected(_) => self.handle_message(now, payload),
-            _ => Ok(()),
+        let Some(connection) = &self.connection else { return };
+        let result = match connection.stage {
+            Stage::Connecting => Ok(()),
+            Stage::Handshaking => self.finish_handshake(now, &payload),
+            Stage::Authenticating => self.handle_exchange(payload),
+            Stage::Connected => self.handle_message(now, payload),
         };
         if let Err(cause) = result {
             self.disconnect(now, cause);
         }
     }
 
-    /// A frame longer than [`Config::max_reply`] has begun to arrive. `start` is what it begins
-    /// with: 16 bytes, which is the header of a reply. The code that splits the stream drops the
-    /// rest of the frame as it arrives, as [`frame::Splitter`] does.
+    /// Handles the start of a frame that is longer than [`Config::max_reply`].
     ///
-    /// The request that it answers fails with [`Error::ReplyTooLarge`], or with the server's error
-    /// code if the header has one. A watch that the request has set is removed. The rest of the
-    /// frame has to arrive within the read deadline, as that of any frame. Events, and answers to
-    /// what the session says before requests, are never so long, and cost the connection.
+    /// `start` is the first 16 bytes of the frame, which is the header of a reply. `length` is the
+    /// length of the frame, in bytes. The code that splits the stream drops the rest of the frame
+    /// as it arrives, as [`frame::Splitter`] does. The rest has to arrive within the read timeout,
+    /// like that of any frame.
+    ///
+    /// The request fails with [`Error::ReplyTooLarge`], or with the server's error code if the
+    /// header has one. The session removes a watch that the request has set. Watch events, and
+    /// replies to the session's own requests, are never this long: they cost the connection.
     pub fn handle_oversized(&mut self, now: Instant, start: &[u8], length: usize) {
-        let result = match self.phase {
-            Phase::Handshaking(_) | Phase::Authenticating(_) => Err(self.too_long(length)),
-            Phase::Connected(_) => self.handle_skipped(now, start, length),
-            _ => Ok(()),
+        let Some(connection) = &self.connection else { return };
+        let result = match connection.stage {
+            Stage::Connecting => Ok(()),
+            Stage::Handshaking | Stage::Authenticating => Err(self.too_long(length)),
+            Stage::Connected => self.handle_skipped(now, start, length),
         };
         if let Err(cause) = result {
             self.disconnect(now, cause);
@@ -41,7 +47,7 @@ impl<T> Session<T> {
         if let Xid::NOTIFICATION | Xid::PING | Xid::SET_WATCHES | Xid::AUTH = header.xid {
             return Err(self.too_long(length));
         }
-        self.note_life(now, header);
+        self.extend_read_timeout(now, header);
         if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
             self.demand_authentication(header);
             return Ok(());
@@ -53,18 +59,21 @@ impl<T> Session<T> {
         Cause::Frame(frame::FrameError::TooLong { length, limit: self.config.max_reply })
     }
 
-    /// The member lives. While closing, only answers to requests keep the connection, lest a
-    /// member that says everything but that keeps the session from its end.
-    fn note_life(&mut self, now: Instant, header: ReplyHeader) {
-        if !self.closing || header.xid > Xid(0) {
-            self.timers.set(Timer::Read, now + self.read_timeout());
+    /// Extends the read timeout after a frame. While the session closes, only replies to requests
+    /// count: otherwise a server that sends everything else could keep the session from ending.
+    fn extend_read_timeout(&mut self, now: Instant, header: ReplyHeader) {
+        let read_by = now + self.read_timeout();
+        if let Some(connection) = &mut self.connection
+            && (!self.closing || header.xid > Xid(0))
+        {
+            connection.timers.set(ConnectionTimer::Read, read_by);
         }
     }
 
     fn handle_message(&mut self, now: Instant, mut payload: Bytes) -> Result<(), Cause> {
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
-        self.note_life(now, header);
+        self.extend_read_timeout(now, header);
         if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
             self.demand_authentication(header);
             return Ok(());
@@ -76,14 +85,7 @@ impl<T> Session<T> {
                 Ok(())
             }
             Xid::PING => {
-                if let Some(ping) = self.outbox.take_ping() {
-                    self.renew_lease(ping.sent_at, header.err);
-                    self.note_service();
-                    if self.timers.get(Timer::Ping).is_none() {
-                        // It came while too many were unanswered.
-                        self.timers.set(Timer::Ping, now);
-                    }
-                }
+                self.handle_ping(now, header.err);
                 Ok(())
             }
             Xid::SET_WATCHES => self.handle_set_watches(header.err),
@@ -98,13 +100,28 @@ impl<T> Session<T> {
         }
     }
 
+    fn handle_ping(&mut self, now: Instant, answer: ErrorCode) {
+        if let Some(connection) = &mut self.connection
+            && let Some(ping) = connection.in_flight.take_ping()
+        {
+            if connection.timers.get(ConnectionTimer::Ping).is_none() {
+                // The session sent no ping while too many were unanswered.
+                connection.timers.set(ConnectionTimer::Ping, now);
+            }
+            self.renew_lease(ping.sent_at, answer);
+            self.note_service();
+        }
+    }
+
     fn handle_set_watches(&mut self, answer: ErrorCode) -> Result<(), Cause> {
         if answer == ErrorCode::OK {
-            self.unanswered_batches = self.unanswered_batches.saturating_sub(1);
+            if let Some(connection) = &mut self.connection {
+                connection.unanswered_batches = connection.unanswered_batches.saturating_sub(1);
+            }
             self.note_service();
             return Ok(());
         }
-        // A server older than persistent watches would refuse them on each connection, for ever.
+        // A server older than persistent watches would refuse them on each connection.
         if answer == ErrorCode::UNIMPLEMENTED {
             let requests = self.watches.drop_persistent();
             if !requests.is_empty() {
@@ -114,33 +131,37 @@ impl<T> Session<T> {
         Err(Cause::WatchesRefused(answer))
     }
 
-    /// The member has not executed the request, and is about to close the connection, as it would
-    /// each that follows (PROTOCOL: `AuthenticationHelper.java`).
+    /// Handles a reply that demands authentication. The server has not executed the request and is
+    /// about to close the connection, and would close each later one (`docs/protocol.md`, *Order*).
     fn demand_authentication(&mut self, header: ReplyHeader) {
-        if let Ok(sent) = self.outbox.take_answered(header.xid, true) {
+        if let Some(connection) = &mut self.connection
+            && let Ok(sent) = connection.in_flight.take_answered(header.xid, true)
+        {
             self.fail(sent.pending, Error::Server(header.err));
         }
-        self.refused();
+        self.end_unauthenticated();
     }
 
     fn handle_auth(&mut self, header: ReplyHeader) {
         if header.err != ErrorCode::OK {
-            // The server is about to close the connection, and would close each that follows.
-            return self.refused();
+            // The server is about to close the connection, and would close each later one.
+            return self.end_unauthenticated();
         }
-        for token in self.credentials.accept() {
+        let Some(connection) = &mut self.connection else { return };
+        for token in self.credentials.accept(&mut connection.accepted_credentials) {
             self.events.push_back(accepted(token));
         }
     }
 
-    /// The body of a reply that is too long is not there, but its length.
+    /// Handles the reply to a request. For a reply that is too long, `body` is its length in bytes.
     fn handle_reply(
         &mut self,
         header: ReplyHeader,
         body: Result<Bytes, usize>,
     ) -> Result<(), Cause> {
-        let sent = self
-            .outbox
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let sent = connection
+            .in_flight
             .take_answered(header.xid, may_overtake(&header))
             .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
         let pending = sent.pending;
@@ -180,7 +201,7 @@ impl<T> Session<T> {
             {
                 self.can_remove_watches = false;
             }
-            // Servers before 3.9 know no type of its own for a persistent watch.
+            // Servers before 3.9 have no watcher type for persistent watches.
             Owner::Removal(path) if header.err == ErrorCode::MARSHALLING_ERROR => {
                 self.remove_all_watches(&path);
             }
@@ -189,15 +210,15 @@ impl<T> Session<T> {
         Ok(())
     }
 
-    /// The server has answered what was sent at `sent_at`.
+    /// Renews the lease after a reply to a request that was sent at `sent_at`.
     pub(super) fn renew_lease(&mut self, sent_at: Instant, answer: ErrorCode) {
         let denies_session = matches!(
             answer,
             ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED | ErrorCode::UNKNOWN_SESSION
         );
-        if !denies_session && !self.read_only {
+        if !denies_session && !self.is_read_only() {
             self.lease_start = self.lease_start.max(Some(sent_at));
-            if self.timers.get(Timer::Lease).is_none() {
+            if self.timers.get(SessionTimer::Lease).is_none() {
                 self.set_lease_timer();
             }
         }
@@ -214,17 +235,16 @@ impl<T> Session<T> {
     }
 }
 
-/// That a credential is accepted, told to who added it.
+/// Returns the event that reports an accepted credential.
 pub(super) fn accepted<T>(token: T) -> Event<T> {
     let reply = Reply { opcode: OpCode::AUTH, zxid: Zxid::ZERO, body: Bytes::new() };
     Event::Reply { token, result: Ok(reply) }
 }
 
-/// Whether a reply may come before those to older requests. These refusals come from where a
-/// server receives requests, or from where a read-only one refuses to write, not from where it
-/// executes them (PROTOCOL: `UnimplementedRequestProcessor.java`,
-/// `ReadOnlyRequestProcessor.java`, `ZooKeeperServer.java` authWriteRequest,
-/// `AuthenticationHelper.java`).
+/// Returns whether a reply may come before those to older requests.
+///
+/// A server sends these refusals when it receives a request, or when a read-only server refuses a
+/// write, not when it executes the request (`docs/protocol.md`, *Order*).
 fn may_overtake(header: &ReplyHeader) -> bool {
     match header.err {
         ErrorCode::UNIMPLEMENTED | ErrorCode::NOT_READ_ONLY => true,

@@ -1,11 +1,10 @@
-//! The core against a server's end made by hand: every frame spelled out, time as an argument.
+//! Tests of the core against a scripted server. Time is an argument.
 
 mod authenticating;
 mod credentials;
 mod deadlines;
 mod ending;
 mod handshake;
-mod members;
 mod oversized;
 mod persistent;
 mod properties;
@@ -14,6 +13,7 @@ mod rebalancing;
 mod requests;
 mod resuming;
 mod room;
+mod servers;
 pub(super) mod sharing;
 mod table;
 mod timers;
@@ -23,6 +23,7 @@ mod watches;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use bytes::BytesMut;
 use zk_proto::{
     Create2Response, CreateMode, CreateRequest, Encode, EventType, ExistsRequest,
     GetChildren2Response, GetChildrenRequest, GetDataRequest, KeeperState, List, Stat,
@@ -32,17 +33,17 @@ use super::*;
 
 const SESSION: SessionId = SessionId(0x0100_0000_0000_0001);
 const PASSWORD: [u8; 16] = *b"sixteen letters!";
-/// What the server grants, in milliseconds; less than is asked for.
+/// The session timeout that the server grants, in milliseconds: less than requested.
 const GRANTED: i32 = 6_000;
 
-/// Longer than any reply may be.
+/// A length beyond the limit of replies.
 const TOO_LONG: usize = 100 << 20;
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A request as the server finds it.
+/// A request as the server receives it.
 #[derive(Debug, PartialEq, Eq)]
 struct Sent {
     xid: Xid,
@@ -60,7 +61,7 @@ impl Sent {
 struct Harness {
     session: Session<u32>,
     now: Instant,
-    /// Bytes that the server has got on this connection and not looked at.
+    /// Bytes that the server has received on this connection and not decoded.
     received: BytesMut,
 }
 
@@ -70,12 +71,12 @@ impl Harness {
         Self { session: Session::new(now, config), now, received: BytesMut::new() }
     }
 
-    /// A session that looks for one of so many members.
-    fn new(members: usize) -> Self {
-        Self::with(Config::new(members, 0))
+    /// Makes a session with so many servers, not connected.
+    fn new(servers: usize) -> Self {
+        Self::with(Config::new(servers, 0))
     }
 
-    /// A session with one member, connected, with nothing more to tell.
+    /// Makes a session with one server, connected, without pending events.
     fn connected() -> Self {
         let mut h = Self::new(1);
         h.connect();
@@ -89,20 +90,20 @@ impl Harness {
         core::iter::from_fn(|| self.session.poll_action()).collect()
     }
 
-    /// Waits for an attempt to connect and has it succeed.
+    /// Waits for an attempt to connect, which succeeds.
     fn reach(&mut self) -> usize {
-        let member = loop {
+        let server = loop {
             match self.actions().last() {
-                Some(Action::Connect(member)) => break *member,
+                Some(Action::Connect(server)) => break *server,
                 _ => self.sleep(),
             };
         };
         self.received.clear();
         self.session.handle_connected(self.now);
-        member
+        server
     }
 
-    /// The handshake as the server finds it; `reach` must have been called.
+    /// Returns the handshake as the server receives it. Call `reach` before.
     fn handshake(&mut self) -> Bytes {
         self.take_all();
         let handshake = self.payload().expect("a handshake is sent first");
@@ -110,13 +111,13 @@ impl Harness {
         handshake
     }
 
-    /// Connects, and answers the handshake as a server does that has the session.
+    /// Connects, and answers the handshake as a server that has the session.
     fn connect(&mut self) -> usize {
-        let member = self.reach();
+        let server = self.reach();
         self.handshake();
         self.welcome();
         assert!(matches!(self.session.state(), State::Connected { .. }));
-        member
+        server
     }
 
     fn welcome(&mut self) {
@@ -143,7 +144,7 @@ impl Harness {
         self.session.handle_frame(self.now, frame.freeze());
     }
 
-    /// The transport takes so many bytes.
+    /// Sends so many bytes.
     fn take(&mut self, count: usize) {
         self.received.extend_from_slice(&self.session.output()[..count]);
         self.session.handle_sent(self.now, count);
@@ -159,7 +160,7 @@ impl Harness {
         frame::split_bytes(&mut self.received, usize::MAX).expect("a frame's length is right")
     }
 
-    /// The next request that has reached the server as a whole.
+    /// Returns the next request that the server has received completely.
     fn received(&mut self) -> Option<Sent> {
         let body = self.payload()?;
         let mut reader = Reader::new(&body);
@@ -168,7 +169,7 @@ impl Harness {
         Some(Sent { xid, opcode, body: body.slice(reader.position()..) })
     }
 
-    /// All requests that are sent now.
+    /// Returns all requests that are sent now.
     fn sent(&mut self) -> Vec<Sent> {
         self.take_all();
         core::iter::from_fn(|| self.received()).collect()
@@ -188,14 +189,14 @@ impl Harness {
         self.deliver(&(ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err }, body));
     }
 
-    /// Has everything sent now answered in order, with success.
+    /// Answers everything sent now in order, with success.
     fn answer_all(&mut self) {
         for sent in self.sent() {
             self.reply(sent.xid.0, 1, ErrorCode::OK);
         }
     }
 
-    /// A reply that is too long begins to arrive.
+    /// Delivers the start of a reply that is too long.
     fn reply_too_long(&mut self, xid: i32, zxid: i64, err: ErrorCode) {
         let header = ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err };
         let mut start = BytesMut::new();
@@ -215,7 +216,7 @@ impl Harness {
         self.session.handle_timeout(self.now);
     }
 
-    /// Lets time pass until something is due; returns how long that took.
+    /// Advances the clock to the next deadline. Returns by how much.
     fn sleep(&mut self) -> Duration {
         let due = self.session.poll_timeout().expect("something is due some day");
         let slept = due - self.now;
@@ -233,7 +234,7 @@ impl Harness {
         self.submit(&SYNC, token)
     }
 
-    /// Asks for a watch and has the answer say `err`.
+    /// Submits a request that sets a watch, and answers it with `err`.
     fn watch(&mut self, request: &Request<'_>, err: ErrorCode) -> RequestId {
         let id = self.submit(request, 0);
         let sent = self.sent().pop().expect("it was sent");
@@ -247,7 +248,7 @@ impl Harness {
         core::iter::from_fn(|| self.session.poll_event()).collect()
     }
 
-    /// The answers among the events: token, and error if it failed.
+    /// Returns the replies among the events: token, and error if the request failed.
     fn answers(&mut self) -> Vec<(u32, Option<Error>)> {
         let answer = |event| match event {
             Event::Reply { token, result } => Some((token, result.err())),
@@ -256,7 +257,7 @@ impl Harness {
         self.events().into_iter().filter_map(answer).collect()
     }
 
-    /// The watches among the events.
+    /// Returns the watch events.
     fn fired(&mut self) -> Vec<(Vec<RequestId>, EventType, String)> {
         let fired = |event| match event {
             Event::Watch { requests, event, .. } => {
@@ -267,7 +268,7 @@ impl Harness {
         self.events().into_iter().filter_map(fired).collect()
     }
 
-    /// Why the connection was lost, if it was.
+    /// Returns why the connection was lost, if it was.
     fn cause(&mut self) -> Option<Cause> {
         self.events().into_iter().find_map(|event| match event {
             Event::Disconnected { cause, .. } => Some(cause),

@@ -1,96 +1,105 @@
-//! Every deadline of a session, in one table.
+//! All deadlines, in two tables: those of the session and those of its connection.
+
+use core::marker::PhantomData;
 
 use crate::time::Instant;
 
-/// What a deadline is for.
+/// The deadlines of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timer {
-    /// The next member is tried then.
+pub(super) enum SessionTimer {
+    /// Without a connection: try the next server.
     Retry,
-    /// The member being tried must be reached by then, and then must have answered the handshake.
-    Connect,
-    /// The member must have said something by then.
-    Read,
-    /// The member must hear something from us by then, lest the session expires.
-    Ping,
-    /// While a read-only member serves the session: another one is asked then.
-    Probe,
-    /// Without a connection until then, what is unsent fails.
-    Patience,
-    /// The first request that may be late is late then; or it has been answered meanwhile.
+    /// Without a connection: fail unsent requests.
+    DisconnectTimeout,
+    /// The earliest deadline of a request, which may have been answered meanwhile.
     Deadline,
-    /// The lease ends then, unless an answer has renewed it meanwhile: renewing moves no timer.
+    /// The end of the lease, which a reply may have renewed meanwhile: renewing moves no timer.
     Lease,
 }
 
-impl Timer {
-    const ALL: [Self; 8] = [
-        Self::Retry,
-        Self::Connect,
-        Self::Read,
-        Self::Ping,
-        Self::Probe,
-        Self::Patience,
-        Self::Deadline,
-        Self::Lease,
-    ];
-    /// Those that belong to one connection, or one attempt to make one.
-    const OF_CONNECTION: [Self; 5] =
-        [Self::Retry, Self::Connect, Self::Read, Self::Ping, Self::Probe];
+/// The deadlines of one connection, or of the attempt to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionTimer {
+    /// The transport must connect; after that, the server must answer the handshake.
+    Connect,
+    /// The server must send something.
+    Read,
+    /// A ping must be sent, so that the session does not expire.
+    Ping,
+    /// On a read-only server: probe another server.
+    Probe,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Timers([Option<Instant>; Timer::ALL.len()]);
+/// The key of a table of timers.
+pub(super) trait Timer: Copy {
+    /// All keys, in the order in which deadlines are handled that are due at the same time.
+    const ALL: [Self; 4];
 
-impl Timers {
-    pub(super) fn set(&mut self, timer: Timer, at: Instant) {
-        // At the end of time, where sums stop, all deadlines would be due at once and for ever.
-        self.0[timer as usize] = (at < Instant::END).then_some(at);
+    fn index(self) -> usize;
+}
+
+impl Timer for SessionTimer {
+    const ALL: [Self; 4] = [Self::Retry, Self::DisconnectTimeout, Self::Deadline, Self::Lease];
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Timer for ConnectionTimer {
+    const ALL: [Self; 4] = [Self::Connect, Self::Read, Self::Ping, Self::Probe];
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Timers<K> {
+    due: [Option<Instant>; 4],
+    key: PhantomData<K>,
+}
+
+impl<K: Timer> Timers<K> {
+    pub(super) fn new() -> Self {
+        Self { due: [None; 4], key: PhantomData }
     }
 
-    /// Sets it, unless it is due earlier already.
-    pub(super) fn set_earlier(&mut self, timer: Timer, at: Instant) {
-        if self.0[timer as usize].is_none_or(|set| at < set) {
+    pub(super) fn set(&mut self, timer: K, at: Instant) {
+        // Sums saturate there, so all such deadlines would be due at once and for ever.
+        self.due[timer.index()] = (at < Instant::END).then_some(at);
+    }
+
+    /// Sets a deadline, unless an earlier one is set.
+    pub(super) fn set_earlier(&mut self, timer: K, at: Instant) {
+        if self.due[timer.index()].is_none_or(|set| at < set) {
             self.set(timer, at);
         }
     }
 
-    pub(super) fn unset(&mut self, timer: Timer) {
-        self.0[timer as usize] = None;
-    }
-
-    pub(super) fn clear_connection(&mut self) {
-        for timer in Timer::OF_CONNECTION {
-            self.unset(timer);
-        }
+    pub(super) fn unset(&mut self, timer: K) {
+        self.due[timer.index()] = None;
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new();
     }
 
-    /// When this one is due.
-    pub(super) fn get(&self, timer: Timer) -> Option<Instant> {
-        self.0[timer as usize]
+    /// Returns a deadline, if it is set.
+    pub(super) fn get(&self, timer: K) -> Option<Instant> {
+        self.due[timer.index()]
     }
 
-    /// When the next one is due.
+    /// Returns the earliest deadline.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.0.iter().flatten().min().copied()
+        self.due.iter().flatten().min().copied()
     }
 
-    /// Takes one that is due.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
-        let due = |timer: &Timer| self.0[*timer as usize].is_some_and(|at| at <= now);
-        let timer = Timer::ALL.into_iter().find(due)?;
+    /// Takes one deadline that is due.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<K> {
+        let is_due = |timer: &K| self.get(*timer).is_some_and(|at| at <= now);
+        let timer = K::ALL.into_iter().find(is_due)?;
         self.unset(timer);
         Some(timer)
-    }
-}
-
-#[cfg(test)]
-impl Timers {
-    pub(super) fn has(&self, timer: Timer) -> bool {
-        self.0[timer as usize].is_some()
     }
 }

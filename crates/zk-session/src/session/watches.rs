@@ -1,17 +1,22 @@
-//! Which watches the server holds for this connection, and who waits for them.
+//! The watches of a session: which ones the server has for this connection, and which requests
+//! share them.
 //!
-//! A server keeps at most one watch of each class per path and connection, however many callers
-//! asked for it. So the callers on one path share it: it fires for all of them, and it is removed
-//! when the last of them has lost interest.
+//! A server keeps at most one watch of each class per path and connection, however many requests
+//! set it. So the requests for one path share it: it fires for all of them. It is removed when no
+//! request needs it any more.
 //!
-//! Servers from 3.6 to 3.8 keep a persistent watch in the tables of the one-shot ones, where the
-//! last request for a path and connection wins (ZOOKEEPER-4466). So a one-shot watch set on a node
-//! with a persistent one makes that one fire once and no more; and as such servers do not tell
-//! them apart when they remove them, a one-shot watch beside a persistent one is left to fire.
+//! Servers from 3.6 to 3.8 keep persistent watches in the tables of the one-shot ones. The last
+//! request for a path and connection wins there (ZOOKEEPER-4466), which has two consequences:
+//!
+//! * A one-shot watch on a node with a persistent one makes that one fire once and no more.
+//! * A removal does not distinguish the two. So a one-shot watch beside a persistent one is not
+//!   removed, but left to fire.
 
 mod slot;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -20,30 +25,33 @@ use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType, path};
 use self::slot::Slot;
 use super::RequestId;
 
-/// The longest `SetWatches` request of several watches, in bytes: well below what most servers
+/// The longest `SetWatches` request with several watches, in bytes: far below what most servers
 /// accept.
 const BATCH: usize = 128 * 1024;
-/// What such a request takes besides its paths: a header, a zxid, the counts of five lists.
+/// The bytes of such a request besides its paths: a header, a zxid and the counts of five lists.
 const REPLAY: usize = 8 + 8 + 5 * 4;
-/// Bytes that a path takes besides its own: its length.
+/// The bytes of a path's length prefix.
 const PREFIX: usize = 4;
 
-/// What a watch waits for.
+/// The kind of event that a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A change of the data, or the end, of a node that exists.
+    /// A change of the data or the deletion of an existing node.
     Data,
-    /// The creation of a node that does not exist.
+    /// The creation of a missing node.
     Exist,
-    /// A change of the list of children, or the end, of a node that exists.
+    /// A change of the children or the deletion of an existing node.
     Child,
-    /// Everything that happens to a node, again and again.
+    /// All events of a node, repeatedly.
     Persistent,
-    /// Everything but changes of lists of children, of a node and all below, again and again.
+    /// All events of a node and its descendants except changes of children, repeatedly.
     Recursive,
 }
 
-/// The tables that a server keeps.
+/// The tables of a server.
+///
+/// Persistent watches are set again last, so that as few batches as possible need a server that
+/// knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Data and exist watches.
@@ -70,18 +78,18 @@ impl Class {
     }
 }
 
-/// The watch that a request asks for, should it succeed.
+/// The watch that a request sets if it succeeds.
 #[derive(Clone, Debug)]
 pub(super) struct Registration {
     id: RequestId,
     class: Class,
-    /// Whether it is set on a node that does not exist, too.
+    /// Whether the request sets it also on a missing node.
     absent_too: bool,
     path: Arc<str>,
 }
 
 impl Registration {
-    /// The watch that `request` asks for, if it does.
+    /// Returns the watch that `request` sets, if it sets one.
     pub(super) fn of(request: &Request<'_>, id: RequestId) -> Option<Self> {
         let (watch, class, path) = match request {
             Request::Exists(body) => (body.watch, Class::Node, body.path),
@@ -104,14 +112,15 @@ impl Registration {
         self.id
     }
 
-    /// How long a request is that sets this watch again, and no other.
+    /// Returns the length of a request that sets only this watch again, in bytes.
     pub(super) fn replay_length(&self) -> usize {
         REPLAY + PREFIX + self.path.len()
     }
 
-    /// The watch that the server has set, by how it answered (PROTOCOL: `ZooKeeper.java`,
-    /// `*WatchRegistration`). Only `exists` sets one on a node that does not exist, and `addWatch`
-    /// does not look whether it does.
+    /// Returns the watch that the server has set, by its reply (`docs/protocol.md`, *Watches*).
+    ///
+    /// Only `exists` sets a watch on a missing node. `addWatch` does not check whether the node
+    /// exists.
     fn kind(&self, answer: ErrorCode) -> Option<Kind> {
         match (self.class, answer) {
             (Class::Node, ErrorCode::OK) => Some(Kind::Data),
@@ -124,21 +133,21 @@ impl Registration {
     }
 }
 
-/// A watch that nobody waits for any more and that the server has, or is about to set.
+/// A watch that no request needs any more, and that the server has or is about to set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Removal {
     pub(super) path: Arc<str>,
     pub(super) watcher_type: WatcherType,
 }
 
-/// Whose watches an event fires.
+/// The requests whose watches an event fires.
 #[derive(Debug, Default)]
 pub(super) struct Fired {
-    /// Those that are over now.
+    /// Requests with one-shot watches, which are no longer set.
     pub(super) once: Vec<RequestId>,
-    /// Those that stay.
+    /// Requests with persistent watches, which stay.
     pub(super) persistent: Vec<RequestId>,
-    /// The path of the event, if it is at hand.
+    /// The path of the event, if a one-shot watch shares it.
     pub(super) path: Option<Arc<str>>,
 }
 
@@ -153,19 +162,21 @@ pub(super) struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Whether only servers from 3.6 on can read it.
+    /// Returns whether only servers since 3.6 can decode the batch.
     pub(super) fn has_persistent(&self) -> bool {
         !self.persistent.is_empty() || !self.recursive.is_empty()
     }
 }
 
-type Table = BTreeMap<Arc<str>, Slot>;
+/// Boxed, since a tree keeps room for more than it holds.
+type Table = BTreeMap<Arc<str>, Box<Slot>>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches {
     /// One for each class.
     tables: [Table; 4],
-    /// Where each caller's watch is, from its request until it is over or dropped.
+    /// The table and path of each request's watch, from its submission until the watch fires or is
+    /// dropped.
     interest: BTreeMap<RequestId, (Class, Arc<str>)>,
 }
 
@@ -174,15 +185,15 @@ impl Watches {
         &mut self.tables[class as usize]
     }
 
-    /// A request that asks for a watch is under way.
+    /// Records that a request that sets a watch was submitted.
     pub(super) fn begin(&mut self, registration: &Registration) {
         let Registration { id, class, path, .. } = registration;
         self.interest.insert(*id, (*class, path.clone()));
-        let slot = self.table(*class).entry(path.clone()).or_insert_with(Slot::new);
+        let slot = self.table(*class).entry(path.clone()).or_insert_with(|| Box::new(Slot::new()));
         slot.begin(*id);
     }
 
-    /// Such a request was answered.
+    /// Records the reply to a request that sets a watch. Returns a removal to send, if any.
     pub(super) fn finish(
         &mut self,
         registration: &Registration,
@@ -197,32 +208,37 @@ impl Watches {
         self.change(*class, path, |slot| slot.finish(*id, kind, is_wanted))
     }
 
-    /// Such a request was lost with its connection, or will never be sent.
+    /// Records that a request that sets a watch was lost with its connection, or will never be
+    /// sent.
     pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
         self.interest.remove(&registration.id);
         self.change(registration.class, &registration.path, |slot| slot.abandon(registration.id))
     }
 
-    /// A caller has lost interest. Without a connection, a request under way may never be sent.
+    /// Drops the watch of a request. Without a connection, a pending request may never be sent.
     pub(super) fn remove(&mut self, id: RequestId, is_connected: bool) -> Option<Removal> {
         let (class, path) = self.interest.remove(&id)?;
         self.change(class, &path, |slot| slot.leave(id, is_connected))
     }
 
-    /// Changes a slot. Forgets it if nobody needs it then, and says whether the server must forget
-    /// it too. A removal sent now comes behind every request that sets the watch on this
-    /// connection, so there is no need to wait for their answers.
+    /// Changes a slot, and drops it if no request needs it any more. Returns a removal for the
+    /// server, if it needs one.
+    ///
+    /// A removal sent now comes behind every request that sets the watch on this connection, so
+    /// there is no need to wait for their replies.
     fn change(
         &mut self,
         class: Class,
         path: &Arc<str>,
         change: impl FnOnce(&mut Slot),
     ) -> Option<Removal> {
-        let slot = self.table(class).get_mut(path)?;
-        change(slot);
-        let is_due = slot.take_removal();
-        if slot.is_empty() {
-            self.table(class).remove(path);
+        let Entry::Occupied(mut slot) = self.table(class).entry(path.clone()) else {
+            return None;
+        };
+        change(slot.get_mut());
+        let is_due = slot.get_mut().take_removal();
+        if slot.get().is_empty() {
+            slot.remove();
         }
         let left_to_fire =
             !class.is_persistent() && Class::PERSISTENT.iter().any(|other| self.has(*other, path));
@@ -234,12 +250,12 @@ impl Watches {
         self.tables[class as usize].contains_key(path)
     }
 
-    /// Whether any watch is on a path, or about to be.
+    /// Returns whether any watch is set on a path, or is about to be.
     pub(super) fn is_watched(&self, path: &str) -> bool {
         self.tables.iter().any(|table| table.contains_key(path))
     }
 
-    /// An event arrived: yields whose watches it fires, and forgets those that fire once.
+    /// Returns the requests whose watches an event fires, and drops the one-shot ones.
     pub(super) fn fire(&mut self, event: EventType, path: &str) -> Fired {
         let classes: &[Class] = match event {
             EventType::NODE_CREATED | EventType::NODE_DATA_CHANGED => &[Class::Node],
@@ -267,31 +283,31 @@ impl Watches {
         for id in &fired.once {
             self.interest.remove(id);
         }
-        let mut tell = |class: Class, path: &str| {
+        let mut add = |class: Class, path: &str| {
             let slot = self.tables[class as usize].get(path);
-            fired.persistent.extend(slot.into_iter().flat_map(Slot::waiting));
+            fired.persistent.extend(slot.into_iter().flat_map(|slot| slot.waiting()));
         };
-        tell(Class::Persistent, path);
-        // A server tells of a list of children because of some other watch (ZOOKEEPER-4475).
+        add(Class::Persistent, path);
+        // A server sends this event because of some other watch (ZOOKEEPER-4475).
         let recursive = &self.tables[Class::Recursive as usize];
         if event != EventType::NODE_CHILDREN_CHANGED && !recursive.is_empty() {
             let mut node = Some(path);
             while let Some(path) = node {
-                tell(Class::Recursive, path);
+                add(Class::Recursive, path);
                 node = path::parent(path);
             }
         }
         fired
     }
 
-    /// All persistent watches that are set.
+    /// Returns the requests of all persistent watches that are set.
     pub(super) fn persistent(&self) -> Vec<RequestId> {
         let tables = Class::PERSISTENT.iter().map(|class| &self.tables[*class as usize]);
-        tables.flat_map(Table::values).flat_map(Slot::waiting).collect()
+        tables.flat_map(Table::values).flat_map(|slot| slot.waiting()).collect()
     }
 
-    /// A server does not know persistent watches: yields those that are over by that. Those being
-    /// asked for are not: they have answers of their own.
+    /// Drops the persistent watches that are set, for a server that does not know them. Returns
+    /// their requests. Pending requests are not affected: they have replies of their own.
     pub(super) fn drop_persistent(&mut self) -> Vec<RequestId> {
         let dropped = self.persistent();
         for id in &dropped {
@@ -300,8 +316,8 @@ impl Watches {
         dropped
     }
 
-    /// The connection is gone, and with it what the server knew. Requests in flight must have
-    /// been abandoned before.
+    /// Records the loss of the connection, and of the server's watches with it. Requests in flight
+    /// must have been abandoned before.
     pub(super) fn disconnected(&mut self) {
         for table in &mut self.tables {
             table.retain(|_, slot| {
@@ -311,14 +327,15 @@ impl Watches {
         }
     }
 
-    /// All watches that somebody waits for, in batches that fit a request of `max_request` bytes.
-    /// Persistent ones come last, so that few batches need a server that knows them.
+    /// Returns all watches that requests wait for, in batches that fit a request of `max_request`
+    /// bytes. Persistent ones come last, so that as few batches as possible need a server that
+    /// knows them.
     pub(super) fn replay(&self, max_request: usize) -> Vec<Batch<'_>> {
         let room = max_request.min(BATCH).saturating_sub(REPLAY);
         let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
         for (path, slot) in self.tables.iter().flatten() {
-            // Callers on one path may differ in what they saw; the newest of them saw best.
+            // Requests for one path may have seen different states; the newest one is right.
             let Some(kind) = slot.newest() else {
                 continue;
             };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport};
 use zk_session::proto::{ErrorCode, OpCode, SessionId};
-use zk_session::{ConnectError, End, Error, Member, Outcome, State};
+use zk_session::{ConnectError, End, Error, Outcome, ServerAddress, State};
 
 use crate::server::{Listener, PATIENCE, connected, during};
 
@@ -19,38 +19,38 @@ fn what_crosses_threads_can() {
     sent::<zk_session::blocking::Watch>();
     sent::<zk_session::blocking::PersistentWatch>();
     sent::<zk_session::blocking::Answer>();
-    // Named so with any features.
+    // This name does not depend on features.
     sent::<zk_session::ClientBuilder<Client>>();
     sent::<(zk_session::Transaction<'_, Client>, zk_session::MultiRead<'_, Client>)>();
 }
 
 #[test]
-fn nobody_there_is_told_with_the_last_error() {
+fn an_unreachable_ensemble_is_reported_with_the_last_error() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let patience = Duration::from_millis(200);
+    let timeout = Duration::from_millis(200);
     let start = Instant::now();
-    let error = Client::builder(&at).connect_timeout(patience).connect().unwrap_err();
-    let ConnectError::Unreachable { last: Some((member, _)), .. } = error else {
+    let error = Client::builder(&at).connect_timeout(timeout).connect().unwrap_err();
+    let ConnectError::Unreachable { last: Some((server, _)), .. } = error else {
         panic!("{error:?}")
     };
-    assert_eq!(member, at);
-    assert!(start.elapsed() >= patience && start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert_eq!(server, at);
+    assert!(start.elapsed() >= timeout && start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert!(matches!(Client::connect("user@one"), Err(ConnectError::Address(_))));
 }
 
-/// Nobody is there for the first attempts.
+/// The first attempts fail: nothing listens.
 struct Late(AtomicU64);
 
 impl Connect for Late {
     type Transport = TcpTransport;
 
-    fn connect(&self, member: &Member, patience: Duration) -> io::Result<TcpTransport> {
+    fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<TcpTransport> {
         if self.0.fetch_add(1, Ordering::Relaxed) < 3 {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        TcpConnect.connect(member, patience)
+        TcpConnect.connect(server, timeout)
     }
 }
 
@@ -100,7 +100,7 @@ fn closing_waits_for_the_server_and_fails_what_comes_after() {
     let closed = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
     assert_eq!(clone.sync("/").map_err(Error::from), Err(closed.clone()));
     assert_eq!(clone.ready(), Err(closed));
-    assert_eq!(clone.session(), None);
+    assert_eq!(clone.session_ticket(), None);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn the_last_handle_that_is_dropped_closes_the_session() {
 }
 
 #[test]
-fn an_expired_session_fails_whoever_waits() {
+fn an_expired_session_fails_pending_requests() {
     let (client, server, listener) = connected();
     drop(server);
     let failed = during(
@@ -123,7 +123,7 @@ fn an_expired_session_fails_whoever_waits() {
             server.answer_handshake(0, SessionId::NONE);
         },
     );
-    // Lost or never sent: it depends on whether the request or the loss came first.
+    // The request may be lost or unsent, depending on which came first: the request or the loss.
     assert!(
         matches!(
             failed.0.as_ref().unwrap_err().reason,
@@ -137,20 +137,20 @@ fn an_expired_session_fails_whoever_waits() {
 #[test]
 fn a_session_is_taken_up_by_another_client() {
     let (first, server, _listener) = connected();
-    let session = first.session().expect("it lives");
+    let ticket = first.session_ticket().expect("it lives");
     drop(server);
     let listener = Listener::new();
-    let builder = listener.builder().resume(session.clone());
-    // Kept until the client has seen that it is connected.
+    let builder = listener.builder().resume(ticket.clone());
+    // Keep the connection until the client has seen it.
     let mut kept = None;
     let second = during(
         || builder.connect(),
         || {
             let mut server = listener.accept();
-            assert_eq!(server.handshake(), session.id);
-            server.answer_handshake(20_000, session.id);
+            assert_eq!(server.handshake(), ticket.id);
+            server.answer_handshake(20_000, ticket.id);
             kept = Some(server);
         },
     );
-    assert_eq!(second.unwrap().session_id(), session.id);
+    assert_eq!(second.unwrap().session_id(), ticket.id);
 }

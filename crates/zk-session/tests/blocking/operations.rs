@@ -25,7 +25,7 @@ const ZERO: Stat = Stat {
     pzxid: zk_session::proto::Zxid(0),
 };
 
-/// What `call` makes of an answer to the request that it sends, which `check` looks at.
+/// Returns the result of `call` for a scripted reply, after `check` has seen the request.
 fn answered<T: Send>(
     (client, server): (&Client, &mut Server),
     call: impl FnOnce(&Client) -> Result<T, RequestError> + Send,
@@ -42,7 +42,7 @@ fn answered<T: Send>(
 }
 
 #[test]
-fn every_operation_asks_for_what_it_says_and_reads_the_answer() {
+fn every_operation_sends_its_request_and_decodes_the_reply() {
     let (client, mut server, _listener) = connected_with(|builder| builder);
     let client = client.with_chroot("/app").unwrap();
     let on = &mut server;

@@ -1,3 +1,5 @@
+use std::future::poll_fn;
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -5,7 +7,7 @@ use zk_session::proto::{
     ErrorCode, GetChildrenRequest, GetDataRequest, OpCode, Request, SetDataRequest, SyncRequest,
     SyncResponse,
 };
-use zk_session::{Error, Outcome, State};
+use zk_session::{AnyClient, Error, Outcome, State};
 
 use crate::server::{Listener, PATIENCE, SESSION, connected, connected_with, during};
 
@@ -40,6 +42,27 @@ fn one_thread_can_have_many_requests_under_way() {
 }
 
 #[test]
+fn a_thread_runs_futures_until_they_are_ready_or_give_up() {
+    let (client, mut server, _listener) = connected();
+    let limit = Instant::now() + Duration::from_millis(50);
+    let patient = async { AnyClient::exists(&client, "/a").await.map(|stat| stat.is_some()) };
+    let mut late = std::pin::pin!(AnyClient::get_data(&client, "/a"));
+    let hurried = poll_fn(|cx| match late.as_mut().poll(cx) {
+        Poll::Pending if Instant::now() >= limit => Poll::Ready(None),
+        polled => polled.map(Some),
+    });
+    assert_eq!(client.block_on(Some(limit), hurried), None);
+    let missing = server.expect(OpCode::GET_DATA);
+    thread::scope(|scope| {
+        let ran = scope.spawn(|| client.block_on(None, patient));
+        let stat = server.expect(OpCode::EXISTS);
+        server.reply(missing.xid, ErrorCode::NO_NODE, &());
+        server.reply(stat.xid, ErrorCode::NO_NODE, &());
+        assert_eq!(ran.join().unwrap(), Ok(false));
+    });
+}
+
+#[test]
 fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
     let (client, mut server, _listener) = connected_with(|builder| builder.max_reply(1_000));
     let request = Request::GetChildren2(GetChildrenRequest { path: "/", watch: true });
@@ -53,7 +76,7 @@ fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
     let too_large = Error::ReplyTooLarge { length: 100_020, limit: 1_000, outcome };
     assert_eq!(listed.wait().err().map(Error::from), Some(too_large));
     assert!(synced.wait().is_ok());
-    // The watch, which the server has set.
+    // Removes the watch that the server has set.
     server.expect(OpCode::REMOVE_WATCHES);
     drop(watch);
     assert_eq!(client.statistics().connections, 1);
@@ -85,7 +108,7 @@ fn a_server_that_does_not_read_for_a_while_gets_everything_in_the_end() {
     let (client, mut server, _listener) = connected();
     let data = vec![7; 512 * 1024];
     let request = Request::SetData(SetDataRequest { path: "/a", data: Some(&data), version: -1 });
-    // Nobody waits for the server to read, which it does afterwards.
+    // The server reads afterwards, and no thread waits for it.
     let answers: Vec<_> = (0..32).map(|_| client.submit(&request)).collect();
     thread::sleep(Duration::from_millis(50));
     for _ in 0..32 {
@@ -141,7 +164,7 @@ fn what_was_sent_is_lost_with_the_connection_and_what_was_not_goes_over_the_next
 }
 
 #[test]
-fn a_member_that_falls_silent_is_left() {
+fn a_server_that_falls_silent_is_left() {
     let listener = Listener::new();
     let builder = listener.builder();
     let connecting = thread::spawn(move || builder.connect());

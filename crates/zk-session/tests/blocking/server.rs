@@ -1,4 +1,4 @@
-//! The server's end of a client's connections.
+//! A scripted server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,10 +15,10 @@ use zk_session::proto::{
 use zk_testkit::watchdog::Watchdog;
 
 pub const SESSION: SessionId = SessionId(0x77);
-/// Turns a hang into a failure, and is too long for anything else.
+/// A time limit that turns a hang into a failure. Nothing else takes this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where connections arrive.
+/// A socket that accepts a client's connections.
 pub struct Listener {
     socket: TcpListener,
     _watchdog: Watchdog,
@@ -52,13 +52,13 @@ impl Listener {
     }
 }
 
-/// The server's end of one connection.
+/// The server side of one connection.
 pub struct Server {
     pub stream: TcpStream,
     received: BytesMut,
 }
 
-/// A request as the server finds it.
+/// A request as the server receives it.
 #[derive(Debug)]
 pub struct Sent {
     pub xid: Xid,
@@ -77,7 +77,7 @@ impl Sent {
 }
 
 impl Server {
-    /// The next frame, or `None` if the client has hung up.
+    /// Reads the next frame. Returns `None` if the client has closed the connection.
     pub fn frame(&mut self) -> Option<Bytes> {
         loop {
             if let Some(payload) = frame::split_bytes(&mut self.received, 1 << 24).unwrap() {
@@ -115,7 +115,7 @@ impl Server {
         });
     }
 
-    /// The next request that is not a ping; pings are answered.
+    /// Reads the next request that is not a ping. Answers pings.
     pub fn request(&mut self) -> Option<Sent> {
         loop {
             let body = self.frame()?;
@@ -128,7 +128,7 @@ impl Server {
         }
     }
 
-    /// The next request, which must be this operation.
+    /// Reads the next request, which must be this operation.
     pub fn expect(&mut self, opcode: OpCode) -> Sent {
         let sent = self.request().expect("a request");
         assert_eq!(sent.opcode, opcode);
@@ -159,14 +159,14 @@ pub fn connected_with(
     let builder = change(listener.builder());
     let connecting = thread::spawn(move || builder.connect());
     let server = listener.welcome();
-    (connecting.join().unwrap().expect("a member answers"), server, listener)
+    (connecting.join().unwrap().expect("a server answers"), server, listener)
 }
 
 pub fn connected() -> (Client, Server, Listener) {
     connected_with(|builder| builder)
 }
 
-/// What `call` returns while `serve` serves it.
+/// Returns what `call` returns while `serve` acts as the server.
 pub fn during<T: Send>(call: impl FnOnce() -> T + Send, serve: impl FnOnce()) -> T {
     thread::scope(|scope| {
         let caller = scope.spawn(call);

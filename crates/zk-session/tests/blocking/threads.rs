@@ -1,4 +1,4 @@
-//! Threads that use one client: who reads, who writes, and that nobody sleeps too long.
+//! Several threads that share one client: which one reads, which one writes, and when they sleep.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,14 +13,14 @@ use zk_session::proto::{
     Decode, ErrorCode, EventType, ExistsRequest, ExistsResponse, GetDataRequest, OpCode, Reader,
     Request, RequestHeader, Stat, SyncResponse, Xid,
 };
-use zk_session::{Error, Member, State};
+use zk_session::{Error, ServerAddress, State};
 
 use crate::server::{Listener, PATIENCE, SESSION, Sent, Server, connected_with};
 
-/// A third of it passes before a session that says nothing sends a ping.
+/// A session timeout. After a third of it, an idle session sends a ping.
 const TIMEOUT: i32 = 60_000;
 
-/// Answers requests, and has each watch fire at once. Cuts the connection after so many requests.
+/// Answers requests and fires each watch at once. Closes the connection after so many requests.
 fn serve(server: &mut Server, most: usize) {
     for _ in 0..most {
         let Some(body) = server.frame() else { return };
@@ -46,14 +46,14 @@ fn serve(server: &mut Server, most: usize) {
     }
 }
 
-/// A server, until it is stopped.
+/// A server that runs until it is stopped.
 fn start_server(most: usize) -> (Listener, impl FnOnce(&Listener)) {
     let listener = Listener::new();
     let run = move |listener: &Listener| {
         loop {
             let mut server = listener.accept();
             server.stream.set_nodelay(true).unwrap();
-            // Who stops it says nothing.
+            // The connection that stops the server sends nothing.
             let Some(_) = server.frame() else { return };
             server.answer_handshake(TIMEOUT, SESSION);
             serve(&mut server, most);
@@ -62,7 +62,7 @@ fn start_server(most: usize) -> (Listener, impl FnOnce(&Listener)) {
     (listener, run)
 }
 
-/// Also where the last connection was cut, on which a client would have said that it closes.
+/// Also if the last connection was cut, on which the client would have sent its close.
 fn stop(listener: &Listener) {
     drop(TcpStream::connect(listener.address()).unwrap());
 }
@@ -102,7 +102,7 @@ fn use_client(client: &Client, number: usize) {
 }
 
 #[test]
-fn nobody_sleeps_while_there_is_something_to_do() {
+fn no_thread_sleeps_while_there_is_work() {
     for (max_pending, most) in [(1000, usize::MAX), (7, usize::MAX), (7, 150)] {
         let (listener, run) = start_server(most);
         let builder = listener.builder().max_pending(max_pending);
@@ -125,7 +125,7 @@ fn nobody_sleeps_while_there_is_something_to_do() {
     }
 }
 
-/// TCP, and the threads that have read.
+/// A TCP transport that records which threads have read.
 #[derive(Clone, Default)]
 struct Watched(Arc<Mutex<HashSet<ThreadId>>>);
 
@@ -134,15 +134,15 @@ struct WatchedTransport(TcpTransport, Watched);
 impl Connect for Watched {
     type Transport = WatchedTransport;
 
-    fn connect(&self, member: &Member, patience: Duration) -> io::Result<WatchedTransport> {
-        Ok(WatchedTransport(TcpConnect.connect(member, patience)?, self.clone()))
+    fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<WatchedTransport> {
+        Ok(WatchedTransport(TcpConnect.connect(server, timeout)?, self.clone()))
     }
 }
 
 impl Transport for WatchedTransport {
-    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<usize> {
         self.1.0.lock().unwrap().insert(thread::current().id());
-        self.0.read(buffer, patience)
+        self.0.read(buffer, timeout)
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -161,7 +161,7 @@ fn a_thread_that_waits_reads_by_itself() {
     thread::scope(|scope| {
         let server = scope.spawn(|| run(&listener));
         let client = listener.builder().connect_with(watched.clone()).unwrap();
-        // The first answers are read by the session's own thread, which is there already.
+        // The session's own thread, which runs already, reads the first replies.
         while !watched.0.lock().unwrap().contains(&thread::current().id()) {
             client.sync("/").unwrap();
         }
@@ -171,7 +171,7 @@ fn a_thread_that_waits_reads_by_itself() {
     });
 }
 
-/// Panics when it is read from for the second time.
+/// A transport that panics on the second read.
 struct Broken(TcpTransport, Mutex<usize>);
 
 struct BrokenOnce(Mutex<usize>);
@@ -179,23 +179,23 @@ struct BrokenOnce(Mutex<usize>);
 impl Connect for BrokenOnce {
     type Transport = Broken;
 
-    fn connect(&self, member: &Member, patience: Duration) -> io::Result<Broken> {
+    fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<Broken> {
         let mut made = self.0.lock().unwrap();
         *made += 1;
         let left = if *made == 1 { 2 } else { usize::MAX };
-        Ok(Broken(TcpConnect.connect(member, patience)?, Mutex::new(left)))
+        Ok(Broken(TcpConnect.connect(server, timeout)?, Mutex::new(left)))
     }
 }
 
 impl Transport for Broken {
-    fn read(&self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+    fn read(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<usize> {
         let left = {
             let mut left = self.1.lock().unwrap();
             *left -= 1;
             *left
         };
         assert!(left > 0, "a transport that is broken");
-        self.0.read(buffer, patience)
+        self.0.read(buffer, timeout)
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -226,7 +226,7 @@ fn a_transport_that_panics_costs_the_connection_only() {
 }
 
 #[test]
-fn answers_are_read_while_requests_are_made_and_nobody_waits() {
+fn replies_are_read_while_no_thread_waits() {
     const ROUNDS: usize = 5;
     const MANY: usize = 5_000;
     let (answered, next) = mpsc::channel();
@@ -245,7 +245,7 @@ fn answers_are_read_while_requests_are_made_and_nobody_waits() {
             }
         });
         let is_read = (0..ROUNDS).all(|_| {
-            // Threads that wait read, until there are none.
+            // Waiting threads read, until none waits.
             (0..3).for_each(|_| check(submit().wait()));
             let first = submit();
             (1..MANY / 2).any(|_| {

@@ -5,7 +5,7 @@ use zk_session::proto::{
     AddWatchMode, ErrorCode, ErrorResponse, EventType, GetDataRequest, GetDataResponse, OpCode,
     Request, SessionId, Stat, WatcherType,
 };
-use zk_session::{End, Error, Notice, Outcome};
+use zk_session::{End, Error, Outcome, WatchUpdate};
 
 use crate::server::{PATIENCE, Server, connected, during};
 
@@ -54,21 +54,21 @@ fn a_watch_that_is_dropped_is_removed() {
 }
 
 #[test]
-fn a_watch_that_stays_tells_everything_and_where_something_may_be_missing() {
+fn a_persistent_watch_reports_every_event_and_every_gap() {
     let (client, mut server, listener) = connected();
     let mut watch = watch_persistently(&client, &mut server);
     assert_eq!(watch.wait_timeout(Duration::from_millis(10)), Ok(None));
     server.notify(EventType::NODE_CREATED, "/a/b");
     server.notify(EventType::NODE_DATA_CHANGED, "/a/b");
     let happened = |notice| match notice {
-        Notice::Event(event) => event.event_type,
-        Notice::Gap => panic!("nothing is missing"),
+        WatchUpdate::Event(event) => event.event_type,
+        WatchUpdate::Gap => panic!("nothing is missing"),
     };
     assert_eq!(happened(watch.wait().unwrap()), EventType::NODE_CREATED);
     assert_eq!(happened(watch.wait().unwrap()), EventType::NODE_DATA_CHANGED);
     drop(server);
     let mut server = listener.welcome();
-    assert_eq!(watch.wait(), Ok(Notice::Gap));
+    assert_eq!(watch.wait(), Ok(WatchUpdate::Gap));
     let sent = server.expect(OpCode::SET_WATCHES2);
     server.reply(sent.xid, ErrorCode::OK, &());
     server.notify(EventType::NODE_DELETED, "/a/b");
@@ -76,7 +76,7 @@ fn a_watch_that_stays_tells_everything_and_where_something_may_be_missing() {
 }
 
 #[test]
-fn watches_tell_how_the_session_ended() {
+fn watches_report_how_the_session_ended() {
     let (client, mut server, listener) = connected();
     let once = watch(&client, &mut server);
     let mut stays = watch_persistently(&client, &mut server);

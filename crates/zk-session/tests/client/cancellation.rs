@@ -1,4 +1,4 @@
-//! Each future, dropped after each of its polls.
+//! Drops each future after each of its polls.
 
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
@@ -16,8 +16,7 @@ use zk_session::{Client, Error};
 
 use crate::server::{Server, builder, connected, pipes, settle};
 
-/// Polls `future` so many times, as often as anything has happened, and drops it then. Whether it
-/// was ready.
+/// Polls `future` so many times, after each change, then drops it. Returns whether it was ready.
 async fn polled(future: impl Future, times: usize) -> bool {
     let mut future = Box::pin(future);
     for _ in 0..times {
@@ -32,8 +31,8 @@ async fn polled(future: impl Future, times: usize) -> bool {
 /// The watches that the server has.
 type Watches = Arc<Mutex<HashSet<String>>>;
 
-/// Grants whatever is asked for. Every node exists, but below `/new` only what was created; `/a`
-/// has a child.
+/// Answers every request with success. Every node exists, except that nodes below `/new` must have
+/// been created. `/a` has a child.
 async fn grant_everything(mut server: Server, watches: Watches) {
     let stat = Stat::default();
     let mut created = HashSet::new();
@@ -121,7 +120,7 @@ async fn grant_everything(mut server: Server, watches: Watches) {
 
 type Called = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs a call to its end, in which it succeeds.
+/// Runs a call to its successful end.
 fn call<T, E, F>(call: impl Fn(Client) -> F + 'static) -> Box<dyn Fn(&Client) -> Called>
 where
     E: std::fmt::Debug + 'static,
@@ -215,7 +214,7 @@ async fn connecting_can_be_given_up_at_any_time() {
         });
         let is_ready = polled(builder().connect_with(pipes), times).await;
         if times == 0 {
-            // Nothing was begun.
+            // Nothing was started.
             server.abort();
             continue;
         }
@@ -229,7 +228,7 @@ async fn connecting_can_be_given_up_at_any_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_closed_though_nobody_waits_for_it() {
+async fn a_session_is_closed_without_a_waiting_caller() {
     for times in 0..2 {
         let (client, mut server, _listener) = connected().await;
         assert!(!polled(client.close(), times).await);

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf};
 use tokio::time::Instant;
 use zk_session::proto::{ErrorCode, OpCode, SyncResponse};
-use zk_session::{Client, Connect, ConnectError, ConnectStringError, Error, Member, State};
+use zk_session::{Client, Connect, ConnectError, ConnectStringError, Error, ServerAddress, State};
 
 use crate::server::{Pipes, SESSION, builder, connected, pipes};
 
-/// Nobody is there, and the operating system says so.
+/// A transport whose connections are refused.
 struct Nobody;
 
 impl Connect for Nobody {
@@ -21,28 +21,28 @@ impl Connect for Nobody {
 
     fn connect(
         &mut self,
-        _: &Member,
+        _: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
         Box::pin(async { Err(io::Error::other("nobody is there")) })
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_there_is_told_with_the_last_error() {
-    let patience = Duration::from_secs(3);
+async fn an_unreachable_ensemble_is_reported_with_the_last_error() {
+    let connect_timeout = Duration::from_secs(3);
     let start = Instant::now();
-    let client = builder().connect_timeout(patience).connect_with(Nobody).await;
+    let client = builder().connect_timeout(connect_timeout).connect_with(Nobody).await;
     let last = Some(("one:2181".to_string(), "nobody is there".to_string()));
-    let error = ConnectError::Unreachable { patience, last };
+    let error = ConnectError::Unreachable { connect_timeout, last };
     assert_eq!(client.unwrap_err(), error);
     assert_eq!(
         error.to_string(),
-        "no member answered within 3s; the last tried was one:2181: nobody is there"
+        "no server answered within 3s; the last tried was one:2181: nobody is there"
     );
-    assert_eq!(start.elapsed(), patience);
+    assert_eq!(start.elapsed(), connect_timeout);
 }
 
-/// Nobody is there before this moment.
+/// A transport whose connections fail until this moment.
 struct Late {
     pipes: Pipes,
     from: Instant,
@@ -53,12 +53,12 @@ impl Connect for Late {
 
     fn connect(
         &mut self,
-        member: &Member,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
         if Instant::now() < self.from {
             return Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) });
         }
-        self.pipes.connect(member)
+        self.pipes.connect(server)
     }
 }
 
@@ -67,7 +67,7 @@ async fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
     for seed in 0..10 {
         let (pipes, mut listener) = pipes(1 << 16);
         let late = Late { pipes, from: Instant::now() + Duration::from_secs(50) };
-        // Whatever the session timeout is.
+        // For any session timeout.
         let builder = Client::builder("one,two,three").session_timeout(Duration::from_secs(4));
         let builder = builder.connect_timeout(Duration::from_secs(52)).seed(seed);
         let serve = tokio::spawn(async move { listener.welcome().await });
@@ -77,20 +77,20 @@ async fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_takes_fifteen_seconds_or_the_session_timeout_unless_told() {
+async fn connecting_takes_fifteen_seconds_or_the_session_timeout_by_default() {
     for (timeout, limit) in [(4, 15), (10, 15), (40, 40)]
         .map(|(a, b): (u64, u64)| (Duration::from_secs(a), Duration::from_secs(b)))
     {
         let start = Instant::now();
         let client = builder().session_timeout(timeout).connect_with(Nobody).await;
-        let Err(ConnectError::Unreachable { patience, last: Some(_) }) = client else {
+        let Err(ConnectError::Unreachable { connect_timeout, last: Some(_) }) = client else {
             panic!("{client:?}")
         };
-        assert_eq!((patience, start.elapsed()), (limit, limit));
+        assert_eq!((connect_timeout, start.elapsed()), (limit, limit));
     }
 }
 
-/// A server that swallows what it is sent.
+/// A server that reads and never replies.
 struct Silent;
 
 impl Connect for Silent {
@@ -98,7 +98,7 @@ impl Connect for Silent {
 
     fn connect(
         &mut self,
-        _: &Member,
+        _: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
         Box::pin(std::future::pending())
     }
@@ -108,12 +108,12 @@ impl Connect for Silent {
 async fn a_server_that_has_not_answered_at_the_limit_is_named() {
     let builder = builder().connect_timeout(Duration::from_secs(3));
     let error = builder.connect_with(Silent).await.unwrap_err();
-    let text = "no member answered within 3s; the last tried was one:2181: no answer in time";
+    let text = "no server answered within 3s; the last tried was one:2181: no reply within the connect timeout";
     assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_says_nothing_is_left_for_the_next_one() {
+async fn the_session_leaves_a_silent_server_for_the_next_one() {
     let (pipes, mut listener) = pipes(1 << 16);
     let client = Client::builder("one,two").connect_with(pipes);
     let serve = async {
@@ -121,17 +121,19 @@ async fn a_member_that_says_nothing_is_left_for_the_next_one() {
         let start = Instant::now();
         let server = listener.welcome().await;
         assert_eq!(start.elapsed(), Duration::from_secs(5));
-        assert_ne!(silent.member, server.member);
+        assert_ne!(silent.server, server.server);
         server
     };
     let (client, server) = tokio::join!(client, serve);
     let client = client.unwrap();
-    let State::Connected { member, session } = client.state() else { panic!("not connected") };
-    assert_eq!((client.members()[member].to_string(), session), (server.member, SESSION));
+    let State::Connected { server: index, session } = client.state() else {
+        panic!("not connected")
+    };
+    assert_eq!((client.servers()[index].to_string(), session), (server.server, SESSION));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalid_address_is_told_at_once() {
+async fn an_invalid_address_is_reported_at_once() {
     let error = Client::builder(" , ").connect_with(Nobody).await.unwrap_err();
     assert_eq!(error, ConnectError::Address(ConnectStringError::NoHost));
     assert!(matches!(Client::connect("one:port").await, Err(ConnectError::Address(_))));
@@ -162,7 +164,7 @@ async fn a_peer_that_is_no_server_is_left_for_the_next_one() {
             let mut odd = listener.accept().await;
             odd.stream.write_all(garbage).await.unwrap();
             let server = listener.welcome().await;
-            assert_ne!(odd.member, server.member);
+            assert_ne!(odd.server, server.server);
             server
         };
         let (client, _server) = tokio::join!(client, serve);
@@ -229,7 +231,7 @@ async fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
     assert!(client.lease() > Some(Instant::now() + Duration::from_secs(3)));
     slept.store(60, Ordering::Relaxed);
     assert!(client.lease() < Some(Instant::now()));
-    // The session has heard nothing for too long, and finds out with its next timer.
+    // The read timeout has passed, which the session notices with its next timer.
     let woken = Instant::now();
     assert_eq!(listener.accept().await.handshake().await, SESSION);
     assert!(woken.elapsed() <= Duration::from_millis(2_100), "{:?}", woken.elapsed());
@@ -273,7 +275,7 @@ impl AsyncWrite for Stuck {
     }
 }
 
-/// The first transport is [`Stuck`], and breaks just when the session has had enough of it.
+/// The first transport is [`Stuck`]. It breaks just when the session gives it up.
 struct FirstStuck {
     pipes: Pipes,
     breaks: Option<Instant>,
@@ -284,9 +286,9 @@ impl Connect for FirstStuck {
 
     fn connect(
         &mut self,
-        member: &Member,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Stuck>> + Send>> {
-        let (pipe, breaks) = (self.pipes.connect(member), self.breaks.take());
+        let (pipe, breaks) = (self.pipes.connect(server), self.breaks.take());
         Box::pin(async move { Ok(Stuck { pipe: pipe.await?, breaks }) })
     }
 }
@@ -307,13 +309,13 @@ async fn the_failure_of_a_connection_given_up_is_not_taken_for_one_of_the_next()
     assert_eq!(client.unwrap().session_id(), SESSION);
 }
 
-/// Uses the client that it connects, whenever it can.
+/// A waker that uses its client whenever it can.
 struct Nosy {
     pipes: Pipes,
     client: Arc<OnceLock<Client>>,
 }
 
-/// Looks at the client when it is dropped.
+/// A value that uses the client when it is dropped.
 struct Look(Arc<OnceLock<Client>>);
 
 impl Look {
@@ -336,13 +338,13 @@ impl Connect for Nosy {
 
     fn connect(
         &mut self,
-        member: &Member,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
-        let (pipe, look) = (self.pipes.connect(member), Look(self.client.clone()));
+        let (pipe, look) = (self.pipes.connect(server), Look(self.client.clone()));
         look.look();
         Box::pin(async move {
             look.look();
-            // Given up by the session, the third time.
+            // The session gives it up after the third attempt.
             tokio::time::sleep(Duration::from_millis(10)).await;
             look.look();
             pipe.await
@@ -361,7 +363,7 @@ fn what_makes_connections_can_use_the_client() {
             let nosy = Nosy { pipes, client: known.clone() };
             let builder = Client::builder("one").seed(1);
             let (client, server) = tokio::join!(builder.connect_with(nosy), listener.welcome());
-            let client = client.expect("a member answers");
+            let client = client.expect("a server answers");
             known.set(client.clone()).expect("it is the first");
             drop(server);
             let server = listener.welcome().await;

@@ -1,4 +1,4 @@
-//! How answers, events and room reach those who wait.
+//! The delivery of replies, events and room to waiting tasks.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -17,7 +17,7 @@ use crate::server::{Server, builder, connected, connected_with, settle};
 const MANY: usize = 1000;
 const GRANTED: ErrorResponse = ErrorResponse { err: ErrorCode::OK };
 
-/// Polls all futures in one task until they are ready, and counts how often that takes.
+/// Polls all futures in one task until they are ready, and counts the polls.
 async fn join<F: Future + Unpin>(futures: Vec<F>) -> (Vec<F::Output>, usize) {
     let (mut waiting, mut ready, mut polls) = (futures, Vec::new(), 0);
     poll_fn(|cx| {
@@ -91,7 +91,7 @@ async fn one_task_awaits_the_end_of_any_number_of_sessions() {
     assert_eq!(polls, 1);
 }
 
-/// Uses the client whenever it is woken, and when it is dropped.
+/// A waker that uses the client whenever it is woken or dropped.
 struct Curious {
     client: Mutex<Option<Client>>,
     uses: Arc<AtomicUsize>,
@@ -187,7 +187,7 @@ async fn a_waker_that_is_not_wanted_any_more_is_dropped_where_it_may_use_the_cli
     let mut answers = [client.sync("/"), client.sync("/")];
     let mut uses = Vec::new();
     let mut ready = Box::pin(client.ready());
-    // Each is asked by two in turn, so that the one before is dropped.
+    // Two tasks poll each one in turn, so that the previous waker is dropped.
     for _ in 0..2 {
         let [for_watch, for_stays, for_answer, for_room] = [(); 4].map(|()| {
             let (curious, used) = Curious::of(&client);
@@ -205,7 +205,7 @@ async fn a_waker_that_is_not_wanted_any_more_is_dropped_where_it_may_use_the_cli
     }
 }
 
-/// A future, and how often it was polled.
+/// A future that counts its polls.
 struct Counted<F>(F, Arc<AtomicUsize>);
 
 impl<F: Future + Unpin> Future for Counted<F> {
@@ -218,7 +218,7 @@ impl<F: Future + Unpin> Future for Counted<F> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_wakes_one_of_those_who_wait_for_room_in_their_order() {
+async fn a_reply_wakes_the_first_task_that_waits_for_room() {
     const LIMIT: usize = 4;
     const WAITERS: usize = 100;
     let builder = builder().max_pending(LIMIT);
@@ -253,7 +253,7 @@ async fn an_answer_wakes_one_of_those_who_wait_for_room_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_room_in_bytes_gets_it_in_turn() {
+async fn tasks_that_wait_for_room_in_bytes_get_it_in_turn() {
     let (client, mut server, _listener) = connected_with(builder().max_unsent(1000), 100).await;
     let order = Arc::<Mutex<Vec<usize>>>::default();
     let writers: Vec<_> = (0..50)

@@ -57,7 +57,7 @@ async fn closing_ends_whatever_the_server_does() {
     client.close().await;
 }
 
-/// Pings are answered, and the close is not: the server knows what was asked, and does nothing.
+/// The server answers pings but not the close: it has received the close, and ignores it.
 #[tokio::test(start_paused = true)]
 async fn closing_ends_although_the_server_answers_pings() {
     let (client, mut server, _listener) = connected().await;
@@ -72,7 +72,7 @@ async fn closing_ends_although_the_server_answers_pings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_session_fails_what_waits_and_says_so() {
+async fn an_expired_session_fails_pending_requests_with_the_reason() {
     let (client, mut server, mut listener) = connected().await;
     let mut states = client.states();
     let in_flight = client.sync("/");
@@ -93,7 +93,7 @@ async fn an_expired_session_fails_what_waits_and_says_so() {
 }
 
 #[test]
-fn when_the_runtime_is_shut_down_whoever_waits_is_told() {
+fn waiting_tasks_fail_when_the_runtime_shuts_down() {
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
     let (client, in_flight, waiting, watch) = first.block_on(async {
@@ -107,7 +107,7 @@ fn when_the_runtime_is_shut_down_whoever_waits_is_told() {
         let in_flight = client.sync("/");
         server.expect(OpCode::SYNC).await;
         let waiting = client.sync("/");
-        // Nobody hangs up before the runtime does.
+        // The connection stays open until the runtime ends.
         tokio::spawn(async move {
             let _server = server;
             listener.accept().await
@@ -127,9 +127,9 @@ fn when_the_runtime_is_shut_down_whoever_waits_is_told() {
     });
 }
 
-/// Whoever looks at a state holds a lock on it; no call of the client may need it.
+/// A borrowed state holds a lock. No call of the client may need that lock.
 #[test]
-fn a_state_that_is_being_looked_at_blocks_nobody() {
+fn a_borrowed_state_blocks_no_call() {
     let (done, finished) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

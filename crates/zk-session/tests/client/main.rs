@@ -1,5 +1,4 @@
-//! The client over pipes to a server's end made by hand, on a clock that stands still while
-//! anything can be done.
+//! The async client over pipes to a scripted server, on a paused clock.
 #![cfg(feature = "tokio")]
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
@@ -8,11 +7,11 @@ mod chroot;
 mod connecting;
 mod delivery;
 mod ending;
-mod members;
 mod persistent;
 mod pressure;
 mod requests;
 mod server;
+mod servers;
 mod subtree;
 #[cfg(feature = "tracing")]
 mod tracing;

@@ -5,7 +5,7 @@ use std::task::Poll;
 use zk_session::proto::{
     AddWatchMode, ErrorCode, ErrorResponse, EventType, OpCode, Request, SessionId, WatcherType,
 };
-use zk_session::{Client, End, Error, Notice, Outcome, PersistentWatch};
+use zk_session::{Client, End, Error, Outcome, PersistentWatch, WatchUpdate};
 
 use crate::server::{Server, connected, connected_with, settle};
 
@@ -24,15 +24,15 @@ async fn watch(client: &Client, server: &mut Server, mode: AddWatchMode) -> Pers
     watch.unwrap()
 }
 
-fn told(notice: Result<Notice, Error>) -> (EventType, String) {
+fn told(notice: Result<WatchUpdate, Error>) -> (EventType, String) {
     match notice.unwrap() {
-        Notice::Event(event) => (event.event_type, event.path.to_string()),
-        Notice::Gap => panic!("nothing is missing"),
+        WatchUpdate::Event(event) => (event.event_type, event.path.to_string()),
+        WatchUpdate::Gap => panic!("nothing is missing"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_is_told_in_order_as_the_client_sees_it() {
+async fn everything_is_reported_in_order() {
     let (client, mut server, _listener) = connected_with(Client::builder("one/app"), 1 << 16).await;
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT_RECURSIVE).await;
     for event in [EventType::NODE_CREATED, EventType::NODE_DATA_CHANGED, EventType::NODE_DELETED] {
@@ -42,7 +42,7 @@ async fn everything_is_told_in_order_as_the_client_sees_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconnect_is_a_gap_between_what_was_told_and_what_will_be() {
+async fn a_reconnect_is_a_gap_between_earlier_and_later_events() {
     let (client, mut server, mut listener) = connected().await;
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT).await;
     server.notify(EventType::NODE_DATA_CHANGED, "/a").await;
@@ -53,12 +53,12 @@ async fn a_reconnect_is_a_gap_between_what_was_told_and_what_will_be() {
     server.reply(sent.xid, ErrorCode::OK, &()).await;
     server.notify(EventType::NODE_DELETED, "/a").await;
     assert_eq!(told(watch.next().await).0, EventType::NODE_DATA_CHANGED);
-    assert_eq!(watch.next().await, Ok(Notice::Gap));
+    assert_eq!(watch.next().await, Ok(WatchUpdate::Gap));
     assert_eq!(told(watch.next().await).0, EventType::NODE_DELETED);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asks_for_is_kept_within_bounds_and_the_rest_is_a_gap() {
+async fn unread_events_are_bounded_and_the_rest_is_a_gap() {
     let (client, mut server, _listener) = connected().await;
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT).await;
     for _ in 0..PersistentWatch::BUFFER + 10 {
@@ -68,7 +68,7 @@ async fn what_nobody_asks_for_is_kept_within_bounds_and_the_rest_is_a_gap() {
     for _ in 0..PersistentWatch::BUFFER {
         assert_eq!(told(watch.next().await).0, EventType::NODE_DATA_CHANGED);
     }
-    assert_eq!(watch.next().await, Ok(Notice::Gap));
+    assert_eq!(watch.next().await, Ok(WatchUpdate::Gap));
     server.notify(EventType::NODE_DELETED, "/a").await;
     assert_eq!(told(watch.next().await).0, EventType::NODE_DELETED);
 }
@@ -104,7 +104,7 @@ async fn the_stream_ends_behind_the_error_that_ended_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_too_old_ends_the_watch_and_not_the_session() {
+async fn a_server_that_is_too_old_ends_the_watch_and_not_the_session() {
     let (client, mut server, mut listener) = connected().await;
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT).await;
     drop(server);
@@ -113,7 +113,7 @@ async fn a_member_that_is_too_old_ends_the_watch_and_not_the_session() {
     old.reply(sent.xid, ErrorCode::UNIMPLEMENTED, &()).await;
     let _server = listener.welcome().await;
     let mut notice = watch.next().await;
-    if notice == Ok(Notice::Gap) {
+    if notice == Ok(WatchUpdate::Gap) {
         notice = watch.next().await;
     }
     let opcode = OpCode::ADD_WATCH;

@@ -8,7 +8,7 @@ use zk_session::{End, Error, Outcome, State};
 use crate::server::{builder, connected, connected_with, settle};
 
 #[tokio::test(start_paused = true)]
-async fn room_is_waited_for_and_told_to_all_who_wait() {
+async fn room_wakes_all_waiting_tasks() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(1), 1 << 16).await;
     client.ready().await.unwrap();
     let first = client.sync("/");
@@ -67,7 +67,7 @@ async fn what_waits_for_a_server_that_does_not_read_is_bounded_in_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_kept_and_says_whether_the_request_was_sent() {
+async fn a_deadline_error_says_whether_the_request_was_sent() {
     let (client, mut server, mut listener) = connected().await;
     let limit = Duration::from_secs(1);
     let hurried = client.with_request_timeout(Some(limit));
@@ -85,7 +85,7 @@ async fn a_deadline_is_kept_and_says_whether_the_request_was_sent() {
     server.expect(OpCode::DELETE).await;
 }
 
-/// It takes what it is sent, and says nothing more.
+/// The server reads everything and replies to nothing more.
 #[tokio::test(start_paused = true)]
 async fn a_half_open_peer_is_left_in_time_and_the_lease_does_not_move() {
     let (client, silent, mut listener) = connected().await;
@@ -100,7 +100,7 @@ async fn a_half_open_peer_is_left_in_time_and_the_lease_does_not_move() {
     drop(silent);
 }
 
-/// A byte at a time is not silence, and must not look like it, nor like a frame.
+/// Single bytes are neither silence nor a frame.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_never_ends_its_frame_is_left() {
     let (client, mut server, mut listener) = connected().await;

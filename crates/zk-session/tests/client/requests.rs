@@ -58,7 +58,7 @@ async fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
             server.reply(sent.xid, ErrorCode::OK, &"x".repeat(100_000).as_str()).await;
         }
         server.reply(sync.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;
-        // The watch, which the server has set.
+        // Removes the watch that the server has set.
         server.expect(OpCode::REMOVE_WATCHES).await;
     };
     let (listed, created, synced, ()) = tokio::join!(listed, created, synced, serve);
@@ -152,7 +152,7 @@ async fn a_transaction_fails_as_a_whole_and_never_half_succeeds() {
     for (results, expected) in [
         ([error(ErrorCode::OK), error(ErrorCode::NO_NODE)], (1, ErrorCode::NO_NODE)),
         ([error(ErrorCode::BAD_VERSION), error(inconsistent)], (0, ErrorCode::BAD_VERSION)),
-        // Not what a server in its right mind would say.
+        // A correct server would not send this.
         ([error(ErrorCode::OK), error(inconsistent)], (0, ErrorCode::OK)),
         ([MultiResult::Check(()), error(inconsistent)], (1, inconsistent)),
     ] {
@@ -211,11 +211,11 @@ async fn an_error_names_the_operation_and_the_path_where_that_is_at_hand() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(2), 1 << 16).await;
     let client = client.with_chroot("/app").unwrap();
     let named = |error: RequestError| (error.operation, error.path.as_deref().map(str::to_string));
-    // Nothing was sent: the path is the caller's.
+    // Nothing was sent, so the path is borrowed from the caller.
     let error = client.delete("a", None).await.unwrap_err();
     assert_eq!(error.to_string(), "DELETE \"a\": the path is invalid");
     assert!(std::error::Error::source(&error).is_some_and(|source| source.is::<PathError>()));
-    // The answer tells: nobody has kept the path.
+    // A failed reply: nothing kept the path.
     let (read, listed) = (client.get_data("/a"), client.get_children("/a"));
     let full = client.get_data("/b").await.unwrap_err();
     assert_eq!(named(full), (OpCode::GET_DATA, Some("/b".to_string())));
@@ -226,7 +226,7 @@ async fn an_error_names_the_operation_and_the_path_where_that_is_at_hand() {
     let error = read.await.unwrap_err();
     assert_eq!(error.to_string(), "GET_DATA: the server refused the request: NO_NODE");
     assert_eq!(named(listed.await.unwrap_err()), (OpCode::GET_CHILDREN2, None));
-    // A transaction has its paths, and knows which operation is to blame.
+    // A transaction keeps its paths, and the error names the failed operation.
     let commit = client.transaction().check("/a", None).set_data("/b", b"x", Some(1)).commit();
     let xid = server.expect(OpCode::MULTI).await.xid;
     let [undone, refused] = [ErrorCode::OK, ErrorCode::BAD_VERSION]
@@ -238,7 +238,7 @@ async fn an_error_names_the_operation_and_the_path_where_that_is_at_hand() {
         error.to_string(),
         "SET_DATA \"/b\": operation 1 of the transaction was refused: BAD_VERSION"
     );
-    // So do those that walk the tree.
+    // Methods that walk the tree keep theirs, too.
     let (deleted, ()) = tokio::join!(client.delete_all("/a"), async {
         let xid = server.expect(OpCode::GET_CHILDREN2).await.xid;
         server.reply(xid, ErrorCode::NO_AUTH, &()).await;

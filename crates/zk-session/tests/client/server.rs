@@ -1,4 +1,4 @@
-//! The server's end of a client's connections, and what connects the two.
+//! A scripted server, and the pipes that connect a client to it.
 
 use std::future::Future;
 use std::io;
@@ -11,24 +11,24 @@ use zk_session::proto::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode,
     Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
-use zk_session::{Client, ClientBuilder, Connect, Member};
+use zk_session::{Client, ClientBuilder, Connect, ServerAddress};
 use zk_testkit::watchdog::Watchdog;
 
 pub const SESSION: SessionId = SessionId(0x77);
 
-/// Connects a client to the [`Listener`] that it was made with.
+/// A connector to its [`Listener`].
 pub struct Pipes {
     arrivals: mpsc::UnboundedSender<Server>,
     buffer: usize,
 }
 
-/// Where connections arrive.
+/// A queue that accepts a client's connections.
 pub struct Listener {
     arrivals: mpsc::UnboundedReceiver<Server>,
     _watchdog: Watchdog,
 }
 
-/// Pipes that hold so many bytes in each direction.
+/// Sets the capacity of the pipes, in bytes for each direction.
 pub fn pipes(buffer: usize) -> (Pipes, Listener) {
     let (sender, arrivals) = mpsc::unbounded_channel();
     let listener = Listener { arrivals, _watchdog: Watchdog::start() };
@@ -40,11 +40,11 @@ impl Connect for Pipes {
 
     fn connect(
         &mut self,
-        member: &Member,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
         let (ours, theirs) = duplex(self.buffer);
         let server =
-            Server { member: member.to_string(), stream: theirs, received: BytesMut::new() };
+            Server { server: server.to_string(), stream: theirs, received: BytesMut::new() };
         let arrived = self.arrivals.send(server);
         Box::pin(async move { arrived.map(|()| ours).map_err(|_| io::ErrorKind::NotFound.into()) })
     }
@@ -63,15 +63,15 @@ impl Listener {
     }
 }
 
-/// The server's end of one connection.
+/// The server side of one connection.
 pub struct Server {
-    /// Whom the client believes to talk to.
-    pub member: String,
+    /// The server that the client has connected to.
+    pub server: String,
     pub stream: DuplexStream,
     received: BytesMut,
 }
 
-/// A request as the server finds it.
+/// A request as the server receives it.
 #[derive(Debug)]
 pub struct Sent {
     pub xid: Xid,
@@ -86,7 +86,7 @@ impl Sent {
 }
 
 impl Server {
-    /// The next frame, or `None` if the client has hung up.
+    /// Reads the next frame. Returns `None` if the client has closed the connection.
     pub async fn frame(&mut self) -> Option<Bytes> {
         loop {
             if let Some(payload) = frame::split_bytes(&mut self.received, 1 << 24).unwrap() {
@@ -119,7 +119,7 @@ impl Server {
         .await;
     }
 
-    /// The next request that is not a ping; pings are answered.
+    /// Reads the next request that is not a ping. Answers pings.
     pub async fn request(&mut self) -> Option<Sent> {
         loop {
             let body = self.frame().await?;
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// The next request, which must be this operation.
+    /// Reads the next request, which must be this operation.
     pub async fn expect(&mut self, opcode: OpCode) -> Sent {
         let sent = self.request().await.expect("a request");
         assert_eq!(sent.opcode, opcode);
@@ -166,14 +166,14 @@ pub async fn connected_with(
 ) -> (Client, Server, Listener) {
     let (pipes, mut listener) = pipes(buffer);
     let (client, server) = tokio::join!(builder.connect_with(pipes), listener.welcome());
-    (client.expect("a member answers"), server, listener)
+    (client.expect("a server answers"), server, listener)
 }
 
 pub async fn connected() -> (Client, Server, Listener) {
     connected_with(builder(), 1 << 16).await
 }
 
-/// Waits until everything has been done that can be without the clock moving.
+/// Waits until all tasks are idle, without advancing the clock.
 pub async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;

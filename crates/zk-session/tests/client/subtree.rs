@@ -1,4 +1,4 @@
-//! Several nodes at a time, on the in-memory ensemble.
+//! Operations on several nodes, on the in-memory ensemble.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ async fn missing_nodes_are_what_was_asked_for() {
     let (client, mut server, _listener) = connected().await;
     let (container, acl) = (NodeKind::Container, [Acl::READ]);
     let serve = async {
-        // The node, which lacks its parent, and then its ancestors.
+        // The node, whose parent is missing, and then its ancestors.
         let opcodes = [OpCode::CREATE2, OpCode::CREATE_CONTAINER, OpCode::CREATE_CONTAINER];
         for (opcode, path) in opcodes.into_iter().zip(["/a/b/c", "/a", "/a/b"]) {
             let sent = server.expect(opcode).await;

@@ -8,7 +8,7 @@ use zk_session::{Client, End, State};
 
 use crate::server::{builder, connected_with, settle};
 
-/// What was told, line by line.
+/// The log, line by line.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -37,7 +37,7 @@ impl<'a> MakeWriter<'a> for Told {
     }
 }
 
-/// An observer that uses the client for every line, as a health check may do.
+/// A subscriber that uses the client for each line, as a health check may do.
 #[derive(Clone, Default)]
 struct Curious {
     client: Arc<Mutex<Option<Client>>>,
@@ -80,20 +80,20 @@ async fn an_observer_may_use_the_client() {
     drop(server);
     settle().await;
     assert_eq!(*curious.seen.lock().unwrap(), [State::Suspended; 2], "connection and state");
-    // What was asked for behind the loss is sent on the next connection.
+    // The request made after the loss is sent on the next connection.
     let mut server = listener.welcome().await;
     server.expect(OpCode::SYNC).await;
     *curious.client.lock().unwrap() = None;
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_slow_requests_and_the_end_are_told() {
+async fn connections_slow_requests_and_the_end_are_logged() {
     let told = Told::default();
     let lines = tracing_subscriber::fmt().with_writer(told.clone()).without_time().with_ansi(false);
     let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
-    assert_eq!(told.take(), " INFO session connected member=0 session=0x77\n");
+    assert_eq!(told.take(), " INFO session connected server=0 session=0x77\n");
 
     let (answer, ()) = tokio::join!(client.sync("/"), async {
         let sync = server.expect(OpCode::SYNC).await;
@@ -111,7 +111,7 @@ async fn connections_slow_requests_and_the_end_are_told() {
     assert_eq!(client.state(), State::Suspended);
     assert_eq!(
         told.take(),
-        " WARN connection failed member=one:2181 reason=the connection was closed\n \
+        " WARN connection failed server=one:2181 reason=the connection was closed\n \
          WARN session without a connection state=Suspended\n"
     );
 

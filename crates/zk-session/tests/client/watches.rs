@@ -13,7 +13,7 @@ use zk_session::{Client, End, Error, Outcome, State, Watch};
 
 use crate::server::{Server, connected, settle};
 
-/// Watches the data of a node that exists.
+/// Sets a watch on the data of an existing node.
 async fn watch(client: &Client, server: &mut Server, path: &str) -> Watch {
     let data = client.get_data_and_watch(path);
     let sent = server.expect(OpCode::GET_DATA).await;
@@ -103,7 +103,7 @@ async fn a_watch_survives_a_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_how_the_session_ended() {
+async fn a_watch_reports_how_the_session_ended() {
     let (client, mut server, mut listener) = connected().await;
     let watch = watch(&client, &mut server, "/a").await;
     drop(server);
@@ -125,7 +125,7 @@ async fn a_watch_does_not_keep_the_session() {
     assert_eq!(watch.await.unwrap_err().end(), Some(End::Closed));
 }
 
-/// Notes the state that is published when it is woken.
+/// Records the published state when it is woken.
 struct Look {
     states: tokio::sync::watch::Receiver<State>,
     seen: Mutex<Option<State>>,
@@ -147,7 +147,7 @@ async fn an_event_behind_a_state_finds_that_state_published() {
     let look = Arc::new(Look { states: client.states(), seen: Mutex::new(None) });
     assert!(watch.as_mut().poll(&mut Context::from_waker(&look.clone().into())).is_pending());
     assert_eq!(*look.states.borrow(), State::Suspended);
-    // Both are there when the client looks.
+    // Both are ready before the client polls them.
     server.answer_handshake(6_000, client.session_id()).await;
     server.notify(EventType::NODE_DELETED, "/a").await;
     settle().await;
@@ -161,7 +161,7 @@ async fn grant(server: &mut Server, opcode: OpCode) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_nobody_can_hold_is_removed_once_it_is_set() {
+async fn a_watch_without_a_handle_is_removed_once_it_is_set() {
     let (client, mut server, _listener) = connected().await;
     let once = Request::GetData(GetDataRequest { path: "/a", watch: true });
     let mode = AddWatchMode::PERSISTENT;

@@ -1,4 +1,4 @@
-//! Who writes a request, and how many are written at once.
+//! Which task writes a request, and how many requests one write carries.
 
 use std::future::Future;
 use std::io;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use zk_session::proto::{ErrorCode, ExistsResponse, OpCode, Stat, SyncResponse};
-use zk_session::{Answer, Client, Connect, Member};
+use zk_session::{Answer, Client, Connect, ServerAddress};
 
 use crate::server::{Listener, Pipes, Server, builder, pipes, settle};
 
@@ -24,9 +24,9 @@ impl Connect for CountedPipes {
 
     fn connect(
         &mut self,
-        member: &Member,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Counted>> + Send>> {
-        let (connecting, writes) = (self.0.connect(member), self.1.clone());
+        let (connecting, writes) = (self.0.connect(server), self.1.clone());
         Box::pin(async move { Ok(Counted(connecting.await?, writes)) })
     }
 }
@@ -76,7 +76,7 @@ impl Counting {
         let counted = CountedPipes(pipes, Writes::default());
         let writes = counted.1.clone();
         let (client, server) = tokio::join!(builder().connect_with(counted), listener.welcome());
-        let counting = Self { client: client.expect("a member answers"), server, listener, writes };
+        let counting = Self { client: client.expect("a server answers"), server, listener, writes };
         settle().await;
         counting.take_writes();
         counting
@@ -97,7 +97,8 @@ impl Counting {
     }
 }
 
-/// What `sync("/")` takes: its length, a header, the length of the path, and the path.
+/// The length of `sync("/")`, in bytes: a length prefix, a header, the length of the path, and the
+/// path.
 const SYNC: usize = 4 + 8 + 4 + 1;
 
 #[tokio::test(start_paused = true)]
@@ -136,8 +137,8 @@ async fn requests_that_are_known_to_come_together_are_written_together_at_once()
     let mut counting = Counting::connected().await;
     for _ in 0..3 {
         let client = counting.client.clone();
-        let answers = client.together(|| {
-            let inner = client.together(|| [client.sync("/"), client.sync("/")]);
+        let answers = client.batch(|| {
+            let inner = client.batch(|| [client.sync("/"), client.sync("/")]);
             assert_eq!(counting.take_writes(), [], "there may be more");
             inner.into_iter().chain([client.sync("/")]).collect()
         });
@@ -157,7 +158,7 @@ async fn a_watch_that_is_dropped_is_removed_along_with_what_comes_with_it() {
     counting.server.reply(sent.xid, ErrorCode::OK, &body).await;
     let (_, watch) = watched.await.expect("an answer");
     counting.take_writes();
-    let answer = client.together(|| {
+    let answer = client.batch(|| {
         drop(watch);
         client.sync("/")
     });
@@ -182,7 +183,7 @@ async fn what_another_thread_asks_for_meanwhile_is_not_held_back() {
     let mut counting = Counting::connected().await;
     let client = counting.client.clone();
     let other = client.clone();
-    let (mine, others, written) = client.together(|| {
+    let (mine, others, written) = client.batch(|| {
         let others = std::thread::spawn(move || other.sync("/")).join().expect("no panic");
         let written = counting.take_writes().len();
         (client.sync("/"), others, written)

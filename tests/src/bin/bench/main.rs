@@ -1,11 +1,11 @@
-//! Measures clients against one another: the same work, in one run, interleaved.
+//! Compares clients: the same work for all, interleaved in one run.
 //!
-//! Every measurement runs in a process of its own, on one thread, so that its processor time and
-//! memory are its own. The server is a process of its own too: by default one that answers with
-//! prepared bytes and does nothing else, so that the client is what is measured.
+//! Each measurement runs in its own process on one thread, which isolates its CPU time and memory.
+//! The server is a separate process. By default it only sends prepared bytes, so that the client
+//! dominates the result.
 //!
-//! `taskset -c 0 bench` has both ends on one core, where a round trip does not depend on how fast
-//! one core wakes another.
+//! `taskset -c 0 bench` pins both ends to one core, so that round trips do not depend on wake-ups
+//! across cores.
 
 mod changer;
 mod locks;
@@ -30,7 +30,7 @@ use crate::report::{Figures, Table};
 use crate::server::Server;
 use crate::work::{Kind, Work};
 
-/// Measures clients against one another.
+/// Compares the performance of ZooKeeper clients.
 ///
 /// Prints one JSON line per measurement, and a table of medians at the end.
 #[derive(Debug, Parser)]
@@ -40,28 +40,28 @@ struct Arguments {
     /// The server to measure against.
     #[arg(long, value_enum, default_value = "null")]
     server: server::Kind,
-    /// A server that is running already, to be measured against instead.
+    /// The address of a running server to measure against instead.
     #[arg(long)]
     connect: Option<String>,
-    /// How often each measurement is repeated; the table shows medians.
+    /// The number of repetitions; the table shows medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Scales the number of operations of every measurement.
+    /// A factor for the number of operations of every measurement.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Only this client.
+    /// Measures only this client.
     #[arg(long)]
     client: Option<String>,
-    /// Only this work.
+    /// Measures only this kind of work.
     #[arg(long)]
     work: Option<Kind>,
-    /// Within this process: be the null server.
+    /// Internal: runs the null server.
     #[arg(long, hide = true)]
     be_null_server: bool,
-    /// Within this process: change so many nodes for those who watch them.
+    /// Internal: changes this number of nodes.
     #[arg(long, hide = true)]
     be_changer: Option<usize>,
-    /// Within this process: do one piece of work, and print its figures.
+    /// Internal: runs one measurement and prints its figures.
     #[arg(long, hide = true)]
     measure: bool,
 }
@@ -148,7 +148,7 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
     failure
 }
 
-/// Whether a client is asked to do such work.
+/// Returns whether a client supports a kind of work.
 fn does(client: &str, kind: Kind) -> bool {
     match client {
         ours::NAME => true,

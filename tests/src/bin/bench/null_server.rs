@@ -63,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Where the xid of a reply stands in its frame.
-const XID: core::ops::Range<usize> = frame::PREFIX..frame::PREFIX + 4;
+const XID: core::ops::Range<usize> = frame::PREFIX_LEN..frame::PREFIX_LEN + 4;
 
 fn serve(mut stream: TcpStream, watchers: &Watchers) -> io::Result<()> {
     stream.set_nodelay(true)?;

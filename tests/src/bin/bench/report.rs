@@ -1,4 +1,4 @@
-//! What was measured, and how it is told.
+//! The results of measurements, and their output.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,19 +11,19 @@ use cpu_time::ProcessTime;
 
 use crate::work::Kind;
 
-/// What one measurement found.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) operations_per_second: f64,
-    /// Seconds of processor time per million operations.
+    /// CPU time per million operations, in seconds.
     pub(crate) cpu: f64,
     pub(crate) allocations: f64,
-    /// Bytes of heap that are still there afterwards, per operation.
+    /// Heap bytes still allocated afterwards, per operation.
     pub(crate) heap: f64,
-    /// Microseconds; only where one operation is under way at a time.
+    /// In microseconds; only for work with one operation in flight.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Of the whole process, in kB.
+    /// Peak memory of the whole process, in kB.
     pub(crate) peak_memory: f64,
 }
 
@@ -80,7 +80,7 @@ impl FromStr for Figures {
     }
 }
 
-/// Runs `work`, which does `operations` and says how long each took if it did them one by one.
+/// Runs `work`, which returns the time of each operation if it runs them one by one.
 pub(crate) fn measured(
     operations: usize,
     work: impl FnOnce() -> io::Result<Vec<Duration>>,
@@ -110,7 +110,7 @@ pub(crate) fn measured(
     })
 }
 
-/// The most memory that this process has had, in kB, as Linux tells it.
+/// Returns the peak memory of this process in kB, from `/proc`.
 fn peak_memory() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -119,7 +119,7 @@ fn peak_memory() -> f64 {
 
 /// All measurements of a run.
 pub(crate) struct Table {
-    /// What was measured against, how often, and how much.
+    /// The server, the number of rounds and the scale.
     conditions: String,
     found: BTreeMap<Kind, BTreeMap<String, Vec<Figures>>>,
 }

@@ -12,13 +12,13 @@ use crate::work::{DATA, PATH};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Prepared bytes, so that the client is what is measured.
+    /// A server that sends prepared bytes, so that the client dominates the result.
     Null,
     /// A real ZooKeeper, which must be installed (`tests/setup-real.sh`).
     Real,
 }
 
-/// Stopped when dropped.
+/// A server process, stopped when dropped.
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) at: String,
@@ -51,7 +51,7 @@ impl Server {
         }
     }
 
-    /// One that is there already.
+    /// Uses a running server.
     pub(crate) fn running(at: &str) -> io::Result<Self> {
         let client = Client::connect(at).map_err(io::Error::other)?;
         match client.create(PATH, &DATA, NodeKind::Persistent) {

@@ -1,5 +1,4 @@
-//! An attempt to get a lock, as its client runs it: what it does is noted, and a quirk of the client
-//! does it wrongly.
+//! An attempt to acquire a lock. It records what the machine does, and applies the injected bug.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -13,16 +12,16 @@ use zk_session::State;
 use zk_session::dispatch::Port;
 use zk_session::session::Reply;
 
-use super::super::{AttemptId, Note, Quirk};
+use super::super::{AttemptId, Bug, ClientEvent};
 
-/// What a client and its attempts write down.
+/// The event queue that a client shares with its attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log(Arc<Mutex<Records>>);
 
 #[derive(Debug, Default)]
 struct Records {
-    notes: VecDeque<Note>,
-    /// What the last attempt in each directory has left.
+    events: VecDeque<ClientEvent>,
+    /// The hint of the last attempt at each lock path.
     precedents: BTreeMap<String, Option<Precedent>>,
 }
 
@@ -31,12 +30,12 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn note(&self, note: Note) {
-        self.records().notes.push_back(note);
+    pub(super) fn record(&self, event: ClientEvent) {
+        self.records().events.push_back(event);
     }
 
-    pub(super) fn poll(&self) -> Option<Note> {
-        self.records().notes.pop_front()
+    pub(super) fn poll(&self) -> Option<ClientEvent> {
+        self.records().events.pop_front()
     }
 
     fn leave(&self, directory: &str, precedent: Option<Precedent>) {
@@ -48,7 +47,7 @@ impl Log {
     }
 }
 
-/// Notes what a machine reports.
+/// Records the events of a machine.
 #[derive(Debug)]
 pub(super) struct Reporter {
     id: AttemptId,
@@ -57,15 +56,15 @@ pub(super) struct Reporter {
 
 impl Observer for Reporter {
     fn observe(&mut self, event: Event, _: &mut Port<'_>) {
-        self.log.note(Note::Lock(self.id, event));
+        self.log.record(ClientEvent::Lock(self.id, event));
     }
 
     fn finish(&mut self, _: &mut Port<'_>) {
-        self.log.note(Note::Done(self.id));
+        self.log.record(ClientEvent::AttemptFinished(self.id));
     }
 }
 
-/// A machine whose inputs and outputs are noted, and changed by the quirk.
+/// A machine whose inputs and outputs are recorded, and changed by the bug.
 #[derive(Debug)]
 pub(super) struct Attempt<M> {
     id: AttemptId,
@@ -73,10 +72,10 @@ pub(super) struct Attempt<M> {
     directory: String,
     guid: Uuid,
     log: Log,
-    quirk: Option<Quirk>,
-    /// Its watches, and the nodes that they are on.
+    bug: Option<Bug>,
+    /// Its watches and their paths.
     watches: Vec<(OpId, String)>,
-    /// Whether the last input was the answer to the creation of its node.
+    /// Whether the last input was the reply to the create of its node.
     is_created: bool,
 }
 
@@ -87,10 +86,10 @@ impl<M> Attempt<M> {
         directory: String,
         guid: Uuid,
         log: Log,
-        quirk: Option<Quirk>,
+        bug: Option<Bug>,
     ) -> Self {
         let watches = Vec::new();
-        Self { id, machine, directory, guid, log, quirk, watches, is_created: false }
+        Self { id, machine, directory, guid, log, bug, watches, is_created: false }
     }
 
     pub(super) fn observer(&self) -> Reporter {
@@ -99,7 +98,7 @@ impl<M> Attempt<M> {
 
     fn skips(&self, operation: &Operation) -> bool {
         let is_sync = |request: &Request<'_>| matches!(request, Request::Sync(_));
-        self.quirk == Some(Quirk::LooksWithoutSync) && operation.with_request(is_sync)
+        self.bug == Some(Bug::SearchesWithoutSync) && operation.with_request(is_sync)
     }
 }
 
@@ -108,20 +107,20 @@ impl<M: Machine> Machine for Attempt<M> {
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
         self.is_created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
-        let input = match (self.quirk, input) {
+        let input = match (self.bug, input) {
             (_, Input::Watch { op, event_type }) => {
-                if let Some(place) = self.watches.iter().position(|(watch, _)| *watch == op) {
-                    let (_, path) = self.watches.remove(place);
-                    self.log.note(Note::Woken(self.id, path));
+                if let Some(index) = self.watches.iter().position(|(watch, _)| *watch == op) {
+                    let (_, path) = self.watches.remove(index);
+                    self.log.record(ClientEvent::Woken(self.id, path));
                 }
                 Input::Watch { op, event_type }
             }
-            (Some(Quirk::SeesOnlyItself), Input::Reply { op, result }) => {
+            (Some(Bug::IgnoresContenders), Input::Reply { op, result }) => {
                 let guid = self.guid.to_string();
                 Input::Reply { op, result: result.map(|reply| without_others(reply, &guid)) }
             }
-            (Some(Quirk::TakesLossForEvent), Input::Session(State::Suspended)) => {
-                // The last watch of a lock is on the node before its own.
+            (Some(Bug::TakesDisconnectForEvent), Input::Session(State::Suspended)) => {
+                // The last watch of a lock is on its predecessor.
                 match self.watches.last() {
                     Some((op, _)) => Input::Watch { op: *op, event_type: EventType::NODE_DELETED },
                     None => Input::Session(State::Suspended),
@@ -145,7 +144,7 @@ impl<M: Machine> Machine for Attempt<M> {
             }
             Some(Output::Unwatch(op)) => self.watches.retain(|(watch, _)| watch != op),
             Some(Output::Event(Event::Acquired { .. })) if self.is_created => {
-                self.log.note(Note::Unlisted(self.id));
+                self.log.record(ClientEvent::AcquiredWithoutList(self.id));
             }
             None if self.is_done() => self.log.leave(&self.directory, self.machine.precedent()),
             _ => {}
@@ -158,7 +157,7 @@ impl<M: Machine> Machine for Attempt<M> {
     }
 }
 
-/// A list in which everybody else is missing.
+/// Removes all other contenders from a list of children.
 fn without_others(reply: Reply, guid: &str) -> Reply {
     if reply.opcode != OpCode::GET_CHILDREN {
         return reply;

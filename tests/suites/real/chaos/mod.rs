@@ -27,7 +27,7 @@ const SEATS: usize = 32;
 const COUNTERS: usize = 16;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a healed ensemble may take until everything is as it should be. A limit of liveness.
-const PATIENCE: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Watched by everybody, and changed once in each fault.
 const BELL: &str = "/chaos/bell";
 /// Where each session has an ephemeral node.
@@ -93,7 +93,8 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 async fn connect(at: &str) -> Client {
-    let builder = Client::builder(at).session_timeout(SESSION_TIMEOUT).connect_timeout(PATIENCE);
+    let builder =
+        Client::builder(at).session_timeout(SESSION_TIMEOUT).connect_timeout(HANG_TIMEOUT);
     builder.connect().await.expect("a member answers")
 }
 
@@ -128,7 +129,7 @@ async fn wait_until_all_have_heard(ears: &mut [watch::Receiver<i32>], rung: i32)
             heard.map(drop).unwrap_or_else(|_| panic!("seat {seat} has gone"));
         }
     };
-    let all_heard = tokio::time::timeout(PATIENCE, all).await;
+    let all_heard = tokio::time::timeout(HANG_TIMEOUT, all).await;
     let deaf: Vec<_> = (0..ears.len()).filter(|seat| *ears[*seat].borrow() < rung).collect();
     assert!(all_heard.is_ok(), "seats {deaf:?} were not told of version {rung} of the bell");
 }

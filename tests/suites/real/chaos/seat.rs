@@ -9,10 +9,10 @@ use zk_session::proto::{
     ErrorCode, GetDataRequest, GetDataResponse, NodeKind, Request, SessionId, SetDataRequest,
     SetDataResponse, Zxid,
 };
-use zk_session::{Client, End, Error, Notice, Outcome, PersistentWatch, RequestError};
+use zk_session::{Client, End, Error, Outcome, PersistentWatch, RequestError, WatchUpdate};
 
 use super::ledger::{Entry, Ledger};
-use super::{BELL, COUNTERS, LIVING, PATIENCE, connect, counter};
+use super::{BELL, COUNTERS, HANG_TIMEOUT, LIVING, connect, counter};
 
 pub(super) struct Seat {
     number: usize,
@@ -82,7 +82,7 @@ impl Seat {
             counted = counting => counted?,
         }
         loop {
-            let answer = tokio::time::timeout(PATIENCE, client.sync("/")).await;
+            let answer = tokio::time::timeout(HANG_TIMEOUT, client.sync("/")).await;
             match answer.unwrap_or_else(|_| panic!("{node} neither lives nor has expired")) {
                 Ok(()) => return Ok(node),
                 Err(error) => survivable(&error.reason)?,
@@ -244,7 +244,7 @@ async fn listen_for_ever(
         // What belongs to the counters is not of interest.
         loop {
             match watch.next().await? {
-                Notice::Event(event) if &*event.path != BELL => {}
+                WatchUpdate::Event(event) if &*event.path != BELL => {}
                 _ => break,
             }
         }

@@ -22,7 +22,7 @@ use self::turns::{Turn, most_at_once, overtaken, together, waited};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Nothing here takes so long unless somebody waits in vain.
-const PATIENCE: Duration = Duration::from_secs(120);
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 const LOCK: &str = "/locks/shared with others";
 
 /// What is contended for.
@@ -66,7 +66,7 @@ async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) ->
     for (number, client) in clients.into_iter().enumerate() {
         contenders.spawn(ours::take_turns(client, recipe, rounds, marker("ours", number)));
     }
-    let turns = tokio::time::timeout(PATIENCE, contenders.join_all()).await;
+    let turns = tokio::time::timeout(HANG_TIMEOUT, contenders.join_all()).await;
     let turns = turns.expect("somebody waits in vain").concat();
     processes.into_iter().for_each(Process::end);
     assert_eq!(turns.len(), rounds * (others.len() + ours));
@@ -135,7 +135,8 @@ async fn names_of_another_kind_are_noticed_and_refused() {
             }
         }
     };
-    let error = tokio::time::timeout(PATIENCE, refused).await.expect("no node of kazoo was seen");
+    let error =
+        tokio::time::timeout(HANG_TIMEOUT, refused).await.expect("no node of kazoo was seen");
     let LockError::OtherLock { node, scheme } = &error.reason else { panic!("{error}") };
     assert!(node.contains("__lock__") && scheme.parse(node).is_some(), "{error}");
     println!("{error}");
@@ -155,6 +156,6 @@ async fn names_of_another_kind_are_noticed_and_refused() {
         }
         told.recv().await.expect("there is one")
     };
-    let node = tokio::time::timeout(PATIENCE, noticed).await.expect("nothing was told");
+    let node = tokio::time::timeout(HANG_TIMEOUT, noticed).await.expect("nothing was told");
     assert!(node.contains("__lock__"), "{node}");
 }

@@ -1,8 +1,8 @@
 //! What is made of locks; barriers; the locks of textbooks.
 
 use zk_recipes::{
-    Barrier, DoubleBarrier, HerdMutex, LeaderElection, MultiLock, Mutex, Options, Owner, Part,
-    ReentrantMutex, RwLock, SimpleLock,
+    Barrier, DoubleBarrier, HerdMutex, LeaderElection, LockRequest, MultiLock, Mutex, Options,
+    Owner, ReentrantMutex, RwLock, SimpleLock,
 };
 use zk_session::Client;
 
@@ -72,7 +72,7 @@ async fn multi_lock_futures() {
         let revocable = Options::new().revocable();
         let second = RwLock::with(client, PATH, revocable.clone()).expect("a valid path");
         let first = Mutex::with(client, "/locks/a", revocable).expect("a valid path");
-        MultiLock::new([Part::from(&first), Part::write(&second)]).expect("they fit")
+        MultiLock::new([LockRequest::from(&first), LockRequest::write(&second)]).expect("they fit")
     }
     dropped_anywhere("MultiLock::acquire", async |ours, _| {
         (success(multi(ours).acquire()), Others::idle())

@@ -116,7 +116,8 @@ impl Processes {
 
 /// Whether a process is stopped, as by Ctrl-Z. Nobody knows where the system does not tell.
 pub(crate) fn is_stopped(pid: Pid) -> bool {
-    tree::stat(&pid.to_string()).is_some_and(|process| process.state == "T")
+    tree::is_own_namespace()
+        && tree::stat(&pid.to_string()).is_some_and(|process| process.state == "T")
 }
 
 mod tree {
@@ -138,8 +139,19 @@ mod tree {
         Some(Process { state, parent: Pid::from_raw(fields.next()?.parse().ok()?)? })
     }
 
-    /// The running descendants of this process, except for `except` and their descendants.
+    /// Returns whether `/proc` shows the PID namespace of this process. In another one, the same
+    /// numbers belong to other processes.
+    pub(super) fn is_own_namespace() -> bool {
+        let own = getpid().as_raw_nonzero().to_string();
+        std::fs::read_link("/proc/self").is_ok_and(|shown| shown.as_os_str() == own.as_str())
+    }
+
+    /// The running descendants of this process, except for `except` and their descendants. None
+    /// are found if `/proc` belongs to another PID namespace.
     pub(super) fn descendants(except: &HashSet<Pid>) -> Vec<Pid> {
+        if !is_own_namespace() {
+            return Vec::new();
+        }
         let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
             let name = entry.file_name();

@@ -132,7 +132,7 @@ fn age(since: i64) -> String {
 /// administrators, who have to allow it.
 async fn addresses(client: &Client) -> BTreeMap<i64, String> {
     let mut addresses = BTreeMap::new();
-    for member in client.members().iter() {
+    for member in client.servers().iter() {
         let asked = tokio::time::timeout(PATIENCE, connections(&member.to_string())).await;
         if let Ok(Ok(answer)) = asked {
             addresses.extend(answer.lines().filter_map(session_and_address));

@@ -14,7 +14,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use zk_session::proto::{
-    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, OpCode, Sequence,
+    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, OpCode,
+    SequenceNumber,
 };
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
@@ -339,7 +340,7 @@ impl Contender {
     }
 }
 
-fn numbered(mut prefix: String, number: Sequence) -> String {
+fn numbered(mut prefix: String, number: SequenceNumber) -> String {
     use core::fmt::Write as _;
     // Writing to a string does not fail.
     let _ = write!(prefix, "{number}");

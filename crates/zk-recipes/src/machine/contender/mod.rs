@@ -191,18 +191,6 @@ impl Contender {
         self.contest.trust = trust;
     }
 
-    /// All that decides what it does next, apart from what it is about.
-    #[cfg(test)]
-    pub(super) fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
-        let Self { phase, node, conversion, letting_go, connection, lease_ended, .. } = self;
-        let Self { self_watch, revoked, warned, deletions, parents, concluded, last_op, .. } = self;
-        let Self { followed, leaves_precedent, .. } = self;
-        write!(out, "{:?}{phase:?}{node:?}{conversion:?}", self.contest.claim)?;
-        write!(out, "{letting_go}{connection:?}{lease_ended}{self_watch:?}{revoked}{warned}")?;
-        write!(out, "{deletions:?}{parents:?}{concluded}{last_op:?}{:?}", self.outputs)?;
-        write!(out, "{:?}{followed}{leaves_precedent}", self.contest.precedent)
-    }
-
     // ---- Inputs --------------------------------------------------------------------------------
 
     /// Answers to requests that a later step has made pointless are ignored.

@@ -39,7 +39,7 @@ impl Leases {
 mod tests {
     use alloc::format;
 
-    use zk_session::proto::{Sequence, SessionId};
+    use zk_session::proto::{SequenceNumber, SessionId};
 
     use super::super::super::Claim;
     use super::*;
@@ -47,7 +47,7 @@ mod tests {
     fn lease(guid: u128, number: i32) -> String {
         let guid = Uuid::from_u128(guid);
         let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, SessionId(1));
-        format!("{prefix}{}", Sequence(number))
+        format!("{prefix}{}", SequenceNumber(number))
     }
 
     fn taken(leases: &[(u128, i32)]) -> usize {

@@ -334,19 +334,6 @@ impl Borrower {
         }
     }
 
-    /// All that decides what it does next, apart from what it is about.
-    #[cfg(test)]
-    fn hash_into(&self, out: &mut impl core::fmt::Write) -> core::fmt::Result {
-        let Self { step, own, letting_go, connection, suspended, revoked, concluded, .. } = self;
-        write!(out, "{step:?}{own:?}{letting_go}{connection:?}{suspended}{revoked}{concluded}")?;
-        self.queue.iter().try_for_each(|queue| queue.hash_into(out))?;
-        for lease in self.leases.iter().chain(&self.returned) {
-            write!(out, "{}{}{}", lease.part, lease.name, lease.suspended)?;
-            lease.machine.hash_into(out)?;
-        }
-        write!(out, "{}{}{:?}", self.leases.len(), self.next_part, self.outputs)
-    }
-
     #[cfg(test)]
     fn step_name(&self) -> String {
         let step = alloc::format!("{:?}", self.step);

@@ -13,7 +13,7 @@ const PATH: &str = "/locks/printer";
 const GUID: Uuid = Uuid::from_u128(7);
 const OURS: SessionId = SessionId(0x51);
 const THEIRS: SessionId = SessionId(0x52);
-const CONNECTED: State = State::Connected { member: 0, session: OURS };
+const CONNECTED: State = State::Connected { server: 0, session: OURS };
 const TOKEN: Zxid = Zxid(105);
 
 fn reply(body: &impl Encode) -> Result<Reply, Error> {

@@ -245,16 +245,16 @@ const PLACES: [Place<Participant>; 10] = [
     (
         Member::counting,
         &[
-            ("told since we came", |h| h.told(czxid(8))),
-            ("not told; list: all", |h| {
+            ("ready is newer than our node", |h| h.told(czxid(8))),
+            ("no ready; list: all", |h| {
                 h.nobody_has_told();
                 h.answer("list", children(&["own-B7", "a-B5"]));
             }),
-            ("not told; list: too few", |h| {
+            ("no ready; list: too few", |h| {
                 h.nobody_has_told();
                 h.answer("list", children(&["own-B7"]));
             }),
-            ("told before we came; list: all", |h| {
+            ("ready is older than our node; list: all", |h| {
                 h.told(czxid(6));
                 h.answer("list", children(&["own-B7", "a-B5"]));
             }),
@@ -263,7 +263,7 @@ const PLACES: [Place<Participant>; 10] = [
     (
         Member::waiting,
         &[
-            ("told", |h| h.fire(LOOK, EventType::NODE_CREATED)),
+            ("ready appears", |h| h.fire(LOOK, EventType::NODE_CREATED)),
             ("our own node is gone", |h| {
                 h.feed(Input::Timer);
                 h.answer("watch own-B7", refused(ErrorCode::NO_NODE));
@@ -322,7 +322,7 @@ const PLACES: [Place<Participant>; 10] = [
 
 #[test]
 fn the_table_says_what_becomes_of_a_member() {
-    check_table(&PLACES, |h| {
+    check_table("double-barrier.md", &PLACES, |h| {
         let text = format!("{:?}", h.machine);
         let after = |what: &str| {
             let (_, rest) = text.split_once(what).expect(what);

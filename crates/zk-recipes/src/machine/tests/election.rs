@@ -191,7 +191,7 @@ const PLACES: [Place<Candidacy>; 5] = [
     (
         Candidate::following,
         &[
-            ("the one before us is gone", |h| h.deleted("watch a-5")),
+            ("the contender ahead is gone", |h| h.deleted("watch a-5")),
             ("our own node is gone", |h| h.deleted("watch own-7")),
         ],
     ),
@@ -203,7 +203,7 @@ const PLACES: [Place<Candidacy>; 5] = [
 
 #[test]
 fn the_table_says_what_becomes_of_a_candidate() {
-    check_table(&PLACES, |h| {
+    check_table("election.md", &PLACES, |h| {
         let text = format!("{:?}", h.machine);
         let after = |what: &str| {
             let (_, rest) = text.rsplit_once(what).expect(what);

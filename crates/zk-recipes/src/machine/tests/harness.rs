@@ -2,16 +2,24 @@
 
 use super::*;
 
-pub(super) struct Asked {
-    op: OpId,
-    pub(super) line: String,
-    pub(super) answered: bool,
+pub(in super::super) struct Asked {
+    pub(in super::super) op: OpId,
+    pub(in super::super) line: String,
+    pub(in super::super) answered: bool,
 }
 
-pub(super) struct Harness<M = Contender> {
-    pub(super) machine: M,
+/// How the requests and events of a machine read, which works in this directory.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Language {
+    pub(in super::super) line: fn(&str, &Operation) -> String,
+    pub(in super::super) told: fn(&Event) -> String,
+}
+
+pub(in super::super) struct Harness<M = Contender> {
+    pub(in super::super) machine: M,
     directory: String,
-    pub(super) asked: Vec<Asked>,
+    language: Language,
+    pub(in super::super) asked: Vec<Asked>,
     /// What it wanted that no test has looked at.
     lines: Vec<String>,
     /// Whether more has arrived whenever the machine wants everything.
@@ -20,25 +28,29 @@ pub(super) struct Harness<M = Contender> {
 
 impl<M: Machine> Harness<M> {
     /// What `make` makes of the contest, and what it wants first.
-    pub(super) fn driving(contest: Contest, make: impl FnOnce(Contest) -> M) -> Self {
+    pub(in super::super) fn driving(contest: Contest, make: impl FnOnce(Contest) -> M) -> Self {
         let directory = contest.directory.clone();
-        let machine = make(contest);
-        let mut h =
-            Self { machine, directory, asked: Vec::new(), lines: Vec::new(), has_more: false };
+        let language = Language { line, told };
+        Self::speaking(language, directory, make(contest))
+    }
+
+    pub(in super::super) fn speaking(language: Language, directory: String, machine: M) -> Self {
+        let (asked, lines) = (Vec::new(), Vec::new());
+        let mut h = Self { machine, directory, language, asked, lines, has_more: false };
         h.take_outputs();
         h
     }
 
     // ---- What happens --------------------------------------------------------------------------
 
-    pub(super) fn feed(&mut self, input: Input) {
+    pub(in super::super) fn feed(&mut self, input: Input) {
         self.machine.handle(input);
         self.take_outputs();
     }
 
     /// Answers the oldest such request that has no answer.
     #[track_caller]
-    pub(super) fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
+    pub(in super::super) fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
         let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
         let asked = asked.unwrap_or_else(|| panic!("{line} was not asked"));
         asked.answered = true;
@@ -47,12 +59,12 @@ impl<M: Machine> Harness<M> {
     }
 
     #[track_caller]
-    pub(super) fn created(&mut self, number: i32) {
+    pub(in super::super) fn created(&mut self, number: i32) {
         self.created_as("create", &format!("own-{number}"), czxid(number));
     }
 
     #[track_caller]
-    pub(super) fn created_as(&mut self, line: &str, label: &str, czxid: Zxid) {
+    pub(in super::super) fn created_as(&mut self, line: &str, label: &str, czxid: Zxid) {
         let path = format!("{}/{}", self.directory.trim_end_matches('/'), name(label));
         let stat = Stat { czxid, ephemeral_owner: SESSION, ..Stat::default() };
         self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
@@ -60,7 +72,7 @@ impl<M: Machine> Harness<M> {
 
     /// Such a watch was asked for once more, and this is the answer.
     #[track_caller]
-    pub(super) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
+    pub(in super::super) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
         let asked = self.asked.iter().rfind(|asked| asked.line == line && asked.answered);
         let op = asked.unwrap_or_else(|| panic!("{line} was not answered")).op;
         self.feed(Input::Reply { op, result });
@@ -68,19 +80,19 @@ impl<M: Machine> Harness<M> {
 
     /// Fires the newest such watch.
     #[track_caller]
-    pub(super) fn fire(&mut self, line: &str, event_type: EventType) {
+    pub(in super::super) fn fire(&mut self, line: &str, event_type: EventType) {
         let asked = self.asked.iter().rfind(|asked| asked.line == line);
         let op = asked.unwrap_or_else(|| panic!("{line} was not asked")).op;
         self.feed(Input::Watch { op, event_type });
     }
 
     #[track_caller]
-    pub(super) fn deleted(&mut self, line: &str) {
+    pub(in super::super) fn deleted(&mut self, line: &str) {
         self.fire(line, EventType::NODE_DELETED);
     }
 
     /// The connection is lost with all requests in flight, told in the order of the session.
-    pub(super) fn disconnect(&mut self) {
+    pub(in super::super) fn disconnect(&mut self) {
         for place in 0..self.asked.len() {
             if !core::mem::replace(&mut self.asked[place].answered, true) {
                 let op = self.asked[place].op;
@@ -90,21 +102,21 @@ impl<M: Machine> Harness<M> {
         self.feed(Input::Session(State::Suspended));
     }
 
-    pub(super) fn reconnect(&mut self) {
+    pub(in super::super) fn reconnect(&mut self) {
         self.feed(Input::Session(CONNECTED));
     }
 
-    pub(super) fn expire(&mut self) {
+    pub(in super::super) fn expire(&mut self) {
         self.feed(Input::Session(State::Ended(End::Expired)));
     }
 
     // ---- What is wanted ------------------------------------------------------------------------
 
-    pub(super) fn take_outputs(&mut self) {
+    pub(in super::super) fn take_outputs(&mut self) {
         while let Some(output) = self.machine.poll_output() {
             let line = match output {
                 Output::Submit { op, operation } => {
-                    let line = self.line(&operation);
+                    let line = (self.language.line)(&self.directory, &operation);
                     self.asked.push(Asked { op, line: line.clone(), answered: false });
                     line
                 }
@@ -119,24 +131,24 @@ impl<M: Machine> Harness<M> {
                     }
                     continue;
                 }
-                Output::Event(event) => told(&event),
+                Output::Event(event) => (self.language.told)(&event),
             };
             self.lines.push(line);
         }
     }
 
-    pub(super) fn wanted(&mut self) -> Vec<String> {
+    pub(in super::super) fn wanted(&mut self) -> Vec<String> {
         core::mem::take(&mut self.lines)
     }
 
     #[track_caller]
-    pub(super) fn expect(&mut self, lines: &[&str]) {
+    pub(in super::super) fn expect(&mut self, lines: &[&str]) {
         assert_eq!(self.wanted(), lines);
     }
 
     /// As `expect`, and that was all: nothing is outstanding.
     #[track_caller]
-    pub(super) fn expect_last(&mut self, lines: &[&str]) {
+    pub(in super::super) fn expect_last(&mut self, lines: &[&str]) {
         self.expect(lines);
         assert!(self.machine.is_done(), "there is more to come");
         self.expect_silence();
@@ -144,7 +156,7 @@ impl<M: Machine> Harness<M> {
 
     /// Whatever may still come, it changes nothing.
     #[track_caller]
-    pub(super) fn expect_silence(&mut self) {
+    pub(in super::super) fn expect_silence(&mut self) {
         for place in 0..self.asked.len() {
             let op = self.asked[place].op;
             self.feed(Input::Reply { op, result: children(&["own-7"]) });
@@ -158,80 +170,80 @@ impl<M: Machine> Harness<M> {
         self.feed(Input::LetGo);
         self.expect(&[]);
     }
+}
 
-    pub(super) fn line(&self, operation: &Operation) -> String {
-        operation.with_request(|request| self.request_line(operation, request))
-    }
+fn line(directory: &str, operation: &Operation) -> String {
+    operation.with_request(|request| request_line(directory, operation, request))
+}
 
-    pub(super) fn request_line(&self, operation: &Operation, request: &Request<'_>) -> String {
-        let in_directory = |path: &str| {
-            let parent = zk_session::proto::path::parent(path);
-            assert_eq!(parent, Some(self.directory.as_str()), "{path}");
-            label(path)
-        };
-        match request {
-            Request::Create2(create) => {
-                assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
-                assert_eq!(create.data, Some(&b"who"[..]));
-                in_directory(create.path);
-                labels::creation(create.path)
-            }
-            Request::Multi(multi) => {
-                let operations: Vec<_> = multi.iter().collect();
-                let [MultiOp::Create(create), MultiOp::Delete(delete)] = &operations[..] else {
-                    panic!("{operations:?}")
-                };
-                assert_eq!(create.mode, CreateMode::EPHEMERAL);
-                assert_eq!(create.data, Some(&b"who"[..]));
-                assert_eq!(delete.version, -1);
-                format!("replace {} by {}", in_directory(delete.path), in_directory(create.path))
-            }
-            Request::GetData(get) => {
-                assert!(get.watch && operation.watches());
-                format!("watch data {}", in_directory(get.path))
-            }
-            Request::CreateContainer(create) => {
-                assert_eq!(create.mode, CreateMode::CONTAINER);
-                format!("container {}", create.path)
-            }
-            Request::Exists(exists) if exists.watch => {
-                assert!(operation.watches());
-                format!("watch presence {}", in_directory(exists.path))
-            }
-            Request::SetData(set) => {
-                assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
-                format!("touch {}", in_directory(set.path))
-            }
-            Request::Create(create) => {
-                assert_eq!(create.mode, CreateMode::PERSISTENT);
-                format!("directory {}", create.path)
-            }
-            Request::Delete(delete) => {
-                assert_eq!(delete.version, -1);
-                format!("delete {}", in_directory(delete.path))
-            }
-            Request::Exists(exists) => {
-                assert!(!exists.watch);
-                format!("stat {}", in_directory(exists.path))
-            }
-            Request::GetEphemerals(own) => {
-                let prefix = own.prefix_path.expect("a prefix");
-                in_directory(prefix);
-                labels::creation(prefix).replace("create", "list own")
-            }
-            Request::Sync(sync) => {
-                assert_eq!(sync.path, self.directory);
-                "sync".to_string()
-            }
-            Request::GetChildren(list) if list.watch => {
-                assert!(operation.watches());
-                format!("watch {}", in_directory(list.path))
-            }
-            Request::GetChildren(list) => {
-                assert_eq!(list.path, self.directory);
-                "list".to_string()
-            }
-            request => panic!("{request:?}"),
+fn request_line(directory: &str, operation: &Operation, request: &Request<'_>) -> String {
+    let in_directory = |path: &str| {
+        let parent = zk_session::proto::path::parent(path);
+        assert_eq!(parent, Some(directory), "{path}");
+        label(path)
+    };
+    match request {
+        Request::Create2(create) => {
+            assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
+            assert_eq!(create.data, Some(&b"who"[..]));
+            in_directory(create.path);
+            labels::creation(create.path)
         }
+        Request::Multi(multi) => {
+            let operations: Vec<_> = multi.iter().collect();
+            let [MultiOp::Create(create), MultiOp::Delete(delete)] = &operations[..] else {
+                panic!("{operations:?}")
+            };
+            assert_eq!(create.mode, CreateMode::EPHEMERAL);
+            assert_eq!(create.data, Some(&b"who"[..]));
+            assert_eq!(delete.version, -1);
+            format!("replace {} by {}", in_directory(delete.path), in_directory(create.path))
+        }
+        Request::GetData(get) => {
+            assert!(get.watch && operation.watches());
+            format!("watch data {}", in_directory(get.path))
+        }
+        Request::CreateContainer(create) => {
+            assert_eq!(create.mode, CreateMode::CONTAINER);
+            format!("container {}", create.path)
+        }
+        Request::Exists(exists) if exists.watch => {
+            assert!(operation.watches());
+            format!("watch presence {}", in_directory(exists.path))
+        }
+        Request::SetData(set) => {
+            assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
+            format!("touch {}", in_directory(set.path))
+        }
+        Request::Create(create) => {
+            assert_eq!(create.mode, CreateMode::PERSISTENT);
+            format!("directory {}", create.path)
+        }
+        Request::Delete(delete) => {
+            assert_eq!(delete.version, -1);
+            format!("delete {}", in_directory(delete.path))
+        }
+        Request::Exists(exists) => {
+            assert!(!exists.watch);
+            format!("stat {}", in_directory(exists.path))
+        }
+        Request::GetEphemerals(own) => {
+            let prefix = own.prefix_path.expect("a prefix");
+            in_directory(prefix);
+            labels::creation(prefix).replace("create", "list own")
+        }
+        Request::Sync(sync) => {
+            assert_eq!(sync.path, directory);
+            "sync".to_string()
+        }
+        Request::GetChildren(list) if list.watch => {
+            assert!(operation.watches());
+            format!("watch {}", in_directory(list.path))
+        }
+        Request::GetChildren(list) => {
+            assert_eq!(list.path, directory);
+            "list".to_string()
+        }
+        request => panic!("{request:?}"),
     }
 }

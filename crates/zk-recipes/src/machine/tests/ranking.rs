@@ -143,7 +143,7 @@ impl Stub {
             number => number.wrapping_add(1),
         };
         let prefix = PRIVATE.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION);
-        let node = (format!("{prefix}{}", Sequence(number)), Zxid(self.zxid));
+        let node = (format!("{prefix}{}", SequenceNumber(number)), Zxid(self.zxid));
         self.nodes.push(node.clone());
         node
     }

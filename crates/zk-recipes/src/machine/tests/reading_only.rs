@@ -12,7 +12,7 @@ fn begun_before_the_quorum<M: Machine>(
     make: impl FnOnce(Contest) -> M,
 ) -> Harness<M> {
     let mut h = Harness::driving(Contest { session: LOCAL, ..contest }, make);
-    h.feed(Input::Session(State::ReadOnly { member: 2, session: LOCAL }));
+    h.feed(Input::Session(State::ReadOnly { server: 2, session: LOCAL }));
     h.disconnect();
     h.reconnect();
     h

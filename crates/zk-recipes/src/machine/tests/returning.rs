@@ -39,7 +39,7 @@ fn whoever_has_found_nobody_often_enough_lists_no_more() {
         }
         precedent = left(&mut h);
         let followed = number.cast_unsigned() - 1;
-        let (number, czxid) = (Sequence(number), czxid(number));
+        let (number, czxid) = (SequenceNumber(number), czxid(number));
         assert_eq!(precedent, Some(Precedent { number, czxid, followed, ..BEFORE }));
     }
 }
@@ -187,7 +187,7 @@ fn a_reader_leaves_nothing_to_a_writer_and_a_writer_something_to_a_reader() {
 
 #[test]
 fn numbers_near_their_end_say_nothing() {
-    let last = Sequence(i32::MAX - 2);
+    let last = SequenceNumber(i32::MAX - 2);
     let mut h = with(Some(Precedent { number: last, ..BEFORE }));
     h.created_as("create", "own-2147483646", czxid(7));
     h.expect(&["create", "Enqueued own-2147483646 token 107", "list"]);

@@ -1,4 +1,4 @@
-//! The table of transitions in docs/locks.md, checked against the code in every line.
+//! The table of transitions in docs/tables/contender.md, compared with the code in every row.
 
 use super::*;
 
@@ -10,14 +10,14 @@ pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happ
 /// What can happen to every machine everywhere.
 fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     [
-        ("let go", |h| h.feed(Input::LetGo)),
+        ("release", |h| h.feed(Input::LetGo)),
         ("connection lost", Harness::disconnect),
         ("the lease ends", |h| h.feed(Input::LeaseEnded)),
         ("connection lost, and the lease ends", |h| {
             h.disconnect();
             h.feed(Input::LeaseEnded);
         }),
-        ("connected to a member that can only read", |h| h.feed(Input::Session(READ_ONLY))),
+        ("connected to a read-only server", |h| h.feed(Input::Session(READ_ONLY))),
         ("connected again", Harness::reconnect),
         ("session ended", Harness::expire),
         ("timer", |h| h.feed(Input::Timer)),
@@ -33,18 +33,18 @@ const PLACES: [Place; 17] = [
             h
         },
         &[
-            ("list: somebody", |h| h.answer("list", children(&["a-5"]))),
-            ("list: nobody", |h| h.answer("list", children(&[]))),
-            ("list: no directory", |h| h.answer("list", refused(ErrorCode::NO_NODE))),
+            ("list: another contender", |h| h.answer("list", children(&["a-5"]))),
+            ("list: no contender", |h| h.answer("list", children(&[]))),
+            ("list: no parent", |h| h.answer("list", refused(ErrorCode::NO_NODE))),
         ],
     ),
     (
         Harness::creating,
         &[
             ("created", |h| h.created(7)),
-            ("create: no directory", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
+            ("create: no parent", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
             ("create: refused", |h| h.answer("create", refused(ErrorCode::NO_AUTH))),
-            ("create: the server stumbles", |h| {
+            ("create: refused for now", |h| {
                 h.answer("create", refused(ErrorCode::SYSTEM_ERROR));
             }),
         ],
@@ -54,16 +54,16 @@ const PLACES: [Place; 17] = [
         &[
             ("created: nobody has come since", |h| h.created(7)),
             ("created: somebody has come since", |h| h.created(8)),
-            ("create: no directory", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
+            ("create: no parent", |h| h.answer("create", refused(ErrorCode::NO_NODE))),
             ("create: refused", |h| h.answer("create", refused(ErrorCode::NO_AUTH))),
-            ("create: the server stumbles", |h| {
+            ("create: refused for now", |h| {
                 h.answer("create", refused(ErrorCode::SYSTEM_ERROR));
             }),
         ],
     ),
     (
         Harness::making_parents,
-        &[("all made", |h| {
+        &[("all created", |h| {
             h.answer("container /locks", ok());
             h.answer("container /locks/printer", ok());
         })],
@@ -72,11 +72,11 @@ const PLACES: [Place; 17] = [
         Harness::resolving,
         &[
             ("list, not behind its sync", |h| h.answer("list", children(&["own-7"]))),
-            ("synced; list: ours", |h| {
+            ("synced; list: our node", |h| {
                 h.answer("sync", ok());
                 h.answer("list", children(&["own-7"]));
             }),
-            ("synced; list: none of ours", |h| {
+            ("synced; list: no node of ours", |h| {
                 h.answer("sync", ok());
                 h.answer("list", children(&["a-5"]));
             }),
@@ -94,10 +94,12 @@ const PLACES: [Place; 17] = [
         Harness::deciding,
         &[
             ("list: we are first", |h| h.answer("list", children(&["own-7"]))),
-            ("list: one before us", |h| h.answer("list", children(&["a-5", "own-7"]))),
-            ("list: two before us", |h| h.answer("list", children(&["a-5", "b-6", "own-7"]))),
-            ("list: without us", |h| h.answer("list", children(&["a-5"]))),
-            ("list: numbers have ended", |h| {
+            ("list: one contender ahead", |h| h.answer("list", children(&["a-5", "own-7"]))),
+            ("list: two contenders ahead", |h| {
+                h.answer("list", children(&["a-5", "b-6", "own-7"]));
+            }),
+            ("list: our node is missing", |h| h.answer("list", children(&["a-5"]))),
+            ("list: sequence numbers have ended", |h| {
                 h.answer("list", children(&["own-7", "a-2147483647"]));
             }),
         ],
@@ -114,7 +116,7 @@ const PLACES: [Place; 17] = [
                 h.answer("stat a-M-5", stat_at(SESSION, Zxid(9)));
                 h.answer("stat own-M7", stat_at(SESSION, Zxid(7)));
             }),
-            ("stats: one before us", |h| {
+            ("stats: one contender ahead", |h| {
                 h.answer("stat a-M-5", stat_at(SESSION, Zxid(5)));
                 h.answer("stat own-M7", stat_at(SESSION, Zxid(7)));
             }),
@@ -123,15 +125,15 @@ const PLACES: [Place; 17] = [
     (
         Harness::second,
         &[
-            ("the one before us is gone", |h| h.deleted("watch a-5")),
+            ("the contender ahead is gone", |h| h.deleted("watch a-5")),
             ("our own node is gone", |h| h.deleted("watch own-7")),
         ],
     ),
     (
         Harness::third,
         &[
-            ("the one before us is gone", |h| h.deleted("watch b-6")),
-            ("it was gone before it was watched", |h| {
+            ("the contender ahead is gone", |h| h.deleted("watch b-6")),
+            ("it was gone before the watch was set", |h| {
                 h.deleted("watch b-6");
                 h.wanted();
                 h.answer("list", children(&["a-5", "own-7"]));
@@ -245,8 +247,8 @@ fn place(h: &Harness) -> String {
     let suffix = match phase.as_str() {
         "Held" if text.contains("suspended: true") => ", suspended",
         "Done" => "",
-        _ if text.contains("letting_go: true") => ", letting go",
-        "Creating" if text.contains("list: None") => ", relying on its precedent",
+        _ if text.contains("letting_go: true") => ", releasing",
+        "Creating" if text.contains("list: None") => ", with a hint",
         "Waiting" if text.contains("only: true") => ", second in line",
         _ => "",
     };
@@ -256,10 +258,21 @@ fn place(h: &Harness) -> String {
     }
 }
 
-/// What every input does in all these places, as docs/locks.md is to have it.
+/// Returns the rows of the table in `docs/tables/{document}`, without its head.
+pub(crate) fn documented_rows(document: &str) -> Vec<String> {
+    let path = format!("{}/../../docs/tables/{document}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect(&path);
+    text.lines().filter(|line| line.starts_with("| ")).skip(1).map(String::from).collect()
+}
+
+/// Compares what every input does in all these places with the table in `docs/tables/{document}`.
 #[track_caller]
-pub(super) fn check_table<M: Machine>(places: &[Place<M>], name: fn(&Harness<M>) -> String) {
-    let mut table = String::from("| in | when | then | and is in |\n|---|---|---|---|\n");
+pub(super) fn check_table<M: Machine>(
+    document: &str,
+    places: &[Place<M>],
+    name: fn(&Harness<M>) -> String,
+) {
+    let mut table = Vec::new();
     for (arrive, special) in places {
         for (what, happen) in special.iter().chain(&everywhere()) {
             let mut h = arrive();
@@ -270,16 +283,14 @@ pub(super) fn check_table<M: Machine>(places: &[Place<M>], name: fn(&Harness<M>)
             let after = name(&h);
             // What changes nothing is not in the table.
             if !lines.is_empty() || before != after {
-                table += &format!("| {before} | {what} | {lines} | {after} |\n");
+                table.push(format!("| {before} | {what} | {lines} | {after} |"));
             }
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/locks.md");
-    let text = std::fs::read_to_string(path).expect("docs/locks.md");
-    assert!(text.contains(&table), "docs/locks.md should have:\n{table}");
+    assert_eq!(documented_rows(document), table, "the table is to be:\n{}", table.join("\n"));
 }
 
 #[test]
 fn the_table_says_what_every_input_does_in_every_phase() {
-    check_table(&PLACES, place);
+    check_table("contender.md", &PLACES, place);
 }

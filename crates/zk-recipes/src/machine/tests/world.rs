@@ -1,353 +1,655 @@
-//! A small world for the machine: one directory on an ensemble whose members lag, and sessions
-//! that are cut, resume elsewhere and expire. Every step is an [`Action`]; what may go wrong is
-//! taken from a budget, so the world is finite and can be explored as a whole.
+//! A small world for any machine: an ensemble whose servers lag, and sessions that are cut, resume
+//! elsewhere and expire. Every step is an [`Action`]; what may go wrong is taken from a budget, so
+//! the world is finite and can be explored as a whole. What is played in it is a [`Play`].
 //!
-//! It is a model of what a server promises, not of one server. Transactions are ordered; a member
-//! applies them in order and answers a session in order; a session does not go back in time, since
-//! it resumes only where all is known that it has seen; a watch fires once, in order with replies,
-//! or after a resumption in the order of paths.
+//! It is a model of what servers promise and the dispatcher delivers:
+//!
+//! * Transactions are ordered. A server applies them in order, and answers a session in order.
+//! * A session resumes only where all is known that it has seen in replies.
+//! * A watch fires once, in order with replies. What was missed is told after a resumption, in the
+//!   order in which watches are set again: by class and path, and guids are random.
+//! * What was sent on a lost connection fails, in order, before the loss is reported. What was not
+//!   sent is sent on the next.
+//! * A machine that wants to settle may receive more before; it settles when nothing is left that
+//!   the session has received.
 
-mod always;
-mod driving;
-mod ensemble;
 mod flaw;
-mod party;
-mod session;
+mod line;
+mod play;
+mod tree;
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::rc::Rc;
+use core::fmt::{Debug, Write};
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 
-use super::line::{Index, Told};
+use zk_session::Outcome;
+
 use super::search;
 use super::*;
-use ensemble::{Ensemble, NodeId};
 pub(super) use flaw::Flaw;
-use party::Party;
+pub(super) use line::Line;
+use line::{Answer, Asked, News};
+pub(super) use play::{Act, Cause, Outside, Play, Refusal, Scene, Sights, Told, When};
+pub(super) use tree::{Index, Node, NodeId, Numbers, STRANGER, Tree};
 
-const DIRECTORY: &str = "/lock";
-
-/// What a contender is about.
-#[derive(Clone, Copy)]
-pub(super) struct Role {
-    pub(super) claim: Claim,
-    pub(super) entry: Entry,
-    /// What it may want to hold the lock with, once it holds it.
-    pub(super) wish: Option<Claim>,
-    /// With what it contends once more after it has let go, relying on its precedent, if it does.
-    pub(super) returns: Option<Claim>,
-}
-
-/// How the ensemble numbers nodes.
+/// When timers fire.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbers {
-    Rise,
-    /// They are used up.
-    End,
+pub(super) enum Timers {
+    Always,
+    /// As long as something can go wrong; and when nothing else is to be done.
+    AmongFaults,
+    /// When nothing else is to be done.
+    AtLast,
 }
 
 /// What the world is like, and how much may go wrong in it.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    pub(super) scheme: Scheme,
-    pub(super) roles: &'static [Role],
+    pub(super) servers: usize,
     pub(super) numbers: Numbers,
-    pub(super) members: usize,
-    /// Connections cut, sessions expired, and nodes deleted by somebody else.
+    /// Connections cut, sessions expired, and whatever else goes wrong.
     pub(super) faults: usize,
-    /// Whether somebody else may also create nodes that look like a contender's.
-    pub(super) forgeries: bool,
-    /// Whether somebody may also remove the directory and make it anew, when nobody is in it.
-    pub(super) recreations: bool,
-    /// How many nodes were in the directory before.
-    pub(super) created_before: usize,
-    /// Contenders that let go before they have the lock.
-    pub(super) impatient: usize,
-    /// Whether news of the session overtakes answers that were received before, as they do when
-    /// they go through different channels.
-    pub(super) overtaking: bool,
+    /// Nodes deleted by somebody else, if these do not count as faults.
+    pub(super) meddling: Option<usize>,
+    /// Sessions that the ensemble need not keep any longer.
+    pub(super) leases: usize,
+    /// Requests that the server refuses, or answers with garbage.
+    pub(super) refusals: usize,
+    /// What owners do before it is time.
+    pub(super) whims: usize,
+    pub(super) timers: Timers,
+    /// Whether servers apply transactions, and sessions receive messages, only after a while.
+    /// Without that it all happens at once: what a machine does then touches nobody else before its
+    /// next request is served, and what a cut takes away is as good as never answered.
+    pub(super) late: bool,
     pub(super) flaw: Option<Flaw>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Bounds {
+    pub(super) const CALM: Self = Self {
+        servers: 1,
+        numbers: Numbers::Rise,
+        faults: 0,
+        meddling: None,
+        leases: 0,
+        refusals: 0,
+        whims: 0,
+        timers: Timers::AmongFaults,
+        late: false,
+        flaw: None,
+    };
+}
+
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
-    /// The member answers the next request of this contender.
+    /// The server answers the next request of this party.
     Serve(usize),
-    /// The contender hears the next thing.
+    Refuse(usize, Refusal),
+    /// The machine receives the next thing.
     Hear(usize),
+    /// There was nothing more for it to receive.
+    Settle(usize),
     Timer(usize),
-    LetGo(usize),
-    /// The holder wants the lock with another claim.
-    Convert(usize, Claim),
-    /// The connection goes. Of what the member had sent, so much was received; of what it had not
-    /// answered, so much was sent, and of that so much has its effect.
+    Act(usize, Act),
+    /// The connection goes. Of what the server had not answered, so much was sent, and of that so
+    /// much has its effect.
     Cut {
-        contender: usize,
-        received: usize,
+        party: usize,
         sent: usize,
         applied: usize,
     },
     Resume {
-        contender: usize,
-        member: usize,
+        party: usize,
+        server: usize,
+        /// Watches are set again in the other order.
+        reversed: bool,
     },
     Expire(usize),
+    LeaseEnds(usize),
     /// Somebody deletes a node.
     Meddle(NodeId),
-    /// Somebody creates a node with the guid of this contender.
-    Forge(usize),
-    /// Somebody removes the directory and makes it anew.
-    Recreate,
-    /// A forged node goes with the session of whoever has forged it.
-    Vanish(NodeId),
-    /// The member applies the next transaction.
-    CatchUp {
-        member: usize,
-    },
-}
-
-/// What is to happen somewhere in every world that is large enough for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sight {
-    Acquired(usize),
-    AcquiredWithoutAnotherRequest,
-    AcquiredWithoutAList,
-    Returned,
-    Adopted,
-    CreatedAgain,
-    Resumed,
-    LostToMeddling,
-    LostToExpiry,
-    Vanished,
-    ReleasedBeforeAcquired,
-    HeldTogether,
-    Downgraded,
-    Upgraded,
-    NotUpgraded,
-    /// A conversion whose answer was lost was found to have worked.
-    FoundConverted,
-    LeftWhileConverting,
-    Busy,
-    NoConnection,
-    Exhausted,
+    Outside(Outside),
+    /// The server applies the next transaction.
+    CatchUp(usize),
 }
 
 #[derive(Clone)]
-pub(super) struct World {
-    bounds: Bounds,
-    faults: usize,
-    impatient: usize,
-    ensemble: Ensemble,
-    parties: Vec<Party>,
-    sights: BTreeSet<Sight>,
+struct Party<M> {
+    machine: Rc<M>,
+    /// Stands for the state of `machine`.
+    fingerprint: u64,
+    server: Option<usize>,
+    timer: bool,
+    /// It wants to settle, since something that tells of the tree as it was then.
+    settling: Option<Index>,
+    /// How far the log was when it last asked for several nodes. Only for a flaw.
+    noted: Index,
+    line: Line,
 }
 
-fn guid(contender: usize) -> Uuid {
-    Uuid::from_u128(contender as u128 + 1)
-}
-
-fn session(contender: usize) -> SessionId {
-    SessionId(contender as i64 + 1)
-}
-
-impl World {
-    pub(super) fn new(bounds: Bounds) -> Self {
-        let party = |(contender, role): (usize, &Role)| Party::new(&bounds, contender, *role);
-        let mut world = Self {
-            bounds,
-            faults: bounds.faults,
-            impatient: bounds.impatient,
-            ensemble: Ensemble::new(&bounds),
-            parties: bounds.roles.iter().enumerate().map(party).collect(),
-            sights: BTreeSet::new(),
-        };
-        for contender in 0..world.parties.len() {
-            world.perform(contender, None, None).expect("nothing has happened");
-        }
-        world
+impl<M> Hash for Party<M> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { fingerprint, server, timer, settling, noted, line, .. } = self;
+        (fingerprint, server, timer, settling, noted, line).hash(state);
     }
 }
 
-impl search::World for World {
+#[derive(Clone)]
+pub(super) struct World<P: Play> {
+    bounds: Bounds,
+    pub(super) play: P,
+    pub(super) tree: Tree,
+    parties: Vec<Rc<Party<P::Machine>>>,
+    sights: Sights,
+}
+
+/// Guids that are far enough from each other for several attempts of each party.
+pub(super) const fn guid(party: usize, attempt: u128) -> Uuid {
+    Uuid::from_u128(((party as u128 + 1) << 8) + attempt)
+}
+
+pub(super) const fn session(party: usize) -> SessionId {
+    SessionId(party as i64 + 1)
+}
+
+/// Stands for all that matters about something.
+fn digest(value: &impl Debug) -> u64 {
+    search::fingerprint(|text| write!(text, "{value:?}"))
+}
+
+impl<P: Play> World<P> {
+    pub(super) fn new(bounds: Bounds, play: P) -> Self {
+        let tree = Tree::new(bounds.numbers, bounds.servers, bounds.flaw, &play.nodes());
+        let party = |machine| {
+            Rc::new(Party {
+                machine: Rc::new(machine),
+                fingerprint: 0,
+                server: Some(0),
+                timer: false,
+                settling: None,
+                noted: 0,
+                line: Line::default(),
+            })
+        };
+        let parties = play.machines().into_iter().map(party).collect();
+        let mut world = Self { bounds, play, tree, parties, sights: Sights::new() };
+        for party in 0..world.parties.len() {
+            world.perform(party, None, Cause::Other, 0).expect("nothing has happened");
+        }
+        world
+    }
+
+    fn party(&mut self, party: usize) -> &mut Party<P::Machine> {
+        Rc::make_mut(&mut self.parties[party])
+    }
+}
+
+impl<P: Play> search::World for World<P> {
     type Action = Action;
-    type Sight = Sight;
+    type Sight = &'static str;
 
     fn fingerprint(&self) -> u64 {
+        let Bounds { faults, meddling, leases, refusals, whims, .. } = self.bounds;
         let mut hasher = DefaultHasher::new();
-        (self.faults, self.impatient, &self.ensemble, &self.parties).hash(&mut hasher);
+        (faults, meddling, leases, refusals, whims).hash(&mut hasher);
+        (&self.play, &self.tree, &self.parties).hash(&mut hasher);
         hasher.finish()
     }
 
     fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
-        // What a contender does when it hears something touches nobody else before its next
-        // request is served. So it may as well happen now, unless a cut can take away what is to
-        // be heard, or news can overtake it.
-        let safe = |party: &Party| {
-            (self.faults == 0 && party.member.is_some() && party.line.has_news())
-                || (!self.bounds.overtaking && !party.line.inbox.is_empty())
+        // What a machine does when it receives something touches nobody else before its next request
+        // is served. So it may as well happen now, unless a cut can take away what is to be received.
+        let is_safe = |party: &Rc<Party<_>>| {
+            let calm = self.bounds.faults == 0 && party.server.is_some();
+            calm && party.line.has_news() || !party.line.inbox.is_empty()
         };
-        if let Some(contender) = self.parties.iter().position(safe) {
-            self.local_actions(contender, &mut steps, &mut faults);
+        if let Some(party) = self.parties.iter().position(is_safe) {
+            self.local_actions(party, &mut steps, &mut faults);
             return (steps, faults);
         }
-        steps.extend(self.ensemble.lagging().map(|member| Action::CatchUp { member }));
-        steps.extend(self.ensemble.forged().map(Action::Vanish));
-        for (contender, party) in self.parties.iter().enumerate() {
-            if party.machine.is_done() {
-                continue;
-            }
-            if party.member.is_some() && party.line.unserved() > 0 {
-                steps.push(Action::Serve(contender));
-            }
-            self.local_actions(contender, &mut steps, &mut faults);
-            if party.member.is_none() && !party.line.ended {
-                let members = self.ensemble.members_that_know(party.line.seen);
-                steps.extend(members.map(|member| Action::Resume { contender, member }));
-            }
-            if self.faults > 0 {
-                faults.extend(self.cuts(contender));
-                if party.member.is_none() && !party.line.expired {
-                    faults.push(Action::Expire(contender));
-                }
-                if self.bounds.forgeries {
-                    faults.push(Action::Forge(contender));
-                }
+        steps.extend(self.tree.lagging().map(Action::CatchUp));
+        for (party, state) in self.parties.iter().enumerate() {
+            if !state.machine.is_done() && !self.play.is_to_come(party) {
+                self.local_actions(party, &mut steps, &mut faults);
+                self.session_actions(party, &mut steps, &mut faults);
             }
         }
-        if self.faults > 0 && self.bounds.recreations && self.ensemble.there().next().is_none() {
-            faults.push(Action::Recreate);
+        for (outside, when) in self.play.outside(&self.tree, self.bounds.faults > 0) {
+            let actions = if when == When::AtLast { &mut steps } else { &mut faults };
+            actions.push(Action::Outside(outside));
         }
-        if self.faults > 0 {
-            faults.extend(self.ensemble.there().map(|(node, _)| Action::Meddle(node)));
+        if self.bounds.meddling.unwrap_or(self.bounds.faults) > 0 {
+            faults.extend(self.tree.owned().map(|(node, _)| Action::Meddle(node)));
+        }
+        let may_go_wrong =
+            self.bounds.faults + self.bounds.meddling.unwrap_or_default() + self.bounds.refusals
+                > 0;
+        let amid = self.bounds.timers == Timers::AmongFaults && may_go_wrong;
+        if self.bounds.timers != Timers::Always && (amid || steps.is_empty()) {
+            let timers = (0..self.parties.len()).filter(|party| self.parties[*party].timer);
+            steps.extend(timers.map(Action::Timer));
         }
         (steps, faults)
     }
 
     fn after(&self, action: Action) -> Result<Self, String> {
         let mut world = self.clone();
-        match action {
-            Action::Serve(contender) => world.serve(contender),
-            Action::Hear(contender) => world.hear(contender)?,
-            Action::Timer(contender) => {
-                world.parties[contender].timer = false;
-                world.perform(contender, Some(Input::Timer), None)?;
-            }
-            Action::LetGo(contender) => {
-                let party = &mut world.parties[contender];
-                party.let_go = true;
-                world.impatient -= usize::from(party.told == Told::Nothing);
-                if party.converting.is_some() {
-                    world.sights.insert(Sight::LeftWhileConverting);
-                }
-                world.perform(contender, Some(Input::LetGo), None)?;
-            }
-            Action::Convert(contender, claim) => {
-                let party = &mut world.parties[contender];
-                (party.wish, party.converting) = (None, Some(claim));
-                world.perform(contender, Some(Input::Convert(claim)), None)?;
-            }
-            Action::Cut { contender, received, sent, applied } => {
-                world.faults -= 1;
-                world.cut(contender, received, sent, applied);
-            }
-            Action::Resume { contender, member } => world.resume(contender, member),
-            Action::Expire(contender) => {
-                world.faults -= 1;
-                world.parties[contender].line.expired = true;
-                world.ensemble.expire(contender);
-            }
-            Action::Meddle(node) => {
-                world.faults -= 1;
-                world.ensemble.delete(node);
-            }
-            Action::Forge(contender) => {
-                world.faults -= 1;
-                let party = &world.parties[contender];
-                world.ensemble.forge(party.guid, party.claim);
-            }
-            Action::Recreate => {
-                world.faults -= 1;
-                world.ensemble.recreate();
-            }
-            Action::Vanish(node) => {
-                world.ensemble.delete(node);
-            }
-            Action::CatchUp { member } => world.apply_next(member),
+        world.act(action)?;
+        while !world.bounds.late && world.bounds.servers == 1 && world.tree.is_lagging(0) {
+            world.apply_next(0);
         }
-        if world.bounds.members == 1 {
-            world.catch_up(0);
+        while !world.bounds.late
+            && let Some(party) = world
+                .parties
+                .iter()
+                .position(|party| party.line.has_news() && party.settling.is_none())
+        {
+            world.hear(party)?;
         }
-        world.check()?;
+        let lines: Vec<_> = world.parties.iter().map(|party| &party.line).collect();
+        world.play.check(&world.tree, &lines, &mut world.sights)?;
         Ok(world)
     }
 
     fn check_end(&self) -> Result<(), String> {
-        self.check_nobody_waits()
+        let waits = |party: &usize| {
+            !self.parties[*party].machine.is_done() && !self.play.may_wait(*party, &self.tree)
+        };
+        match (0..self.parties.len()).find(waits) {
+            Some(party) => Err(format!("{party} waits for ever")),
+            None => Ok(()),
+        }
     }
 
-    fn take_sights(&mut self) -> BTreeSet<Sight> {
+    fn take_sights(&mut self) -> Sights {
         core::mem::take(&mut self.sights)
     }
 }
 
-impl World {
-    fn local_actions(&self, contender: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
-        let party = &self.parties[contender];
+// ---- What can happen -----------------------------------------------------------------------------
+
+impl<P: Play> World<P> {
+    fn local_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
+        let party = &self.parties[index];
         if party.line.has_news() {
-            steps.push(Action::Hear(contender));
+            steps.push(Action::Hear(index));
         }
-        if party.timer {
-            steps.push(Action::Timer(contender));
+        if party.settling.is_some() && party.line.inbox.is_empty() {
+            steps.push(Action::Settle(index));
         }
-        if party.let_go {
-            return;
+        if party.timer && self.bounds.timers == Timers::Always {
+            steps.push(Action::Timer(index));
         }
-        match party.told {
-            // It can, but an answer must come without it, too.
-            Told::Held | Told::Suspended if party.converting.is_some() => {
-                faults.push(Action::LetGo(contender));
+        for (act, when) in self.play.acts(index) {
+            match when {
+                When::AtLast => steps.push(Action::Act(index, act)),
+                When::Whim if self.bounds.whims == 0 => {}
+                When::Perhaps | When::Whim => faults.push(Action::Act(index, act)),
             }
-            Told::Held | Told::Suspended => {
-                steps.push(Action::LetGo(contender));
-                faults.extend(party.wish.map(|claim| Action::Convert(contender, claim)));
-            }
-            _ if self.impatient > 0 => faults.push(Action::LetGo(contender)),
-            _ => {}
         }
     }
 
-    fn cuts(&self, contender: usize) -> Vec<Action> {
-        let party = &self.parties[contender];
-        let mut cuts = Vec::new();
-        if party.member.is_none() {
-            return cuts;
-        }
-        // Received and heard at once is the same as received before, unless news overtake.
-        let most_received = if self.bounds.overtaking { party.line.wire.len() } else { 0 };
+    fn session_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
+        let party = &self.parties[index];
         let unserved = party.line.unserved();
-        for received in 0..=most_received {
-            for sent in 0..=unserved {
-                for applied in 0..=sent {
-                    cuts.push(Action::Cut { contender, received, sent, applied });
+        if party.server.is_some() && unserved > 0 {
+            steps.push(Action::Serve(index));
+            if self.bounds.refusals > 0 {
+                let next = &party.line.next().operation;
+                let refusals = next.with_request(|request| self.play.refusals(request));
+                faults.extend(refusals.iter().map(|it| Action::Refuse(index, *it)));
+            }
+        }
+        if party.server.is_none() && !party.line.ended {
+            for server in self.tree.that_know(party.line.seen) {
+                let orders = if party.line.has_several_watches() { 2 } else { 1 };
+                let resume = |reversed| Action::Resume { party: index, server, reversed };
+                steps.extend([false, true].into_iter().take(orders).map(resume));
+            }
+        }
+        if self.bounds.faults > 0 {
+            match party.server {
+                Some(_) => {
+                    for sent in 0..=unserved {
+                        let cut = |applied| Action::Cut { party: index, sent, applied };
+                        faults.extend((0..=sent).map(cut));
+                    }
+                }
+                None if !party.line.expired => faults.push(Action::Expire(index)),
+                None => {}
+            }
+        }
+        if self.bounds.leases > 0 {
+            faults.push(Action::LeaseEnds(index));
+        }
+    }
+
+    // ---- What happens --------------------------------------------------------------------------
+
+    fn act(&mut self, action: Action) -> Result<(), String> {
+        match action {
+            Action::Serve(party) => self.serve(party),
+            Action::Refuse(party, refusal) => {
+                self.bounds.refusals -= 1;
+                self.refuse(party, refusal);
+            }
+            Action::Hear(party) => self.hear(party)?,
+            Action::Settle(party) => {
+                let since = self.party(party).settling.take().unwrap_or_default();
+                self.perform(party, Some(Input::Settled), Cause::Settled, since)?;
+            }
+            Action::Timer(party) => {
+                self.party(party).timer = false;
+                self.perform(party, Some(Input::Timer), Cause::Other, 0)?;
+            }
+            Action::Act(party, act) => {
+                let is_whim = self.play.acts(party).contains(&(act, When::Whim));
+                self.bounds.whims -= usize::from(is_whim);
+                self.play.acted(party, act, &mut self.sights);
+                self.perform(party, Some(act.input()), Cause::Other, 0)?;
+            }
+            Action::Cut { party, sent, applied } => {
+                self.bounds.faults -= 1;
+                self.cut(party, sent, applied);
+            }
+            Action::Resume { party, server, reversed } => self.resume(party, server, reversed),
+            Action::Expire(party) => {
+                self.bounds.faults -= 1;
+                self.party(party).line.expired = true;
+                self.tree.expire(party);
+            }
+            Action::LeaseEnds(party) => {
+                self.bounds.leases -= 1;
+                self.perform(party, Some(Input::LeaseEnded), Cause::Other, 0)?;
+            }
+            Action::Meddle(node) => {
+                let budget = self.bounds.meddling.as_mut().unwrap_or(&mut self.bounds.faults);
+                *budget -= 1;
+                self.tree.delete(node);
+            }
+            Action::Outside(outside) => {
+                let is_fault = matches!(outside, Outside::Forge(_) | Outside::Recreate);
+                self.bounds.faults -= usize::from(is_fault);
+                self.play.happens(outside, &mut self.tree);
+            }
+            Action::CatchUp(server) => self.apply_next(server),
+        }
+        Ok(())
+    }
+
+    fn apply_next(&mut self, server: usize) {
+        let (now, events) = self.tree.apply_next(server);
+        for party in 0..self.parties.len() {
+            if self.parties[party].server == Some(server) {
+                let line = &mut self.party(party).line;
+                events.iter().for_each(|(path, event)| line.fire(path, *event, now));
+            }
+        }
+    }
+
+    fn cut(&mut self, index: usize, sent: usize, applied: usize) {
+        let line = &self.parties[index].line;
+        let lost: Vec<_> = line.asked.iter().skip(line.served).take(applied).cloned().collect();
+        for asked in lost {
+            asked.operation.with_request(|request| drop(self.tree.write(index, request)));
+        }
+        let trusts_sync = self.bounds.flaw == Some(Flaw::LostSyncTrusted);
+        let party = self.party(index);
+        party.line.cut(sent, |asked| {
+            trusts_sync && asked.is(|request| matches!(request, Request::Sync(_)))
+        });
+        party.server = None;
+    }
+
+    fn resume(&mut self, index: usize, server: usize, reversed: bool) {
+        let party = Rc::make_mut(&mut self.parties[index]);
+        if party.line.expired {
+            return party.line.end();
+        }
+        party.server = Some(server);
+        party.line.resume(&self.tree, self.tree.now(server), reversed);
+    }
+
+    // ---- The server ----------------------------------------------------------------------------
+
+    fn serve(&mut self, index: usize) {
+        let server = self.parties[index].server.expect("a connection");
+        let asked = self.parties[index].line.next().clone();
+        let answer =
+            asked.operation.with_request(|request| self.answer(index, server, &asked, request));
+        self.party(index).line.reply(answer);
+    }
+
+    fn refuse(&mut self, index: usize, refusal: Refusal) {
+        let server = self.parties[index].server.expect("a connection");
+        let result = match refusal {
+            Refusal::ForNow => refused(ErrorCode::THROTTLED_OP),
+            Refusal::ForGood => refused(ErrorCode::NO_AUTH),
+            Refusal::Garbage => {
+                let asked = self.parties[index].line.next().clone();
+                asked.operation.with_request(|request| drop(self.tree.write(index, request)));
+                self.catch_up(server);
+                ok()
+            }
+        };
+        let asked = &self.parties[index].line.next().operation;
+        let watch = (result.is_ok() && asked.watches()).then(|| {
+            let now = self.tree.now(server);
+            asked.with_request(|request| self.tree.read(index, request, now).1)
+        });
+        let answer = Answer::new(result, watch, self.tree.now(server));
+        self.party(index).line.reply(answer);
+    }
+
+    /// A server answers a write, or a sync, when it has applied all that was before.
+    fn catch_up(&mut self, server: usize) {
+        while self.tree.is_lagging(server) {
+            self.apply_next(server);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        index: usize,
+        server: usize,
+        asked: &Asked,
+        request: &Request<'_>,
+    ) -> Answer {
+        if let Some(result) = self.tree.write(index, request) {
+            self.catch_up(server);
+            return Answer::new(result, None, self.tree.now(server));
+        }
+        let flaw = self.bounds.flaw;
+        if let Request::Sync(_) = request {
+            let is_for_stat = || {
+                let next = self.parties[index].line.asked.get(self.parties[index].line.served + 1);
+                next.is_some_and(|next| next.is(|next| matches!(next, Request::Exists(_))))
+            };
+            let waits = match flaw {
+                Some(Flaw::NoSync) => false,
+                Some(Flaw::NoSyncForReader) => !is_for_stat(),
+                _ => true,
+            };
+            if waits {
+                self.catch_up(server);
+            }
+        }
+        let now = self.tree.now(server);
+        let (mut result, mut watch) = self.tree.read(index, request, now);
+        let is_set = result.is_ok() || watch == tree::Watched::Absence;
+        if let Request::GetChildren(list) = request {
+            let noted = self.parties[index].noted;
+            match flaw {
+                Some(Flaw::NamesWithoutGuid) if asked.is_behind_sync => {
+                    let own = guid(index, 0).as_hyphenated().to_string();
+                    result = self.tree.list(list.path, index, now, |it| !it.path.contains(&own));
+                }
+                Some(Flaw::CountedBeforeCreated) if list.path.ends_with("/leases") => {
+                    let counts = |it: &Node| it.owner == Some(index) || it.exists_at(noted);
+                    result = self.tree.list(list.path, index, now, counts);
+                }
+                Some(Flaw::OnePermitWatched(maximum)) if list.path.ends_with("/leases") => {
+                    let others = self.tree.at(now).map(|(_, node)| node);
+                    let others: Vec<_> = others
+                        .filter(|it| it.is_in(list.path) && it.owner != Some(index))
+                        .map(|it| it.path.clone())
+                        .collect();
+                    let one = others.into_iter().rev().nth(maximum - 1);
+                    self.party(index).line.redirect(asked.op, one.unwrap_or_else(|| "/".into()));
+                    watch = tree::Watched::Children;
+                }
+                _ => {}
+            }
+        }
+        let is_watched = asked.operation.watches() && is_set;
+        Answer::new(result, is_watched.then_some(watch), now)
+    }
+
+    // ---- The machine ---------------------------------------------------------------------------
+
+    /// The machine receives the next of what its session has to report.
+    fn hear(&mut self, index: usize) -> Result<(), String> {
+        let party = self.party(index);
+        if party.line.inbox.is_empty() {
+            party.line.receive();
+        }
+        // Or the watch had been dropped.
+        let Some(news) = party.line.inbox.pop_front() else {
+            return Ok(());
+        };
+        let (input, cause, now) = match news {
+            News::Reply(asked, answer) => {
+                let cause = asked.operation.with_request(|request| match request {
+                    Request::Create2(_) => Cause::Created,
+                    Request::Exists(_) => Cause::Looked,
+                    _ => Cause::Other,
+                });
+                let result = (*answer.result).clone();
+                if result.is_ok() {
+                    let Self { play, sights, .. } = self;
+                    asked.operation.with_request(|request| play.heard(request, sights));
+                }
+                (Input::Reply { op: asked.op, result }, cause, answer.now)
+            }
+            News::Fired(op, event, now) => {
+                (Input::Watch { op, event_type: EventType(event) }, Cause::Other, now)
+            }
+            News::Suspended | News::Connected
+                if self.bounds.flaw == Some(Flaw::ReconnectUnnoticed)
+                    && self.play.progress(index) == Told::Nothing =>
+            {
+                return Ok(());
+            }
+            News::Suspended => (Input::Session(State::Suspended), Cause::Other, 0),
+            News::Connected => {
+                let connected = State::Connected { server: 0, session: session(index) };
+                (Input::Session(connected), Cause::Other, 0)
+            }
+            News::Expired => (Input::Session(State::Ended(End::Expired)), Cause::Other, 0),
+        };
+        let is_end = matches!(input, Input::Session(State::Ended(_)));
+        self.perform(index, Some(input), cause, now)?;
+        match is_end && !self.parties[index].machine.is_done() {
+            true => Err(format!("{index} outlives its session")),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives the machine an input and does what it wants.
+    fn perform(
+        &mut self,
+        index: usize,
+        input: Option<Input>,
+        cause: Cause,
+        now: Index,
+    ) -> Result<(), String> {
+        let mut machine = (*self.parties[index].machine).clone();
+        if let Some(input) = input {
+            machine.handle(input);
+        }
+        let mut outputs = 0;
+        while let Some(output) = machine.poll_output() {
+            outputs += 1;
+            match output {
+                Output::SetTimer(_) => self.party(index).timer = true,
+                Output::Settle => self.party(index).settling = Some(now),
+                Output::Unwatch(op) => self.party(index).line.unwatch(op),
+                Output::Submit { op, operation } => self.submit(index, op, operation),
+                Output::Event(event) => {
+                    let Self { tree, sights, .. } = self;
+                    self.play.told(index, &event, Scene { tree, now, cause, sights })?;
                 }
             }
         }
-        cuts
+        if outputs > 12 {
+            return Err(format!("{index} is busy"));
+        }
+        let done = machine.is_done();
+        let party = self.party(index);
+        party.fingerprint = digest(&machine);
+        party.machine = Rc::new(machine);
+        if done { self.finish(index) } else { Ok(()) }
     }
 
-    fn catch_up(&mut self, member: usize) {
-        while self.ensemble.is_lagging(member) {
-            self.apply_next(member);
+    fn submit(&mut self, index: usize, op: OpId, mut operation: Operation) {
+        let Self { bounds: Bounds { flaw, .. }, play, tree, sights, .. } = self;
+        let flaw = *flaw;
+        operation.with_request(|request| play.asked(index, request, sights));
+        let is_several = |request: &Request<'_>| matches!(request, Request::Multi(_));
+        let notes = flaw == Some(Flaw::CountedBeforeCreated) && operation.with_request(is_several);
+        let (log, watches) = (tree.log, operation.watches());
+        let is_own = tree.find(operation.path()).is_some_and(|node| node.owner == Some(index));
+        let first = tree.owned().next().map(|(_, node)| node.path.to_string());
+        if flaw == Some(Flaw::Herd) && watches && !is_own {
+            operation = first.map_or(operation, Operation::watch);
+        }
+        let is_data = |request: &Request<'_>| matches!(request, Request::GetData(_));
+        let is_unwatched = match flaw {
+            Some(Flaw::NoWatchOnOwnNode) => is_own,
+            Some(Flaw::DataUnwatched) => operation.with_request(is_data),
+            _ => false,
+        };
+        let party = self.party(index);
+        if notes {
+            party.noted = log;
+        }
+        party.line.submit(op, operation);
+        if is_unwatched {
+            party.line.unwatch(op);
         }
     }
 
-    /// The member applies the next transaction, and tells those who watch what goes.
-    fn apply_next(&mut self, member: usize) {
-        let now = self.ensemble.apply_next(member);
-        for id in self.ensemble.deleted_at(now) {
-            for party in self.parties.iter_mut().filter(|party| party.member == Some(member)) {
-                party.line.fire(id, now);
+    /// Nothing that is still outstanding may matter.
+    fn finish(&mut self, index: usize) -> Result<(), String> {
+        let Party { line, machine, server, .. } = &*self.parties[index];
+        let creates = |asked: &Asked| {
+            asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
+        };
+        if self.play.progress(index) != Told::Over {
+            return Err(format!("{index} is done and has not told how"));
+        }
+        if !line.expired {
+            if !line.watches.is_empty() {
+                return Err(format!("{index} is done and leaves a watch"));
+            }
+            let leaves_node = self.tree.owned_by(index, self.tree.log).next().is_some();
+            if leaves_node || line.asked.iter().any(creates) {
+                return Err(format!("{index} is done and leaves a node"));
+            }
+        }
+        let next = self.play.next(index, machine, server.is_some() && !line.ended);
+        let party = self.party(index);
+        (party.timer, party.settling) = (false, None);
+        party.line.forget();
+        match next {
+            None => Ok(()),
+            Some(next) => {
+                party.machine = Rc::new(next);
+                self.sights.insert("returns");
+                self.perform(index, None, Cause::Other, 0)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is said before anything else, and what waits for it.
+//! The authentication exchange, and what waits for it.
 
 use zk_proto::{GetSaslRequest, SetSaslResponse};
 
@@ -7,7 +7,7 @@ use super::*;
 const FIRST: Request<'static> = Request::Sasl(GetSaslRequest { token: Some(b"") });
 const SECOND: Request<'static> = Request::Sasl(GetSaslRequest { token: Some(b"proof") });
 
-/// A session with a watch and a credential, whose exchange on a second connection has begun.
+/// Makes a session with a watch and a credential, whose exchange on a second connection has begun.
 fn authenticating() -> Harness {
     let mut h = Harness::connected();
     h.watch(&get_data("/watched"), ErrorCode::OK);
@@ -15,11 +15,11 @@ fn authenticating() -> Harness {
     h.answer_all();
     h.session.config.authenticate = true;
     h.disconnect();
-    let member = h.reach();
+    let server = h.reach();
     h.handshake();
     h.events();
     h.welcome();
-    assert_eq!(h.events(), [Event::Authenticate { member }]);
+    assert_eq!(h.events(), [Event::Authenticate { server }]);
     h
 }
 
@@ -48,7 +48,7 @@ fn everything_is_held_back_until_the_exchange_is_over() {
     assert_eq!(sent, [OpCode::AUTH, OpCode::SET_WATCHES, OpCode::SYNC]);
 }
 
-/// Else half a frame would be left on the wire, and all that follows be read as the rest of it.
+/// Otherwise half a frame would stay on the wire, and the rest be read as its continuation.
 #[test]
 fn nothing_is_released_before_the_last_request_of_the_exchange_is_answered() {
     let mut h = authenticating();
@@ -104,7 +104,7 @@ fn an_exchange_is_over_with_its_connection_and_begins_anew_on_the_next() {
 }
 
 #[test]
-fn a_member_that_never_answers_the_exchange_is_left_in_time() {
+fn a_server_that_never_answers_the_exchange_is_left_in_time() {
     let mut h = authenticating();
     exchange(&mut h, &FIRST, 1);
     let due = h.session.connect_deadline().expect("the exchange has a deadline");
@@ -136,9 +136,9 @@ fn what_is_no_answer_to_the_exchange_costs_the_connection() {
     assert_eq!(h.cause(), Some(Cause::UnexpectedReply { expected: None, received }));
 }
 
-/// It answers so to whatever it is asked, be it a ping; tried again, it would do the same for ever.
+/// The server answers so to every request, even a ping. Another attempt would have the same result.
 #[test]
-fn a_member_that_demands_authentication_ends_the_session() {
+fn a_server_that_demands_authentication_ends_the_session() {
     const DEMAND: ErrorCode = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
     for xid in [1, 2, Xid::PING.0, Xid::SET_WATCHES.0] {
         let mut h = Harness::connected();

@@ -78,7 +78,7 @@ fn answers_to_credentials_overtake_others_and_belong_to_them_in_order() {
 }
 
 #[test]
-fn who_waits_for_a_credential_is_answered_by_the_next_connection() {
+fn a_pending_credential_is_answered_on_the_next_connection() {
     for taken in [0, 5, usize::MAX] {
         let mut h = Harness::connected();
         add(&mut h, "one", 1);
@@ -120,7 +120,7 @@ fn what_was_added_before_is_not_sent_twice() {
 }
 
 #[test]
-fn a_refused_credential_ends_the_session_and_tells_everybody() {
+fn a_refused_credential_ends_the_session_and_fails_all_requests() {
     let mut h = Harness::connected();
     h.sync(1);
     add(&mut h, "one", 2);
@@ -198,7 +198,7 @@ fn secrets_are_not_for_logs() {
     add(&mut h, "the secret", 1);
     let text = alloc::format!("{:?} {:?}", h.session.credentials, h.session.password);
     assert!(!text.contains("secret\"") && !text.contains("sixteen"), "{text}");
-    let resume = h.session.resume().expect("there is a session");
+    let resume = h.session.ticket().expect("there is a session");
     let shown = alloc::format!("{resume:?}");
     assert!(shown.contains("Secret(16 bytes)") && !shown.contains("sixteen"), "{shown}");
     assert!(text.contains("Secret(10 bytes)") && text.ends_with("Secret(16 bytes)"), "{text}");

@@ -131,7 +131,7 @@ fn a_watch_asked_for_by_a_late_request_is_dropped() {
 }
 
 #[test]
-fn nothing_is_remembered_of_a_watch_whose_request_was_late_and_cut_off() {
+fn nothing_is_stored_for_a_watch_whose_request_was_late_and_cut_off() {
     let mut h = Harness::connected();
     until(&mut h, &get_data("/a"), 1, 100);
     h.take(5);
@@ -154,7 +154,7 @@ fn a_watch_kept_only_for_a_request_that_is_late_is_removed() {
     assert!(h.session.watches.is_empty(), "{:?}", h.session.watches);
 }
 
-/// Whichever of many requests are late, the others reach the server whole and in order.
+/// Whichever requests are late, the others reach the server complete and in order.
 #[test]
 fn taking_out_requests_leaves_the_others_whole() {
     for late in 0..1 << 6 {
@@ -182,11 +182,11 @@ fn taking_out_requests_leaves_the_others_whole() {
     }
 }
 
-fn impatient() -> Harness {
-    Harness::with(Config { patience: Some(ms(3_000)), ..Config::new(1, 0) })
+fn disconnect_timed_out() -> Harness {
+    Harness::with(Config { disconnect_timeout: Some(ms(3_000)), ..Config::new(1, 0) })
 }
 
-/// Lets time pass while every attempt to connect fails.
+/// Advances the clock while every attempt to connect fails.
 fn wait_in_vain(h: &mut Harness, millis: u64) {
     let end = h.now + ms(millis);
     while h.now < end {
@@ -200,7 +200,7 @@ fn wait_in_vain(h: &mut Harness, millis: u64) {
 
 #[test]
 fn without_a_connection_for_too_long_what_waits_for_one_fails_and_what_follows_is_refused() {
-    let mut h = impatient();
+    let mut h = disconnect_timed_out();
     h.sync(1);
     wait_in_vain(&mut h, 2_999);
     h.sync(2);
@@ -217,7 +217,7 @@ fn without_a_connection_for_too_long_what_waits_for_one_fails_and_what_follows_i
 
 #[test]
 fn patience_begins_anew_with_every_loss() {
-    let mut h = impatient();
+    let mut h = disconnect_timed_out();
     h.connect();
     for _ in 0..4 {
         for _ in 0..4 {
@@ -255,14 +255,14 @@ fn an_attempt_to_connect_outlives_the_deadlines_of_requests() {
     h.session.handle_disconnected(h.now);
     h.advance(ms(50));
     assert_eq!(h.actions(), [Action::Connect(0)]);
-    // Of the timeout granted, since there is a session to be saved.
+    // A fraction of the granted timeout, because there is a session to save.
     let share = ms(GRANTED as u64 / 4);
     let deadline = h.now + share;
     until(&mut h, &SYNC, 1, 20);
     assert_eq!(h.session.connect_deadline(), Some(deadline));
     h.advance(ms(20));
     assert_eq!(h.answers(), [(1, Some(NOT_APPLIED))]);
-    assert_eq!((h.actions(), h.session.phase), (Vec::new(), Phase::Connecting(0)));
+    assert_eq!((h.actions(), h.session.stage()), (Vec::new(), Some(Stage::Connecting)));
     assert_eq!(h.session.connect_deadline(), Some(deadline));
     h.session.handle_connected(h.now);
     assert_eq!(h.session.connect_deadline(), Some(h.now + share * 2), "and for the handshake");

@@ -73,7 +73,7 @@ fn a_server_that_answers_all_but_the_close_cannot_keep_a_session_from_closing() 
     h.sent();
     let start = h.now;
     h.advance(ms(2_000));
-    // Slow, but under way.
+    // Slow, but in progress.
     h.reply(1, 1, ErrorCode::OK);
     while h.session.poll_timeout().is_some() {
         h.sent();
@@ -160,7 +160,7 @@ fn nothing_wakes_a_session_that_has_ended() {
 }
 
 #[test]
-fn every_error_says_whether_the_request_may_have_been_applied() {
+fn every_error_has_an_outcome() {
     for (error, outcome) in [
         (Error::ConnectionLost, Outcome::Unknown),
         (Error::Server(ErrorCode::NO_NODE), Outcome::NotApplied),

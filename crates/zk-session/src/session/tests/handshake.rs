@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the server finds in a handshake.
+/// The fields of a handshake.
 fn request(payload: &Bytes) -> ConnectRequest<'_> {
     ConnectRequest::decode_all(payload).expect("a handshake")
 }
@@ -25,7 +25,7 @@ fn the_session_is_what_the_server_makes_it() {
     assert_eq!((h.session.state(), h.session.id()), (State::Connecting, SessionId::NONE));
     assert_eq!(h.session.timeout(), ms(10_000));
     h.connect();
-    let connected = State::Connected { member: 0, session: SESSION };
+    let connected = State::Connected { server: 0, session: SESSION };
     assert_eq!((h.session.state(), h.session.id()), (connected, SESSION));
     assert_eq!(h.session.timeout(), ms(6_000));
     assert_eq!(h.events(), [Event::State(connected)]);
@@ -110,9 +110,9 @@ fn another_session_than_the_one_asked_for_means_that_that_one_has_expired() {
     assert_eq!(h.session.id(), SESSION);
 }
 
-/// A read-only member of 3.7 and later may answer with the header of a refusal instead.
+/// A read-only server of 3.7 and later may answer with the header of a refusal instead.
 #[test]
-fn an_answer_that_is_none_sends_the_session_to_the_next_member() {
+fn an_answer_that_is_none_sends_the_session_to_the_next_server() {
     let refusal = ReplyHeader { xid: Xid(0), zxid: Zxid(5), err: ErrorCode::NOT_READ_ONLY };
     let mut h = Harness::new(2);
     let first = h.reach();
@@ -120,21 +120,21 @@ fn an_answer_that_is_none_sends_the_session_to_the_next_member() {
     h.deliver(&refusal);
     assert!(matches!(
         h.events()[..],
-        [Event::Disconnected { member, cause: Cause::Malformed(_) }] if member == first
+        [Event::Disconnected { server, cause: Cause::Malformed(_) }] if server == first
     ));
     assert_eq!(h.actions()[..1], [Action::Disconnect]);
     assert_ne!(h.connect(), first);
 }
 
 #[test]
-fn a_member_that_hangs_up_without_an_answer_sends_the_session_to_the_next_member() {
+fn a_server_that_hangs_up_without_an_answer_sends_the_session_to_the_next_server() {
     let mut h = Harness::new(2);
     let first = h.reach();
     h.handshake();
     h.disconnect();
     assert_eq!(
         h.events(),
-        [Event::Disconnected { member: first, cause: Cause::Transport }],
+        [Event::Disconnected { server: first, cause: Cause::Transport }],
         "and the state is what it was"
     );
     assert_ne!(h.connect(), first);
@@ -152,7 +152,7 @@ fn a_server_of_3_3_answers_without_the_last_byte() {
         password: Some(&PASSWORD),
         read_only: None,
     });
-    assert_eq!(h.session.state(), State::Connected { member: 0, session: SESSION });
+    assert_eq!(h.session.state(), State::Connected { server: 0, session: SESSION });
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_claim_to_have_sent_more_than_there_is_changes_nothing() {
     assert_eq!(h.sent_xids(), [2]);
 }
 
-/// A terminal verdict on a session needs more than a frame of some other kind.
+/// Only a well-formed answer to the handshake may end a session.
 #[test]
 fn a_frame_that_is_no_answer_to_the_handshake_does_not_end_a_session() {
     let mut h = Harness::connected();
@@ -208,7 +208,7 @@ fn a_frame_that_is_no_answer_to_the_handshake_does_not_end_a_session() {
     h.connect();
 }
 
-/// What is left of the handshake would be missing on the wire, or in the way.
+/// The rest of the handshake would be missing on the wire, or in the way.
 #[test]
 fn an_answer_to_a_handshake_that_is_not_sent_to_its_end_costs_the_connection() {
     for taken in [0, 1, 48] {

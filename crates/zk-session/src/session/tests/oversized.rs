@@ -1,4 +1,4 @@
-//! Replies that are longer than is accepted: only their headers are there.
+//! Replies longer than the limit: only their headers arrive.
 
 use super::*;
 use zk_proto::{AddWatchMode, AddWatchRequest, DeleteRequest, Multi, WatcherType};
@@ -10,7 +10,7 @@ fn too_large(outcome: Outcome) -> Error {
     Error::ReplyTooLarge { length: TOO_LONG, limit: LIMIT, outcome }
 }
 
-/// What is sent now: the opcodes.
+/// Returns the operations of the requests sent now.
 fn opcodes(h: &mut Harness) -> Vec<OpCode> {
     h.sent().iter().map(|sent| sent.opcode).collect()
 }
@@ -33,7 +33,7 @@ fn a_reply_that_is_too_long_fails_its_request_alone_and_the_connection_stays() {
 }
 
 #[test]
-fn the_header_tells_whether_a_request_was_applied_whose_reply_is_too_long() {
+fn the_header_of_a_reply_that_is_too_long_decides_the_outcome() {
     let delete = Request::Delete(DeleteRequest { path: "/a", version: -1 });
     let multi = Request::Multi(Multi::new(&[]));
     for (request, outcome) in [
@@ -54,7 +54,7 @@ fn the_header_tells_whether_a_request_was_applied_whose_reply_is_too_long() {
 }
 
 #[test]
-fn a_refusal_that_is_too_long_is_the_refusal_that_its_header_says() {
+fn a_refusal_that_is_too_long_fails_with_the_code_of_its_header() {
     let mut h = Harness::connected();
     let id = h.submit(&exists("/a"), 1);
     h.sent();
@@ -81,7 +81,7 @@ fn a_watch_whose_reply_is_too_long_is_removed_from_the_server() {
         let Request::RemoveWatches(removal) = sent[0].request() else { panic!("{sent:?}") };
         assert_eq!((removal.path, removal.watcher_type, sent.len()), ("/a", watcher_type, 1));
         assert!(h.session.watches.is_empty());
-        // An event that crosses the removal concerns nobody, nor does a drop of the watch.
+        // An event that crosses the removal is ignored, and so is a drop of the watch.
         h.events();
         h.notify(EventType::NODE_DELETED, "/a");
         h.session.unwatch(id);
@@ -167,7 +167,7 @@ fn a_reply_too_long_and_out_of_order_costs_the_connection() {
     assert!(matches!(h.cause(), Some(Cause::Malformed(_))));
 }
 
-/// Else a member could go on with one frame for ever.
+/// Otherwise a server could continue one frame for ever.
 #[test]
 fn the_rest_of_a_reply_that_is_too_long_has_to_arrive_within_the_read_deadline() {
     let mut h = Harness::connected();

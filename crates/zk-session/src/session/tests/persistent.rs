@@ -1,4 +1,4 @@
-//! Watches that stay.
+//! Persistent watches.
 
 use zk_proto::{AddWatchMode, AddWatchRequest, WatcherType};
 
@@ -14,7 +14,7 @@ fn recursive(path: &str) -> Request<'_> {
     Request::AddWatch(AddWatchRequest { path, mode: AddWatchMode::PERSISTENT_RECURSIVE })
 }
 
-/// Whose persistent watches have fired since, event by event.
+/// Returns whose persistent watches have fired since the last call, event by event.
 fn told(h: &mut Harness) -> Vec<Vec<RequestId>> {
     let told = |event| match event {
         Event::Watch { requests, persistent, .. } => {
@@ -35,7 +35,7 @@ fn removals(h: &mut Harness) -> Vec<(i32, String, WatcherType)> {
 }
 
 #[test]
-fn a_persistent_watch_tells_everything_about_its_node_and_stays() {
+fn a_persistent_watch_reports_all_events_of_its_node() {
     let mut h = Harness::connected();
     let id = h.watch(&persistent("/a"), OK);
     for _ in 0..3 {
@@ -51,7 +51,7 @@ fn a_persistent_watch_tells_everything_about_its_node_and_stays() {
 }
 
 #[test]
-fn a_recursive_watch_tells_everything_below_but_no_changes_of_lists_of_children() {
+fn a_recursive_watch_reports_all_events_below_except_changes_of_children() {
     for (root, path, told_of) in [
         ("/a", "/a", true),
         ("/a", "/a/b", true),
@@ -77,7 +77,7 @@ fn a_recursive_watch_tells_everything_below_but_no_changes_of_lists_of_children(
 }
 
 #[test]
-fn one_event_tells_all_kinds_of_watches_and_which_of_them_stay() {
+fn one_event_fires_all_kinds_of_watches_and_names_those_that_stay() {
     let mut h = Harness::connected();
     let data = h.watch(&get_data("/a/b"), OK);
     let stays = h.watch(&persistent("/a/b"), OK);
@@ -98,7 +98,7 @@ fn a_watch_that_the_server_refuses_is_not_set() {
         assert_eq!(told(&mut h).len(), 0);
         assert!(h.session.watches.is_empty());
     }
-    // Nor one of a kind that is not known here.
+    // Nor does an event of an unknown kind.
     let mut h = Harness::connected();
     let mode = AddWatchMode(7);
     h.watch(&Request::AddWatch(AddWatchRequest { path: "/a", mode }), OK);
@@ -106,7 +106,7 @@ fn a_watch_that_the_server_refuses_is_not_set() {
 }
 
 #[test]
-fn persistent_watches_are_removed_when_the_last_of_those_who_share_them_has_gone() {
+fn persistent_watches_are_removed_when_the_last_sharer_drops_them() {
     for (request, watcher_type) in [
         (persistent("/a"), WatcherType::PERSISTENT),
         (recursive("/a"), WatcherType::PERSISTENT_RECURSIVE),
@@ -131,7 +131,7 @@ fn persistent_watches_are_removed_when_the_last_of_those_who_share_them_has_gone
 }
 
 #[test]
-fn a_server_that_cannot_tell_watches_apart_removes_all_if_none_is_wanted() {
+fn an_old_server_removes_all_watches_of_a_path_if_none_is_needed() {
     let mut h = Harness::connected();
     let id = h.watch(&persistent("/a"), OK);
     h.session.unwatch(id);
@@ -143,7 +143,7 @@ fn a_server_that_cannot_tell_watches_apart_removes_all_if_none_is_wanted() {
 }
 
 #[test]
-fn a_server_that_cannot_tell_watches_apart_is_left_with_one_beside_one_that_is_wanted() {
+fn an_old_server_keeps_a_watch_beside_one_that_is_needed() {
     for other in [recursive("/a"), get_data("/a"), get_children("/a")] {
         let mut h = Harness::connected();
         let id = h.watch(&persistent("/a"), OK);
@@ -159,7 +159,7 @@ fn a_server_that_cannot_tell_watches_apart_is_left_with_one_beside_one_that_is_w
     }
 }
 
-/// Servers before 3.9 would take the persistent one for the same.
+/// Servers before 3.9 would remove the persistent one, too.
 #[test]
 fn a_one_shot_watch_beside_a_persistent_one_is_left_to_fire() {
     let mut h = Harness::connected();
@@ -171,7 +171,7 @@ fn a_one_shot_watch_beside_a_persistent_one_is_left_to_fire() {
     assert_eq!(told(&mut h), [[stays]]);
 }
 
-/// The replays sent now: opcode, and the five lists.
+/// Returns the requests that set watches again: opcode, and the five lists.
 fn replayed(h: &mut Harness) -> Vec<(OpCode, [Vec<String>; 5])> {
     let owned = |list: List<'_, &str>| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     let replay = |sent: Sent| {
@@ -205,7 +205,7 @@ fn replayed(h: &mut Harness) -> Vec<(OpCode, [Vec<String>; 5])> {
 }
 
 #[test]
-fn persistent_watches_are_set_again_with_the_others_and_their_holders_are_told_of_the_gap() {
+fn persistent_watches_are_set_again_and_report_the_gap() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);
     let p = h.watch(&persistent("/p"), OK);
@@ -217,7 +217,7 @@ fn persistent_watches_are_set_again_with_the_others_and_their_holders_are_told_o
         assert_eq!(
             h.events(),
             [
-                Event::State(State::Connected { member: 0, session: SESSION }),
+                Event::State(State::Connected { server: 0, session: SESSION }),
                 Event::Gap { requests: Vec::from([p, r]) },
             ]
         );
@@ -258,7 +258,7 @@ fn only_batches_with_persistent_watches_need_a_server_that_knows_them() {
 }
 
 #[test]
-fn a_member_too_old_for_persistent_watches_ends_them_and_is_not_asked_again() {
+fn a_server_too_old_for_persistent_watches_ends_them_and_is_not_asked_again() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);
     let p = h.watch(&persistent("/p"), OK);
@@ -272,7 +272,7 @@ fn a_member_too_old_for_persistent_watches_ends_them_and_is_not_asked_again() {
     let lost = Event::WatchLost { requests: Vec::from([p, r]), code: ErrorCode::UNIMPLEMENTED };
     assert_eq!(events[0], lost);
     let cause = Cause::WatchesRefused(ErrorCode::UNIMPLEMENTED);
-    assert_eq!(events[1], Event::Disconnected { member: 0, cause });
+    assert_eq!(events[1], Event::Disconnected { server: 0, cause });
     h.connect();
     assert_eq!(replayed(&mut h)[0].0, OpCode::SET_WATCHES);
     assert!(h.events().iter().all(|event| !matches!(event, Event::Gap { .. })));
@@ -281,11 +281,11 @@ fn a_member_too_old_for_persistent_watches_ends_them_and_is_not_asked_again() {
 }
 
 #[test]
-fn members_that_keep_refusing_watches_are_asked_ever_more_seldom() {
+fn servers_that_keep_refusing_watches_are_asked_ever_more_seldom() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);
     let start = h.now;
-    // Each of them has kept the session alive, so at first it seems that there is one to be saved.
+    // Each attempt has kept the session alive, so at first there seems to be one to save.
     for _ in 0..100 {
         h.disconnect();
         h.connect();
@@ -294,7 +294,7 @@ fn members_that_keep_refusing_watches_are_asked_ever_more_seldom() {
         h.events();
     }
     assert!(h.now - start > Duration::from_secs(100), "{:?}", h.now - start);
-    // One that accepts them ends that.
+    // A server that accepts them ends the back-off.
     h.connect();
     h.sent();
     h.reply(Xid::SET_WATCHES.0, 1, OK);
@@ -319,7 +319,7 @@ fn a_refusal_of_an_operation_may_overtake_other_answers() {
     assert_eq!(h.answers(), [(1, None), (3, None)]);
     h.session.unwatch(id);
     assert_eq!(removals(&mut h), []);
-    // But not any other answer, nor to a request that was not made.
+    // Any other reply does not, nor one to a request that was not made.
     h.sync(4);
     h.sent();
     h.reply(9, -1, ErrorCode::UNIMPLEMENTED);
@@ -340,7 +340,7 @@ fn a_persistent_watch_dropped_before_it_is_set_is_removed_right_behind() {
     assert!(h.session.watches.is_empty());
 }
 
-/// A path of nothing but separators has as many ancestors as bytes.
+/// A path of separators only has as many ancestors as bytes.
 #[test]
 fn any_path_that_a_server_makes_up_is_looked_up_in_good_time() {
     let mut h = Harness::connected();

@@ -1,4 +1,4 @@
-//! Whatever the transport, the clock, the server and the callers do, in whatever order.
+//! Properties that hold for any order of inputs from transport, clock, server and callers.
 
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -25,14 +25,14 @@ enum Step {
     TakeAll,
     Elapse(u64),
     Due,
-    // The server: in its right mind.
+    // The server: correct behaviour.
     Welcome,
     Expired,
     Answer(ErrorCode),
     AnswerPing,
     AnswerSetWatches(ErrorCode),
     Notify(i32, u8),
-    // The server: out of it.
+    // The server: incorrect behaviour.
     Reply { xid: i32, zxid: i64, err: i32 },
     Frame(Vec<u8>),
 }
@@ -81,18 +81,18 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![800 => often, 16 => seldom, 20 => once]
 }
 
-/// A session with a server's end that remembers what must never be otherwise.
+/// A session with a scripted server that records what must stay true.
 struct World {
     h: Harness,
-    /// Accepted so far: tokens are counted from 0. Their xids, and the ids of their watches.
+    /// Accepted requests: tokens are counted from 0. Their xids, and the ids of their watches.
     xids: Vec<Xid>,
     ids: Vec<RequestId>,
     deadlines: Vec<Option<Instant>>,
-    /// How each was answered, if it was.
+    /// The result of each, if there is one.
     answers: Vec<Option<Result<(), Error>>>,
-    /// What reached the server as a whole, by xid, in order.
+    /// The requests that the server has received completely, by xid, in order.
     arrived: Vec<i32>,
-    /// Requests on this connection that wait for the server's answer.
+    /// Requests on this connection without a reply.
     due: Vec<i32>,
     /// How many frames have arrived on this connection, and whether requests are among them.
     frames: usize,
@@ -101,7 +101,7 @@ struct World {
     /// Watches that must not fire (any more).
     over: BTreeSet<RequestId>,
     fired: usize,
-    /// Requests that were said not to be applied, and had not arrived.
+    /// Requests that were reported as not applied, and had not arrived.
     never: BTreeSet<Xid>,
     late: usize,
     handshakes: usize,
@@ -197,7 +197,7 @@ impl World {
                     self.h.reply(xid, self.arrived.len() as i64, *err);
                 }
             }
-            // A server in its right mind says nothing else before it has answered the handshake.
+            // A correct server sends nothing else before it has answered the handshake.
             Step::AnswerPing | Step::AnswerSetWatches(_) | Step::Notify(..) if !self.welcomed => {}
             Step::AnswerPing => self.h.reply(Xid::PING.0, 1, ErrorCode::OK),
             Step::AnswerSetWatches(err) => self.h.reply(Xid::SET_WATCHES.0, 1, *err),
@@ -270,7 +270,7 @@ impl World {
                 ConnectRequest::decode_all(&payload).expect("a handshake comes first");
                 continue;
             }
-            assert!(self.welcomed || !matches!(self.h.session.phase, Phase::Handshaking(_)));
+            assert!(self.welcomed || self.h.session.stage() != Some(Stage::Handshaking));
             let mut reader = Reader::new(&payload);
             let header = RequestHeader::decode(&mut reader).expect("then requests");
             Request::decode(header.opcode, reader.rest()).expect("well-formed ones");
@@ -294,7 +294,7 @@ impl World {
             Event::Reply { token, result } => {
                 let place = token as usize;
                 assert_eq!(self.answers[place], None, "answered twice");
-                // Only who stops waiting, and what a server refuses at its door, is out of order.
+                // Only callers that stop waiting, and early refusals of a server, are out of order.
                 let in_order = |(answer, deadline): (&Option<_>, &Option<_>)| {
                     answer.is_some() || deadline.is_some()
                 };
@@ -353,7 +353,7 @@ fn world_after(steps: &[Step], mut check: impl FnMut(&mut World)) -> World {
     world
 }
 
-/// What must have happened often enough for a property to have been tried at all.
+/// Counts of events without which a property was not tested.
 #[derive(Debug, Default)]
 struct Reached {
     succeeded: usize,
@@ -425,7 +425,8 @@ fn every_request_is_answered_once_in_order_and_truthfully() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After any deadline there is a later one: whoever sleeps until the next one makes progress.
+    /// After each deadline there is a later one, so a loop that sleeps until the next one makes
+    /// progress.
     #[test]
     fn no_deadline_keeps_the_clock_from_moving_on(steps in collection::vec(step(), 1..100)) {
         world_after(&steps, |world| {

@@ -1,15 +1,15 @@
 use super::*;
 
-fn config(members: usize) -> Config {
-    Config { read_only: true, ..Config::new(members, 0) }
+fn config(servers: usize) -> Config {
+    Config { read_only: true, ..Config::new(servers, 0) }
 }
 
-/// Connects to a member that is, or is not, read-only.
+/// Connects to a read-only or read-write server.
 fn connect(h: &mut Harness, session_id: SessionId, read_only: bool) -> usize {
-    let member = h.reach();
+    let server = h.reach();
     h.handshake();
     answer(h, session_id, read_only);
-    member
+    server
 }
 
 fn answer(h: &mut Harness, session_id: SessionId, read_only: bool) {
@@ -32,7 +32,7 @@ fn presented(h: &mut Harness) -> (SessionId, bool) {
     (request.session_id, request.read_only == Some(true))
 }
 
-/// The members probed until then, and how long after the one before.
+/// Returns the servers probed until then, and the time between the probes.
 fn probes(h: &mut Harness, count: usize) -> Vec<(usize, Duration)> {
     let mut probes = Vec::new();
     let mut last = h.now;
@@ -43,8 +43,8 @@ fn probes(h: &mut Harness, count: usize) -> Vec<(usize, Duration)> {
         h.notify(EventType::NODE_CREATED, "/keeps/the/connection/alive");
         h.reply(Xid::PING.0, 1, ErrorCode::OK);
         for action in h.actions() {
-            let Action::Probe(member) = action else { panic!("{action:?}") };
-            probes.push((member, h.now - last));
+            let Action::Probe(server) = action else { panic!("{action:?}") };
+            probes.push((server, h.now - last));
             last = h.now;
         }
     }
@@ -52,34 +52,34 @@ fn probes(h: &mut Harness, count: usize) -> Vec<(usize, Duration)> {
 }
 
 #[test]
-fn only_who_asks_for_it_is_served_by_read_only_members() {
+fn read_only_servers_serve_only_sessions_that_accept_them() {
     assert_eq!(presented(&mut Harness::with(config(1))), (SessionId::NONE, true));
     assert_eq!(presented(&mut Harness::new(1)), (SessionId::NONE, false));
 }
 
 #[test]
-fn the_state_says_whether_the_member_can_write() {
+fn the_state_reports_whether_the_server_is_read_only() {
     let mut h = Harness::with(config(1));
     connect(&mut h, SessionId(5), true);
-    let state = State::ReadOnly { member: 0, session: SessionId(5) };
+    let state = State::ReadOnly { server: 0, session: SessionId(5) };
     assert_eq!((h.session.state(), h.session.id()), (state, SessionId(5)));
     assert_eq!(h.events(), [Event::State(state)]);
     h.sync(1);
     assert_eq!(h.sent_xids(), [1], "requests are sent");
     h.disconnect();
     connect(&mut h, SESSION, false);
-    assert_eq!(h.session.state(), State::Connected { member: 0, session: SESSION });
+    assert_eq!(h.session.state(), State::Connected { server: 0, session: SESSION });
 }
 
 #[test]
-fn a_session_made_by_a_read_only_member_is_presented_to_nobody() {
+fn a_session_of_a_read_only_server_is_not_presented_to_others() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SessionId(5), true);
     h.actions();
-    assert_eq!(h.session.resume(), None);
+    assert_eq!(h.session.ticket(), None);
     h.disconnect();
     assert_eq!(presented(&mut h), (SessionId::NONE, true));
-    // Whatever is given instead is the session.
+    // The session that the server returns instead is the session now.
     answer(&mut h, SESSION, false);
     assert_eq!(h.session.id(), SESSION);
     h.disconnect();
@@ -87,7 +87,7 @@ fn a_session_made_by_a_read_only_member_is_presented_to_nobody() {
 }
 
 #[test]
-fn a_session_of_the_ensemble_stays_itself_at_a_read_only_member() {
+fn a_session_of_the_ensemble_stays_itself_at_a_read_only_server() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SESSION, false);
     h.disconnect();
@@ -100,7 +100,7 @@ fn a_session_of_the_ensemble_stays_itself_at_a_read_only_member() {
 
 #[test]
 fn a_session_given_by_the_caller_is_taken_for_one_of_the_ensemble() {
-    let resume = Resume { id: SESSION, password: Bytes::new(), last_zxid: Zxid::ZERO };
+    let resume = SessionTicket { id: SESSION, password: Bytes::new(), last_zxid: Zxid::ZERO };
     let mut h = Harness::with(Config { resume: Some(resume), ..config(1) });
     assert_eq!(presented(&mut h).0, SESSION);
     answer(&mut h, SessionId(5), true);
@@ -108,21 +108,21 @@ fn a_session_given_by_the_caller_is_taken_for_one_of_the_ensemble() {
 }
 
 #[test]
-fn other_members_are_probed_in_turn_ever_more_seldom() {
+fn other_servers_are_probed_in_turn_ever_more_seldom() {
     let mut h = Harness::with(config(3));
     let current = connect(&mut h, SessionId(5), true);
     let probes = probes(&mut h, 14);
     let mut delay = ms(100);
-    for (place, (member, after)) in probes.iter().enumerate() {
+    for (place, (server, after)) in probes.iter().enumerate() {
         assert_eq!(*after, delay, "probe {place}");
-        assert_ne!(*member, current);
+        assert_ne!(*server, current);
         delay = (delay * 2).min(ms(60_000));
     }
     assert!(probes.windows(2).all(|pair| pair[0].0 != pair[1].0), "{probes:?}");
 }
 
 #[test]
-fn a_member_that_can_write_is_gone_to_at_once() {
+fn a_server_that_can_write_is_gone_to_at_once() {
     let mut h = Harness::with(config(3));
     let current = connect(&mut h, SessionId(5), true);
     h.sync(1);
@@ -134,7 +134,7 @@ fn a_member_that_can_write_is_gone_to_at_once() {
     assert_eq!(
         h.events(),
         [
-            Event::Disconnected { member: current, cause: Cause::ReadWriteFound },
+            Event::Disconnected { server: current, cause: Cause::ReadWriteFound },
             Event::Reply { token: 1, result: Err(Error::ConnectionLost) },
             Event::State(State::Suspended),
         ]
@@ -143,7 +143,7 @@ fn a_member_that_can_write_is_gone_to_at_once() {
     h.received.clear();
     h.handshake();
     answer(&mut h, SESSION, false);
-    assert_eq!(h.session.state(), State::Connected { member: other, session: SESSION });
+    assert_eq!(h.session.state(), State::Connected { server: other, session: SESSION });
     h.advance(ms(100));
     assert_eq!(h.actions(), [], "the search is over");
 }
@@ -184,7 +184,7 @@ fn a_session_being_closed_does_not_go_elsewhere() {
 }
 
 #[test]
-fn there_is_nobody_to_probe_beside_the_only_member() {
+fn the_only_server_is_not_probed() {
     let mut h = Harness::with(config(1));
     connect(&mut h, SessionId(5), true);
     h.advance(ms(100));
@@ -193,17 +193,17 @@ fn there_is_nobody_to_probe_beside_the_only_member() {
 }
 
 #[test]
-fn members_that_come_later_are_probed_too() {
+fn servers_that_come_later_are_probed_too() {
     let mut h = Harness::with(config(1));
     connect(&mut h, SessionId(5), true);
     h.advance(ms(100));
-    h.session.update_members(h.now, &[Some(0)], 2);
+    h.session.update_servers(h.now, &[Some(0)], 2);
     assert_eq!(probes(&mut h, 2), [(1, ms(100)), (1, ms(200))]);
     h.session.handle_probed(h.now, 1, true);
     assert_eq!(h.actions(), [Action::Disconnect, Action::Connect(1)]);
 }
 
-/// They are written by another thread of the server than the answers to reads.
+/// Another thread of the server writes them than the replies to reads.
 #[test]
 fn a_refusal_to_write_may_overtake_the_answer_to_a_read() {
     let mut h = Harness::with(config(1));
@@ -230,9 +230,9 @@ fn watches_survive_the_way_from_a_read_only_session_to_the_real_one() {
     assert_eq!(h.fired()[0].0, [id]);
 }
 
-/// It answers pings, but the leader, which decides about expiry, does not hear of them.
+/// The server answers pings, but the leader, which decides about expiry, never sees them.
 #[test]
-fn a_read_only_member_renews_no_lease() {
+fn a_read_only_server_renews_no_lease() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SESSION, false);
     let before = h.session.lease();

@@ -2,30 +2,30 @@ use alloc::collections::BTreeMap;
 
 use super::*;
 
-/// Members that stay, then newcomers: `old` of them before, of which the first `stay` stay.
+/// Servers that stay, then new ones: `old` of them before, of which the first `stay` stay.
 fn kept(old: usize, stay: usize) -> Vec<Option<usize>> {
-    (0..old).map(|member| (member < stay).then_some(member)).collect()
+    (0..old).map(|server| (server < stay).then_some(server)).collect()
 }
 
-/// How many clients each member has, once all of many clients have heard of a change.
+/// Returns how many clients each server has after all of many clients have learned of a change.
 fn clients(old: usize, stay: usize, count: usize) -> (BTreeMap<usize, usize>, usize) {
     let (mut clients, mut moved) = (BTreeMap::new(), 0);
     for seed in 0..2_000 {
         let mut h = Harness::with(Config { seed, ..Config::new(old, 0) });
         let before = h.connect();
-        h.session.update_members(h.now, &kept(old, stay), count);
-        let member = match h.session.state() {
-            State::Connected { member, .. } => {
-                assert_eq!(member, before);
-                member
+        h.session.update_servers(h.now, &kept(old, stay), count);
+        let server = match h.session.state() {
+            State::Connected { server, .. } => {
+                assert_eq!(server, before);
+                server
             }
             _ => {
                 moved += 1;
                 h.reach()
             }
         };
-        assert!(member < count);
-        *clients.entry(member).or_default() += 1;
+        assert!(server < count);
+        *clients.entry(server).or_default() += 1;
     }
     (clients, moved)
 }
@@ -45,24 +45,24 @@ fn clients_are_spread_evenly_however_the_list_changes_and_no_more_move_than_must
         let (clients, moved) = clients(old, stay, count);
         let moved = moved as f64 / 2_000.0;
         assert!((moved - must_move).abs() < 0.05, "{old} {stay} {count}: {moved} moved");
-        // Growing while losing members is even only roughly, as in Java.
+        // If servers are both added and removed, the spread is only roughly even, as in Java.
         let tolerance = if count > old && stay < old { 0.4 } else { 0.15 };
-        for member in 0..count {
-            let share = clients.get(&member).copied().unwrap_or(0) as f64 * count as f64 / 2_000.0;
+        for server in 0..count {
+            let share = clients.get(&server).copied().unwrap_or(0) as f64 * count as f64 / 2_000.0;
             assert!((share - 1.0).abs() < tolerance, "{old} {stay} {count}: {clients:?}");
         }
     }
 }
 
 #[test]
-fn a_session_that_stays_goes_on_and_knows_its_member_by_its_new_number() {
+fn a_session_that_stays_goes_on_and_knows_its_server_by_its_new_number() {
     let mut h = Harness::new(2);
-    let member = h.connect();
+    let server = h.connect();
     h.sync(1);
     h.sent();
     h.events();
-    h.session.update_members(h.now, &[Some(1), Some(0)], 2);
-    let state = State::Connected { member: 1 - member, session: SESSION };
+    h.session.update_servers(h.now, &[Some(1), Some(0)], 2);
+    let state = State::Connected { server: 1 - server, session: SESSION };
     assert_eq!(h.session.state(), state);
     assert_eq!(h.events(), [Event::State(state)]);
     h.reply(1, 1, ErrorCode::OK);
@@ -70,18 +70,18 @@ fn a_session_that_stays_goes_on_and_knows_its_member_by_its_new_number() {
 }
 
 #[test]
-fn a_session_whose_member_has_gone_moves_with_what_it_has() {
+fn a_session_whose_server_has_gone_moves_with_what_it_has() {
     let mut h = Harness::new(1);
     h.connect();
     h.sync(1);
     h.sent();
     h.sync(2);
     h.events();
-    h.session.update_members(h.now, &[None], 1);
+    h.session.update_servers(h.now, &[None], 1);
     assert_eq!(
         h.events(),
         [
-            Event::Disconnected { member: 0, cause: Cause::Rebalanced },
+            Event::Disconnected { server: 0, cause: Cause::Rebalanced },
             Event::Reply { token: 1, result: Err(Error::ConnectionLost) },
             Event::State(State::Suspended),
         ]
@@ -92,14 +92,14 @@ fn a_session_whose_member_has_gone_moves_with_what_it_has() {
 }
 
 #[test]
-fn an_attempt_to_connect_goes_on_or_is_given_up_with_its_member() {
+fn an_attempt_to_connect_goes_on_or_is_given_up_with_its_server() {
     for kept in [Some(0), None] {
         for reached in [false, true] {
             let mut h = Harness::new(1);
             if reached {
                 h.reach();
             }
-            h.session.update_members(h.now, &[kept], 1);
+            h.session.update_servers(h.now, &[kept], 1);
             let actions = h.actions();
             match (kept, reached) {
                 (Some(_), false) => assert_eq!(actions, [Action::Connect(0)]),
@@ -114,19 +114,19 @@ fn an_attempt_to_connect_goes_on_or_is_given_up_with_its_member() {
 }
 
 #[test]
-fn members_may_all_go_and_come_back() {
+fn servers_may_all_go_and_come_back() {
     let mut h = Harness::new(2);
     h.connect();
-    h.session.update_members(h.now, &[], 0);
+    h.session.update_servers(h.now, &[], 0);
     assert_eq!(h.session.state(), State::Suspended);
     h.sleep();
     h.actions();
-    h.session.update_members(h.now, &[], 3);
+    h.session.update_servers(h.now, &[], 3);
     h.connect();
     assert_eq!(h.session.id(), SESSION);
     let mut h = Harness::new(0);
     assert_eq!((h.actions(), h.session.poll_timeout()), (Vec::new(), None));
-    h.session.update_members(h.now, &[], 1);
+    h.session.update_servers(h.now, &[], 1);
     h.connect();
 }
 
@@ -136,7 +136,7 @@ fn an_impossible_list_does_no_harm() {
         for count in 0..3 {
             let mut h = Harness::new(2);
             h.connect();
-            h.session.update_members(h.now, kept, count);
+            h.session.update_servers(h.now, kept, count);
             if count > 0 && h.session.state() == State::Suspended {
                 assert!(h.connect() < count);
             }
@@ -150,6 +150,6 @@ fn a_session_that_has_ended_stays_so() {
     h.session.close();
     h.events();
     h.actions();
-    h.session.update_members(h.now, &[None], 3);
+    h.session.update_servers(h.now, &[None], 3);
     assert_eq!((h.events(), h.actions(), h.session.poll_timeout()), (Vec::new(), Vec::new(), None));
 }

@@ -67,7 +67,7 @@ fn a_reply_to_another_request_than_the_oldest_costs_the_connection() {
     h.reply(2, 99, ErrorCode::OK);
     let cause = Cause::UnexpectedReply { expected: Some(Xid(1)), received: Xid(2) };
     let events = h.events();
-    assert!(events.contains(&Event::Disconnected { member: 0, cause }), "{events:?}");
+    assert!(events.contains(&Event::Disconnected { server: 0, cause }), "{events:?}");
     let lost = |token| Event::Reply { token, result: Err(Error::ConnectionLost) };
     assert!(events.contains(&lost(1)) && events.contains(&lost(2)), "{events:?}");
     assert_eq!(h.actions(), [Action::Disconnect]);
@@ -122,7 +122,7 @@ fn a_frame_of_impossible_length_costs_the_connection() {
 }
 
 #[test]
-fn the_loss_of_a_connection_is_told_in_order() {
+fn the_loss_of_a_connection_is_reported_in_order() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sync(2);
@@ -133,7 +133,7 @@ fn the_loss_of_a_connection_is_told_in_order() {
     assert_eq!(
         h.events(),
         [
-            Event::Disconnected { member: 0, cause: Cause::Transport },
+            Event::Disconnected { server: 0, cause: Cause::Transport },
             lost(1),
             lost(2),
             Event::State(State::Suspended),
@@ -142,12 +142,12 @@ fn the_loss_of_a_connection_is_told_in_order() {
     assert_eq!(Error::ConnectionLost.outcome(), Outcome::Unknown);
 }
 
-/// The heart of it: wherever the connection breaks, what the server may have seen is unknown, and
-/// all else reaches it, whole, once, in order.
+/// Wherever the connection breaks: requests that the server may have seen are of unknown outcome,
+/// and all others reach it complete, once, in order.
 #[test]
 fn what_no_server_can_have_seen_is_sent_again_whole_wherever_the_connection_broke() {
     let paths = ["/a", "/bb", "/ccc", "/dddd"];
-    let lengths = paths.map(|path| outbox::request_length(&get_data(path)) + frame::PREFIX);
+    let lengths = paths.map(|path| outbox::request_length(&get_data(path)) + frame::PREFIX_LEN);
     let total: usize = lengths.iter().sum();
     for cut in 0..=total {
         for piece in [1, 7, total] {
@@ -240,10 +240,10 @@ fn a_request_too_long_for_the_server_fails_alone() {
     assert_eq!(h.sent_xids(), [1, 2]);
 }
 
-/// Else their answers would be taken for those of the session's own, and the other way round; and
-/// a watch would be gone for which somebody waits.
+/// Otherwise replies could be mistaken for those to the session's own requests, or the other way
+/// round. And a watch that a caller waits for could be removed.
 #[test]
-fn what_the_session_sends_for_itself_is_sent_for_nobody_else() {
+fn requests_reserved_for_the_session_are_refused() {
     let watches = SetWatches {
         relative_zxid: Zxid(1),
         data_watches: List::new(&["/a"]),
@@ -297,7 +297,7 @@ fn what_servers_do_not_survive_is_refused() {
         assert_eq!(refused.outcome(), Outcome::NotApplied);
     }
     assert_eq!((h.session.pending(), h.sent()), (0, Vec::new()));
-    // Servers refuse these, or carry them out.
+    // Servers refuse these or execute them.
     let checks = [MultiOp::Check(check)];
     let multi = Request::Multi(Multi::new(&checks));
     let plain = create_ttl(CreateMode::EPHEMERAL, 0);
@@ -306,7 +306,7 @@ fn what_servers_do_not_survive_is_refused() {
     }
 }
 
-/// The length that a frame can say is a limit too, whatever the configuration says.
+/// The length field of a frame is a limit too, whatever the configuration.
 #[test]
 fn no_limit_is_above_what_a_frame_can_say() {
     let h = Harness::with(Config { max_request: usize::MAX, ..Config::new(1, 0) });

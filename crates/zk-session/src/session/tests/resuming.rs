@@ -21,8 +21,11 @@ fn a_clone_does_the_same_from_there_and_each_goes_its_own_way() {
     assert_eq!(sent, [OpCode::SET_WATCHES, OpCode::SYNC]);
 }
 
-const RESUME: Resume =
-    Resume { id: SESSION, password: Bytes::from_static(b"a password"), last_zxid: Zxid(0x2a) };
+const RESUME: SessionTicket = SessionTicket {
+    id: SESSION,
+    password: Bytes::from_static(b"a password"),
+    last_zxid: Zxid(0x2a),
+};
 
 fn resuming() -> Harness {
     Harness::with(Config { resume: Some(RESUME), ..Config::new(2, 0) })
@@ -44,14 +47,17 @@ fn a_session_made_earlier_is_asked_for_with_its_password_and_zxid() {
 #[test]
 fn what_a_session_exports_is_what_takes_it_up() {
     let mut first = Harness::new(1);
-    assert_eq!(first.session.resume(), None);
+    assert_eq!(first.session.ticket(), None);
     first.connect();
     first.sync(1);
     first.sent();
     first.reply(1, 0x77, ErrorCode::OK);
-    let resume = first.session.resume().expect("there is a session");
-    let expected =
-        Resume { id: SESSION, password: Bytes::copy_from_slice(&PASSWORD), last_zxid: Zxid(0x77) };
+    let resume = first.session.ticket().expect("there is a session");
+    let expected = SessionTicket {
+        id: SESSION,
+        password: Bytes::copy_from_slice(&PASSWORD),
+        last_zxid: Zxid(0x77),
+    };
     assert_eq!(resume, expected);
     let mut second = Harness::with(Config { resume: Some(resume), ..Config::new(1, 0) });
     second.reach();
@@ -65,7 +71,7 @@ fn a_session_that_is_detached_is_left_to_the_servers() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sent();
-    let resume = h.session.resume();
+    let resume = h.session.ticket();
     assert_eq!(h.session.detach(), resume);
     assert!(resume.is_some());
     assert_eq!(h.sent(), [], "the server is not told");
@@ -84,13 +90,13 @@ fn a_session_that_is_gone_when_it_is_to_be_taken_up_has_expired() {
         h.answer_handshake(timeout, id);
         assert_eq!(h.session.state(), State::Ended(End::Expired));
         assert_eq!(h.answers(), [ended(1, End::Expired, Outcome::NotApplied)]);
-        assert_eq!(h.session.resume(), None);
+        assert_eq!(h.session.ticket(), None);
     }
 }
 
-/// It closes the connection without a word, as one does that is behind the zxid.
+/// The server closes the connection without an answer, like one that is behind the zxid.
 #[test]
-fn a_member_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
+fn a_server_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
     let mut h = resuming();
     let first = h.reach();
     h.handshake();
@@ -102,9 +108,9 @@ fn a_member_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
 
 #[test]
 fn a_session_without_id_is_a_new_one() {
-    let none = Resume { id: SessionId::NONE, password: Bytes::new(), last_zxid: Zxid::ZERO };
+    let none = SessionTicket { id: SessionId::NONE, password: Bytes::new(), last_zxid: Zxid::ZERO };
     let mut h = Harness::with(Config { resume: Some(none), ..Config::new(1, 0) });
-    assert_eq!((h.session.state(), h.session.resume()), (State::Connecting, None));
+    assert_eq!((h.session.state(), h.session.ticket()), (State::Connecting, None));
     h.connect();
     assert_eq!(h.session.id(), SESSION);
 }

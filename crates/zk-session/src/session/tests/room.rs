@@ -13,7 +13,7 @@ fn rooms(h: &mut Harness) -> usize {
 }
 
 #[test]
-fn who_was_refused_for_want_of_room_is_told_once_there_is_some() {
+fn room_is_reported_once_after_a_refusal() {
     let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1, 0) });
     h.connect();
     assert!(h.session.has_room());
@@ -130,7 +130,7 @@ fn neither_a_ping_nor_a_credential_takes_room_from_callers_twice() {
     h.sync(3);
 }
 
-/// Whatever becomes of requests, the count of those that wait is right.
+/// The count of pending requests is right, however they end.
 #[test]
 fn room_that_was_taken_is_given_back_however_a_request_ends() {
     let mut h = Harness::with(Config { max_pending: 4, max_unsent: 1 << 10, ..Config::new(1, 0) });

@@ -1,8 +1,8 @@
-//! Many watches on one path. What they cost is counted: how many callers are looked at.
+//! Many watches on one path. The cost is counted as the number of visited entries.
 
 use super::*;
 
-/// Counts how many callers of shared watches are looked at.
+/// Counts the visited entries of shared watches.
 pub(in crate::session) mod visits {
     use core::cell::Cell;
 
@@ -12,7 +12,7 @@ pub(in crate::session) mod visits {
         VISITS.set(VISITS.get() + 1);
     }
 
-    /// The number in this thread since the last call.
+    /// Returns the count of this thread since the last call.
     pub(super) fn take() -> usize {
         VISITS.take()
     }
@@ -21,7 +21,7 @@ pub(in crate::session) mod visits {
 const FEW: usize = 1_000;
 const MANY: usize = 4 * FEW;
 
-/// Which of `n` are dropped first, second, and so on.
+/// The order in which `n` watches are dropped.
 type Order = fn(usize) -> Vec<usize>;
 
 const ORDERS: [Order; 3] = [
@@ -30,7 +30,7 @@ const ORDERS: [Order; 3] = [
     |n| (0..n).map(|at| at * 7 % n).collect(), // of 1000 and 4000, 7 divides neither
 ];
 
-/// Four times as many may cost four times as much, and a little more to find each.
+/// Four times as many may cost four times as much, and a little more for the search.
 fn is_linear(what: &str, cost: impl Fn(usize) -> usize) {
     let (few, many) = (cost(FEW), cost(MANY));
     assert!(few > FEW && many < 5 * few, "{what}: {FEW} cost {few}, {MANY} cost {many}");
@@ -134,9 +134,9 @@ fn losing_many_watches_with_the_connection_is_linear() {
     });
 }
 
-/// Places of those who have left are freed in time, also between others.
+/// Entries of dropped watches are freed in time, also between others.
 #[test]
-fn those_who_have_left_do_not_stay_in_memory() {
+fn dropped_watches_free_their_memory() {
     let (mut h, ids) = set(FEW);
     let (first, rest) = ids.split_first().expect("there are some");
     let (last, between) = rest.split_last().expect("there are some");

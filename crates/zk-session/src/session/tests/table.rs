@@ -1,11 +1,11 @@
-//! The state table in docs/session.md, checked against the code in every cell.
+//! The table of transitions in docs/tables/session-states.md, compared with the code in every cell.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
 
 use super::*;
 
-/// What a session is in, with a request in flight wherever one can be, and one that is unsent.
+/// The states of the table, with a request in flight where possible, and an unsent one.
 const STATES: [&str; 10] = [
     "waiting",
     "connecting",
@@ -15,7 +15,7 @@ const STATES: [&str; 10] = [
     "connected",
     "read-only",
     "closing",
-    "out of patience",
+    "timed out",
     "ended",
 ];
 
@@ -33,7 +33,7 @@ const INPUTS: [(&str, Input); 35] = [
     ("frame: reply", |h| h.reply(xid_in_flight(h), 1, ErrorCode::OK)),
     ("frame: reply too long", |h| h.reply_too_long(xid_in_flight(h), 1, ErrorCode::OK)),
     ("frame: reply to the close", |h| {
-        if h.session.closing && h.session.member().is_some() {
+        if h.session.closing && h.session.server().is_some() {
             h.take_all();
             (3..=5).for_each(|xid| h.reply(xid, 1, ErrorCode::OK));
         }
@@ -44,18 +44,18 @@ const INPUTS: [(&str, Input); 35] = [
     ("frame: credential accepted", |h| h.reply(Xid::AUTH.0, 0, ErrorCode::OK)),
     ("frame: credential refused", |h| h.reply(Xid::AUTH.0, 0, ErrorCode::AUTH_FAILED)),
     ("frame: watches refused", |h| h.reply(Xid::SET_WATCHES.0, 0, ErrorCode::SYSTEM_ERROR)),
-    ("time: retry", |h| due(h, Timer::Retry)),
-    ("time: connect", |h| due(h, Timer::Connect)),
-    ("time: read", |h| due(h, Timer::Read)),
-    ("time: ping", |h| due(h, Timer::Ping)),
-    ("time: probe", |h| due(h, Timer::Probe)),
-    ("time: patience", |h| due(h, Timer::Patience)),
+    ("time: retry", |h| due(h, SessionTimer::Retry)),
+    ("time: connect", |h| due_on_connection(h, ConnectionTimer::Connect)),
+    ("time: read", |h| due_on_connection(h, ConnectionTimer::Read)),
+    ("time: ping", |h| due_on_connection(h, ConnectionTimer::Ping)),
+    ("time: probe", |h| due_on_connection(h, ConnectionTimer::Probe)),
+    ("time: disconnect timeout", |h| due(h, SessionTimer::DisconnectTimeout)),
     ("time: deadline of the unsent", |h| {
         h.now = h.now + ms(8_000);
-        due(h, Timer::Deadline);
+        due(h, SessionTimer::Deadline);
     }),
     ("probed: read-write", |h| {
-        let other = h.session.member().map_or(0, |member| 1 - member);
+        let other = h.session.server().map_or(0, |server| 1 - server);
         h.session.handle_probed(h.now, other, true);
     }),
     ("authenticate", |h| {
@@ -83,8 +83,8 @@ const INPUTS: [(&str, Input); 35] = [
     ("unwatch", |h| h.session.unwatch(RequestId(1))),
     ("close", |h| h.session.close()),
     ("detach", |h| drop(h.session.detach())),
-    ("members: all stay", |h| h.session.update_members(h.now, &[Some(0), Some(1)], 2)),
-    ("members: all are others", |h| h.session.update_members(h.now, &[None, None], 2)),
+    ("servers: all stay", |h| h.session.update_servers(h.now, &[Some(0), Some(1)], 2)),
+    ("servers: all are replaced", |h| h.session.update_servers(h.now, &[None, None], 2)),
 ];
 
 fn welcome(h: &mut Harness, session_id: SessionId, read_only: bool) {
@@ -97,12 +97,28 @@ fn welcome(h: &mut Harness, session_id: SessionId, read_only: bool) {
     });
 }
 
-/// Has a timer, and no other, come due, if it is set.
-fn due(h: &mut Harness, timer: Timer) {
-    if h.session.timers.has(timer) {
-        h.session.timers.clear();
+/// Expires one timer, and no other, if it is set.
+fn due(h: &mut Harness, timer: SessionTimer) {
+    if h.session.timers.get(timer).is_some() {
+        clear_timers(&mut h.session);
         h.session.timers.set(timer, h.now);
         h.session.handle_timeout(h.now);
+    }
+}
+
+fn due_on_connection(h: &mut Harness, timer: ConnectionTimer) {
+    let is_set = |open: &&mut Connection<u32>| open.timers.get(timer).is_some();
+    if h.session.connection.as_mut().filter(is_set).is_some() {
+        clear_timers(&mut h.session);
+        h.session.connection.as_mut().unwrap().timers.set(timer, h.now);
+        h.session.handle_timeout(h.now);
+    }
+}
+
+fn clear_timers(session: &mut Session<u32>) {
+    session.timers.clear();
+    if let Some(connection) = &mut session.connection {
+        connection.timers.clear();
     }
 }
 
@@ -111,10 +127,13 @@ fn xid_in_flight(h: &Harness) -> i32 {
     if sent { 3 } else { 99 }
 }
 
-/// A session in that state. Where it has been connected, it has a watch and a credential; where
-/// it is, it has request 7 in flight. Request 8, which has a deadline, is unsent.
+/// Makes a session in that state.
+///
+/// Once connected, it has a watch and a credential. While connected, it has request 7 in flight.
+/// Request 8, which has a deadline, is unsent.
 fn session_in(state: &str) -> Harness {
-    let config = Config { read_only: true, patience: Some(ms(9_000)), ..Config::new(2, 0) };
+    let config =
+        Config { read_only: true, disconnect_timeout: Some(ms(9_000)), ..Config::new(2, 0) };
     let mut h = Harness::with(config);
     let authenticates = state == "authenticating";
     if state == "handshaking, new" {
@@ -149,10 +168,10 @@ fn session_in(state: &str) -> Harness {
             h.session.close();
             h.disconnect();
         }
-        "out of patience" => {
+        "timed out" => {
             h.disconnect();
-            due(&mut h, Timer::Patience);
-            h.session.timers.set(Timer::Retry, h.now + ms(1));
+            due(&mut h, SessionTimer::DisconnectTimeout);
+            h.session.timers.set(SessionTimer::Retry, h.now + ms(1));
         }
         _ => {
             h.disconnect();
@@ -184,23 +203,23 @@ impl Harness {
 }
 
 fn state_of(session: &Session<u32>) -> &'static str {
-    match session.phase {
-        Phase::Ended(End::Expired) => "expired",
-        Phase::Ended(End::Closed) => "closed",
-        Phase::Ended(End::AuthFailed) => "auth failed",
+    match (session.ended, session.stage()) {
+        (Some(End::Expired), _) => "expired",
+        (Some(End::Closed), _) => "closed",
+        (Some(End::AuthFailed), _) => "auth failed",
         _ if session.closing => "closing",
-        Phase::Connected(_) if session.read_only => "read-only",
-        Phase::Connected(_) => "connected",
-        _ if session.impatient => "out of patience",
-        Phase::Waiting => "waiting",
-        Phase::Connecting(_) => "connecting",
-        Phase::Handshaking(_) if session.id == SessionId::NONE => "handshaking, new",
-        Phase::Handshaking(_) => "handshaking",
-        Phase::Authenticating(_) => "authenticating",
+        (_, Some(Stage::Connected)) if session.is_read_only() => "read-only",
+        (_, Some(Stage::Connected)) => "connected",
+        _ if session.disconnect_timed_out => "timed out",
+        (_, None) => "waiting",
+        (_, Some(Stage::Connecting)) => "connecting",
+        (_, Some(Stage::Handshaking)) if session.id == SessionId::NONE => "handshaking, new",
+        (_, Some(Stage::Handshaking)) => "handshaking",
+        (_, Some(Stage::Authenticating)) => "authenticating",
     }
 }
 
-/// What an input brings forth, in the words of the table: the actions, the frames, the events.
+/// Returns the outputs of an input, in the words of the table: actions, frames, events.
 fn outputs(h: &mut Harness) -> String {
     let mut outputs = Vec::new();
     for action in h.actions() {
@@ -239,9 +258,9 @@ fn outputs(h: &mut Harness) -> String {
     outputs.join(", ")
 }
 
-/// What can be sent now: the names of the frames.
+/// Returns the names of the frames that can be sent now.
 fn frames(h: &mut Harness, had: &str) -> String {
-    let handshaking = matches!(h.session.phase, Phase::Handshaking(_));
+    let handshaking = h.session.stage() == Some(Stage::Handshaking);
     h.take_all();
     let mut names = Vec::new();
     while let Some(payload) = h.payload() {
@@ -286,11 +305,11 @@ fn table() -> String {
     table
 }
 
-/// An input that a state's rows do not name changes nothing in it.
+/// An input that the rows of a state do not list changes nothing there.
 #[test]
-fn the_state_table_says_what_every_input_does_in_every_state() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/session.md");
-    let text = std::fs::read_to_string(path).expect("docs/session.md");
+fn the_state_table_matches_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tables/session-states.md");
+    let text = std::fs::read_to_string(path).expect(path);
     let row = |line: &&str| line.starts_with("| ") && line.matches('|').count() == 6;
     let documented: Vec<&str> = text.lines().filter(row).skip(1).collect();
     let table = table();

@@ -56,7 +56,7 @@ fn many_answers_that_take_long_to_arrive_keep_no_ping_back() {
         h.sync(token);
     }
     h.sent();
-    // They are answered before the first ping is.
+    // Their replies come before that of the first ping.
     let mut pings_sent = 0;
     for xid in 1..=120 {
         h.advance(ms(250));
@@ -67,7 +67,7 @@ fn many_answers_that_take_long_to_arrive_keep_no_ping_back() {
     assert_eq!(h.cause(), None);
 }
 
-/// A session on a link on which everything that is sent is answered after `round_trip`.
+/// A session on a network that answers everything after `round_trip`.
 fn connect_slowly(h: &mut Harness, round_trip: Duration) {
     h.reach();
     h.handshake();
@@ -77,10 +77,10 @@ fn connect_slowly(h: &mut Harness, round_trip: Duration) {
     h.events();
 }
 
-/// Replies that are under way, and when they arrive.
+/// Replies in transit, and when they arrive.
 type Replies = VecDeque<(Instant, Xid)>;
 
-/// Lets so much time pass on such a link, and says what the session has to tell.
+/// Advances the clock by so much on such a network. Returns the events.
 fn idle(
     h: &mut Harness,
     replies: &mut Replies,
@@ -115,7 +115,7 @@ fn an_idle_session_stays_connected_on_a_link_with_any_round_trip_below_two_third
         connect_slowly(&mut h, round_trip);
         let events = idle(&mut h, &mut Replies::new(), round_trip, THIRD * 100);
         let ends = events.iter().filter(|event| **event == Event::LeaseEnded).count();
-        // The first ping follows the answer to the handshake, so its own comes late.
+        // The first ping follows the answer to the handshake, so its reply comes late.
         assert!(ends <= usize::from(percent > 45) || percent > 60, "{percent} %: {ends}");
         assert!(events.len() == ends, "{percent} %: {events:?}");
     }
@@ -130,7 +130,7 @@ fn a_busy_session_stays_connected_on_a_link_with_any_round_trip_below_two_thirds
         let mut replies = Replies::new();
         for token in 0..50 {
             h.sync(token);
-            // A caller that waits for each answer, and then for some time more.
+            // A caller that waits for each reply, and then for some more time.
             let time = round_trip + ms(u64::from(token) * 100);
             for event in idle(&mut h, &mut replies, round_trip, time) {
                 let is_fine =
@@ -171,7 +171,7 @@ fn silence_for_two_thirds_of_the_timeout_costs_the_connection() {
     assert_eq!(
         h.events(),
         [
-            Event::Disconnected { member: 0, cause: Cause::ReadTimeout },
+            Event::Disconnected { server: 0, cause: Cause::ReadTimeout },
             Event::Reply { token: 1, result: Err(Error::ConnectionLost) },
             Event::State(State::Suspended),
         ]
@@ -272,7 +272,7 @@ fn a_session_that_ends_has_no_lease() {
     assert_eq!(h.session.lease(), None);
 }
 
-/// Lets time pass while the server sends events, and answers nothing.
+/// Advances the clock while the server sends events and no replies.
 fn hear_only_events(h: &mut Harness, until: Instant) -> Vec<Event<u32>> {
     let mut events = Vec::new();
     while h.now < until {
@@ -341,13 +341,13 @@ fn a_lease_that_was_renewed_ends_later_and_again_after_its_end() {
 #[test]
 fn answers_renew_the_lease_without_touching_its_timer() {
     let mut h = Harness::connected();
-    let armed = h.session.timers.get(Timer::Lease);
+    let armed = h.session.timers.get(SessionTimer::Lease);
     for xid in 1..100 {
         h.advance(ms(10));
         h.sync(0);
         h.sent();
         h.reply(xid, 1, ErrorCode::OK);
-        assert_eq!(h.session.timers.get(Timer::Lease), armed);
+        assert_eq!(h.session.timers.get(SessionTimer::Lease), armed);
     }
     assert!(h.session.lease() > armed);
 }

@@ -1,5 +1,7 @@
-//! What has gone wrong in other clients: one test for each such trap that a session could fall
-//! into, by its number in the table of docs/session.md, which says where the others are.
+//! Known bugs of other clients: one test for each that a session could share.
+//!
+//! The names have the numbers in docs/tables/session-traps.md, which says where the other tests
+//! are.
 
 use zk_proto::{AddWatchMode, AddWatchRequest};
 
@@ -12,7 +14,7 @@ fn stays(path: &str, mode: AddWatchMode) -> Request<'_> {
     Request::AddWatch(AddWatchRequest { path, mode })
 }
 
-/// The handshake with which the session comes back.
+/// The handshake with which the session reconnects.
 fn return_to_server(h: &mut Harness) -> (SessionId, Zxid, i32) {
     h.disconnect();
     h.reach();
@@ -130,7 +132,7 @@ fn trap_09_either_sign_of_expiry_is_enough() {
 }
 
 #[test]
-fn trap_10_a_member_that_hangs_up_in_the_handshake_is_followed_by_another_and_not_hammered() {
+fn trap_10_a_server_that_hangs_up_in_the_handshake_is_followed_by_another_and_not_hammered() {
     let mut h = Harness::new(3);
     let start = h.now;
     let mut tried = Vec::new();
@@ -236,16 +238,16 @@ fn trap_17_only_a_handshake_makes_a_connection() {
 }
 
 #[test]
-fn trap_18_a_member_gets_a_second_however_many_there_are() {
+fn trap_18_a_server_gets_a_second_however_many_there_are() {
     let h = Harness::new(1_000);
     assert_eq!(h.session.poll_timeout(), Some(h.now + ms(1_000)));
 }
 
-/// Expiry is told by members alone; what can be known here is when the lease has run out, and
-/// callers who wait are released by deadlines and by patience.
+/// Only a server reports expiry. The client knows when the lease has ended, and callers are
+/// released by deadlines and the disconnect timeout.
 #[test]
 fn trap_19_an_ensemble_out_of_reach_neither_hides_the_risk_nor_makes_it_certain() {
-    let mut h = Harness::with(Config { patience: Some(ms(8_000)), ..Config::new(1, 0) });
+    let mut h = Harness::with(Config { disconnect_timeout: Some(ms(8_000)), ..Config::new(1, 0) });
     h.connect();
     h.disconnect();
     h.sync(1);
@@ -337,7 +339,7 @@ fn trap_26_holders_of_persistent_watches_are_told_of_the_gap() {
     assert_eq!(h.events().pop(), Some(Event::Gap { requests: Vec::from([id]) }));
 }
 
-/// The server's confusion cannot be seen from here; what is done is not to add to it.
+/// The client cannot see the server's error, but must not add to it.
 #[test]
 fn trap_27_no_removal_of_a_one_shot_watch_takes_a_persistent_one_along() {
     let mut h = Harness::connected();
@@ -398,7 +400,8 @@ fn trap_35_a_request_too_long_fails_alone_and_was_not_applied() {
     assert_eq!((opcodes(&mut h), h.actions()), (Vec::new(), Vec::new()));
 }
 
-/// A member whose limit is lower than the one configured here closes once it has read the length.
+/// A server with a lower limit than the configured one closes the connection once it has read the
+/// length.
 #[test]
 fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied() {
     let mut h = Harness::new(2);
@@ -414,7 +417,7 @@ fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied
     assert_eq!(h.answers(), [(1, Some(Error::Undeliverable))]);
     assert_eq!(Error::Undeliverable.outcome(), Outcome::NotApplied);
     h.connect();
-    assert!(h.now - start >= ms(50), "and the members are not hammered");
+    assert!(h.now - start >= ms(50), "and the servers are not hammered");
     assert_eq!(opcodes(&mut h), [OpCode::SYNC]);
     h.reply(2, 1, OK);
     assert_eq!(h.answers(), [(2, None)]);
@@ -461,7 +464,7 @@ fn trap_41_whatever_waits_at_the_end_is_answered_once_and_in_order() {
 }
 
 #[test]
-fn trap_42_a_session_made_by_a_read_only_member_is_shown_to_no_other() {
+fn trap_42_a_session_made_by_a_read_only_server_is_shown_to_no_other() {
     let mut h = Harness::with(Config { read_only: true, ..Config::new(1, 0) });
     h.reach();
     h.handshake();
@@ -537,13 +540,12 @@ fn trap_50_what_was_seen_in_replies_is_never_unseen() {
     assert_eq!(return_to_server(&mut h).1, Zxid(9));
 }
 
-/// For what the rows of the table in the documentation say.
+/// For the claims of the table in the documentation.
 #[test]
 fn the_table_of_traps_names_tests_that_exist() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/session.md");
-    let text = std::fs::read_to_string(path).expect("docs/session.md");
-    let (_, table) = text.split_once("## Traps").expect("the section about traps");
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tables/session-traps.md");
+    let text = std::fs::read_to_string(path).expect(path);
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     let source = include_str!("traps.rs");
     let mut named = 0;
     for (place, row) in rows.iter().enumerate() {

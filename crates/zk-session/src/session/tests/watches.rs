@@ -4,7 +4,7 @@ use zk_proto::WatcherType;
 const OK: ErrorCode = ErrorCode::OK;
 const NO_NODE: ErrorCode = ErrorCode::NO_NODE;
 
-/// The removals that are sent now; there must be nothing else.
+/// Returns the removals sent now. Nothing else may be sent.
 fn removals(h: &mut Harness) -> Vec<(String, WatcherType)> {
     let removal = |sent: Sent| match sent.request() {
         Request::RemoveWatches(body) => (body.path.to_string(), body.watcher_type),
@@ -13,11 +13,11 @@ fn removals(h: &mut Harness) -> Vec<(String, WatcherType)> {
     h.sent().into_iter().map(removal).collect()
 }
 
-/// What a `SetWatches` sets: data, exist and child watches.
+/// The lists of a `SetWatches`: data, exist and child watches.
 type Lists = [Vec<String>; 3];
 
-/// The watches that are set again now, with the zxid that each request gives; there must be
-/// nothing else.
+/// Returns the watches that are set again now, with the zxid of each request. Nothing else may be
+/// sent.
 fn replayed(h: &mut Harness) -> Vec<(Zxid, Lists)> {
     let replay = |sent: Sent| {
         assert_eq!(sent.xid, Xid::SET_WATCHES);
@@ -111,13 +111,13 @@ fn one_event_fires_all_watches_on_its_node() {
     h.notify(EventType::NODE_DELETED, "/a");
     let all = Vec::from([first, second, third]);
     assert_eq!(h.fired(), [(all, EventType::NODE_DELETED, "/a".to_string())]);
-    // The server has two tables, and after a reconnect says so of each.
+    // The server has two tables, and reports each of them after a reconnect.
     h.notify(EventType::NODE_DELETED, "/a");
     assert_eq!(h.fired(), []);
 }
 
 #[test]
-fn an_event_tells_which_transaction_it_was() {
+fn an_event_reports_its_zxid() {
     let mut h = Harness::connected();
     let id = h.watch(&get_data("/a"), OK);
     let event = WatcherEvent {
@@ -162,7 +162,7 @@ fn events_and_answers_come_in_the_order_of_the_server() {
 }
 
 #[test]
-fn the_server_is_told_when_the_last_of_those_who_wait_has_gone() {
+fn the_last_dropped_watch_of_a_path_is_removed_from_the_server() {
     for (request, answer, watcher_type) in [
         (get_data("/a"), OK, WatcherType::DATA),
         (exists("/a"), OK, WatcherType::DATA),
@@ -229,7 +229,7 @@ fn of_several_dropped_before_they_are_set_the_last_has_the_watch_removed() {
     }
 }
 
-/// The removal behind it is not sent on another connection; the request is.
+/// The request is sent on another connection, but not the removal behind it.
 #[test]
 fn a_dropped_request_that_is_sent_again_has_its_watch_removed_there() {
     let mut h = Harness::connected();
@@ -245,7 +245,7 @@ fn a_dropped_request_that_is_sent_again_has_its_watch_removed_there() {
     assert!(h.session.watches.is_empty());
 }
 
-/// Else they would fill the queue during an outage.
+/// Otherwise they would fill the queue during an outage.
 #[test]
 fn dropped_requests_that_are_never_sent_leave_nothing_behind() {
     let mut h = Harness::connected();
@@ -291,7 +291,7 @@ fn a_watch_dropped_before_it_is_set_is_removed_when_what_it_shared_fires_first()
     }
 }
 
-/// What deletes the node next then tells nobody of it.
+/// The deletion of the node then fires no watch.
 #[test]
 fn a_watch_dropped_in_flight_is_removed_right_behind() {
     for answer in [OK, NO_NODE] {
@@ -375,7 +375,7 @@ fn an_event_that_crosses_a_removal_fires_nothing_and_the_refusal_does_no_harm() 
     h.notify(EventType::NODE_DELETED, "/a");
     h.reply(2, 1, ErrorCode::NO_WATCHER);
     assert_eq!(h.events(), []);
-    // Nor is the next removal any different.
+    // The same holds for the next removal.
     let id = h.watch(&exists("/a"), NO_NODE);
     h.session.unwatch(id);
     assert_eq!(removals(&mut h).len(), 1);
@@ -447,9 +447,9 @@ fn watches_that_somebody_waits_for_are_set_again_before_any_request() {
     assert_eq!(sent.len(), 2);
 }
 
-/// They can differ when the event between them was withheld, for want of permission to read.
+/// They can differ if a missing read permission withheld the event between them.
 #[test]
-fn of_several_on_one_node_the_latest_says_which_watch_is_set_again() {
+fn the_latest_request_decides_which_watch_is_set_again() {
     let mut h = Harness::connected();
     h.watch(&exists("/a"), NO_NODE);
     h.watch(&get_data("/a"), OK);
@@ -501,7 +501,7 @@ fn many_watches_are_set_again_in_batches_with_one_zxid() {
     }
     h.disconnect();
     h.connect();
-    // A reply, to whatever, moves the zxid on before the batches have been sent.
+    // Any reply advances the zxid before the batches are sent.
     h.session.last_zxid = Zxid(0x600);
     let batches = replayed(&mut h);
     assert!(batches.len() >= 3, "{}", batches.len());
@@ -516,7 +516,7 @@ fn many_watches_are_set_again_in_batches_with_one_zxid() {
     assert_eq!(paths, expected);
 }
 
-/// Else the replay would cost every connection, for ever (ZOOKEEPER-706).
+/// Otherwise the replay would cost each connection, for ever (ZOOKEEPER-706).
 #[test]
 fn no_batch_is_longer_than_the_server_accepts_and_no_watch_than_a_batch() {
     let limit = 200;
@@ -547,7 +547,7 @@ fn no_batch_is_longer_than_the_server_accepts_and_no_watch_than_a_batch() {
 }
 
 #[test]
-fn a_member_that_refuses_the_watches_is_left() {
+fn a_server_that_refuses_the_watches_is_left() {
     let mut h = Harness::new(2);
     let first = h.connect();
     h.watch(&get_data("/a"), OK);
@@ -564,7 +564,7 @@ fn a_member_that_refuses_the_watches_is_left() {
 }
 
 #[test]
-fn nothing_is_remembered_of_watches_that_are_over() {
+fn nothing_is_stored_for_watches_that_have_fired_or_were_dropped() {
     let mut h = Harness::connected();
     for round in 0..4 {
         let fired = h.watch(&get_data("/fired"), OK);

@@ -1,4 +1,4 @@
-//! Who waits for the same watch.
+//! The requests that share one watch.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -10,40 +10,41 @@ use crate::session::tests::sharing::visits;
 
 /// The watch of one class on one path.
 ///
-/// Every operation costs the same, or the logarithm, however many callers share the path: setting,
-/// dropping and firing n watches takes time in proportion to n.
+/// Each operation takes constant or logarithmic time, however many requests share the path. So
+/// setting, dropping and firing n watches takes time in proportion to n.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
-    /// In the order of their requests. As answers come in that order, but for refusals, those who
-    /// wait stand before those whose requests are under way. There is no [`Stage::Gone`] at either
-    /// end.
+    /// In the order of the requests.
+    ///
+    /// Replies come in that order, except refusals. So callers that wait for events come before
+    /// those whose requests are pending. Neither end is [`Stage::Gone`].
     callers: VecDeque<Caller>,
-    /// How many of them are [`Stage::Dropped`].
+    /// How many callers are [`Stage::Dropped`].
     dropped: usize,
-    /// How many of them are [`Stage::Gone`]: at most half.
+    /// How many callers are [`Stage::Gone`]: at most half.
     gone: usize,
-    /// A removal follows the requests up to this one, on this connection.
+    /// A removal was sent on this connection behind the requests up to this one.
     removed_up_to: RequestId,
-    /// Whether the server has it.
+    /// Whether the server has the watch.
     armed: bool,
 }
 
-/// One who wants a watch, or has asked for it and does not want it any more.
+/// A request that has set a watch, or is about to.
 #[derive(Clone, Debug)]
 struct Caller {
     id: RequestId,
     stage: Stage,
 }
 
-/// How far one has come who wants a watch.
+/// The progress of a request that sets a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The request is under way.
+    /// The request is pending.
     Asked,
-    /// It is under way on this connection, and its watch is not wanted any more.
+    /// The request is pending on this connection, and its watch was dropped.
     Dropped,
     Waiting(Kind),
-    /// Neither is the request under way, nor the watch wanted: the place is free.
+    /// The request is answered and its watch was dropped. The entry is free.
     Gone,
 }
 
@@ -58,13 +59,13 @@ impl Caller {
         self.stage
     }
 
-    fn is_under_way(&self) -> bool {
+    fn is_pending(&self) -> bool {
         matches!(self.stage(), Stage::Asked | Stage::Dropped)
     }
 }
 
 impl Slot {
-    /// With room for one, who is mostly the only one.
+    /// Makes a slot with room for one request: usually it is the only one.
     pub(super) fn new() -> Self {
         Self {
             callers: VecDeque::with_capacity(1),
@@ -76,21 +77,21 @@ impl Slot {
     }
 
     fn caller(&mut self, id: RequestId) -> Option<&mut Caller> {
-        let place = self.callers.binary_search_by_key(&id, Caller::id).ok()?;
-        self.callers.get_mut(place)
+        let index = self.callers.binary_search_by_key(&id, Caller::id).ok()?;
+        self.callers.get_mut(index)
     }
 
-    /// Adds a caller whose request is under way.
+    /// Adds a pending request.
     pub(super) fn begin(&mut self, id: RequestId) {
         self.callers.push_back(Caller { id, stage: Stage::Asked });
     }
 
-    /// Forgets a caller whose request was lost.
+    /// Removes a request that was lost.
     pub(super) fn abandon(&mut self, id: RequestId) {
         self.set_stage(id, Stage::Gone);
     }
 
-    /// Whether nobody needs it any more.
+    /// Returns whether no request needs the slot.
     pub(super) fn is_empty(&self) -> bool {
         self.callers.is_empty()
     }
@@ -107,7 +108,7 @@ impl Slot {
         self.compact();
     }
 
-    /// Frees places, each of which is looked at but a few times until then.
+    /// Frees entries. Each entry is visited only a few times before it is freed.
     fn compact(&mut self) {
         while self.callers.front().is_some_and(|caller| caller.stage() == Stage::Gone) {
             self.callers.pop_front();
@@ -123,7 +124,7 @@ impl Slot {
         }
     }
 
-    /// The request of a caller was answered: the server has set a watch, or none.
+    /// Records the reply to a request: the kind of watch that the server has set, if any.
     pub(super) fn finish(&mut self, id: RequestId, kind: Option<Kind>, is_wanted: bool) {
         let Some(caller) = self.caller(id) else {
             return;
@@ -134,17 +135,17 @@ impl Slot {
         self.set_stage(id, kind.filter(|_| is_wanted).map_or(Stage::Gone, Stage::Waiting));
     }
 
-    /// A caller has lost interest. While the request is under way its place is kept, for the
-    /// server may yet set the watch, which then has to be removed.
+    /// Drops the watch of a request. A pending request keeps its entry: the server may yet set the
+    /// watch, which then has to be removed.
     pub(super) fn leave(&mut self, id: RequestId, is_connected: bool) {
-        match self.caller(id).map(|caller| caller.is_under_way()) {
+        match self.caller(id).map(|caller| caller.is_pending()) {
             Some(false) => self.set_stage(id, Stage::Gone),
             Some(true) if is_connected => self.set_stage(id, Stage::Dropped),
             _ => {}
         }
     }
 
-    /// Whether the server has to be told now that nobody wants the watch.
+    /// Returns whether to remove the watch from the server now.
     pub(super) fn take_removal(&mut self) -> bool {
         if self.callers.len() > self.dropped + self.gone {
             return false;
@@ -157,32 +158,33 @@ impl Slot {
         is_due
     }
 
-    /// The watch has fired: yields those who waited, and keeps those who ask for it anew.
+    /// Records that the watch has fired. Returns the requests that waited, and keeps the pending
+    /// ones.
     pub(super) fn fire(&mut self) -> Vec<RequestId> {
         self.armed = false;
-        let under_way = self.callers.iter().position(Caller::is_under_way);
-        let waiting = match under_way {
+        let first_pending = self.callers.iter().position(Caller::is_pending);
+        let waiting = match first_pending {
             None => core::mem::take(&mut self.callers),
-            Some(place) => self.callers.drain(..place).collect(),
+            Some(index) => self.callers.drain(..index).collect(),
         };
-        let yielded = waiting.len();
-        // In place, when it was taken as a whole.
+        let taken = waiting.len();
+        // This works in place if the whole queue was taken.
         let fired: Vec<_> = Vec::from(waiting)
             .into_iter()
             .filter(|caller| caller.stage() != Stage::Gone)
             .map(|caller| caller.id)
             .collect();
-        self.gone -= yielded - fired.len();
+        self.gone -= taken - fired.len();
         self.compact();
         fired
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = RequestId> {
-        let waiting = self.callers.iter().take_while(|caller| !caller.is_under_way());
+        let waiting = self.callers.iter().take_while(|caller| !caller.is_pending());
         waiting.filter(|caller| caller.stage() != Stage::Gone).map(|caller| caller.id)
     }
 
-    /// What the newest of those who wait waits for.
+    /// Returns the kind of watch of the newest request that waits for events.
     pub(super) fn newest(&self) -> Option<Kind> {
         self.callers.iter().rev().find_map(|caller| match caller.stage() {
             Stage::Waiting(kind) => Some(kind),
@@ -190,8 +192,8 @@ impl Slot {
         })
     }
 
-    /// The connection is gone. What is still under way was not sent, and no removal follows it
-    /// any more.
+    /// Records the loss of the connection. Requests that are still pending were not sent, and
+    /// removals no longer follow them.
     pub(super) fn disconnected(&mut self) {
         for caller in &mut self.callers {
             if caller.stage() == Stage::Dropped {

@@ -1,4 +1,4 @@
-//! What was measured about locks, and how it is told.
+//! The results of lock measurements, and their output.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,7 +9,7 @@ use super::floor;
 use super::tap::Tally;
 use super::work::Kind;
 
-/// Times, as the process that measures tells them.
+/// Times, as reported by the measuring process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     /// Microseconds from a release to the next acquisition of the same lock.
@@ -17,7 +17,7 @@ pub(crate) struct Timing {
     pub(crate) p99: f64,
     /// Acquisitions.
     pub(crate) per_second: f64,
-    /// Microseconds of the client's processor time per acquisition.
+    /// CPU time of the client per acquisition, in microseconds.
     pub(crate) cpu: f64,
 }
 

@@ -42,7 +42,7 @@ impl Lock for Bare {
     }
 
     async fn release(&self, (node, own_watch): Self::Held) -> io::Result<()> {
-        let deleted = self.client.together(|| {
+        let deleted = self.client.batch(|| {
             drop(own_watch);
             self.client.delete(&node, None)
         });
@@ -50,7 +50,7 @@ impl Lock for Bare {
     }
 
     fn let_go(&self, (node, own_watch): Self::Held) {
-        self.client.together(|| {
+        self.client.batch(|| {
             drop(own_watch);
             drop(self.client.delete(&node, None));
         });
@@ -61,14 +61,14 @@ impl Bare {
     async fn enter(&self) -> Result<(String, Option<Watch>), Error> {
         // As long as Curator's, so that lists are.
         let name = path::child(&self.directory, "_c_00000000-0000-0000-0000-000000000000-lock-");
-        let (created, listed) = self.client.together(|| {
+        let (created, listed) = self.client.batch(|| {
             let created = self.client.create(&name, b"", NodeKind::EphemeralSequential);
             (created, self.list(&self.directory, false).0)
         });
         let (node, _) = created.await?;
         let (mut children, mut own_watch) = (listed.await?, None);
         while let Some((before, ahead)) = self.before(&node, &children)? {
-            let (answer, end) = self.client.together(|| {
+            let (answer, end) = self.client.batch(|| {
                 own_watch = (ahead == 1).then(|| self.list(&node, true).1).flatten();
                 self.list(&before, true)
             });

@@ -1,11 +1,12 @@
-//! Locks, measured against one another: `bench locks`.
+//! Compares lock implementations: `bench locks`.
 //!
-//! Every measurement runs in a process of its own. Traffic is counted in another run than times,
-//! by something in between that counts for all clients alike.
+//! Each measurement runs in its own process. A proxy counts the traffic of all clients alike, in a
+//! separate run from the times.
 
 mod contenders;
 mod figures;
 mod floor;
+mod held;
 mod ours;
 mod ours_blocking;
 mod tap;
@@ -28,49 +29,54 @@ use self::work::{Kind, Work};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
-    /// Measures locks against one another.
+    /// Compares the performance of lock implementations.
     ///
-    /// The floor stands beside them: the bare requests of a mutex on our client, with nothing around
-    /// them that makes it a lock. It always lists, which a lock that is taken again and again by one
-    /// client alone need not (docs/locks.md).
+    /// The floor is the baseline: the bare requests of a mutex on our client, without a lock around
+    /// them. It always lists the contenders; our lock skips the list when one client acquires it
+    /// again and again (docs/locks.md).
     ///
-    /// The time is that from before a release to after the next acquisition of the same lock; so with
-    /// nobody else it is what both take, and else a hand-over. For a quick look: `--server memory
-    /// --work alone`.
+    /// Times run from before a release to after the next acquisition of the same lock. Without
+    /// contention that is release plus acquire, otherwise a hand-over. For a quick result, use
+    /// `--server memory --work alone`.
     ///
-    /// Curator and kazoo take part if `tests/setup-real.sh` has installed them, the crate
-    /// zookeeper-client with the feature `peers`.
+    /// Curator and kazoo are included if `tests/setup-real.sh` has installed them. The crate
+    /// zookeeper-client needs the feature `peers`.
     Locks(Arguments),
-    /// Within this process: be the in-memory server.
+    /// Measures a session that holds very many locks.
+    ///
+    /// Prints their memory, and the CPU time of the client for a reconnect and for the drop of all
+    /// guards.
+    Held(held::Arguments),
+    /// Internal: runs the in-memory server.
     #[command(hide = true)]
     ServeLocks,
-    /// Within this process: do one piece of work, and print its figures.
+    /// Internal: runs one measurement and prints its figures.
     #[command(hide = true)]
     MeasureLocks { client: InProcess, at: String, path: String, kind: Kind, scale: f64 },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Which servers to measure against; both, if none is named.
+    /// The servers to measure against; both by default.
     #[arg(long)]
     server: Vec<Server>,
-    /// How often each measurement is repeated; the table shows medians.
+    /// The number of repetitions; the table shows medians.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Scales the number of acquisitions of every measurement.
+    /// A factor for the number of acquisitions of every measurement.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Only these clients.
+    /// Measures only these clients.
     #[arg(long)]
     client: Vec<String>,
-    /// Only this work.
+    /// Measures only this kind of work.
     #[arg(long)]
     work: Vec<Kind>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Server {
-    /// A real one, from Debian's packages.
+    /// A real ZooKeeper, from Debian's packages.
     Zookeeper,
     /// The in-memory server.
     Memory,
@@ -82,9 +88,9 @@ pub(crate) enum InProcess {
     ZkRecipes,
     /// The bare requests of a mutex, on the same client.
     Floor,
-    /// With names that are no other client's.
+    /// With our own naming scheme.
     ZkRecipesPrivate,
-    /// For threads that block; only where there is one contender.
+    /// The blocking client; only for work with one contender.
     ZkRecipesBlocking,
     #[cfg(feature = "peers")]
     ZookeeperClient,
@@ -93,6 +99,7 @@ pub(crate) enum InProcess {
 pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
     match command {
         LockCommand::Locks(arguments) => compare(arguments),
+        LockCommand::Held(arguments) => held::run(arguments),
         LockCommand::ServeLocks => serve(),
         LockCommand::MeasureLocks { client, at, path, kind, scale } => {
             let work = kind.work(*scale);
@@ -123,7 +130,7 @@ fn serve() -> io::Result<()> {
     })
 }
 
-/// Somebody whose locks are measured.
+/// A measured implementation.
 enum Client {
     InProcess(&'static str),
     Program(&'static str, Runnable),
@@ -150,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Whether it is asked to do such work.
+    /// Returns whether it supports a kind of work.
     fn does(&self, kind: Kind) -> bool {
         match self {
             Self::InProcess(ours_blocking::NAME) => kind.work(1.0).contenders() == 1,
@@ -191,7 +198,7 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a server: what has to live as long as it, and its address.
+/// Starts a server. Returns the guard that keeps it running, and its address.
 fn start(server: Server) -> io::Result<(Box<dyn core::any::Any>, String)> {
     match server {
         Server::Zookeeper => {
@@ -245,7 +252,7 @@ fn compare_on(at: &str, arguments: &Arguments) -> io::Result<Table> {
     Ok(table)
 }
 
-/// Runs a process that measures; what it measured, and what went through the tap meanwhile.
+/// Runs a measuring process. Returns its timing and the traffic through the tap.
 fn measure(mut command: Command, tap: &Tap) -> io::Result<(Timing, Tally)> {
     let mut process = Process::start(&mut command)?;
     let (mut before, mut after) = (Tally::default(), Tally::default());
@@ -261,7 +268,7 @@ fn measure(mut command: Command, tap: &Tap) -> io::Result<(Timing, Tally)> {
     }
 }
 
-/// Ended when dropped.
+/// A child process, killed when dropped.
 struct Process {
     child: Child,
     output: BufReader<ChildStdout>,

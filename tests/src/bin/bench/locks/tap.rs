@@ -138,5 +138,5 @@ impl Counters {
 }
 
 fn add_frame(bytes: &AtomicU64, payload: &[u8]) {
-    bytes.fetch_add((frame::PREFIX + payload.len()) as u64, Ordering::Relaxed);
+    bytes.fetch_add((frame::PREFIX_LEN + payload.len()) as u64, Ordering::Relaxed);
 }

@@ -115,7 +115,7 @@ fn leases_that_are_adopted_are_counted_anew() {
         h.answer("stat leases/own-3", stat(SESSION));
         h.expect(&["stat leases/own-3", "watch leases", "timer", "timer"]);
         h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
-        assert_eq!(h.wanted()[2], "Acquired leases/own-3 token 100");
+        assert_eq!(h.wanted()[3], "Acquired leases/own-3 token 100");
     }
 }
 
@@ -249,7 +249,7 @@ fn whose_place_in_the_queue_is_gone_counts_no_more() {
         h.feed(Input::Timer);
         h.answer("watch locks/own-7", ok());
         h.wanted();
-        h.fire("watch locks/own-7", EventType::NODE_DELETED);
+        h.fire_if_set("watch locks/own-7", EventType::NODE_DELETED);
         assert_eq!(h.wanted()[0], "Failed: NodeVanished");
         h.answer_if_asked("create 2 leases", created(&[3, 4]));
         h.clean_up();
@@ -319,7 +319,7 @@ fn who_lets_go_anywhere_leaves_nothing_and_is_told_once() {
 fn a_session_that_ends_anywhere_ends_it() {
     for place in PLACES {
         let mut h = place(Harness::new());
-        let is_held = h.borrower.step_name() == "Held";
+        let is_held = h.machine.step_name() == "Held";
         h.expire();
         h.expect_last(&[if is_held { "Lost(Ended(Expired))" } else { "Failed: Ended(Expired)" }]);
         let mut h = place(Harness::new());

@@ -5,37 +5,23 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use uuid::Uuid;
+use zk_session::Error;
 use zk_session::proto::{
     Create2Response, CreateResponse, ErrorCode, EventType, ExistsResponse, GetChildrenResponse,
     GetEphemeralsResponse, Multi, MultiResult, OpCode, Request, SessionId, Stat, Zxid, path,
 };
-use zk_session::session::{Reply, State};
-use zk_session::{End, Error};
+use zk_session::session::Reply;
 
-use super::super::super::tests::{CONNECTED, OWN, SESSION, data, lost, ok, refused, reply};
-use super::super::super::{
-    Borrower, Claim, Contest, Event, Input, Loan, Machine, Name, OpId, Operation, Output, Scheme,
-};
+use super::super::super::tests::harness::Language;
+use super::super::super::tests::{OWN, SESSION, data, lost, ok, refused, reply};
+use super::super::super::{Borrower, Claim, Contest, Event, Input, Loan, Name, Operation, Scheme};
 use crate::error::LockError;
 
 const SCHEMES: [(&str, Scheme); 2] =
     [("locks", Scheme::CURATOR_MUTEX), ("leases", Scheme::CURATOR_LEASE)];
 
-struct Asked {
-    op: OpId,
-    line: String,
-    answered: bool,
-}
-
 /// A borrower of two permits of three, unless said otherwise.
-pub(super) struct Harness {
-    pub(super) borrower: Borrower,
-    asked: Vec<Asked>,
-    /// What it wanted that no test has looked at.
-    lines: Vec<String>,
-    /// The leases of several permits.
-    pub(super) leased: Vec<String>,
-}
+pub(super) type Harness = super::super::super::tests::harness::Harness<Borrower>;
 
 /// `leases/own-3` for the whole name, and the other way round.
 fn name(label: &str) -> String {
@@ -59,7 +45,7 @@ fn label(name: &str) -> String {
     SCHEMES.into_iter().find_map(read).unwrap_or_else(|| name.to_string())
 }
 
-fn line(operation: &Operation) -> String {
+fn line(_: &str, operation: &Operation) -> String {
     let short = |path: &str| {
         let last = path::parent(path).map_or(path, |parent| &path[parent.len() + 1..]);
         label(last)
@@ -89,6 +75,10 @@ fn line(operation: &Operation) -> String {
 
 fn told(event: &Event) -> String {
     match event {
+        Event::Leased(nodes) => {
+            let labels: Vec<_> = nodes.iter().map(|node| label(node)).collect();
+            format!("Leased {}", labels.join(" "))
+        }
         Event::Enqueued { node, .. } => format!("Enqueued {}", label(node)),
         Event::Waiting { behind, .. } => format!("Waiting behind {}", label(behind)),
         Event::Acquired { node, token } => format!("Acquired {} token {}", label(node), token.0),
@@ -144,11 +134,7 @@ impl Harness {
         let contest = Contest::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
         let mut loan = Loan { contest, permits: 2, maximum: Some(3) };
         differ(&mut loan);
-        let borrower = Borrower::new(loan);
-        let (asked, lines, leased) = (Vec::new(), Vec::new(), Vec::new());
-        let mut h = Self { borrower, asked, lines, leased };
-        h.take_outputs();
-        h
+        Self::speaking(Language { line, told }, String::new(), Borrower::new(loan))
     }
 
     // ---- Places on the way ---------------------------------------------------------------------
@@ -222,6 +208,7 @@ impl Harness {
         h.expect(&[
             "unwatch leases",
             "unwatch max",
+            "Leased leases/own-3 leases/own-4",
             "Acquired leases/own-3 token 100",
             "delete locks/own-7",
         ]);
@@ -249,17 +236,6 @@ impl Harness {
         self.renewed("watch leases", children(&leases));
     }
 
-    pub(super) fn feed(&mut self, input: Input) {
-        self.borrower.handle(input);
-        self.take_outputs();
-    }
-
-    /// Answers the oldest such request that has no answer.
-    #[track_caller]
-    pub(super) fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
-        assert!(self.answer_if_asked(line, result), "{line} was not asked");
-    }
-
     pub(super) fn answer_if_asked(&mut self, line: &str, result: Result<Reply, Error>) -> bool {
         let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
         let Some(asked) = asked else {
@@ -271,15 +247,8 @@ impl Harness {
         true
     }
 
-    /// Such a watch was asked for once more, and this is the answer.
-    pub(super) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
-        let asked = self.asked.iter().rfind(|asked| asked.line == line && asked.answered);
-        let op = asked.expect("it was answered").op;
-        self.feed(Input::Reply { op, result });
-    }
-
     /// Fires the newest such watch, if there is one that was answered.
-    pub(super) fn fire(&mut self, line: &str, event_type: EventType) {
+    pub(super) fn fire_if_set(&mut self, line: &str, event_type: EventType) {
         if let Some(asked) = self.asked.iter().rfind(|a| a.answered && a.line == line) {
             let op = asked.op;
             self.feed(Input::Watch { op, event_type });
@@ -287,30 +256,11 @@ impl Harness {
     }
 
     pub(super) fn leases_change(&mut self) {
-        self.fire("watch leases", EventType::NODE_CHILDREN_CHANGED);
+        self.fire_if_set("watch leases", EventType::NODE_CHILDREN_CHANGED);
     }
 
     pub(super) fn maximum_changes(&mut self) {
-        self.fire("watch max", EventType::NODE_DATA_CHANGED);
-    }
-
-    /// The connection is lost with all requests in flight, told in the order of the session.
-    pub(super) fn disconnect(&mut self) {
-        for place in 0..self.asked.len() {
-            if !core::mem::replace(&mut self.asked[place].answered, true) {
-                let op = self.asked[place].op;
-                self.feed(Input::Reply { op, result: lost() });
-            }
-        }
-        self.feed(Input::Session(State::Suspended));
-    }
-
-    pub(super) fn reconnect(&mut self) {
-        self.feed(Input::Session(CONNECTED));
-    }
-
-    pub(super) fn expire(&mut self) {
-        self.feed(Input::Session(State::Ended(End::Expired)));
+        self.fire_if_set("watch max", EventType::NODE_DATA_CHANGED);
     }
 
     /// Answers whatever is asked as a server does that has none of our nodes any more.
@@ -325,60 +275,5 @@ impl Harness {
             };
             self.answer(&line, result);
         }
-    }
-
-    // ---- What is wanted ------------------------------------------------------------------------
-
-    fn take_outputs(&mut self) {
-        while let Some(output) = self.borrower.poll_output() {
-            let line = match output {
-                Output::Submit { op, operation } => {
-                    let line = line(&operation);
-                    self.asked.push(Asked { op, line: line.clone(), answered: false });
-                    line
-                }
-                Output::Unwatch(op) => {
-                    let asked = self.asked.iter().find(|asked| asked.op == op);
-                    format!("un{}", asked.expect("a watch that was asked for").line)
-                }
-                Output::SetTimer(_) => "timer".to_string(),
-                Output::Settle => {
-                    self.borrower.handle(Input::Settled);
-                    continue;
-                }
-                // Goes without saying: the nodes behind the one that is told next.
-                Output::Event(Event::Leased(nodes)) => {
-                    self.leased = nodes.iter().map(|node| label(node)).collect();
-                    continue;
-                }
-                Output::Event(event) => told(&event),
-            };
-            self.lines.push(line);
-        }
-    }
-
-    pub(super) fn wanted(&mut self) -> Vec<String> {
-        core::mem::take(&mut self.lines)
-    }
-
-    #[track_caller]
-    pub(super) fn expect(&mut self, lines: &[&str]) {
-        assert_eq!(self.wanted(), lines);
-    }
-
-    /// As `expect`, and that was all: whatever may still come, it changes nothing.
-    #[track_caller]
-    pub(super) fn expect_last(&mut self, lines: &[&str]) {
-        self.expect(lines);
-        assert!(self.borrower.is_done(), "there is more to come");
-        for place in 0..self.asked.len() {
-            let op = self.asked[place].op;
-            self.feed(Input::Reply { op, result: lost() });
-            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
-        }
-        self.reconnect();
-        self.feed(Input::Timer);
-        self.feed(Input::LetGo);
-        self.expect(&[]);
     }
 }

@@ -1,4 +1,4 @@
-//! The table of steps in docs/locks.md, checked against the code in every cell.
+//! The table of steps in docs/tables/semaphore.md, compared with the code in every row.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use zk_session::proto::{ErrorCode, EventType};
 
-use super::super::super::tests::{CONNECTED, SESSION, lost, ok, refused};
+use super::super::super::tests::{CONNECTED, SESSION, documented_rows, lost, ok, refused};
 use super::super::super::{Entry, Input};
 use super::harness::{Harness, children, created, maximum, stat};
 
@@ -33,19 +33,19 @@ const HAPPENINGS: [(&str, Happening); 24] = [
     ("first in the queue", |h| {
         h.answer_if_asked("list locks", children(&["locks/own-7"]));
     }),
-    ("place in the queue deleted", |h| {
-        h.fire("watch locks/own-7", EventType::NODE_DELETED);
+    ("node in the queue deleted", |h| {
+        h.fire_if_set("watch locks/own-7", EventType::NODE_DELETED);
     }),
-    ("leases created", |h| {
+    ("permit nodes created", |h| {
         h.answer_if_asked("create 2 leases", created(&[3, 4]));
     }),
-    ("creation: no directory", |h| answer(h, "create 2 leases", ErrorCode::NO_NODE)),
-    ("creation: not now", |h| answer(h, "create 2 leases", ErrorCode::THROTTLED_OP)),
-    ("creation: never", |h| answer(h, "create 2 leases", ErrorCode::NO_AUTH)),
+    ("creation: no parent", |h| answer(h, "create 2 leases", ErrorCode::NO_NODE)),
+    ("creation: refused for now", |h| answer(h, "create 2 leases", ErrorCode::THROTTLED_OP)),
+    ("creation: refused", |h| answer(h, "create 2 leases", ErrorCode::NO_AUTH)),
     ("creation: lost", |h| {
         h.answer_if_asked("create 2 leases", lost());
     }),
-    ("directory made", |h| {
+    ("parent created", |h| {
         h.answer_if_asked("container /sem/leases", ok());
     }),
     ("list behind a sync: ours", |h| {
@@ -56,13 +56,13 @@ const HAPPENINGS: [(&str, Happening); 24] = [
         h.answer_if_asked("sync leases", ok());
         h.answer_if_asked("list leases", children(&[]));
     }),
-    ("sync: not now", |h| answer(h, "sync leases", ErrorCode::THROTTLED_OP)),
+    ("sync: refused for now", |h| answer(h, "sync leases", ErrorCode::THROTTLED_OP)),
     ("owner: our session", |h| {
         h.answer_if_asked("stat leases/own-3", stat(SESSION));
     }),
-    ("owner: lease is gone", |h| answer(h, "stat leases/own-3", ErrorCode::NO_NODE)),
+    ("owner: permit node is gone", |h| answer(h, "stat leases/own-3", ErrorCode::NO_NODE)),
     ("leases change", Harness::leases_change),
-    ("leases change: room", |h| {
+    ("leases change: permits are free", |h| {
         h.leases_change();
         h.answer_if_asked("watch leases", children(&["leases/own-3", "leases/own-4"]));
     }),
@@ -79,19 +79,19 @@ const HAPPENINGS: [(&str, Happening); 24] = [
         h.maximum_changes();
         h.answer_if_asked("watch max", maximum(1));
     }),
-    ("lease deleted", |h| h.fire("watch leases/own-3", EventType::NODE_DELETED)),
+    ("permit node deleted", |h| h.fire_if_set("watch leases/own-3", EventType::NODE_DELETED)),
     ("time", |h| h.feed(Input::Timer)),
     ("connection lost and back", |h| {
         h.disconnect();
         h.reconnect();
     }),
     ("session ended", Harness::expire),
-    ("let go", |h| h.feed(Input::LetGo)),
+    ("release", |h| h.feed(Input::LetGo)),
 ];
 
 fn row(step: &str, happening: &str, h: &mut Harness) -> Option<String> {
     let outputs = h.wanted().join(", ");
-    let after = h.borrower.step_name();
+    let after = h.machine.step_name();
     let after = if after == step { "" } else { &after };
     let changed = !after.is_empty() || !outputs.is_empty();
     changed.then(|| format!("| {step} | {happening} | {after} | {outputs} |"))
@@ -102,7 +102,7 @@ fn table() -> Vec<String> {
     for (step, place) in PLACES {
         for (happening, happens) in HAPPENINGS {
             let mut h = place(Harness::new());
-            assert_eq!(h.borrower.step_name(), step);
+            assert_eq!(h.machine.step_name(), step);
             // Held for so long that nodes are watched; who creates has the place in the queue.
             if matches!(step, "Waiting" | "Held") && happening.ends_with("deleted") {
                 h.feed(Input::Timer);
@@ -120,9 +120,10 @@ fn table() -> Vec<String> {
         h.feed(Input::Session(CONNECTED));
         h
     };
-    for (happening, leases) in
-        [("room", &["leases/a-1"][..]), ("no room", &["leases/a-1", "leases/b-2"])]
-    {
+    for (happening, leases) in [
+        ("permits are free", &["leases/a-1"][..]),
+        ("no permits are free", &["leases/a-1", "leases/b-2"]),
+    ] {
         let mut h = looking();
         h.wanted();
         h.answer("watch max", maximum(3));
@@ -142,14 +143,6 @@ fn table() -> Vec<String> {
 /// What the rows of a step do not name changes nothing in it.
 #[test]
 fn the_table_says_what_happens_in_every_step() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/locks.md");
-    let text = std::fs::read_to_string(path).expect("docs/locks.md");
-    let documented: Vec<&str> = text
-        .lines()
-        .skip_while(|line| *line != "| step | what happens | step after | outputs |")
-        .skip(2)
-        .take_while(|line| line.starts_with("| "))
-        .collect();
     let table = table();
-    assert_eq!(documented, table, "the table is to be:\n{}", table.join("\n"));
+    assert_eq!(documented_rows("semaphore.md"), table, "the table is to be:\n{}", table.join("\n"));
 }

@@ -1,9 +1,9 @@
 //! What candidates do in every world within bounds.
 
-use alloc::collections::BTreeSet;
-
-use super::super::model::{Act, Budget, Model, Play, Tree};
+use super::super::world::{Act, Line, Play, Scene, Sights, Told, Tree, When, guid, session};
 use super::*;
+
+const DIRECTORY: &str = "/election";
 
 #[derive(Clone, Hash)]
 struct Election {
@@ -14,7 +14,6 @@ struct Election {
     nobody_meddles: bool,
     /// A mistake of the callers: they do not hear of suspensions.
     is_deaf: bool,
-    sights: BTreeSet<&'static str>,
 }
 
 #[derive(Clone, Hash)]
@@ -28,8 +27,8 @@ struct Candidate {
 #[derive(Clone, PartialEq, Eq)]
 struct Stance(Leadership);
 
-impl core::hash::Hash for Stance {
-    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+impl Hash for Stance {
+    fn hash<H: Hasher>(&self, state: &mut H) {
         format!("{:?}", self.0).hash(state);
     }
 }
@@ -37,33 +36,36 @@ impl core::hash::Hash for Stance {
 impl Play for Election {
     type Machine = Candidacy;
 
-    const DIRECTORY: &'static str = "/election";
+    fn nodes(&self) -> Vec<(&str, &[u8])> {
+        alloc::vec![(DIRECTORY, b"")]
+    }
 
-    fn machine(&self, contest: Contest) -> Candidacy {
-        Candidacy::new(contest)
+    fn machines(&self) -> Vec<Candidacy> {
+        let contest =
+            |party| Contest::new(DIRECTORY.to_string(), SCHEME, guid(party, 0), session(party));
+        (0..self.candidates.len()).map(|party| Candidacy::new(contest(party))).collect()
     }
 
     /// Who leads resigns at last, so that all others can lead; and anybody may resign.
-    fn acts(&self, party: usize) -> (Option<Act>, Option<Act>) {
-        let Candidate { leadership: Stance(leadership), resigns, .. } = &self.candidates[party];
-        match leadership {
-            _ if *resigns => (None, None),
-            Leadership::Leader(_) | Leadership::Suspended(_) => (Some(Act::LetGo), None),
-            _ => (None, Some(Act::LetGo)),
+    fn acts(&self, party: usize) -> Vec<(Act, When)> {
+        match self.candidates[party].resigns {
+            true => Vec::new(),
+            false if self.progress(party).is_held() => alloc::vec![(Act::LetGo, When::AtLast)],
+            false => alloc::vec![(Act::LetGo, When::Whim)],
         }
     }
 
-    fn acted(&mut self, party: usize, _: Act) {
+    fn acted(&mut self, party: usize, _: Act, _: &mut Sights) {
         self.candidates[party].resigns = true;
     }
 
-    fn told(&mut self, party: usize, event: &Event, _: &Tree) -> Result<(), String> {
+    fn told(&mut self, party: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
         if self.is_deaf && matches!(event, Event::Suspended | Event::Resumed) {
             return Ok(());
         }
         let candidate = &mut self.candidates[party];
         let Stance(before) = &candidate.leadership;
-        let after = before.after(event, Self::DIRECTORY);
+        let after = before.after(event, DIRECTORY);
         let sight = match (before, &after, event) {
             (Leadership::Resigned | Leadership::Failed(_), ..) => {
                 return Err(format!("{party} tells {event:?} when all is over"));
@@ -92,101 +94,102 @@ impl Play for Election {
             (_, Leadership::Failed(error), _) => return Err(format!("{party} fails: {error}")),
             _ => "goes on",
         };
-        self.sights.insert(sight);
+        scene.sees(sight);
         candidate.leadership = Stance(after);
         Ok(())
     }
 
-    fn is_over(&self, party: usize) -> bool {
-        let Stance(leadership) = &self.candidates[party].leadership;
-        matches!(leadership, Leadership::Resigned | Leadership::Failed(_))
+    fn progress(&self, party: usize) -> Told {
+        match self.candidates[party].leadership.0 {
+            Leadership::Leader(_) => Told::Held,
+            Leadership::Suspended(_) => Told::Suspended,
+            Leadership::Resigned | Leadership::Failed(_) => Told::Over,
+            _ => Told::Nothing,
+        }
     }
 
-    fn check(&mut self, tree: &Tree) -> Result<(), String> {
+    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Sights) -> Result<(), String> {
         // Whoever resigns does not rely on it any more.
         let unsuspecting = self.candidates.iter().filter_map(|it| match &it.leadership {
             Stance(Leadership::Leader(term)) if !it.resigns => Some(term),
             _ => None,
         });
         // One whose node somebody has deleted may not have heard of that.
-        let is_there = |term: &&Term| self.nobody_meddles || tree.node(&term.node).is_some();
+        let is_there = |term: &&Term| self.nobody_meddles || tree.find(&term.node).is_some();
         if unsuspecting.filter(is_there).count() > 1 {
             return Err("two lead, and neither suspects it".to_string());
         }
-        let mut owners: Vec<_> = tree.owned().map(|(_, owner)| owner).collect();
+        let mut owners: Vec<_> = tree.owned().map(|(_, node)| node.owner).collect();
         owners.sort_unstable();
         match owners.array_windows().find(|[one, other]| one == other) {
-            Some([party, _]) => Err(format!("{party} stands twice")),
-            None => Ok(()),
+            Some([Some(party), _]) => Err(format!("{party} stands twice")),
+            _ => Ok(()),
         }
-    }
-
-    fn take_sights(&mut self) -> BTreeSet<&'static str> {
-        core::mem::take(&mut self.sights)
     }
 }
 
-fn election(candidates: usize, budget: Budget) -> Model<Election> {
+fn election(candidates: usize, bounds: Bounds) -> World<Election> {
     let leadership = Stance(Leadership::Follower);
     let candidate = Candidate { leadership, terms: 0, resigns: false };
     let election = Election {
         candidates: alloc::vec![candidate; candidates],
         token: 0,
-        nobody_meddles: budget.meddling == 0,
+        nobody_meddles: bounds.meddling == Some(0),
         is_deaf: false,
-        sights: BTreeSet::new(),
     };
-    Model::new(election, SCHEME, candidates, budget)
+    World::new(bounds, election)
 }
+
+const CALM: Bounds = Bounds { meddling: Some(0), ..Bounds::CALM };
 
 #[test]
 fn two_lead_in_turn() {
-    let budget = Budget { whims: 1, ..Budget::default() };
-    search::prove(election(2, budget), 287, &["goes on", "leads", "resigns"]);
+    let bounds = Bounds { whims: 1, ..CALM };
+    search::prove(election(2, bounds), 439, &["goes on", "leads", "resigns"]);
 }
 
 #[test]
 fn of_two_whose_sessions_may_be_lost_one_leads_without_suspicion() {
-    let budget = Budget { faults: 2, ..Budget::default() };
+    let bounds = Bounds { faults: 2, ..CALM };
     let sights = ["leads", "leads still", "resigns", "ends with its session"];
-    search::prove(election(2, budget), 21_751, &[&sights[..], &["goes on"]].concat());
+    search::prove(election(2, bounds), 42_017, &[&sights[..], &["goes on"]].concat());
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn of_two_whose_nodes_may_be_deleted_each_queues_again() {
-    let budget = Budget { meddling: 2, whims: 1, ..Budget::default() };
+    let bounds = Bounds { meddling: Some(2), whims: 1, ..CALM };
     let sights = ["leads", "leads again", "loses", "resigns", "goes on"];
-    search::prove(election(2, budget), 28_938, &sights);
+    search::prove(election(2, bounds), 88_183, &sights);
 }
 
 const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns", "goes on"];
 
 #[test]
 fn one_survives_faults_of_every_kind() {
-    let budget = Budget { faults: 3, meddling: 2, whims: 1, ..Budget::default() };
+    let bounds = Bounds { faults: 3, meddling: Some(2), whims: 1, ..CALM };
     let sights = [&ALL[..], &["ends with its session"]].concat();
-    search::prove(election(1, budget), 19_403, &sights);
+    search::prove(election(1, bounds), 21_357, &sights);
 }
 
 #[test]
 #[ignore = "ten seconds; in a release build two"]
 fn two_survive_faults_of_every_kind() {
-    let budget = Budget { faults: 1, meddling: 1, whims: 1, ..Budget::default() };
-    search::prove(election(2, budget), 119_167, &ALL);
+    let bounds = Bounds { faults: 1, meddling: Some(1), whims: 1, ..CALM };
+    search::prove(election(2, bounds), 275_619, &ALL);
 }
 
 #[test]
 fn who_loses_the_lead_with_its_lease_queues_again_behind_no_node_of_its_own() {
-    let budget = Budget { faults: 2, leases: 1, slow_clocks: true, ..Budget::default() };
+    let bounds = Bounds { faults: 2, leases: 1, timers: Timers::AtLast, ..CALM };
     let sights = [&ALL[..], &["ends with its session", "resigns without an answer"]].concat();
-    search::prove(election(2, budget), 48_372, &sights);
+    search::prove(election(2, bounds), 69_952, &sights);
 }
 
 #[test]
 fn who_does_not_hear_of_a_suspension_leads_beside_another() {
-    let budget = Budget { faults: 2, ..Budget::default() };
-    let mut election = election(2, budget);
+    let bounds = Bounds { faults: 2, ..CALM };
+    let mut election = election(2, bounds);
     election.play.is_deaf = true;
     search::refute(election, "two lead, and neither suspects it", 6);
 }

@@ -1,0 +1,212 @@
+//! Values whose bytes can be shown field by field.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::error::{DecodeError, FieldName};
+use crate::wire::{Decode, Reader};
+
+/// A type whose bytes can be shown field by field.
+///
+/// Every type that implements [`Decode`] in this crate implements this trait, too.
+///
+/// ```
+/// use zk_proto::explain::{Explain, FieldPath};
+/// use zk_proto::{DeleteRequest, Reader};
+///
+/// let mut names = Vec::new();
+/// let mut reader = Reader::new(b"\0\0\0\x02/a\xff\xff\xff\xff");
+/// DeleteRequest::explain(&mut reader, &FieldPath::Root, &mut |field| {
+///     names.push(format!("{} = {}", field.path, field.value));
+/// })?;
+/// assert_eq!(names, ["DeleteRequest.path = \"/a\"", "DeleteRequest.version = -1"]);
+/// # Ok::<(), zk_proto::DecodeError>(())
+/// ```
+pub trait Explain<'a>: Decode<'a> {
+    /// The name of the type in `zookeeper.jute`.
+    const TYPE: &'static str;
+
+    /// Reads one value as [`Decode::decode`] does, and passes each field to `visit`.
+    ///
+    /// The ranges of the fields are contiguous and cover the value. `path` is the path of the value
+    /// itself: [`FieldPath::Root`] if it is not part of another value.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of [`Decode::decode`]. The fields visited before the error are correct.
+    fn explain(
+        reader: &mut Reader<'a>,
+        path: &FieldPath<'_>,
+        visit: &mut FieldVisitor<'_>,
+    ) -> Result<(), DecodeError>;
+}
+
+/// A callback that receives the fields of a value one by one.
+pub type FieldVisitor<'s> = dyn FnMut(&Field<'_>) + 's;
+
+/// A value without parts, or the item count of a vector, with its bytes.
+pub struct Field<'f> {
+    /// The range of its bytes, from the position where the [`Reader`] began.
+    ///
+    /// In [`explain::frame`](crate::explain::frame()), that is the length prefix of the frame.
+    pub range: Range<usize>,
+    /// The name of its type in `zookeeper.jute`.
+    pub wire_type: &'static str,
+    /// The path of the field.
+    pub path: &'f FieldPath<'f>,
+    /// The value, ready to be printed.
+    pub value: &'f dyn fmt::Display,
+}
+
+impl fmt::Debug for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { range, wire_type, path, value } = self;
+        write!(f, "{range:?} {wire_type} {path} = {value}")
+    }
+}
+
+/// The path to a value through the records and lists around it.
+///
+/// It prints as `CreateRequest.acl[0].id.scheme`.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldPath<'p> {
+    /// The outermost value.
+    Root,
+    /// A field of a record.
+    Field(&'p Self, &'static FieldName),
+    /// An item of a list or of a multi.
+    Item(&'p Self, usize),
+}
+
+impl fmt::Display for FieldPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            // The enclosing field already identifies the record.
+            Self::Field(outer, name) if outer.names_a_field() => {
+                write!(f, "{outer}.{}", name.field)
+            }
+            Self::Field(Self::Root, name) => write!(f, "{}.{}", name.record, name.field),
+            Self::Field(outer, name) => write!(f, "{outer} {}.{}", name.record, name.field),
+            Self::Item(outer, index) => write!(f, "{outer}[{index}]"),
+        }
+    }
+}
+
+impl FieldPath<'_> {
+    fn names_a_field(&self) -> bool {
+        match self {
+            Self::Root => false,
+            Self::Field(..) => true,
+            Self::Item(outer, _) => outer.names_a_field(),
+        }
+    }
+}
+
+/// Explains a field of a record.
+pub(crate) fn field<'a, T: Explain<'a>>(
+    name: &'static FieldName,
+    reader: &mut Reader<'a>,
+    path: &FieldPath<'_>,
+    visit: &mut FieldVisitor<'_>,
+) -> Result<(), DecodeError> {
+    T::explain(reader, &FieldPath::Field(path, name), visit).map_err(|error| error.within(name))
+}
+
+/// Explains a value without parts. `view` converts it to a printable form.
+pub(crate) fn leaf<'a, T: Explain<'a>, V: fmt::Display>(
+    reader: &mut Reader<'a>,
+    path: &FieldPath<'_>,
+    visit: &mut FieldVisitor<'_>,
+    view: impl FnOnce(T) -> V,
+) -> Result<(), DecodeError> {
+    let start = reader.position();
+    let value = view(T::decode(reader)?);
+    visit(&Field { range: start..reader.position(), wire_type: T::TYPE, path, value: &value });
+    Ok(())
+}
+
+macro_rules! leaves {
+    ($($type:ty as $wire_type:literal: $view:expr;)*) => {$(
+        impl<'a> Explain<'a> for $type {
+            const TYPE: &'static str = $wire_type;
+
+            fn explain(
+                reader: &mut Reader<'a>,
+                path: &FieldPath<'_>,
+                visit: &mut FieldVisitor<'_>,
+            ) -> Result<(), DecodeError> {
+                leaf(reader, path, visit, $view)
+            }
+        }
+    )*};
+}
+
+leaves! {
+    u8 as "byte": |value: Self| value;
+    bool as "boolean": |value: Self| value;
+    i32 as "int": |value: Self| value;
+    i64 as "long": |value: Self| value;
+    &'a str as "ustring": |value: Self| Text(Some(value));
+    Option<&'a str> as "ustring": Text;
+    Option<&'a [u8]> as "buffer": Buffer;
+}
+
+/// An absent byte, as from old peers, is not shown.
+impl<'a> Explain<'a> for Option<bool> {
+    const TYPE: &'static str = bool::TYPE;
+
+    fn explain(
+        reader: &mut Reader<'a>,
+        path: &FieldPath<'_>,
+        visit: &mut FieldVisitor<'_>,
+    ) -> Result<(), DecodeError> {
+        match reader.rest() {
+            [] => Ok(()),
+            _ => bool::explain(reader, path, visit),
+        }
+    }
+}
+
+/// The empty body has no fields.
+impl<'a> Explain<'a> for () {
+    const TYPE: &'static str = "void";
+
+    fn explain(
+        _: &mut Reader<'a>,
+        _: &FieldPath<'_>,
+        _: &mut FieldVisitor<'_>,
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
+struct Text<'v>(Option<&'v str>);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(text) => write!(f, "{text:?}"),
+            None => f.write_str("null"),
+        }
+    }
+}
+
+struct Buffer<'v>(Option<&'v [u8]>);
+
+impl fmt::Display for Buffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => Bytes(bytes).fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
+
+pub(crate) struct Bytes<'v>(pub(crate) &'v [u8]);
+
+impl fmt::Display for Bytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.0.escape_ascii())
+    }
+}

@@ -1,0 +1,63 @@
+//! How threads wait.
+
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use zk_session::blocking::Client;
+
+use crate::recipes::{Owner, Publish, SessionClient, SharedLeadership};
+
+impl SessionClient for Client {
+    type Leaderships = ();
+
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    fn sleep_until(end: Instant) -> impl Future<Output = ()> + Send {
+        // `block_on` polls it again at that time.
+        poll_fn(move |_| if Instant::now() < end { Poll::Pending } else { Poll::Ready(()) })
+    }
+
+    async fn wait_for_others<F: Future + Send>(
+        end: Option<Instant>,
+        future: F,
+    ) -> Option<F::Output> {
+        // Must not read from the connection meanwhile: nothing else would end that.
+        let mut future = pin!(future);
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(output);
+            }
+            match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => thread::park(),
+                Some(Duration::ZERO) => return None,
+                Some(left) => thread::park_timeout(left),
+            }
+        }
+    }
+
+    fn current_owner() -> Owner {
+        Owner::current_thread()
+    }
+
+    fn leaderships(_: SharedLeadership) -> (Option<Publish>, ()) {
+        (None, ())
+    }
+}
+
+/// Wakes a thread that parks.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,243 @@
+//! Waiting at a barrier that is open when a node does not exist.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+
+use zk_session::Error;
+use zk_session::proto::ErrorCode;
+use zk_session::session::{Reply, State};
+
+use super::connection::Connection;
+use super::remedy::{RETRY_AFTER, Remedy};
+use super::{Entry, Event, Input, Machine, OpId, Operation, Output};
+use crate::error::LockError;
+
+/// The answer if the barrier is open.
+const OPEN: Error = Error::Server(ErrorCode::NO_NODE);
+
+/// Waits until a node does not exist. Drive it as a [`Contender`](super::Contender).
+///
+/// It reports [`Event::Released`] when a server has said that there is no such node, and
+/// [`Event::Failed`] if that cannot be found out. It creates nothing.
+#[derive(Clone, Debug)]
+pub struct BarrierWait {
+    path: String,
+    entry: Entry,
+    step: Step,
+    connection: Connection,
+    last_op: OpId,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The state of the session comes first.
+    Beginning,
+    /// The node is read, with a watch.
+    Reading,
+    /// The node exists, and is watched.
+    Watching,
+    /// A server has refused the request for now.
+    Pausing,
+    Done,
+}
+
+impl Machine for BarrierWait {
+    fn handle(&mut self, input: Input) {
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { op, result } if op == self.last_op => {
+                // Nor is a server believed that says there is no node, and can only read.
+                let result = match (result, self.connection) {
+                    (Err(OPEN), Connection::ReadOnly) => {
+                        Err(Error::Server(ErrorCode::NOT_READ_ONLY))
+                    }
+                    (result, connection) => connection.hear(result),
+                };
+                self.handle_reply(result);
+            }
+            Input::Watch { op, .. } if op == self.last_op => self.read(),
+            Input::Session(State::Ended(end)) => {
+                self.conclude(Event::Failed(LockError::Ended(end)));
+            }
+            Input::Session(state) => {
+                self.connection.change(state);
+                if !self.connection.is_up() && !self.entry.waits_for_connection() {
+                    self.conclude(Event::Failed(LockError::NoConnection));
+                } else if self.step == Step::Beginning {
+                    self.read();
+                }
+            }
+            Input::Timer if self.step == Step::Pausing => self.read(),
+            Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Leave | Input::LetGo => {
+                self.outputs.push_back(Output::Unwatch(self.last_op));
+                self.conclude(Event::Released);
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn is_done(&self) -> bool {
+        self.step == Step::Done
+    }
+}
+
+impl BarrierWait {
+    /// Waits for the end of the node at `path`, a path of the server. `entry` says whether to wait
+    /// if it exists.
+    pub const fn new(path: String, entry: Entry) -> Self {
+        Self {
+            path,
+            entry,
+            step: Step::Beginning,
+            connection: Connection::Down,
+            last_op: OpId(0),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    fn read(&mut self) {
+        // The watch of a read that failed, or was not believed, would stay.
+        if self.step != Step::Beginning {
+            self.outputs.push_back(Output::Unwatch(self.last_op));
+        }
+        self.step = Step::Reading;
+        self.last_op.0 += 1;
+        let operation = Operation::watch_data(self.path.clone());
+        self.outputs.push_back(Output::Submit { op: self.last_op, operation });
+    }
+
+    fn handle_reply(&mut self, result: Result<Reply, Error>) {
+        let error = match result {
+            Ok(_) => match self.entry.refusal() {
+                None => return self.step = Step::Watching,
+                Some(refusal) => {
+                    self.outputs.push_back(Output::Unwatch(self.last_op));
+                    return self.conclude(Event::Failed(refusal));
+                }
+            },
+            Err(OPEN) => return self.conclude(Event::Released),
+            Err(error) => error,
+        };
+        match Remedy::of(&error) {
+            Remedy::Now if self.entry.waits_for_connection() => self.read(),
+            Remedy::Now => self.conclude(Event::Failed(LockError::NoConnection)),
+            Remedy::Later => {
+                self.step = Step::Pausing;
+                self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
+            }
+            Remedy::None => self.conclude(Event::Failed(error.into())),
+        }
+    }
+
+    fn conclude(&mut self, event: Event) {
+        self.step = Step::Done;
+        self.tell(event);
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_session::End;
+    use zk_session::proto::{EventType, SessionId};
+
+    use super::*;
+
+    const CONNECTED: State = State::Connected { session: SessionId(1), server: 0 };
+
+    fn begin(entry: Entry, state: State) -> BarrierWait {
+        let mut wait = BarrierWait::new("/barrier".into(), entry);
+        wait.handle(Input::Session(state));
+        wait
+    }
+
+    /// The number of the request that the machine makes, in place of `last`.
+    fn reads_again(wait: &mut BarrierWait, last: OpId) -> OpId {
+        assert_eq!(wait.poll_output(), Some(Output::Unwatch(last)));
+        reads(wait)
+    }
+
+    /// The number of the request that the machine makes.
+    fn reads(wait: &mut BarrierWait) -> OpId {
+        match wait.poll_output() {
+            Some(Output::Submit { op, operation }) if operation.watches() => op,
+            output => panic!("{output:?}"),
+        }
+    }
+
+    fn reports(wait: &mut BarrierWait) -> Event {
+        loop {
+            match wait.poll_output() {
+                Some(Output::Event(event)) => break event,
+                Some(Output::Unwatch(_)) => {}
+                output => panic!("{output:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn it_ends_when_the_node_is_gone() {
+        let mut wait = begin(Entry::Queue, CONNECTED);
+        let first = reads(&mut wait);
+        wait.handle(Input::Watch { op: first, event_type: EventType::NODE_DELETED });
+        let second = reads_again(&mut wait, first);
+        // What answers the first request is of no concern any more.
+        wait.handle(Input::Reply { op: first, result: Err(OPEN) });
+        assert_eq!(wait.poll_output(), None);
+        wait.handle(Input::Reply { op: second, result: Err(Error::ConnectionLost) });
+        let third = reads_again(&mut wait, second);
+        wait.handle(Input::Reply {
+            op: third,
+            result: Err(Error::Server(ErrorCode::THROTTLED_OP)),
+        });
+        assert_eq!(wait.poll_output(), Some(Output::SetTimer(RETRY_AFTER)));
+        wait.handle(Input::Timer);
+        let fourth = reads_again(&mut wait, third);
+        wait.handle(Input::Reply { op: fourth, result: Err(OPEN) });
+        assert_eq!(reports(&mut wait), Event::Released);
+        assert!(wait.is_done());
+    }
+
+    #[test]
+    fn a_server_that_can_only_read_is_not_believed() {
+        let mut wait = begin(Entry::Queue, State::ReadOnly { session: SessionId(1), server: 0 });
+        let op = reads(&mut wait);
+        wait.handle(Input::Reply { op, result: Err(OPEN) });
+        assert_eq!(wait.poll_output(), Some(Output::SetTimer(RETRY_AFTER)));
+        wait.handle(Input::Timer);
+        reads_again(&mut wait, op);
+    }
+
+    #[test]
+    fn an_attempt_that_does_not_wait_fails_without_a_connection_and_at_its_loss() {
+        let mut wait = begin(Entry::OnlyIfFirst, State::Suspended);
+        assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
+        let mut wait = begin(Entry::OnlyIfFirst, CONNECTED);
+        let op = reads(&mut wait);
+        wait.handle(Input::Reply { op, result: Err(Error::ConnectionLost) });
+        assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
+    }
+
+    #[test]
+    fn it_fails_with_the_session_and_ends_when_it_is_not_wanted() {
+        let mut wait = begin(Entry::Queue, CONNECTED);
+        wait.handle(Input::Session(State::Ended(End::Expired)));
+        reads(&mut wait);
+        assert_eq!(reports(&mut wait), Event::Failed(LockError::Ended(End::Expired)));
+        let mut wait = begin(Entry::Queue, CONNECTED);
+        let op = reads(&mut wait);
+        wait.handle(Input::LetGo);
+        assert_eq!(wait.poll_output(), Some(Output::Unwatch(op)));
+        assert_eq!(reports(&mut wait), Event::Released);
+        assert!(wait.is_done());
+    }
+}

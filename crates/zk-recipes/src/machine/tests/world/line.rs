@@ -1,0 +1,268 @@
+//! What lies between a machine and its server: the requests, replies, events and watches of one
+//! session, in order.
+
+use super::tree::{Index, Watched};
+use super::*;
+
+/// A request without an answer.
+#[derive(Clone)]
+pub(in super::super) struct Asked {
+    pub(super) op: OpId,
+    pub(super) operation: Rc<Operation>,
+    /// Stands for `operation`.
+    digest: u64,
+    pub(super) is_behind_sync: bool,
+}
+
+impl Asked {
+    pub(in super::super) fn is(&self, what: impl FnOnce(&Request<'_>) -> bool) -> bool {
+        self.operation.with_request(what)
+    }
+}
+
+impl Hash for Asked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.op, self.digest).hash(state);
+    }
+}
+
+/// An answer, and the tree of when it is.
+#[derive(Clone)]
+pub(in super::super) struct Answer {
+    pub(super) result: Rc<Result<Reply, Error>>,
+    pub(super) now: Index,
+    /// The watch that the server has set.
+    watch: Option<Watched>,
+    digest: u64,
+}
+
+impl Answer {
+    pub(super) fn new(result: Result<Reply, Error>, watch: Option<Watched>, now: Index) -> Self {
+        let digest = match &result {
+            Ok(reply) => {
+                let mut hasher = DefaultHasher::new();
+                (reply.opcode.0, reply.zxid.0, &reply.body[..]).hash(&mut hasher);
+                hasher.finish()
+            }
+            Err(error) => digest(error),
+        };
+        Self { result: Rc::new(result), now, watch, digest }
+    }
+
+    fn lost(error: Error) -> Self {
+        Self::new(Err(error), None, 0)
+    }
+}
+
+impl Hash for Answer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.digest, self.now, self.watch).hash(state);
+    }
+}
+
+/// What a server sends.
+#[derive(Clone, Hash)]
+enum Message {
+    Reply(Answer),
+    Fired(Rc<str>, i32, Index),
+}
+
+/// What a session reports.
+#[derive(Clone, Hash)]
+pub(in super::super) enum News {
+    Reply(Asked, Answer),
+    Fired(OpId, i32, Index),
+    Suspended,
+    Connected,
+    Expired,
+}
+
+#[derive(Clone, Hash)]
+pub(in super::super) struct SessionWatch {
+    op: OpId,
+    pub(in super::super) path: Rc<str>,
+    is_of_children: bool,
+    /// Nothing as long as the server has not confirmed it.
+    set: Option<Watched>,
+}
+
+#[derive(Clone, Default, Hash)]
+pub(in super::super) struct Line {
+    /// As the ensemble knows it.
+    pub(in super::super) expired: bool,
+    /// As the session knows it.
+    pub(super) ended: bool,
+    pub(super) seen: Index,
+    /// Requests without an answer, the oldest first.
+    pub(super) asked: VecDeque<Asked>,
+    /// To how many of these an answer is on its way.
+    pub(super) served: usize,
+    wire: VecDeque<Message>,
+    pub(super) inbox: VecDeque<News>,
+    pub(in super::super) watches: Vec<SessionWatch>,
+    /// What the server watches.
+    watched: BTreeSet<(Rc<str>, Watched)>,
+}
+
+impl Line {
+    pub(super) fn has_news(&self) -> bool {
+        !self.inbox.is_empty() || !self.wire.is_empty()
+    }
+
+    /// Whether the server watches this node.
+    pub(in super::super) fn is_watched(&self, path: &str) -> bool {
+        self.watched.iter().any(|(watched, _)| **watched == *path)
+    }
+
+    /// How many requests the server has not answered.
+    pub(super) fn unserved(&self) -> usize {
+        self.asked.len() - self.served
+    }
+
+    /// The oldest of these.
+    pub(super) fn next(&self) -> &Asked {
+        &self.asked[self.served]
+    }
+
+    pub(in super::super) fn submit(&mut self, op: OpId, operation: Operation) {
+        if self.ended {
+            return;
+        }
+        let is_sync = |request: &Request<'_>| matches!(request, Request::Sync(_));
+        let is_behind_sync = self.asked.back().is_some_and(|before| before.is(is_sync));
+        if operation.watches() {
+            let path = operation.path().into();
+            let is_of_children = operation.with_request(|it| matches!(it, Request::GetChildren(_)));
+            self.watches.push(SessionWatch { op, path, is_of_children, set: None });
+        }
+        let digest = digest(&operation);
+        let operation = Rc::new(operation);
+        self.asked.push_back(Asked { op, operation, digest, is_behind_sync });
+    }
+
+    pub(super) fn unwatch(&mut self, op: OpId) {
+        self.watches.retain(|watch| watch.op != op);
+        let watches = &self.watches;
+        let is_wanted = |path: &Rc<str>, of_children| {
+            watches.iter().any(|it| it.path == *path && it.is_of_children == of_children)
+        };
+        self.watched.retain(|(path, watched)| is_wanted(path, *watched == Watched::Children));
+    }
+
+    /// The server watches something else than it was asked to.
+    pub(super) fn redirect(&mut self, op: OpId, path: Rc<str>) {
+        let watch = self.watches.iter_mut().find(|watch| watch.op == op);
+        watch.into_iter().for_each(|watch| watch.path = path.clone());
+    }
+
+    // ---- The server ----------------------------------------------------------------------------
+
+    pub(super) fn reply(&mut self, answer: Answer) {
+        let Asked { op, operation, .. } = self.next();
+        if let Some(set) = answer.watch {
+            // Also if nobody wants it any more.
+            let watch = self.watches.iter().find(|watch| watch.op == *op);
+            let path = watch.map_or_else(|| operation.path().into(), |watch| watch.path.clone());
+            self.watched.insert((path, set));
+        }
+        self.served += 1;
+        self.wire.push_back(Message::Reply(answer));
+    }
+
+    pub(super) fn fire(&mut self, path: &Rc<str>, event: EventType, now: Index) {
+        let before = self.watched.len();
+        self.watched.retain(|(of, watched)| of != path || !watched.receives(event));
+        if self.watched.len() < before {
+            self.wire.push_back(Message::Fired(path.clone(), event.0, now));
+        }
+    }
+
+    // ---- The session ---------------------------------------------------------------------------
+
+    /// The session reads the next message and notes what it has to report.
+    pub(super) fn receive(&mut self) {
+        match self.wire.pop_front().expect("a message") {
+            Message::Reply(answer) => {
+                let asked = self.asked.pop_front().expect("a request");
+                self.served -= 1;
+                self.seen = self.seen.max(answer.now);
+                match answer.watch {
+                    None => self.watches.retain(|watch| watch.op != asked.op),
+                    set => {
+                        let its = self.watches.iter_mut().filter(|watch| watch.op == asked.op);
+                        its.for_each(|watch| watch.set = set);
+                    }
+                }
+                self.inbox.push_back(News::Reply(asked, answer));
+            }
+            Message::Fired(path, event, now) => {
+                let fired = |watch: &mut SessionWatch| {
+                    let receives = |set: Watched| set.receives(EventType(event));
+                    watch.path == path && watch.set.is_some_and(receives)
+                };
+                let fired = self.watches.extract_if(.., fired);
+                self.inbox.extend(fired.map(|watch| News::Fired(watch.op, event, now)));
+            }
+        }
+    }
+
+    /// The connection goes, and with it what was not received. The oldest `sent` requests that have
+    /// no answer are lost; `trusts` says which of them seem to be answered.
+    pub(super) fn cut(&mut self, sent: usize, trusts: impl Fn(&Asked) -> bool) {
+        for asked in self.asked.drain(..self.served + sent) {
+            self.watches.retain(|watch| watch.op != asked.op);
+            let answer = match trusts(&asked) {
+                true => Answer::new(ok(), None, 0),
+                false => Answer::lost(Error::ConnectionLost),
+            };
+            self.inbox.push_back(News::Reply(asked, answer));
+        }
+        self.inbox.push_back(News::Suspended);
+        self.served = 0;
+        self.wire.clear();
+        self.watched.clear();
+    }
+
+    /// Connected again: the watches are set again, by class and path, or the other way round.
+    pub(super) fn resume(&mut self, tree: &Tree, now: Index, reversed: bool) {
+        self.inbox.push_back(News::Connected);
+        let armed = self.watches.iter().filter_map(|it| Some((it.path.clone(), it.set?)));
+        let mut armed: Vec<_> = armed.collect::<BTreeSet<_>>().into_iter().collect();
+        if reversed {
+            armed.reverse();
+        }
+        armed.sort_by_key(|(_, watched)| *watched == Watched::Children);
+        for (path, watched) in armed {
+            let missed = tree.missed(&path, watched, self.seen, now);
+            self.watched.insert((path.clone(), watched));
+            missed.into_iter().for_each(|event| self.fire(&path, event, now));
+        }
+    }
+
+    /// Whether the order in which watches are set again can matter.
+    pub(super) fn has_several_watches(&self) -> bool {
+        let mut paths = self.watches.iter().filter(|it| it.set.is_some()).map(|it| &it.path);
+        let first = paths.next();
+        paths.any(|path| Some(path) != first)
+    }
+
+    /// The session learns that it has expired.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+        self.watches.clear();
+        let ended = || Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+        let lost = self.asked.drain(..);
+        self.inbox.extend(lost.map(|asked| News::Reply(asked, Answer::lost(ended()))));
+        self.inbox.push_back(News::Expired);
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn forget(&mut self) {
+        self.served = 0;
+        self.asked.clear();
+        self.wire.clear();
+        self.inbox.clear();
+        self.watches.clear();
+        self.watched.clear();
+    }
+}

@@ -1,0 +1,483 @@
+//! The ensemble: transactions in order, servers that lag behind, and the tree that each of them shows.
+
+use zk_session::proto::{CreateRequest, SetDataResponse, path};
+
+use super::*;
+
+/// A transaction's place in the log, and the state of the tree that it leads to.
+pub(in super::super) type Index = u8;
+
+/// A node, by its place among all that were ever created.
+pub(in super::super) type NodeId = usize;
+
+/// Owns nodes, and is no party of this world.
+pub(in super::super) const STRANGER: usize = 99;
+
+/// More than there are nodes.
+const LATE: i32 = 100;
+
+/// The events that a watch receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Watched {
+    Absence,
+    Data,
+    Children,
+}
+
+impl Watched {
+    pub(super) const fn receives(self, event: EventType) -> bool {
+        match event {
+            EventType::NODE_CREATED => matches!(self, Self::Absence),
+            EventType::NODE_DATA_CHANGED => matches!(self, Self::Data),
+            EventType::NODE_CHILDREN_CHANGED => matches!(self, Self::Children),
+            _ => matches!(self, Self::Data | Self::Children),
+        }
+    }
+}
+
+/// How sequential nodes are numbered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Numbers {
+    Rise,
+    /// They are used up.
+    End,
+    /// They are used up, and look as if they were not.
+    EndUnnoticed,
+}
+
+impl Numbers {
+    /// The number of the node that is created behind so many others.
+    const fn at(self, before: i32) -> i32 {
+        match (self, before) {
+            (Self::Rise, number) => number,
+            (Self::End, 1) => i32::MIN,
+            (Self::End, _) => i32::MAX,
+            (Self::EndUnnoticed, 1) => 0,
+            (Self::EndUnnoticed, _) => 9,
+        }
+    }
+}
+
+#[derive(Clone, Hash)]
+pub(in super::super) struct Node {
+    pub(in super::super) path: Rc<str>,
+    /// The path that a flaw shows to some instead.
+    alias: Option<Rc<str>>,
+    pub(in super::super) owner: Option<usize>,
+    /// The transaction that gave it its place in the queue: its creation, or that of the node that it
+    /// has replaced.
+    pub(in super::super) place: Index,
+    pub(in super::super) created: Index,
+    deleted: Option<Index>,
+    /// What it held, and since when. Only kept for nodes that belong to no session.
+    data: Vec<(Index, Rc<[u8]>)>,
+    /// How many nodes were created below it.
+    children: i32,
+}
+
+impl Node {
+    pub(in super::super) fn exists_at(&self, index: Index) -> bool {
+        self.created <= index && self.deleted.is_none_or(|deleted| deleted > index)
+    }
+
+    pub(in super::super) fn data_at(&self, index: Index) -> (Index, &[u8]) {
+        let newest = self.data.iter().rfind(|(since, _)| *since <= index);
+        newest.map_or((self.created, b""), |(since, data)| (*since, data))
+    }
+
+    pub(in super::super) fn is(&self, path: &str) -> bool {
+        *self.path == *path || self.alias.as_deref() == Some(path)
+    }
+
+    pub(in super::super) fn is_in(&self, directory: &str) -> bool {
+        path::parent(&self.path) == Some(directory)
+    }
+}
+
+#[derive(Clone)]
+pub(in super::super) struct Tree {
+    numbers: Numbers,
+    pub(super) flaw: Option<Flaw>,
+    nodes: Vec<Node>,
+    pub(in super::super) log: Index,
+    /// What each server has applied.
+    servers: Vec<Index>,
+}
+
+impl Hash for Tree {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.nodes, self.log, &self.servers).hash(state);
+    }
+}
+
+impl Tree {
+    /// Begins with these nodes, which belong to no session and hold this.
+    pub(super) fn new(
+        numbers: Numbers,
+        servers: usize,
+        flaw: Option<Flaw>,
+        nodes: &[(&str, &[u8])],
+    ) -> Self {
+        let servers = alloc::vec![0; servers];
+        let mut tree = Self { numbers, flaw, nodes: Vec::new(), log: 0, servers };
+        for (path, data) in core::iter::once(&("/", &b""[..])).chain(nodes) {
+            let data = alloc::vec![(0, (*data).into())];
+            let path = (*path).into();
+            tree.nodes.push(Node {
+                path,
+                alias: None,
+                owner: None,
+                place: 0,
+                created: 0,
+                deleted: None,
+                data,
+                children: 0,
+            });
+        }
+        tree
+    }
+
+    /// So many nodes were in this directory before.
+    pub(in super::super) fn created_before(&mut self, directory: &str, nodes: i32) {
+        let directory = self.find_at(directory, self.log).expect("a directory");
+        self.nodes[directory].children = nodes;
+    }
+
+    // ---- What there is -------------------------------------------------------------------------
+
+    pub(in super::super) fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[node]
+    }
+
+    pub(in super::super) fn all(&self) -> impl Iterator<Item = (NodeId, &Node)> + Clone {
+        self.nodes.iter().enumerate()
+    }
+
+    pub(in super::super) fn at(
+        &self,
+        index: Index,
+    ) -> impl Iterator<Item = (NodeId, &Node)> + Clone {
+        self.all().filter(move |(_, node)| node.exists_at(index))
+    }
+
+    /// The nodes of sessions that exist now.
+    pub(in super::super) fn owned(&self) -> impl Iterator<Item = (NodeId, &Node)> + Clone {
+        self.at(self.log).filter(|(_, node)| node.owner.is_some())
+    }
+
+    pub(in super::super) fn owned_by(
+        &self,
+        party: usize,
+        index: Index,
+    ) -> impl Iterator<Item = &Node> + Clone {
+        self.at(index).map(|(_, node)| node).filter(move |node| node.owner == Some(party))
+    }
+
+    pub(in super::super) fn find_at(&self, path: &str, index: Index) -> Option<NodeId> {
+        self.at(index).find(|(_, node)| node.is(path)).map(|(id, _)| id)
+    }
+
+    pub(in super::super) fn find(&self, path: &str) -> Option<&Node> {
+        self.find_at(path, self.log).map(|id| &self.nodes[id])
+    }
+
+    /// The path that a party sees.
+    fn shown(&self, node: &Node, party: usize) -> Rc<str> {
+        let is_own = node.owner == Some(party);
+        let by_alias = is_own == (self.flaw == Some(Flaw::ReadersWatchHigherWriters));
+        node.alias.clone().filter(|_| by_alias).unwrap_or_else(|| node.path.clone())
+    }
+
+    // ---- Servers -------------------------------------------------------------------------------
+
+    pub(super) fn is_lagging(&self, server: usize) -> bool {
+        self.servers[server] < self.log
+    }
+
+    pub(super) fn lagging(&self) -> impl Iterator<Item = usize> {
+        (0..self.servers.len()).filter(|server| self.is_lagging(*server))
+    }
+
+    pub(super) fn that_know(&self, index: Index) -> impl Iterator<Item = usize> {
+        (0..self.servers.len()).filter(move |server| self.servers[*server] >= index)
+    }
+
+    pub(super) fn now(&self, server: usize) -> Index {
+        self.servers[server]
+    }
+
+    /// The server applies the next transaction. Returns what it tells those who watch.
+    pub(super) fn apply_next(&mut self, server: usize) -> (Index, Vec<(Rc<str>, EventType)>) {
+        self.servers[server] += 1;
+        let now = self.servers[server];
+        let mut events = Vec::new();
+        let mut tell = |node: &Node, event| {
+            events.push((node.path.clone(), event));
+            if event != EventType::NODE_DATA_CHANGED
+                && let Some(parent) = path::parent(&node.path)
+            {
+                events.push((parent.into(), EventType::NODE_CHILDREN_CHANGED));
+            }
+        };
+        for node in self.nodes.iter().filter(|node| node.created == now) {
+            tell(node, EventType::NODE_CREATED);
+        }
+        for node in &self.nodes {
+            if node.created < now && node.data.iter().any(|(since, _)| *since == now) {
+                tell(node, EventType::NODE_DATA_CHANGED);
+            }
+            if node.deleted == Some(now) {
+                tell(node, EventType::NODE_DELETED);
+            }
+        }
+        (now, events)
+    }
+
+    /// The event of a watch that was away since `seen`, if it has missed one.
+    pub(super) fn missed(
+        &self,
+        path: &str,
+        watched: Watched,
+        seen: Index,
+        now: Index,
+    ) -> Option<EventType> {
+        let node = self.find_at(path, now).map(|id| &self.nodes[id]);
+        let is_new = |index: Index| seen < index && index <= now;
+        match (watched, node) {
+            (Watched::Absence, node) => node.map(|_| EventType::NODE_CREATED),
+            (_, None) => Some(EventType::NODE_DELETED),
+            (Watched::Data, Some(node)) => {
+                is_new(node.data_at(now).0).then_some(EventType::NODE_DATA_CHANGED)
+            }
+            (Watched::Children, Some(_)) => {
+                let has_changed = |child: &Node| {
+                    child.is_in(path)
+                        && (is_new(child.created) || child.deleted.is_some_and(is_new))
+                };
+                self.nodes.iter().any(has_changed).then_some(EventType::NODE_CHILDREN_CHANGED)
+            }
+        }
+    }
+
+    // ---- Reads ---------------------------------------------------------------------------------
+
+    /// What a server that knows so much answers, and the watch that it sets if it was asked to.
+    pub(super) fn read(
+        &self,
+        party: usize,
+        request: &Request<'_>,
+        now: Index,
+    ) -> (Result<Reply, Error>, Watched) {
+        let find = |path| self.find_at(path, now).map(|id| &self.nodes[id]);
+        let absent = Err(Error::Server(ErrorCode::NO_NODE));
+        match request {
+            Request::Exists(exists) => match find(exists.path) {
+                Some(node) => {
+                    let stat = self.stat(node, party, now);
+                    (reply(OpCode::EXISTS, &ExistsResponse { stat }), Watched::Data)
+                }
+                None => (absent, Watched::Absence),
+            },
+            Request::GetData(get) => {
+                let answer = find(get.path).map_or(absent, |node| {
+                    let (stat, (_, data)) = (self.stat(node, party, now), node.data_at(now));
+                    reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data), stat })
+                });
+                (answer, Watched::Data)
+            }
+            Request::GetChildren(list) => {
+                let exists = find(list.path).is_some()
+                    || list.watch && self.flaw == Some(Flaw::ExistsForWatch);
+                (
+                    if exists { self.list(list.path, party, now, |_| true) } else { absent },
+                    Watched::Children,
+                )
+            }
+            Request::Sync(_) => (ok(), Watched::Data),
+            request => panic!("{request:?}"),
+        }
+    }
+
+    /// The children that `includes` does not leave out.
+    pub(super) fn list(
+        &self,
+        directory: &str,
+        party: usize,
+        now: Index,
+        includes: impl Fn(&Node) -> bool,
+    ) -> Result<Reply, Error> {
+        let below = self.at(now).map(|(_, node)| node).filter(|node| node.is_in(directory));
+        let paths: Vec<_> =
+            below.filter(|it| includes(it)).map(|it| self.shown(it, party)).collect();
+        let names: Vec<_> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
+        reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
+    }
+
+    fn stat(&self, node: &Node, party: usize, now: Index) -> Stat {
+        let owner = match self.flaw {
+            Some(Flaw::OwnerUnchecked) if node.owner.is_some() => Some(party),
+            _ => node.owner,
+        };
+        Stat {
+            czxid: Zxid(node.created.into()),
+            mzxid: Zxid(node.data_at(now).0.into()),
+            ephemeral_owner: owner.map_or(SessionId(0), session),
+            ..Stat::default()
+        }
+    }
+
+    // ---- Writes --------------------------------------------------------------------------------
+
+    /// A write reaches the log. Nothing if it is none.
+    pub(super) fn write(
+        &mut self,
+        party: usize,
+        request: &Request<'_>,
+    ) -> Option<Result<Reply, Error>> {
+        let answer = match request {
+            Request::Create2(create) => self.create(Some(party), create).map(|id| {
+                let (path, stat) = (
+                    self.shown(&self.nodes[id], party),
+                    self.stat(&self.nodes[id], party, self.log),
+                );
+                reply(OpCode::CREATE2, &Create2Response { path: &path, stat })
+            }),
+            Request::Create(create) | Request::CreateContainer(create) => {
+                self.create(None, create).map(|_| ok())
+            }
+            Request::Delete(delete) => self.delete_path(delete.path).map(|()| ok()),
+            Request::SetData(set) => {
+                self.set_data(set.path, set.data.unwrap_or_default()).map(|id| {
+                    let stat = self.stat(&self.nodes[id], party, self.log);
+                    reply(OpCode::SET_DATA, &SetDataResponse { stat })
+                })
+            }
+            Request::Multi(multi) => Ok(self.multi(party, &multi.iter().collect::<Vec<_>>())),
+            _ => return None,
+        };
+        let log = self.log;
+        let answer = answer.map_err(Error::Server).flatten();
+        Some(answer.map(|reply| Reply { zxid: Zxid(log.into()), ..reply }))
+    }
+
+    /// Creates in a transaction of its own.
+    pub(super) fn create(
+        &mut self,
+        owner: Option<usize>,
+        create: &CreateRequest<'_>,
+    ) -> Result<NodeId, ErrorCode> {
+        let parent = path::parent(create.path).and_then(|parent| self.find_at(parent, self.log));
+        let parent = parent.ok_or(ErrorCode::NO_NODE)?;
+        let number = self.numbers.at(self.nodes[parent].children);
+        let numbered = |prefix: &str, number| format!("{prefix}{}", SequenceNumber(number));
+        let path = match create.mode {
+            CreateMode::EPHEMERAL_SEQUENTIAL => numbered(create.path, number),
+            _ => create.path.to_string(),
+        };
+        if self.find(&path).is_some() {
+            return Err(ErrorCode::NODE_EXISTS);
+        }
+        let alias = match self.flaw {
+            Some(Flaw::ReadersWatchHigherWriters) if path.contains("READ") => {
+                Some(numbered(create.path, number + LATE))
+            }
+            Some(Flaw::DowngradeToTheEnd) if create.mode == CreateMode::EPHEMERAL => {
+                Some(numbered(path.trim_end_matches(|it: char| it.is_ascii_digit()), number))
+            }
+            _ => None,
+        };
+        self.log += 1;
+        self.nodes[parent].children += 1;
+        let data = match (owner, create.data.unwrap_or_default()) {
+            (Some(_), _) | (_, []) => Vec::new(),
+            (None, data) => alloc::vec![(self.log, data.into())],
+        };
+        self.nodes.push(Node {
+            path: path.into(),
+            alias: alias.map(Into::into),
+            owner,
+            place: self.log,
+            created: self.log,
+            deleted: None,
+            data,
+            children: 0,
+        });
+        Ok(self.nodes.len() - 1)
+    }
+
+    /// Some nodes at once, or one in the place of another.
+    fn multi(&mut self, party: usize, operations: &[MultiOp<'_>]) -> Result<Reply, Error> {
+        let before = self.log;
+        if let [MultiOp::Create(create), MultiOp::Delete(delete)] = operations {
+            let exists = self.find(create.path).is_some();
+            return match self.find_at(delete.path, before) {
+                _ if exists => replaced(Some(ErrorCode::NODE_EXISTS)),
+                None => replaced(Some(ErrorCode::NO_NODE)),
+                Some(old) => {
+                    let new = self.create(Some(party), create).expect("its directory is there");
+                    self.nodes[old].deleted = Some(self.log);
+                    self.nodes[new].place = self.nodes[old].place;
+                    replaced(None)
+                }
+            };
+        }
+        let mut paths = Vec::new();
+        for operation in operations {
+            let MultiOp::Create(create) = operation else { panic!("{operation:?}") };
+            self.log = before;
+            let node = self.create(Some(party), create).map_err(Error::Server)?;
+            paths.push(self.nodes[node].path.clone());
+        }
+        let created = |path| MultiResult::Create(CreateResponse { path });
+        let results: Vec<_> = paths.iter().map(|path| created(path)).collect();
+        reply(OpCode::MULTI, &Multi::new(&results))
+    }
+
+    pub(in super::super) fn set_data(
+        &mut self,
+        path: &str,
+        data: &[u8],
+    ) -> Result<NodeId, ErrorCode> {
+        let id = self.find_at(path, self.log).ok_or(ErrorCode::NO_NODE)?;
+        self.log += 1;
+        self.nodes[id].data.push((self.log, data.into()));
+        Ok(id)
+    }
+
+    fn delete_path(&mut self, path: &str) -> Result<(), ErrorCode> {
+        let id = self.find_at(path, self.log).ok_or(ErrorCode::NO_NODE)?;
+        self.delete(id);
+        Ok(())
+    }
+
+    /// Somebody creates a node of this prefix.
+    pub(in super::super) fn add(&mut self, owner: usize, prefix: &str) {
+        let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
+        let create = CreateRequest { path: prefix, data: None, acl: AccessList::OPEN.list(), mode };
+        self.create(Some(owner), &create).expect("its directory is there");
+    }
+
+    /// A directory is removed, and made anew.
+    pub(in super::super) fn recreate(&mut self, path: &str) {
+        self.delete_path(path).expect("it is there");
+        let (mode, acl) = (CreateMode::PERSISTENT, AccessList::OPEN);
+        let create = CreateRequest { path, data: None, acl: acl.list(), mode };
+        self.create(None, &create).expect("it is gone");
+    }
+
+    pub(in super::super) fn delete(&mut self, node: NodeId) {
+        self.log += 1;
+        self.nodes[node].deleted = Some(self.log);
+    }
+
+    /// All nodes of a session go in one transaction.
+    pub(super) fn expire(&mut self, party: usize) {
+        let now = self.log + 1;
+        for node in &mut self.nodes {
+            if node.owner == Some(party) && node.deleted.is_none() {
+                node.deleted = Some(now);
+                self.log = now;
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The operation of a caller, as its errors name it.
+
+use alloc::sync::Arc;
+
+use zk_session::State;
+
+use crate::error::{LockError, RecipeError};
+use crate::recipes::SessionClient;
+
+/// An operation on the lock at a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Call<C> {
+    pub(crate) operation: &'static str,
+    pub(crate) path: Arc<str>,
+    pub(crate) client: C,
+}
+
+impl<C: SessionClient> Call<C> {
+    /// Makes its error. Where time has run out without a connection, it says so.
+    pub(crate) fn failed(&self, reason: impl Into<LockError>) -> RecipeError {
+        let reason = match (reason.into(), self.client.state()) {
+            (reason, State::Connected { .. }) => reason,
+            (LockError::TimedOut, _) => LockError::NoConnection,
+            (reason, _) => reason,
+        };
+        RecipeError::new(self.operation, &self.path, reason)
+    }
+}

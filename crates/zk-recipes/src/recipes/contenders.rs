@@ -1,0 +1,160 @@
+//! The contenders of a lock, as others see them.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
+use zk_session::{AnyClient, Error};
+
+use super::SessionClient;
+use super::queue::Queue;
+use crate::error::RecipeError;
+use crate::machine::{Claim, Contest, Scheme, Standing, standing};
+
+/// A contender that holds a lock or waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entrant {
+    /// The name of its node below the lock's path.
+    pub node: String,
+    /// Whether it shares the lock with others.
+    pub claim: Claim,
+    /// The name of the node that it waits for, which is the one that it watches. `None` for a
+    /// holder.
+    pub waits_for: Option<String>,
+    /// What its node holds; `None` if its access control list denies reading it, or if that is
+    /// longer than a reply may be ([`max_reply`](zk_session::ClientBuilder::max_reply)).
+    pub data: Option<Bytes>,
+    /// Its session; 0, as the token and the time are, where the server refuses even to say whether
+    /// the node exists.
+    pub session: SessionId,
+    /// Its fencing token; if it is a reader that was a writer before, something greater.
+    pub token: Zxid,
+    /// When its node was created, by the clock of the ensemble's leader: milliseconds since 1970.
+    pub since: i64,
+}
+
+impl Entrant {
+    /// Returns whether it holds the lock.
+    pub const fn is_holder(&self) -> bool {
+        self.waits_for.is_none()
+    }
+
+    /// A node in its place, with what it holds.
+    fn new(place: &Standing<'_>, (data, stat): Found) -> Self {
+        Self {
+            node: place.name.child.to_string(),
+            claim: place.name.claim,
+            waits_for: place.waits_for.map(ToString::to_string),
+            data,
+            session: stat.ephemeral_owner,
+            token: stat.czxid,
+            since: stat.ctime,
+        }
+    }
+}
+
+/// What a node holds, if that may be read, and its stat.
+type Found = (Option<Bytes>, Stat);
+
+/// Whether a node is there, but cannot be read.
+const fn is_unreadable(error: &Error) -> bool {
+    matches!(error, Error::Server(ErrorCode::NO_AUTH) | Error::ReplyTooLarge { .. })
+}
+
+/// How many nodes are read before their answers are waited for.
+const AT_ONCE: usize = 1000;
+
+/// The contenders of a queue.
+pub(crate) async fn list<C: SessionClient>(
+    queue: &Queue<C>,
+    operation: &'static str,
+) -> Result<Vec<Entrant>, RecipeError> {
+    list_in(queue, operation, &queue.path, queue.scheme).await
+}
+
+/// The contenders below a node.
+pub(crate) async fn list_in<C: SessionClient>(
+    queue: &Queue<C>,
+    operation: &'static str,
+    parent: &str,
+    scheme: Scheme,
+) -> Result<Vec<Entrant>, RecipeError> {
+    let listed = try_list_in(&queue.client, parent, scheme).await;
+    listed.map_err(|error| queue.call(operation).failed(error))
+}
+
+async fn try_list_in(
+    client: &impl AnyClient,
+    parent: &str,
+    scheme: Scheme,
+) -> Result<Vec<Entrant>, Error> {
+    let children = match client.get_children(parent).await {
+        Ok((children, _)) => children,
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let standing = standing(scheme, children.iter().map(String::as_str));
+    let mut entrants = Vec::with_capacity(standing.len());
+    for some in standing.chunks(AT_ONCE) {
+        let paths = some.iter().map(|place| path::child(parent, place.name.child));
+        let found = look_at(client, &paths.collect::<Vec<_>>()).await?;
+        // A node that is not found was deleted in between.
+        let there = some.iter().zip(found).filter_map(|(place, found)| Some((place, found?)));
+        entrants.extend(there.map(|(place, found)| Entrant::new(place, found)));
+    }
+    Ok(entrants)
+}
+
+/// What each of these nodes holds, if it is there and may be read, and its stat.
+async fn look_at<C: AnyClient>(client: &C, paths: &[String]) -> Result<Vec<Option<Found>>, Error> {
+    let read = ask_each(client, paths, |path| client.get_data(path)).await?;
+    let unreadable = |(path, found): (&String, &Result<_, Error>)| {
+        found.as_ref().is_err_and(is_unreadable).then(|| path.clone())
+    };
+    let unreadable: Vec<_> = paths.iter().zip(&read).filter_map(unreadable).collect();
+    // A node that may not be read may be seen, unless its server is strict about that, too.
+    let stats = ask_each(client, &unreadable, |path| client.exists(path)).await?;
+    let mut stats = stats.into_iter();
+    let mut found = Vec::with_capacity(paths.len());
+    for read in read {
+        found.push(match read {
+            Ok((data, stat)) => Some((Some(data), stat)),
+            Err(error) if is_unreadable(&error) => match stats.next() {
+                Some(Ok(stat)) => stat.map(|stat| (None, stat)),
+                Some(Err(error)) if !is_unreadable(&error) => return Err(error),
+                _ => Some((None, Stat::default())),
+            },
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(found)
+}
+
+/// Asks about each of these nodes, with as many requests under way as the session takes.
+async fn ask_each<C: AnyClient, T>(
+    client: &C,
+    paths: &[String],
+    ask: impl Fn(&str) -> C::Answer<T>,
+) -> Result<Vec<Result<T, Error>>, Error> {
+    // All are asked before the first answer is awaited.
+    let asked: Vec<_> = paths.iter().map(|path| ask(path)).collect();
+    let mut answers = Vec::with_capacity(paths.len());
+    for (path, asked) in paths.iter().zip(asked) {
+        let mut answer = asked.await.map_err(Error::from);
+        while answer.as_ref().is_err_and(Error::is_full) {
+            client.ready().await?;
+            answer = ask(path).await.map_err(Error::from);
+        }
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+/// Asks the owner of a node to release the lock.
+pub(crate) async fn revoke(client: &impl AnyClient, path: String) -> Result<(), RecipeError> {
+    let asked = client.set_data(&path, Contest::REVOKE, None).await;
+    asked.map(drop).map_err(|error| RecipeError::new("revoke", &path, error))
+}

@@ -1,0 +1,323 @@
+//! A lock that is held.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::time::Instant;
+
+use zk_session::proto::{ErrorCode, Zxid, path};
+use zk_session::{Attachment, End, Error, RequestError, Transaction};
+
+use super::SessionClient;
+use super::call::Call;
+use super::client::{before, unless};
+use super::macros::methods;
+use super::status::{Handle, HeldNode, Report, SharedStatus, Status, WaitFor};
+use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
+use crate::machine::{Claim, Command};
+
+/// The state of a lock that was acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holding {
+    /// The lock is held, as far as is known.
+    Held,
+    /// The connection is lost. The lock is probably still held until the lease of the session ends;
+    /// after that, nothing is certain.
+    Suspended,
+    /// The lock is not held any more.
+    Lost(Loss),
+}
+
+/// A lock that is held: what every guard reports of it.
+pub struct HeldLock<C> {
+    client: C,
+    /// The path of the lock.
+    path: Arc<str>,
+    parent: Arc<str>,
+    node: HeldNode,
+    handle: Handle,
+}
+
+impl<C: SessionClient> fmt::Debug for HeldLock<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("node", &self.node_path())
+            .field("token", &self.fencing_token())
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: SessionClient> HeldLock<C> {
+    pub(super) fn new(
+        client: C,
+        path: Arc<str>,
+        parent: Arc<str>,
+        node: HeldNode,
+        handle: Handle,
+    ) -> Self {
+        Self { client, path, parent, node, handle }
+    }
+
+    /// What its errors name.
+    pub(super) fn call(&self, operation: &'static str) -> Call<C> {
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
+    }
+
+    /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
+    /// resource that remembers the greatest token it has seen, and refuses smaller ones, is safe
+    /// from holders that have lost the lock and do not know it yet.
+    ///
+    /// It is the transaction that created the lock node (its `czxid`). It compares with tokens of
+    /// the same ensemble only. It does not order those that hold a lock together, as readers do. It
+    /// prints in hexadecimal, as zxids do; the number itself is in `.0`.
+    pub fn fencing_token(&self) -> Zxid {
+        self.node.token
+    }
+
+    /// Returns the parent of the lock node, which is the path of most locks.
+    pub fn directory(&self) -> &str {
+        &self.parent
+    }
+
+    /// Returns the name of the lock node below its parent.
+    pub fn node(&self) -> &str {
+        &self.node.name
+    }
+
+    /// Returns the path of the lock node.
+    pub fn node_path(&self) -> String {
+        self.path_of(&self.node.name)
+    }
+
+    fn path_of(&self, node: &str) -> String {
+        path::child(&self.parent, node)
+    }
+
+    /// Returns the present state, as far as is known here.
+    ///
+    /// It compares the lease of the session with the session's clock. So a lock that is trusted
+    /// [until the lease ends](crate::Trust) is reported lost from that instant on, even while the
+    /// runtime is blocked or right after the process was stopped. Once reported lost, it stays
+    /// lost.
+    pub fn state(&self) -> Holding {
+        self.handle.command(Command::LookAtLease);
+        self.handle.status.read(holding)
+    }
+
+    /// Returns whether the lock is lost; see [`state`](Self::state).
+    pub fn is_lost(&self) -> bool {
+        matches!(self.state(), Holding::Lost(_))
+    }
+
+    /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
+    ///
+    /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs
+    /// soon after the loss is noticed: in the task of the session, or in a thread that calls a
+    /// method of the blocking client, or in one of its own. It may use the client. Callbacks run
+    /// one at a time, those of one lock in the order in which they were added. If one panics, the
+    /// others still run.
+    pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
+        self.state();
+        if let Some((callback, loss)) = self.handle.status.on_loss(Box::new(callback)) {
+            callback(loss);
+        }
+    }
+
+    /// Begins a transaction that is applied only if the lock node still exists. So none is applied
+    /// once the ensemble has given the lock to another contender.
+    ///
+    /// The first operation of the transaction, number 0, is that check: if it fails, with
+    /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Of several permits there is one for each.
+    pub fn transaction(&self) -> Transaction<'_, C> {
+        self.check(self.client.transaction())
+    }
+
+    /// Adds the check that the lock is still held.
+    pub(super) fn check<'a>(&self, transaction: Transaction<'a, C>) -> Transaction<'a, C> {
+        let transaction = transaction.check(&self.node_path(), None);
+        let others = self.node.leases.iter().skip(1);
+        others.fold(transaction, |checks, lease| checks.check(&self.path_of(lease), None))
+    }
+
+    /// How many those checks are.
+    pub(super) fn checks(&self) -> usize {
+        self.node.leases.len().max(1)
+    }
+
+    pub(crate) fn client(&self) -> &C {
+        &self.client
+    }
+
+    /// Waits until the lock is lost.
+    pub(crate) fn losing(&self) -> Losing {
+        let (status, attachment) = (&self.handle.status, &self.handle.attachment);
+        Losing { lost: status.wait(loss as fn(&mut Report) -> _), attachment: attachment.clone() }
+    }
+
+    /// Waits until another client asks for the lock.
+    /// Returns `false` if none can any more.
+    pub(crate) fn revoking(&self) -> impl Future<Output = bool> + Send + use<C> {
+        let revoked = self.handle.status.wait(|report: &mut Report| report.revoked.then_some(()));
+        async { revoked.await.is_some() }
+    }
+
+    /// Begins the release. The future waits for its confirmation.
+    pub(super) fn release(
+        self,
+        end: Option<Instant>,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+        // If the lease has ended, it was lost before.
+        self.state();
+        let Self { path, handle, .. } = self;
+        let status = handle.status.clone();
+        drop(handle);
+        async move {
+            let released = confirmed::<C>(end, &status).await;
+            released.map_err(|error| RecipeError::new("release", &path, error))
+        }
+    }
+
+    /// Releases the lock as soon as others allow, and at once if the future is dropped.
+    pub(super) fn leave(
+        self,
+        end: Option<Instant>,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+        self.handle.command(Command::Leave);
+        async move {
+            let left = confirmed::<C>(end, &self.handle.status).await;
+            left.map_err(|error| self.call("leave").failed(error))
+        }
+    }
+
+    /// Holds the lock with another claim. On failure it is held as before, or lost.
+    pub(super) async fn convert(
+        &mut self,
+        operation: &'static str,
+        claim: Claim,
+    ) -> Result<(), RecipeError> {
+        self.handle.command(Command::Convert(claim));
+        let converted = self.handle.status.wait(converted).await;
+        let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error()));
+        self.node = converted.map_err(|error| self.call(operation).failed(error))?;
+        Ok(())
+    }
+
+    async fn validated(&self) -> Result<(), RecipeError> {
+        let validated = match unless(self.losing(), C::commit(self.transaction())).await {
+            Ok(checked) => checked.map(drop).map_err(not_validated),
+            Err(loss) => Err(LockError::Lost(loss)),
+        };
+        validated.map_err(|error| self.call("validate").failed(error))
+    }
+
+    fn lost_error(&self) -> LockError {
+        match self.state() {
+            Holding::Lost(loss) => LockError::Lost(loss),
+            // The runtime was shut down.
+            Holding::Held | Holding::Suspended => LockError::Ended(End::Closed),
+        }
+    }
+}
+
+methods! { HeldLock:
+    /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held
+    /// when the server answered. A connection, or a read, proves less.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it is not, or is not to be trusted any more: without a server that
+    /// is at the end of the lease, unless the lock is held [until told](crate::Trust::UntilTold)
+    /// otherwise. After any other error it is unknown whether the lock is held.
+    request fn validate [] (&self) -> Result<(), RecipeError> {
+        self.validated()
+    }
+}
+
+/// Waits until a lock is lost.
+pub(crate) struct Losing {
+    lost: WaitFor<fn(&mut Report) -> Option<Loss>>,
+    attachment: Attachment,
+}
+
+impl Future for Losing {
+    type Output = Loss;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Loss> {
+        self.attachment.command(&mut Command::LookAtLease);
+        Pin::new(&mut self.lost).poll(cx).map(|loss| loss.unwrap_or(CLOSED))
+    }
+}
+
+/// Waits until nothing is held any more, but no longer than until `end`.
+async fn confirmed<C: SessionClient>(
+    end: Option<Instant>,
+    status: &Arc<SharedStatus>,
+) -> Result<(), LockError> {
+    match before::<C, _>(end, status.wait(over)).await {
+        Some(over) => released(over),
+        None => Err(LockError::NotConfirmed(Unconfirmed::TimedOut)),
+    }
+}
+
+/// The result of a conversion; none if the lock was lost instead.
+type Converted = Option<Result<HeldNode, LockError>>;
+
+/// What comes of a conversion, as soon as it is reported.
+fn converted(report: &mut Report) -> Option<Converted> {
+    match report.acquired.take() {
+        // Then nothing is converted any more.
+        None if !report.status.is_open() => Some(None),
+        result => result.map(Some),
+    }
+}
+
+/// How the lock was lost, as soon as it is.
+pub(super) fn loss(report: &mut Report) -> Option<Loss> {
+    match holding(report) {
+        Holding::Lost(loss) => Some(loss),
+        Holding::Held | Holding::Suspended => None,
+    }
+}
+
+/// The last status, as soon as nothing is held any more.
+fn over(report: &mut Report) -> Option<Status> {
+    (!report.status.is_open()).then(|| report.status.clone())
+}
+
+/// The result of a release; none if the machine is gone without one.
+fn released(over: Option<Status>) -> Result<(), LockError> {
+    match over {
+        Some(Status::Failed(error)) => Err(error),
+        Some(Status::Lost(loss)) => Err(LockError::Lost(loss)),
+        Some(_) => Ok(()),
+        // The runtime was shut down.
+        None => Err(LockError::NotConfirmed(Unconfirmed::Ended(End::Closed))),
+    }
+}
+
+/// The loss when the client has ended without reporting one, as when its runtime was shut down.
+const CLOSED: Loss = Loss::Ended(End::Closed);
+
+/// What it means that a transaction of nothing but checks has failed.
+pub(super) fn not_validated(error: RequestError) -> LockError {
+    match error.reason {
+        Error::Transaction { code: ErrorCode::NO_NODE, .. } => LockError::Lost(Loss::NodeDeleted),
+        error => error.into(),
+    }
+}
+
+const fn holding(report: &Report) -> Holding {
+    match &report.status {
+        Status::Held | Status::Suspended if report.is_final => Holding::Lost(CLOSED),
+        Status::Held => Holding::Held,
+        Status::Suspended => Holding::Suspended,
+        Status::Lost(loss) => Holding::Lost(*loss),
+        // Only once the guard is gone.
+        Status::Released | Status::Failed(_) => Holding::Lost(Loss::Released),
+    }
+}

@@ -1,0 +1,338 @@
+//! Several locks, taken together.
+
+use alloc::boxed::Box;
+use alloc::string::ToString as _;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::poll_fn;
+use core::iter;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+use std::sync::{Mutex as StdMutex, PoisonError};
+use std::time::Instant;
+
+use zk_session::{Error, Transaction};
+
+use super::client::{Limit, unless};
+use super::held::{HeldLock, Holding, Losing, not_validated};
+use super::lock_request::LockRequest;
+use super::macros::methods;
+use super::{MultiLoss, SessionClient};
+use crate::error::{LockError, Loss, RecipeError};
+use crate::machine::{Entry, Happening, Mismatch, Together, Wanted, in_order};
+
+/// Several locks, taken together: all of them or none.
+///
+/// They are taken one after another in the order of their paths, whatever the order in which they
+/// were given. So two clients that take the same locks never wait for each other. A lock that is
+/// given more than once is taken once; for writing, if any request says so. Of a semaphore that is
+/// given more than once, as many permits are taken as all requests want.
+///
+/// # Guarantee
+///
+/// That of each of the locks. A lock that is lost while another is waited for ends the attempt.
+/// Once all are held, the loss of one does not release the others: [`MultiGuard::loss`] reports it,
+/// and no [transaction](MultiGuard::transaction) is applied any more. All are locks of one session
+/// and of one chroot.
+///
+/// # Cost
+///
+/// That of each of the locks, one after another: as many round trips as there are locks, if all are
+/// free. One round trip releases all. A contender that waits for one holds those before it, which
+/// keeps others waiting; so take few, and not for long.
+#[doc(alias = "InterProcessMultiLock")]
+#[derive(Clone, Debug)]
+pub struct MultiLock<C> {
+    client: C,
+    /// In the order in which they are taken.
+    requests: Vec<LockRequest<C>>,
+}
+
+impl<C: SessionClient> MultiLock<C> {
+    /// Returns all these locks as one. Nothing is sent yet. Where a lock is given twice, the
+    /// options of the first count.
+    ///
+    /// # Errors
+    ///
+    /// [`Mismatch`].
+    pub fn new(requests: impl IntoIterator<Item = LockRequest<C>>) -> Result<Self, Mismatch> {
+        let given: Vec<_> = requests.into_iter().collect();
+        let members: Vec<_> = given.iter().map(LockRequest::member).collect();
+        let request = |(place, demand): (usize, _)| given[place].with(demand);
+        let requests: Vec<_> = in_order(&members)?.into_iter().map(request).collect();
+        let client = requests.first().ok_or(Mismatch::Empty)?.queue.client.clone();
+        Ok(Self { client, requests })
+    }
+
+    #[cfg(feature = "blocking")]
+    fn client(&self) -> &C {
+        &self.client
+    }
+
+    fn enter(
+        &self,
+        limit: Limit,
+    ) -> impl Future<Output = Result<MultiGuard<C>, RecipeError>> + Send + use<C> {
+        let Self { client, requests } = self.clone();
+        let guard = MultiGuard { client, requests, held: Vec::new() };
+        let together = Together::new(guard.requests.len());
+        let mut attempt = Attempt { pending: None, guard, together, entry: limit.entry };
+        // The first place is taken at once, the next when this one is ours.
+        attempt.perform();
+        attempt.acquire(limit.end)
+    }
+}
+
+methods! { MultiLock:
+    /// Waits for all the locks. The place in the queue of each is taken when the one before it was
+    /// acquired. A time limit is for all of them together.
+    ///
+    /// # Errors
+    ///
+    /// That of the first lock that cannot be acquired, or was lost while another was waited for.
+    /// Those that were acquired are released in the background.
+    enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
+        -> Result<MultiGuard<C>, RecipeError>
+    {
+        self.enter(limit)
+    }
+}
+
+type Pending<C> = Pin<Box<dyn Future<Output = Result<HeldLock<C>, RecipeError>> + Send>>;
+
+/// Locks that are being taken. Dropped, it gives up the one that it waits for, then the others.
+struct Attempt<C> {
+    pending: Option<Pending<C>>,
+    guard: MultiGuard<C>,
+    together: Together,
+    entry: Entry,
+}
+
+impl<C: SessionClient> Attempt<C> {
+    async fn acquire(mut self, end: Option<Instant>) -> Result<MultiGuard<C>, RecipeError> {
+        let mut too_late = pin!(async {
+            match end {
+                Some(end) => C::sleep_until(end).await,
+                None => core::future::pending().await,
+            }
+        });
+        loop {
+            let mut losing = self.guard.losing();
+            let next = poll_fn(|cx| match self.poll_next(&mut losing, cx) {
+                Poll::Pending => too_late.as_mut().poll(cx).map(|()| Happening::TooLate),
+                happened => happened,
+            });
+            let happened = next.await;
+            self.together.handle(happened);
+            match self.perform() {
+                Some(Ok(())) => return Ok(self.guard),
+                Some(Err(error)) => return Err(error),
+                None => {}
+            }
+        }
+    }
+
+    fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Happening> {
+        if let Poll::Ready((place, loss)) = Pin::new(losing).poll(cx) {
+            return Poll::Ready(Happening::Lost(place, loss));
+        }
+        let Some(pending) = &mut self.pending else { return Poll::Pending };
+        pending.as_mut().poll(cx).map(|acquired| match acquired {
+            Ok(held) => {
+                self.guard.held.push(held);
+                Happening::Acquired
+            }
+            Err(error) => Happening::Failed(error.reason),
+        })
+    }
+
+    /// Does what the machine wants. Returns how the attempt has ended, if it has.
+    fn perform(&mut self) -> Option<Result<(), RecipeError>> {
+        let Self { pending, guard, together, entry } = self;
+        let mut end = None;
+        while let Some(wanted) = together.poll_output() {
+            match wanted {
+                Wanted::Enter(place) => {
+                    *pending = Some(Box::pin(guard.requests[place].enter(*entry).held(None)));
+                }
+                // The last one first; what is not held yet gives up.
+                Wanted::LetGo(place) if place < guard.held.len() => drop(guard.held.pop()),
+                Wanted::LetGo(_) => *pending = None,
+                Wanted::Acquired => end = Some(Ok(())),
+                Wanted::Failed(place, error) => {
+                    end = Some(Err(guard.requests[place].queue.call("acquire").failed(error)));
+                }
+            }
+        }
+        end
+    }
+}
+
+/// Waits until one of several locks is lost.
+pub(crate) struct AnyLosing(Vec<Losing>);
+
+impl Future for AnyLosing {
+    type Output = (usize, Loss);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(usize, Loss)> {
+        let losing = self.0.iter_mut().enumerate();
+        let mut lost = losing.filter_map(|(place, losing)| match Pin::new(losing).poll(cx) {
+            Poll::Ready(loss) => Some((place, loss)),
+            Poll::Pending => None,
+        });
+        lost.next().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// Several locks that are held together. Dropped, they are released in the background.
+#[must_use = "a guard that is dropped releases its locks"]
+pub struct MultiGuard<C> {
+    client: C,
+    requests: Vec<LockRequest<C>>,
+    held: Vec<HeldLock<C>>,
+}
+
+impl<C: SessionClient> fmt::Debug for MultiGuard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MultiGuard").field(&self.held).finish()
+    }
+}
+
+impl<C> Drop for MultiGuard<C> {
+    /// Releases the last lock first: a contender that waits for it holds none of those behind it.
+    fn drop(&mut self) {
+        while self.held.pop().is_some() {}
+    }
+}
+
+impl<C: SessionClient> MultiGuard<C> {
+    /// Returns the locks, in the order of their paths; each has a fencing token of its own.
+    pub fn locks(&self) -> &[HeldLock<C>] {
+        &self.held
+    }
+
+    /// Returns the lock at `path`.
+    pub fn lock(&self, path: &str) -> Option<&HeldLock<C>> {
+        let mut locks = self.requests.iter().zip(&self.held);
+        locks.find(|(request, _)| *request.queue.path == *path).map(|(_, held)| held)
+    }
+
+    /// Returns the worst state of the locks.
+    pub fn state(&self) -> Holding {
+        let states: Vec<_> = self.held.iter().map(HeldLock::state).collect();
+        let lost = states.iter().find(|state| matches!(state, Holding::Lost(_)));
+        let suspended = || states.iter().find(|state| **state == Holding::Suspended);
+        lost.or_else(suspended).copied().unwrap_or(Holding::Held)
+    }
+
+    /// Returns the first of the locks that is lost, if any is.
+    pub fn loss(&self) -> Option<MultiLoss> {
+        self.held.iter().enumerate().find_map(|(place, held)| match held.state() {
+            Holding::Lost(loss) => Some(self.loss_of(place, loss)),
+            Holding::Held | Holding::Suspended => None,
+        })
+    }
+
+    /// Runs a callback once, when any of the locks is lost; see [`HeldLock::on_lost`]. The end of
+    /// the session, which takes all of them, is reported for one.
+    pub fn on_lost(&self, callback: impl FnOnce(MultiLoss) + Send + 'static) {
+        let callback = Arc::new(StdMutex::new(Some(callback)));
+        for (request, held) in self.requests.iter().zip(&self.held) {
+            let (callback, path) = (callback.clone(), request.queue.path.clone());
+            held.on_lost(move |loss| {
+                let callback = callback.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(callback) = callback {
+                    callback(MultiLoss { path: path.to_string(), loss });
+                }
+            });
+        }
+    }
+
+    /// Begins a transaction that is applied only if all the lock nodes still exist. The first
+    /// operations of the transaction are those checks, one for each of the [locks](Self::locks),
+    /// and for each of several permits; see [`HeldLock::transaction`].
+    pub fn transaction(&self) -> Transaction<'_, C> {
+        self.held.iter().fold(self.client.transaction(), |checks, held| held.check(checks))
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn client(&self) -> &C {
+        &self.client
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn paths(&self) -> Vec<Arc<str>> {
+        self.requests.iter().map(|request| request.queue.path.clone()).collect()
+    }
+
+    /// Waits until any of the locks is lost.
+    pub(crate) fn losing(&self) -> AnyLosing {
+        AnyLosing(self.held.iter().map(HeldLock::losing).collect())
+    }
+
+    pub(crate) fn loss_of(&self, place: usize, loss: Loss) -> MultiLoss {
+        MultiLoss { path: self.requests[place].queue.path.to_string(), loss }
+    }
+
+    /// The place of the lock that this operation of a transaction checks.
+    fn checked(&self, index: usize) -> usize {
+        let checks = self.held.iter().enumerate();
+        let mut checks = checks.flat_map(|(place, held)| iter::repeat_n(place, held.checks()));
+        checks.nth(index).unwrap_or_default()
+    }
+
+    async fn check(&self) -> Result<(), RecipeError> {
+        let (place, error) = match unless(self.losing(), C::commit(self.transaction())).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => match error.reason {
+                Error::Transaction { index, .. } => (self.checked(index), not_validated(error)),
+                _ => (0, not_validated(error)),
+            },
+            Err((place, loss)) => (place, LockError::Lost(loss)),
+        };
+        Err(self.held[place].call("validate").failed(error))
+    }
+
+    fn release_all(
+        mut self,
+        end: Option<Instant>,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+        let held = core::mem::take(&mut self.held).into_iter().rev();
+        // All are on their way before the first is waited for.
+        let releasing: Vec<_> = held.map(|held| held.release(end)).collect();
+        async move {
+            let mut result = Ok(());
+            for releasing in releasing {
+                result = result.and(releasing.await);
+            }
+            result
+        }
+    }
+}
+
+methods! { MultiGuard:
+    /// Asks a quorum of the ensemble whether all the locks are still held; see
+    /// [`HeldLock`](super::HeldLock).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`], with the first lock that is not, or is not to be trusted any more:
+    /// without a server that is at the end of the lease. After any other error it is unknown; an
+    /// error that is not about one of the locks names the first of them.
+    request fn validate [] (&self) -> Result<(), RecipeError> {
+        self.check()
+    }
+
+    /// Releases all the locks, the last one first, and waits until other contenders can have them.
+    /// Without a server it waits until the end of the session's lease at most.
+    ///
+    /// # Errors
+    ///
+    /// The first of any: [`LockError::Lost`] when a lock had been lost before,
+    /// [`LockError::NotConfirmed`] when no server has confirmed its end. All are released in any
+    /// case.
+    release fn release [release_until, release_timeout] (self; end) -> Result<(), RecipeError> {
+        self.release_all(end)
+    }
+}

@@ -1,0 +1,84 @@
+//! A value that several callers need, and one of them makes.
+
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use super::SessionClient;
+use crate::error::LockError;
+
+/// A value that is made once. If the caller that makes it fails or gives up, another goes on.
+#[derive(Debug)]
+pub(super) struct Once<T> {
+    value: OnceLock<T>,
+    making: Mutex<Making>,
+}
+
+#[derive(Debug, Default)]
+struct Making {
+    is_busy: bool,
+    waiters: Vec<Waker>,
+}
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self { value: OnceLock::new(), making: Mutex::default() }
+    }
+}
+
+impl<T: Send + Sync> Once<T> {
+    pub(super) fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
+    pub(super) fn into_inner(self) -> Option<T> {
+        self.value.into_inner()
+    }
+
+    /// Returns the value, and makes it if nobody has; waits for another caller until `end`.
+    pub(super) async fn get_or_make<C: SessionClient>(
+        &self,
+        end: Option<Instant>,
+        make: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<&T, LockError> {
+        let turn = poll_fn(|cx| {
+            let waker = cx.waker().clone();
+            let mut making = self.making();
+            if self.value.get().is_none() && core::mem::replace(&mut making.is_busy, true) {
+                if !making.waiters.iter().any(|waiter| waiter.will_wake(&waker)) {
+                    making.waiters.push(waker);
+                }
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        });
+        C::wait_for_others(end, turn).await.ok_or(LockError::TimedOut)?;
+        let _turn = Turn(self);
+        match self.value.get() {
+            Some(value) => Ok(value),
+            None => {
+                let made = make.await?;
+                Ok(self.value.get_or_init(|| made))
+            }
+        }
+    }
+
+    fn making(&self) -> MutexGuard<'_, Making> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn of one caller, which ends when it is dropped.
+struct Turn<'a, T: Send + Sync>(&'a Once<T>);
+
+impl<T: Send + Sync> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        let mut making = self.0.making();
+        making.is_busy = false;
+        let waiters = core::mem::take(&mut making.waiters);
+        drop(making);
+        waiters.into_iter().for_each(Waker::wake);
+    }
+}

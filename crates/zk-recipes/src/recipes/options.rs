@@ -1,0 +1,109 @@
+//! The options of all recipes.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use bytes::Bytes;
+use zk_session::proto::Acl;
+
+use crate::machine::{AccessList, Event, Foreign, Scheme, Trust};
+
+/// One attempt to acquire a lock, of those that are reported to an [observer](Options::observer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt<'a> {
+    /// The path of the lock.
+    pub path: &'a str,
+    /// Its number, from 1. A lock and its clones share one count.
+    pub number: usize,
+}
+
+pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
+
+/// How contenders of a lock are made, and how long a lock is trusted.
+///
+/// ```
+/// use zk_recipes::{Options, Trust};
+///
+/// let options = Options::new().data("host-7").trust(Trust::WhileConnected);
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct Options {
+    pub(crate) scheme: Option<Scheme>,
+    pub(crate) data: Bytes,
+    pub(crate) acl: AccessList,
+    pub(crate) parent_acl: AccessList,
+    pub(crate) foreign: Foreign,
+    pub(crate) trust: Trust,
+    pub(crate) revocable: bool,
+    pub(crate) observer: Option<Observer>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, data, acl, parent_acl, foreign, trust, revocable, observer: _ } = self;
+        f.debug_struct("Options")
+            .field("scheme", scheme)
+            .field("data", data)
+            .field("acl", acl)
+            .field("parent_acl", parent_acl)
+            .field("foreign", foreign)
+            .field("trust", trust)
+            .field("revocable", revocable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Returns the defaults: names of Apache Curator, no data, access for everybody.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how lock nodes are named. All contenders of a lock must use the same scheme.
+    pub fn scheme(self, scheme: Scheme) -> Self {
+        Self { scheme: Some(scheme), ..self }
+    }
+
+    /// Sets the data of lock nodes, which identifies contenders to people and tools.
+    pub fn data(self, data: impl Into<Bytes>) -> Self {
+        Self { data: data.into(), ..self }
+    }
+
+    /// Sets the access control list of lock nodes. Other contenders must be able to read them, or
+    /// they cannot wait for their end.
+    pub fn acl(self, acl: &[Acl<'_>]) -> Self {
+        Self { acl: AccessList::new(acl), ..self }
+    }
+
+    /// Sets the access control list of parent nodes that are created. Contenders must be able to
+    /// create, delete and read below them. A client that can delete below them can break locks.
+    pub fn parent_acl(self, acl: &[Acl<'_>]) -> Self {
+        Self { parent_acl: AccessList::new(acl), ..self }
+    }
+
+    /// Sets what to do about nodes below the lock's path that are no contenders of this lock. By
+    /// default, those of another kind of lock are refused.
+    pub fn foreign(self, foreign: Foreign) -> Self {
+        Self { foreign, ..self }
+    }
+
+    /// Sets how long to assume that the lock is held while the connection is lost. By default, until
+    /// the lease ends.
+    pub fn trust(self, trust: Trust) -> Self {
+        Self { trust, ..self }
+    }
+
+    /// Watches for other clients that ask for the lock: `revoked` of an async guard, or
+    /// `wait_revoked` of a blocking one, reports it. It costs a watch while the lock is held.
+    pub fn revocable(self) -> Self {
+        Self { revocable: true, ..self }
+    }
+
+    /// Calls `observer` for every event of every attempt. It runs in the task of the session, or
+    /// where callbacks of the blocking client run, and must neither block nor panic.
+    pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
+        Self { observer: Some(Arc::new(observer)), ..self }
+    }
+}

@@ -1,0 +1,191 @@
+//! A lock as its contenders see it: where it is, and how it is taken.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use zk_session::proto::{ErrorCode, NodeKind, path};
+use zk_session::{End, RequestError};
+
+use super::SessionClient;
+use super::abandoned::Tracked;
+use super::call::Call;
+use super::client::before;
+use super::guid;
+use super::held::HeldLock;
+use super::memory::Memory;
+use super::options::{Attempt, Options};
+use super::reporter::{self, Hook, Note};
+use super::status::{Handle, Report};
+use crate::error::{LockError, RecipeError};
+use crate::machine::{AccessList, Claim, Contest, Entry, Machine, Scheme};
+
+/// A path where contenders stand in a queue, and the options of those of this process.
+#[derive(Clone)]
+pub(crate) struct Queue<C> {
+    pub(crate) client: C,
+    pub(crate) path: Arc<str>,
+    pub(crate) scheme: Scheme,
+    pub(crate) options: Options,
+    cleanups: Arc<AtomicUsize>,
+    abandoned: Arc<AtomicUsize>,
+    attempts: Arc<AtomicUsize>,
+    memory: Memory,
+}
+
+impl<C> fmt::Debug for Queue<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, scheme, options, .. } = self;
+        let mut queue = f.debug_struct("Queue");
+        queue.field("path", path).field("scheme", scheme).field("options", options);
+        queue.finish_non_exhaustive()
+    }
+}
+
+impl<C: SessionClient> Queue<C> {
+    pub(crate) fn new(
+        client: &C,
+        path: &str,
+        default: Scheme,
+        options: Options,
+    ) -> Result<Self, RecipeError> {
+        path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
+        Ok(Self {
+            client: client.clone(),
+            path: path.into(),
+            scheme: options.scheme.unwrap_or(default),
+            options,
+            cleanups: Arc::default(),
+            abandoned: Arc::default(),
+            attempts: Arc::default(),
+            memory: Memory::default(),
+        })
+    }
+
+    /// What errors of this operation name.
+    pub(crate) fn call(&self, operation: &'static str) -> Call<C> {
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
+    }
+
+    /// Enters the queue at once.
+    pub(crate) fn enter(
+        &self,
+        operation: &'static str,
+        claim: Claim,
+        entry: Entry,
+    ) -> PendingAcquire<C> {
+        let contender = self.memory.contender(self.contest(claim, entry));
+        self.start(operation, contender, self.path.clone())
+    }
+
+    /// An attempt that is to begin now.
+    pub(crate) fn contest(&self, claim: Claim, entry: Entry) -> Contest {
+        let session = self.client.session_id();
+        Contest {
+            claim,
+            entry,
+            data: self.options.data.clone(),
+            acl: self.options.acl.clone(),
+            parent_acl: self.options.parent_acl.clone(),
+            foreign: self.options.foreign,
+            trust: self.options.trust,
+            revocable: self.options.revocable,
+            ..Contest::new(
+                self.client.chroot().apply(&self.path).into_owned(),
+                self.scheme,
+                guid::next(session),
+                session,
+            )
+        }
+    }
+
+    /// Attaches `machine`, whose nodes are below `parent`.
+    pub(crate) fn start(
+        &self,
+        operation: &'static str,
+        machine: impl Machine + Send + 'static,
+        parent: Arc<str>,
+    ) -> PendingAcquire<C> {
+        let handle = self.attach(machine, self.note(), None);
+        PendingAcquire { call: self.call(operation), parent, handle }
+    }
+
+    /// Returns what calls the observer with the events of an attempt that begins now.
+    pub(crate) fn note(&self) -> Option<Note> {
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let (observer, path) = (self.options.observer.clone()?, self.path.clone());
+        Some(Arc::new(move |event: &_| observer(Attempt { path: &path, number }, event)))
+    }
+
+    /// Attaches `machine`. Its events go to `hook`, with the session locked, and then to `note`.
+    pub(crate) fn attach(
+        &self,
+        machine: impl Machine + Send + 'static,
+        note: Option<Note>,
+        hook: Option<Hook>,
+    ) -> Handle {
+        let machine = Tracked::new(machine, self.abandoned.clone());
+        reporter::start(&self.client, machine, note, hook, self.cleanups.clone())
+    }
+
+    /// Creates a persistent node, and containers for those of its ancestors that are missing.
+    pub(crate) async fn create_persistent(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &AccessList,
+    ) -> Result<(), RequestError> {
+        let acl: Vec<_> = acl.list().iter().collect();
+        // Its parent may be deleted in between, but not for ever.
+        loop {
+            let created = self.client.create_with_acl(path, data, NodeKind::Persistent, &acl).await;
+            match created {
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                created => return created.map(drop),
+            }
+            let parent = path::parent(path).unwrap_or("/");
+            let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
+            self.client.ensure_path_with(parent, NodeKind::Container, &parent_acl).await?;
+        }
+    }
+
+    /// The path of a node below that of the lock.
+    pub(crate) fn below(&self, name: &str) -> String {
+        path::child(&self.path, name)
+    }
+
+    pub(crate) fn pending_cleanups(&self) -> usize {
+        self.cleanups.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn abandoned_nodes(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+}
+
+/// An attempt to acquire a lock. Dropped, it gives up.
+#[derive(Debug)]
+pub(crate) struct PendingAcquire<C> {
+    pub(crate) call: Call<C>,
+    parent: Arc<str>,
+    pub(crate) handle: Handle,
+}
+
+impl<C: SessionClient> PendingAcquire<C> {
+    /// Waits for the lock until `end`.
+    pub(crate) async fn held(self, end: Option<Instant>) -> Result<HeldLock<C>, RecipeError> {
+        let acquired = self.handle.status.wait(|report: &mut Report| report.acquired.take());
+        let acquired = before::<C, _>(end, acquired).await;
+        let Self { call, parent, handle } = self;
+        match acquired {
+            Some(Some(Ok(node))) => Ok(HeldLock::new(call.client, call.path, parent, node, handle)),
+            Some(Some(Err(error))) => Err(call.failed(error)),
+            // The runtime was shut down.
+            Some(None) => Err(call.failed(LockError::Ended(End::Closed))),
+            None => Err(call.failed(LockError::TimedOut)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Attaches machines to the session of a client, and reports what they do to their owners.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use zk_session::dispatch::Port;
+
+use crate::error::LockError;
+use crate::machine::{Event, Machine, Observer, OnSession};
+use crate::recipes::SessionClient;
+use crate::recipes::status::{Handle, HeldNode, Report, SharedStatus, Status};
+
+/// Receives the events of one attempt after the session is unlocked: the user's observer.
+pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Receives the events of one attempt with the session locked: no code of the user's.
+pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Attaches a machine to the session, which starts it. It stays until nothing of it is left on the
+/// server, or the session has ended. From its release until then it is counted in `cleanups`.
+pub(crate) fn start(
+    client: &impl SessionClient,
+    machine: impl Machine + Send + 'static,
+    note: Option<Note>,
+    hook: Option<Hook>,
+    cleanups: Arc<AtomicUsize>,
+) -> Handle {
+    let status = Arc::new(SharedStatus::new(cleanups));
+    let reporter =
+        Reporter { status: status.clone(), note, hook, leases: Vec::new(), is_acquired: false };
+    let machine = OnSession::new(machine, reporter, next_seed(client));
+    Handle { status, attachment: client.attach(Box::new(machine)) }
+}
+
+/// Different for every attempt of this process, and most likely for those of others.
+fn next_seed(client: &impl SessionClient) -> u64 {
+    static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
+    let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
+    client.session_id().0.cast_unsigned().rotate_left(32) ^ attempt
+}
+
+/// Writes what a machine reports to the status that its owner reads.
+struct Reporter {
+    status: Arc<SharedStatus>,
+    note: Option<Note>,
+    hook: Option<Hook>,
+    /// Reported before the node that they belong to.
+    leases: Vec<String>,
+    /// Whether the result of acquiring the lock was reported.
+    is_acquired: bool,
+}
+
+impl Observer for Reporter {
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        if let Some(hook) = &self.hook {
+            hook(&event);
+        }
+        if let Some(note) = &self.note {
+            let (note, event) = (note.clone(), event.clone());
+            port.defer(move || note(&event));
+        }
+        let status = match event {
+            // A candidate that has lost begins anew.
+            Event::Enqueued { .. } => return self.status.note(Report::is_wanted_again),
+            Event::Waiting { .. } | Event::Foreign(_) | Event::Abandoned { .. } => return,
+            Event::Leased(leases) => {
+                self.leases = leases;
+                return;
+            }
+            Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
+                let leases = core::mem::take(&mut self.leases).into_boxed_slice();
+                return self.answer(Ok(HeldNode { name: node, token, leases }), port);
+            }
+            Event::NotConverted(error) => return self.answer(Err(error), port),
+            Event::Revoked => return self.change(|report| report.revoked = true, port),
+            Event::Resumed => Status::Held,
+            Event::Suspended => Status::Suspended,
+            Event::Lost(loss) => Status::Lost(loss),
+            Event::Released => Status::Released,
+            Event::Failed(error) if !self.is_acquired => {
+                self.status.note(Report::is_over);
+                return self.answer(Err(error), port);
+            }
+            Event::Failed(error) => Status::Failed(error),
+        };
+        self.change(|report| report.set_status(status), port);
+    }
+
+    fn finish(&mut self, port: &mut Port<'_>) {
+        self.change(Report::finish, port);
+    }
+}
+
+impl Reporter {
+    fn answer(&mut self, result: Result<HeldNode, LockError>, port: &mut Port<'_>) {
+        self.is_acquired = true;
+        self.change(|report| report.acquired = Some(result), port);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {
+        let (waiters, callbacks) = self.status.change(change);
+        for (_, waker) in waiters {
+            port.wake(waker);
+        }
+        if let Some(callbacks) = callbacks {
+            port.defer(move || callbacks.finish());
+        }
+    }
+}
+
+impl Drop for Reporter {
+    /// The session has ended, unless that is reported already.
+    fn drop(&mut self) {
+        let (waiters, callbacks) = self.status.change(Report::finish);
+        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+        if let Some(callbacks) = callbacks {
+            callbacks.finish();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What a machine has reported, for the owner of the lock.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::panic::AssertUnwindSafe;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::panic::catch_unwind;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use zk_session::Attachment;
+use zk_session::proto::Zxid;
+
+use crate::error::{LockError, Loss};
+use crate::machine::Command;
+
+/// The node of a lock that is held.
+#[derive(Debug)]
+pub(crate) struct HeldNode {
+    pub(crate) name: String,
+    pub(crate) token: Zxid,
+    /// All of its nodes, if they are several.
+    pub(crate) leases: Box<[String]>,
+}
+
+/// The state of a lock that was acquired.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    Held,
+    Suspended,
+    Lost(Loss),
+    Released,
+    /// It could not be released.
+    Failed(LockError),
+}
+
+impl Status {
+    /// Whether it may be held.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self, Self::Held | Self::Suspended)
+    }
+}
+
+/// What the machine has reported last.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) status: Status,
+    pub(crate) revoked: bool,
+    /// The result of acquiring the lock, or of its conversion.
+    pub(crate) acquired: Option<Result<HeldNode, LockError>>,
+    /// Whether the machine is gone, and reports nothing more.
+    pub(crate) is_final: bool,
+    has_owner: bool,
+    cleanup: Cleanup,
+}
+
+impl Report {
+    /// Sets the result of the lock. Once it is no longer held, it never is again.
+    pub(crate) fn set_status(&mut self, status: Status) {
+        if self.status.is_open() {
+            if !status.is_open() {
+                self.is_over();
+            }
+            self.status = status;
+        }
+    }
+
+    /// What is left is to clean up.
+    pub(crate) fn is_over(&mut self) {
+        self.cleanup.begin();
+    }
+
+    /// Nothing is left on the server, or the session has ended.
+    pub(crate) fn finish(&mut self) {
+        self.is_final = true;
+        self.cleanup.end();
+    }
+
+    /// How the lock was lost, which does not include its release.
+    fn loss(&mut self) -> Option<Loss> {
+        match self.status {
+            Status::Released | Status::Failed(_) => None,
+            _ => super::held::loss(self),
+        }
+    }
+
+    /// A candidate that has lost begins anew, if it still has an owner.
+    pub(crate) fn is_wanted_again(&mut self) {
+        if self.has_owner {
+            self.cleanup.end();
+            self.status = Status::Held;
+        }
+    }
+}
+
+/// Counted in `pending_cleanups` while active.
+#[derive(Debug)]
+struct Cleanup {
+    pending: bool,
+    all: Arc<AtomicUsize>,
+}
+
+impl Cleanup {
+    fn begin(&mut self) {
+        if !core::mem::replace(&mut self.pending, true) {
+            self.all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn end(&mut self) {
+        if core::mem::take(&mut self.pending) {
+            self.all.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The report, and the tasks that wait for it to change.
+///
+/// The machine writes it while the session is locked. So the session must not be locked, and no waker
+/// be run or dropped, while the report is.
+pub(crate) struct SharedStatus(Mutex<Content>);
+
+struct Content {
+    report: Report,
+    waiters: Vec<(u64, Waker)>,
+    last: u64,
+    on_loss: Vec<OnLoss>,
+}
+
+/// Runs when the lock is lost.
+pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
+
+/// The callbacks of a lock that is no longer held, with the loss if it was lost.
+pub(crate) struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
+
+impl LossCallbacks {
+    /// Runs the callbacks; drops them if the lock was not lost. Both run code of the user's.
+    pub(crate) fn finish(self) {
+        for run in self.1 {
+            // The panic hook has reported it; the other callbacks still run.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.0.map(run)));
+        }
+    }
+}
+
+impl fmt::Debug for SharedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedStatus").field(&self.content().report).finish()
+    }
+}
+
+impl SharedStatus {
+    pub(crate) fn new(cleanups: Arc<AtomicUsize>) -> Self {
+        let report = Report {
+            status: Status::Held,
+            revoked: false,
+            acquired: None,
+            is_final: false,
+            has_owner: true,
+            cleanup: Cleanup { pending: false, all: cleanups },
+        };
+        Self(Mutex::new(Content { report, waiters: Vec::new(), last: 0, on_loss: Vec::new() }))
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        // The report is whole after every line that changes it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what is read from the report.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Report) -> T) -> T {
+        read(&self.content().report)
+    }
+
+    /// Changes the report without waking anybody.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Report)) {
+        change(&mut self.content().report);
+    }
+
+    /// Changes the report. Returns the wakers of all that wait for that, and the
+    /// callbacks if the lock is no longer held.
+    #[must_use = "a waiter that is not woken waits for ever"]
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut Report),
+    ) -> (Vec<(u64, Waker)>, Option<LossCallbacks>) {
+        let mut content = self.content();
+        change(&mut content.report);
+        let loss = content.report.loss();
+        let is_over = loss.is_some() || !content.report.status.is_open();
+        let callbacks = (is_over && !content.on_loss.is_empty())
+            .then(|| LossCallbacks(loss, core::mem::take(&mut content.on_loss)));
+        (core::mem::take(&mut content.waiters), callbacks)
+    }
+
+    /// Has `run` run when the lock is lost. Returns it, with the loss, if that is so already.
+    pub(crate) fn on_loss(&self, run: OnLoss) -> Option<(OnLoss, Loss)> {
+        let mut content = self.content();
+        match content.report.loss() {
+            Some(loss) => Some((run, loss)),
+            None => {
+                content.on_loss.push(run);
+                None
+            }
+        }
+    }
+
+    /// Waits until `find` finds something; `None` if the machine is gone without.
+    pub(crate) fn wait<T, F: FnMut(&mut Report) -> Option<T>>(
+        self: &Arc<Self>,
+        find: F,
+    ) -> WaitFor<F> {
+        WaitFor { status: Arc::clone(self), find, ticket: None }
+    }
+
+    /// Waits until nothing of the contender is left on the server, or the session has ended.
+    pub(crate) async fn gone(self: &Arc<Self>) {
+        self.wait(|_| None::<()>).await;
+    }
+}
+
+/// Waits for a report in which `find` finds something.
+pub(crate) struct WaitFor<F> {
+    status: Arc<SharedStatus>,
+    find: F,
+    ticket: Option<u64>,
+}
+
+impl<F> WaitFor<F> {
+    /// Takes the waker out, to be dropped without the lock.
+    fn leave(&mut self) -> Option<(u64, Waker)> {
+        let ticket = self.ticket.take()?;
+        let waiters = &mut self.status.content().waiters;
+        let place = waiters.iter().position(|(waiter, _)| *waiter == ticket)?;
+        Some(waiters.swap_remove(place))
+    }
+}
+
+impl<T, F: FnMut(&mut Report) -> Option<T> + Unpin> Future for WaitFor<F> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let this = self.get_mut();
+        drop(this.leave());
+        let waker = cx.waker().clone();
+        let mut content = this.status.content();
+        let found = (this.find)(&mut content.report);
+        if found.is_some() || content.report.is_final {
+            drop(content);
+            return Poll::Ready(found);
+        }
+        content.last += 1;
+        let ticket = content.last;
+        content.waiters.push((ticket, waker));
+        this.ticket = Some(ticket);
+        Poll::Pending
+    }
+}
+
+impl<F> Drop for WaitFor<F> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The owner's end of a machine. When it is dropped, the machine releases what it has.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) status: Arc<SharedStatus>,
+    pub(crate) attachment: Attachment,
+}
+
+impl Handle {
+    pub(crate) fn command(&self, mut command: Command) {
+        self.attachment.command(&mut command);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.status.note(|report| {
+            report.has_owner = false;
+            // Nothing is left to clean up once the machine is gone.
+            if !report.is_final {
+                report.is_over();
+            }
+        });
+        self.command(Command::LetGo);
+    }
+}

@@ -1,0 +1,58 @@
+//! Futures that a thread runs while it looks after the connection.
+
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::pin::pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use super::Client;
+use super::driver::Wait;
+use crate::client::HasEffects as _;
+
+/// # Futures
+impl Client {
+    /// Runs a future until it is ready. As with [`wait_for`](Self::wait_for), the thread may read
+    /// from the connection meanwhile, and does not notice then what other threads do by themselves.
+    /// The future may use the client.
+    ///
+    /// The future is also polled at `wake_at`, so that it can give up then.
+    pub fn block_on<F: Future>(&self, mut wake_at: Option<Instant>, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let woken = Arc::new(Woken { thread: thread::current(), is_woken: AtomicBool::new(false) });
+        let waker = Waker::from(woken.clone());
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            let in_time = self.shared().wait(Wait::Reading, wake_at, |inner, _| {
+                // Wakers that the session has collected run once it is unlocked.
+                if woken.is_woken.swap(false, Ordering::AcqRel) || inner.effects().has_wakers() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            });
+            wake_at = wake_at.filter(|_| in_time.is_some());
+        }
+    }
+}
+
+/// Notes that a thread was woken, and has it look.
+struct Woken {
+    thread: Thread,
+    is_woken: AtomicBool,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}

@@ -1,0 +1,52 @@
+//! The session's own thread, the keeper. It reads from the connection and handles deadlines while
+//! no caller does. It makes no decisions.
+//!
+//! A thread that makes a request writes it, while it holds the lock. If the transport has no room,
+//! the write returns at once, and a temporary thread sends the rest. Connecting also runs in
+//! temporary threads, because the lookup of a name has no timeout. So do callbacks that would keep
+//! the keeper from reading.
+
+mod connect;
+mod connection;
+mod probe;
+mod readers;
+mod reading;
+mod shared;
+
+use alloc::string::ToString as _;
+use alloc::sync::Arc;
+use std::{io, thread};
+
+pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
+pub(super) use self::reading::Wait;
+#[cfg(test)]
+pub(super) use self::shared::MOST_ATTEMPTS;
+pub(super) use self::shared::{Inner, Shared, Threads};
+
+/// Starts the thread of a session. It ends when the session does.
+pub(in crate::blocking) fn start(shared: Arc<Shared>) -> io::Result<()> {
+    let driver = Driver { shared };
+    let run = move || driver.run();
+    thread::Builder::new().name("zookeeper".to_string()).spawn(run).map(drop)
+}
+
+struct Driver {
+    shared: Arc<Shared>,
+}
+
+impl Driver {
+    fn run(&self) {
+        self.shared.keep();
+    }
+}
+
+impl Drop for Driver {
+    /// Ends all waiting calls after the session has ended or this thread has panicked.
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.router.session_mut().close();
+        inner.cut_connection();
+        inner.router.session_mut().handle_disconnected(self.shared.now());
+        inner.settle(&self.shared);
+    }
+}

@@ -1,0 +1,111 @@
+//! Whether a server can write.
+
+use core::time::Duration;
+use std::{io, thread};
+
+use super::connect::{MIN_WAIT, Transport, is_timeout};
+
+/// How long a server may take to say it.
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait before something is tried again.
+const INTERVAL: Duration = Duration::from_millis(1);
+const QUESTION: &[u8] = b"isro";
+const YES: &[u8] = b"rw";
+
+/// Asks the server, on a connection of its own.
+pub(super) fn ask(transport: &dyn Transport) -> io::Result<bool> {
+    let end = std::time::Instant::now() + PROBE_TIMEOUT;
+    let left = || end.saturating_duration_since(std::time::Instant::now());
+    let mut question = QUESTION;
+    while !question.is_empty() {
+        let taken = retry(left, || transport.write(question))?;
+        question = question.get(taken..).unwrap_or_default();
+    }
+    retry(left, || transport.flush())?;
+    // One byte more than the answer, to know it from a longer one.
+    let mut answer = [0; YES.len() + 1];
+    let mut length = 0;
+    while let Some(room) = answer.get_mut(length..).filter(|room| !room.is_empty()) {
+        match retry(left, || transport.read(room, left().max(MIN_WAIT)))? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok(answer.get(..length) == Some(YES))
+}
+
+/// Tries until it is done, or there is no time left.
+fn retry<T>(
+    left: impl Fn() -> Duration,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if is_timeout(&error) && !left().is_zero() => thread::sleep(INTERVAL),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Takes and yields a byte at a time, and nothing every other time.
+    struct Drip {
+        incoming: Mutex<VecDeque<u8>>,
+        outgoing: Mutex<Vec<u8>>,
+        is_dry: Mutex<bool>,
+    }
+
+    impl Drip {
+        fn turn(&self) -> io::Result<()> {
+            let mut is_dry = self.is_dry.lock().unwrap();
+            *is_dry = !*is_dry;
+            if *is_dry { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        }
+    }
+
+    impl Transport for Drip {
+        fn read(&self, buffer: &mut [u8], _: Duration) -> io::Result<usize> {
+            self.turn()?;
+            let byte = self.incoming.lock().unwrap().pop_front();
+            byte.map_or(Ok(0), |byte| {
+                buffer[0] = byte;
+                Ok(1)
+            })
+        }
+
+        fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+            self.turn()?;
+            self.outgoing.lock().unwrap().push(bytes[0]);
+            Ok(1)
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            self.turn()
+        }
+
+        fn shutdown(&self) {}
+    }
+
+    #[test]
+    fn an_answer_is_put_together_from_its_bytes() {
+        for (answer, can_write) in
+            [(&b"rw"[..], true), (b"ro", false), (b"rw\n", false), (b"", false)]
+        {
+            let drip = Drip {
+                incoming: Mutex::new(answer.iter().copied().collect()),
+                outgoing: Mutex::default(),
+                is_dry: Mutex::default(),
+            };
+            assert_eq!(ask(&drip).unwrap(), can_write, "{answer:?}");
+            assert_eq!(*drip.outgoing.lock().unwrap(), QUESTION);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Reads from the connection, by the threads that wait and by the keeper.
+//!
+//! What is read is delivered by the thread that reads it, under the lock; so its order is kept.
+//! Which thread reads is up to the [readers](super::readers).
+
+use alloc::string::ToString as _;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::cell::OnceCell;
+use core::panic::AssertUnwindSafe;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::thread::{self, Thread};
+use std::time::Instant as StdInstant;
+use std::{io, thread_local};
+
+use super::connect::{MAX_WAIT, MIN_WAIT, Transport, is_timeout};
+use super::readers::Keeper;
+use super::shared::{Inner, Shared};
+use crate::client::{Guard, HasEffects as _, Inbox};
+use crate::time::Instant;
+
+/// How long the keeper leaves the reading to others before it looks whether they still come.
+const DOZE: Duration = Duration::from_millis(5);
+
+/// How a thread waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::blocking) enum Wait {
+    /// For what the connection brings: the thread may read itself.
+    Reading,
+    /// For what others do.
+    Sleeping,
+}
+
+impl Shared {
+    /// Waits until `poll` is ready; `None` if it is not by `end`. Whatever `poll` waits for must
+    /// run the waker that it is given.
+    pub(in crate::blocking) fn wait<R>(
+        self: &Arc<Self>,
+        how: Wait,
+        end: Option<StdInstant>,
+        mut poll: impl FnMut(&mut Inner, &Waker) -> Poll<R>,
+    ) -> Option<R> {
+        let mut inner = self.lock();
+        let mut waits = false;
+        loop {
+            inner.router.dispatcher.handle_timeout(self.now());
+            inner.exchange(self);
+            if inner.effects().has_deferred() {
+                // It runs now, and may wait for what this thread would read.
+                if inner.effects().has_callbacks() {
+                    inner.appoint();
+                }
+                drop(inner);
+                inner = self.lock();
+                continue;
+            }
+            let reads = how == Wait::Reading && inner.can_read();
+            // Who reads is not woken.
+            let waker = if reads { Waker::noop().clone() } else { current_waker() };
+            if let Poll::Ready(ready) = poll(&mut inner, &waker) {
+                inner.appoint();
+                return Some(ready);
+            }
+            let left = end.map(|end| end.saturating_duration_since(StdInstant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                inner.appoint();
+                return None;
+            }
+            if !waits && how == Wait::Reading {
+                inner.readers.expect_wait();
+                waits = true;
+            }
+            let timeout = inner.max_wait(self).min(left.unwrap_or(MAX_WAIT));
+            inner = match how {
+                Wait::Reading if reads => self.read(inner, timeout),
+                Wait::Reading => self.sleep(inner, waker, timeout),
+                Wait::Sleeping => self.sleep_as_other(inner, timeout),
+            };
+        }
+    }
+
+    /// Waits until `condition` holds; whether it does.
+    pub(in crate::blocking) fn wait_until(
+        self: &Arc<Self>,
+        end: Option<StdInstant>,
+        condition: impl Fn(&Inner) -> bool,
+    ) -> bool {
+        let holds = self.wait(Wait::Sleeping, end, |inner, waker| {
+            if condition(inner) {
+                return Poll::Ready(());
+            }
+            if !inner.observers.iter().any(|observer| observer.will_wake(waker)) {
+                inner.observers.push(waker.clone());
+            }
+            Poll::Pending
+        });
+        if holds.is_none() {
+            let waker = current_waker();
+            self.lock().observers.retain(|observer| !observer.will_wake(&waker));
+        }
+        holds.is_some()
+    }
+
+    /// Does the work of the session's own thread, until the session has ended.
+    pub(in crate::blocking) fn keep(self: &Arc<Self>) {
+        let waker = current_waker();
+        let (mut waits, mut reads) = (0, 0);
+        let mut read_at = StdInstant::now();
+        let mut inner = self.lock();
+        loop {
+            inner.router.dispatcher.handle_timeout(self.now());
+            inner.exchange(self);
+            if inner.router.ended().is_some() {
+                return;
+            }
+            self.hand_over_callbacks(&mut inner);
+            if inner.effects().has_deferred() {
+                // It runs now, while the keeper does not read.
+                drop(inner);
+                inner = self.lock();
+                continue;
+            }
+            let timeout = inner.max_wait(self);
+            let others_come = core::mem::replace(&mut waits, inner.readers.waits) != waits;
+            if core::mem::replace(&mut reads, inner.readers.reads) != reads {
+                read_at = StdInstant::now();
+            }
+            // Threads that arrive need not wait: they may only make requests.
+            let others_read = others_come && read_at.elapsed() < DOZE;
+            if inner.can_read() && (!others_read || inner.readers.others > 0) {
+                inner.readers.keeper = Keeper::Reading;
+                inner = self.read(inner, timeout);
+                inner.readers.keeper = Keeper::Awake;
+                continue;
+            }
+            inner.appoint();
+            let timeout = if others_come && inner.connection.is_some() {
+                inner.readers.keeper = Keeper::Dozing(waker.clone());
+                timeout.min(DOZE)
+            } else {
+                inner.readers.keeper = Keeper::Asleep(waker.clone());
+                timeout
+            };
+            drop(inner);
+            thread::park_timeout(timeout);
+            inner = self.lock();
+            inner.readers.keeper = Keeper::Awake;
+        }
+    }
+
+    /// Reads once.
+    fn read<'a>(
+        self: &'a Arc<Self>,
+        mut inner: Guard<'a, Inner>,
+        timeout: Duration,
+    ) -> Guard<'a, Inner> {
+        let Some(connection) = &mut inner.connection else { return inner };
+        let Some(mut inbox) = connection.inbox.take() else { return inner };
+        connection.reads_until = self.now() + timeout;
+        let transport = connection.transport.clone();
+        inner.readers.reads += 1;
+        drop(inner);
+        let received = receive(&*transport, &mut inbox, timeout);
+        let mut inner = self.lock();
+        let Some(connection) = inner
+            .connection
+            .as_mut()
+            .filter(|connection| Arc::ptr_eq(&connection.transport, &transport))
+        else {
+            // It was cut, and another one may be there by now.
+            return inner;
+        };
+        match received {
+            Ok(Received { count: 0, .. }) => inner.connection_failed(self, None),
+            Ok(Received { has_more, .. }) => {
+                connection.has_more = has_more;
+                inbox.hand_on(inner.router.session_mut(), self.now());
+                if let Some(connection) = &mut inner.connection {
+                    connection.inbox = Some(inbox);
+                }
+            }
+            Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {
+                connection.has_more = false;
+                connection.inbox = Some(inbox);
+            }
+            Err(error) => inner.connection_failed(self, Some(error)),
+        }
+        inner
+    }
+
+    /// Sleeps until woken, ready to read.
+    fn sleep<'a>(
+        self: &'a Arc<Self>,
+        mut inner: Guard<'a, Inner>,
+        waker: Waker,
+        timeout: Duration,
+    ) -> Guard<'a, Inner> {
+        inner.readers.last += 1;
+        let number = inner.readers.last;
+        inner.readers.sleepers.insert(number, waker);
+        drop(inner);
+        thread::park_timeout(timeout);
+        let mut inner = self.lock();
+        inner.readers.sleepers.remove(&number);
+        inner
+    }
+
+    /// Sleeps until woken, while others read.
+    fn sleep_as_other<'a>(
+        self: &'a Arc<Self>,
+        mut inner: Guard<'a, Inner>,
+        timeout: Duration,
+    ) -> Guard<'a, Inner> {
+        inner.readers.others += 1;
+        inner.appoint();
+        drop(inner);
+        thread::park_timeout(timeout);
+        let mut inner = self.lock();
+        inner.readers.others -= 1;
+        inner
+    }
+}
+
+impl Inner {
+    fn can_read(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.inbox.is_some())
+    }
+
+    /// Sees to it that somebody reads, by a thread that does not.
+    pub(in crate::blocking) fn appoint(&mut self) {
+        self.readers
+            .appoint(self.connection.as_ref(), &mut self.router.dispatcher.effects().wakers);
+    }
+
+    /// Has a thread wait for a machine's timer that is due before the thread that reads looks at the
+    /// session, since that one cannot be woken. It lives no longer than there is such a timer.
+    pub(in crate::blocking) fn mind_timers(&mut self, shared: &Arc<Shared>) {
+        let Some(mut due) = self.due_before_reader() else { return };
+        let theirs = shared.clone();
+        let mind = move || {
+            loop {
+                thread::sleep((due - theirs.now()).max(MIN_WAIT));
+                let mut inner = theirs.lock();
+                inner.minded.take_if(|minded| *minded == due);
+                inner.router.dispatcher.handle_timeout(theirs.now());
+                inner.exchange(&theirs);
+                inner.appoint();
+                let Some(next) = inner.due_before_reader() else { return };
+                due = next;
+            }
+        };
+        // Without it, the timer is late.
+        let started = thread::Builder::new().name("zookeeper-timer".to_string()).spawn(mind);
+        self.minded = self.minded.filter(|_| started.is_ok());
+    }
+
+    /// The next timer, unless a thread looks at the session by then.
+    fn due_before_reader(&mut self) -> Option<Instant> {
+        let due = self.router.dispatcher.next_timer()?;
+        let connection =
+            self.connection.as_ref().filter(|connection| connection.inbox.is_none())?;
+        let looks_at =
+            self.minded.map_or(connection.reads_until, |minded| minded.min(connection.reads_until));
+        (due < looks_at).then(|| *self.minded.insert(due))
+    }
+
+    /// How long to wait at most, for the session's deadlines.
+    fn max_wait(&self, shared: &Shared) -> Duration {
+        let has_more = self.connection.as_ref().is_some_and(|connection| connection.has_more);
+        if has_more || self.router.dispatcher.is_unsettled() {
+            return MIN_WAIT;
+        }
+        let due = self.router.dispatcher.poll_timeout().unwrap_or(Instant::END);
+        (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT)
+    }
+}
+
+/// What one read has brought.
+struct Received {
+    count: usize,
+    /// Whether there was no room for more, so that more may have arrived.
+    has_more: bool,
+}
+
+/// Waits for something to arrive.
+fn receive(
+    transport: &dyn Transport,
+    inbox: &mut Inbox,
+    timeout: Duration,
+) -> io::Result<Received> {
+    let buffer = inbox.buffer();
+    let before = buffer.len();
+    buffer.resize(buffer.capacity().min(before + Inbox::READ), 0);
+    let room = buffer.len() - before;
+    // Others would wait for ever for somebody to read.
+    let received = catch_unwind(AssertUnwindSafe(|| {
+        transport.read(buffer.get_mut(before..).unwrap_or_default(), timeout)
+    }));
+    let received = received.unwrap_or_else(|_| Err(io::Error::other("the transport panicked")));
+    buffer.truncate(before + *received.as_ref().unwrap_or(&0));
+    received.map(|count| Received { count, has_more: count == room })
+}
+
+/// Wakes a thread that parks.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Wakes the current thread.
+fn current_waker() -> Waker {
+    thread_local! {
+        static WAKER: OnceCell<Waker> = const { OnceCell::new() };
+    }
+    let new = || Waker::from(Arc::new(Unpark(thread::current())));
+    // While a thread ends it has none to share.
+    WAKER.try_with(|waker| waker.get_or_init(new).clone()).unwrap_or_else(|_| new())
+}

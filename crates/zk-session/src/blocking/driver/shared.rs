@@ -1,0 +1,394 @@
+//! What the threads that use a session share.
+
+use alloc::boxed::Box;
+use alloc::string::ToString as _;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::task::Waker;
+use core::time::Duration;
+use std::{io, thread};
+
+use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
+use super::connection::{Connection, ReplySender};
+use super::probe;
+use super::readers::Readers;
+use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, Router, Waiters};
+use crate::connect_string::ServerAddress;
+use crate::dispatch::{Commands, Effects, Key, Token};
+use crate::error::Error;
+use crate::session::{Action, Reply, Session};
+use crate::time::Instant;
+
+/// How long to wait before the rest of what a connection had no room for is tried again.
+const PUSH_INTERVAL: Duration = Duration::from_millis(2);
+
+/// How many attempts to connect to one server may run at a time.
+///
+/// One of them is current. The others were given up but cannot be stopped, such as the lookup of a
+/// name.
+pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
+
+/// A way to connect to servers, whatever it connects them by.
+type Reach = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
+
+/// Callers that wait as threads.
+pub(crate) struct Threads;
+
+impl Waiters for Threads {
+    type ReplySender = ReplySender;
+    type Report = ();
+
+    fn reply(sender: ReplySender, reply: Result<Reply, Error>, _: &mut Vec<()>) -> Option<Waker> {
+        sender.send(reply)
+    }
+
+    fn failed(_: &Failure) {}
+}
+
+/// What the threads that use a session share.
+pub(in crate::blocking) struct Shared {
+    inner: EffectsMutex<Inner>,
+    reach: Box<Reach>,
+    pub(in crate::blocking) clock: Clock,
+}
+
+pub(in crate::blocking) struct Inner {
+    pub(in crate::blocking) router: Router<Threads>,
+    /// The connection, as soon as the session may use it.
+    pub(super) connection: Option<Connection>,
+    /// The threads that read from it or could.
+    pub(super) readers: Readers,
+    /// The next timer that a thread of its own waits for.
+    pub(in crate::blocking) minded: Option<Instant>,
+    /// The threads that wait for another state.
+    pub(in crate::blocking) observers: Vec<Waker>,
+    max_reply: usize,
+    /// Counts the connections that were asked for or given up: what an older attempt makes is not
+    /// wanted.
+    attempt: u64,
+    /// The servers that threads are reaching, each of which has the other handle.
+    reaching: Vec<Arc<ServerAddress>>,
+    /// Whether a thread pushes what a connection had no room for.
+    is_pushing: bool,
+}
+
+impl HasEffects for Inner {
+    fn effects(&mut self) -> &mut Effects {
+        self.router.dispatcher.effects()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(in crate::blocking) fn new(
+        servers: Vec<ServerAddress>,
+        connect: impl Connect,
+        clock: Clock,
+        max_reply: usize,
+        make: impl FnOnce(Instant) -> Session<Token<ReplySender>>,
+    ) -> Self {
+        Self {
+            inner: EffectsMutex::new(Inner {
+                router: Router::new(make(clock.now()), servers),
+                connection: None,
+                readers: Readers::default(),
+                minded: None,
+                observers: Vec::new(),
+                max_reply,
+                attempt: 0,
+                reaching: Vec::new(),
+                is_pushing: false,
+            }),
+            reach: Box::new(move |server, connect_timeout| {
+                Ok(Arc::new(connect.connect(server, connect_timeout)?))
+            }),
+            clock,
+        }
+    }
+
+    pub(in crate::blocking) fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    pub(in crate::blocking) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The last server that failed, and why it did; or the one that has not answered yet.
+    pub(in crate::blocking) fn last_failure(&self) -> Option<Failure> {
+        self.lock().router.last_failure()
+    }
+
+    /// Tells the session something, and does what follows from it.
+    pub(in crate::blocking) fn command(
+        self: &Arc<Self>,
+        command: impl FnOnce(&mut Session<Token<ReplySender>>, Instant),
+    ) {
+        let mut inner = self.lock();
+        command(inner.router.session_mut(), self.now());
+        inner.settle(self);
+    }
+
+    /// Does something to the machines that are attached, and has sent what they submit.
+    pub(in crate::blocking) fn with_machines<R>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&mut Inner, Instant) -> R,
+    ) -> R {
+        let mut inner = self.lock();
+        let acted = act(&mut inner, self.now());
+        inner.settle(self);
+        acted
+    }
+
+    /// Has a thread of their own run the callbacks that wait for the session to be unlocked. The
+    /// keeper must not run them: it could not read what they wait for.
+    pub(in crate::blocking) fn hand_over_callbacks(self: &Arc<Self>, inner: &mut Inner) {
+        if !inner.effects().has_callbacks() {
+            return;
+        }
+        let theirs = self.clone();
+        let run = move || theirs.inner.run_deferred();
+        // Without it, the keeper runs them after all.
+        let started = thread::Builder::new().name("zookeeper-callbacks".to_string()).spawn(run);
+        inner.effects().is_running = started.is_ok();
+    }
+
+    /// Replaces the list of servers.
+    pub(in crate::blocking) fn set_servers(self: &Arc<Self>, servers: Vec<ServerAddress>) {
+        let mut inner = self.lock();
+        inner.router.set_servers(self.now(), servers);
+        inner.settle(self);
+    }
+}
+
+impl Commands for Shared {
+    fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
+        self.with_machines(|inner, now| inner.router.dispatcher.command(now, key, message))
+    }
+}
+
+impl Inner {
+    /// Carries out the session's outputs after an input or a command.
+    pub(in crate::blocking) fn settle(&mut self, shared: &Arc<Shared>) {
+        self.exchange(shared);
+        self.appoint();
+        self.mind_timers(shared);
+    }
+
+    /// Carries out the session's outputs, on a thread that then reads if no other thread does.
+    pub(in crate::blocking) fn exchange(&mut self, shared: &Arc<Shared>) {
+        let mut is_settled = false;
+        loop {
+            self.take_actions(shared);
+            self.write_frames(shared);
+            self.take_actions(shared);
+            if self.deliver_events(shared) {
+                continue;
+            }
+            let has_more = self.connection.as_ref().is_some_and(|connection| connection.has_more);
+            if is_settled || has_more || !self.router.dispatcher.is_unsettled() {
+                break;
+            }
+            is_settled = true;
+            self.router.dispatcher.settle(shared.now());
+        }
+        self.router.admit_waiters();
+        self.router.reports.clear();
+    }
+
+    /// Whether there was something; a machine that received it may have made requests.
+    fn deliver_events(&mut self, shared: &Shared) -> bool {
+        let mut progress = false;
+        let unsent = self.router.session().output().len();
+        let now = shared.now();
+        while let Some(news) = self.router.deliver_next(now) {
+            progress = true;
+            if news.is_some() {
+                self.router.dispatcher.effects().wakers.extend(self.observers.drain(..));
+            }
+        }
+        progress || self.router.session().output().len() > unsent
+    }
+
+    /// Sends a request that was just submitted. `alone` says that no other request is pending.
+    ///
+    /// Otherwise the next thread that waits, or else the keeper, writes several requests together.
+    pub(in crate::blocking) fn send(&mut self, shared: &Arc<Shared>, alone: bool, waits: bool) {
+        if alone {
+            self.settle(shared);
+        } else if !waits || !self.readers.is_keeper_near() {
+            self.write_soon(shared);
+        }
+    }
+
+    /// Has the keeper write what there is, together with what comes until then, if it can.
+    pub(in crate::blocking) fn write_soon(&mut self, shared: &Arc<Shared>) {
+        self.readers.expect_wait();
+        let session = self.router.session();
+        if self.connection.as_ref().is_some_and(|connection| connection.has_to_write(session))
+            && !self.readers.call_keeper(&mut self.router.dispatcher.effects().wakers)
+        {
+            self.settle(shared);
+        }
+    }
+
+    fn take_actions(&mut self, shared: &Arc<Shared>) {
+        while let Some(action) = self.router.session_mut().poll_action() {
+            match action {
+                Action::Disconnect => self.cut_connection(),
+                Action::Connect(server) => self.connect(shared, server),
+                Action::Probe(server) => self.probe(shared, server),
+            }
+        }
+    }
+
+    /// Connects to a server, in a thread that lives no longer than that.
+    pub(in crate::blocking) fn connect(&mut self, shared: &Arc<Shared>, server: usize) {
+        self.cut_connection();
+        let Some(server) = self.router.servers.get(server).cloned() else {
+            return self.connection_failed(shared, Some(io::ErrorKind::NotFound.into()));
+        };
+        let due = self.router.session().connect_deadline().unwrap_or(Instant::END);
+        let connect_timeout = (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT);
+        let attempt = self.attempt;
+        let started = self.reach(shared, server, connect_timeout, move |shared, _, made| {
+            let mut inner = shared.lock();
+            if inner.attempt == attempt {
+                // The time for it may be over, which is the reason then.
+                inner.router.dispatcher.handle_timeout(shared.now());
+                inner.take_actions(shared);
+                if inner.attempt == attempt {
+                    inner.connected(shared, made);
+                }
+                inner.settle(shared);
+            }
+        });
+        if let Err(error) = started {
+            self.connection_failed(shared, Some(error));
+        }
+    }
+
+    fn connected(&mut self, shared: &Shared, made: io::Result<Arc<dyn Transport>>) {
+        match made {
+            Ok(connection) => {
+                self.router.error = None;
+                self.connection = Some(Connection::new(connection, self.max_reply));
+                self.router.session_mut().handle_connected(shared.now());
+            }
+            Err(error) => self.connection_failed(shared, Some(error)),
+        }
+    }
+
+    /// Asks a server whether it can write, in a thread that lives no longer than that.
+    pub(in crate::blocking) fn probe(&mut self, shared: &Arc<Shared>, server: usize) {
+        let Some(server) = self.router.servers.get(server).cloned() else {
+            return;
+        };
+        // A server that cannot be asked is asked again later.
+        let _ = self.reach(shared, server, probe::PROBE_TIMEOUT, |shared, server, made| {
+            let read_write = made.and_then(|connection| probe::ask(&*connection)).unwrap_or(false);
+            let mut inner = shared.lock();
+            // The list may have changed since it was asked.
+            if let Some(server) = inner.router.servers.iter().position(|known| known == server) {
+                inner.router.session_mut().handle_probed(shared.now(), server, read_write);
+                inner.settle(shared);
+            }
+        });
+    }
+
+    /// Reaches a server in a thread, which goes on with `then`.
+    fn reach(
+        &mut self,
+        shared: &Arc<Shared>,
+        server: ServerAddress,
+        connect_timeout: Duration,
+        then: impl FnOnce(&Arc<Shared>, &ServerAddress, io::Result<Arc<dyn Transport>>) + Send + 'static,
+    ) -> io::Result<()> {
+        self.reaching.retain(|server| Arc::strong_count(server) > 1);
+        if self.reaching.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
+            let error = "earlier attempts to reach the server have not come to an end";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, error));
+        }
+        let (server, theirs) = (Arc::new(server), shared.clone());
+        self.reaching.push(server.clone());
+        let reach = move || then(&theirs, &server, (theirs.reach)(&server, connect_timeout));
+        thread::Builder::new().name("zookeeper-connect".to_string()).spawn(reach).map(drop)
+    }
+
+    /// Cuts a connection that was given up at once, which wakes the thread that reads from it.
+    pub(in crate::blocking) fn cut_connection(&mut self) {
+        self.attempt += 1;
+        if let Some(connection) = self.connection.take() {
+            connection.transport.shutdown();
+        }
+    }
+
+    fn write_frames(&mut self, shared: &Arc<Shared>) {
+        while let Some(connection) = &mut self.connection
+            && connection.has_to_write(self.router.dispatcher.session())
+        {
+            let (now, output) = (shared.now(), self.router.dispatcher.session().output());
+            let written = if connection.is_unflushed {
+                connection.transport.flush().map(|()| None)
+            } else {
+                connection.transport.write(output).map(Some)
+            };
+            match written {
+                Ok(None) => connection.is_unflushed = false,
+                Ok(Some(0)) => {
+                    self.connection_failed(shared, Some(io::ErrorKind::WriteZero.into()));
+                }
+                Ok(Some(count)) => {
+                    self.router.session_mut().handle_sent(now, count);
+                    connection.is_unflushed = true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return self.push_later(shared),
+                Err(error) => self.connection_failed(shared, Some(error)),
+            }
+        }
+    }
+
+    fn push_later(&mut self, shared: &Arc<Shared>) {
+        if self.is_pushing {
+            return;
+        }
+        let theirs = shared.clone();
+        let push = move || {
+            loop {
+                thread::sleep(PUSH_INTERVAL);
+                let mut inner = theirs.lock();
+                inner.settle(&theirs);
+                let session = inner.router.session();
+                if !inner
+                    .connection
+                    .as_ref()
+                    .is_some_and(|connection| connection.has_to_write(session))
+                {
+                    inner.is_pushing = false;
+                    return;
+                }
+            }
+        };
+        // Without it, the rest is sent along with whatever is next.
+        let started = thread::Builder::new().name("zookeeper-push".to_string()).spawn(push);
+        self.is_pushing = started.is_ok();
+    }
+
+    pub(in crate::blocking) fn connection_failed(
+        &mut self,
+        shared: &Shared,
+        error: Option<io::Error>,
+    ) {
+        self.cut_connection();
+        self.router.error = error;
+        self.router.session_mut().handle_disconnected(shared.now());
+    }
+}

@@ -1,0 +1,171 @@
+//! What code can do with a client without knowing which of the two it is.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_proto::{Acl, NodeKind, SessionId, Stat};
+
+use super::subtree::{self, NodeTemplate};
+use super::{Children, Data, Nodes, RawClient, Transaction, TransactionResult, transaction};
+use crate::chroot::Chroot;
+use crate::dispatch::{Attached, Attachment};
+use crate::error::{Error, RequestError};
+use crate::session::State;
+
+/// A client of either kind, for code that is generic over it, such as the recipes. It cannot be
+/// implemented elsewhere.
+///
+/// A request is sent when its method is called, and its answer is a future. The blocking client
+/// runs such futures with its `block_on`.
+pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
+    /// The answer to a request, once it arrives.
+    type Answer<T>: Future<Output = Result<T, RequestError>> + Send;
+
+    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch).
+    fn attach(&self, machine: Box<dyn Attached>) -> Attachment;
+
+    /// Returns the id of the session.
+    fn session_id(&self) -> SessionId;
+
+    /// Returns the state of the session.
+    fn state(&self) -> State;
+
+    /// Returns the node that this client takes for the root.
+    fn chroot(&self) -> &Chroot;
+
+    /// Waits until requests are accepted. The future of the blocking client waits when it is polled.
+    fn ready(&self) -> impl Future<Output = Result<(), Error>>;
+
+    /// Creates a node with an access control list.
+    fn create_with_acl(
+        &self,
+        path: &str,
+        data: &[u8],
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> Self::Answer<(String, Stat)>;
+
+    /// Creates a node and its ancestors, as far as they are missing. The future of the blocking
+    /// client waits when it is polled.
+    fn ensure_path_with(
+        &self,
+        path: &str,
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> impl Future<Output = Result<(), RequestError>>;
+
+    /// Deletes a node, if it has this version, or whatever version it has.
+    fn delete(&self, path: &str, version: Option<i32>) -> Self::Answer<()>;
+
+    /// Returns a node's stat, or `None` if there is no such node.
+    fn exists(&self, path: &str) -> Self::Answer<Option<Stat>>;
+
+    /// Returns a node's data and stat.
+    fn get_data(&self, path: &str) -> Self::Answer<(Bytes, Stat)>;
+
+    /// Replaces a node's data, if it has this version, or whatever version it has.
+    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Self::Answer<Stat>;
+
+    /// Returns the names of a node's children, in no order, and its stat.
+    fn get_children(&self, path: &str) -> Self::Answer<(Vec<String>, Stat)>;
+
+    /// Begins a transaction.
+    fn transaction(&self) -> Transaction<'_, Self>;
+
+    /// Sends a transaction.
+    fn commit(transaction: Transaction<'_, Self>) -> Self::Answer<Vec<TransactionResult>>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl<C: super::RawClient> Sealed for C {}
+}
+
+macro_rules! any_client {
+    ($client:ty, $answer:ident) => {
+        impl AnyClient for $client {
+            type Answer<T> = $answer<T>;
+
+            fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
+                Self::attach(self, machine)
+            }
+
+            fn session_id(&self) -> SessionId {
+                Self::session_id(self)
+            }
+
+            fn state(&self) -> State {
+                Self::state(self)
+            }
+
+            fn chroot(&self) -> &Chroot {
+                Self::chroot(self)
+            }
+
+            async fn ready(&self) -> Result<(), Error> {
+                self.wait_for_room(&mut self.room_waiter()).await
+            }
+
+            fn create_with_acl(
+                &self,
+                path: &str,
+                data: &[u8],
+                kind: NodeKind,
+                acl: &[Acl<'_>],
+            ) -> $answer<(String, Stat)> {
+                $answer::of(Nodes::create_with_acl(self, path, data, kind, acl))
+            }
+
+            async fn ensure_path_with(
+                &self,
+                path: &str,
+                kind: NodeKind,
+                acl: &[Acl<'_>],
+            ) -> Result<(), RequestError> {
+                subtree::ensure_path(self, path, NodeTemplate { kind, acl }).await
+            }
+
+            fn delete(&self, path: &str, version: Option<i32>) -> $answer<()> {
+                $answer::of(Nodes::delete(self, path, version))
+            }
+
+            fn exists(&self, path: &str) -> $answer<Option<Stat>> {
+                $answer::of(Nodes::exists(self, path))
+            }
+
+            fn get_data(&self, path: &str) -> $answer<(Bytes, Stat)> {
+                $answer::of(Data::get_data(self, path))
+            }
+
+            fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> $answer<Stat> {
+                $answer::of(Data::set_data(self, path, data, version))
+            }
+
+            fn get_children(&self, path: &str) -> $answer<(Vec<String>, Stat)> {
+                $answer::of(Children::get_children(self, path))
+            }
+
+            fn transaction(&self) -> Transaction<'_, Self> {
+                Self::transaction(self)
+            }
+
+            fn commit(transaction: Transaction<'_, Self>) -> $answer<Vec<TransactionResult>> {
+                $answer::of(transaction::commit(transaction))
+            }
+        }
+    };
+}
+
+#[cfg(feature = "tokio")]
+const _: () = {
+    use crate::tokio::{Answer, Client};
+    any_client!(Client, Answer);
+};
+#[cfg(feature = "blocking")]
+const _: () = {
+    use crate::blocking::{Answer, Client};
+    any_client!(Client, Answer);
+};

@@ -1,0 +1,325 @@
+//! The settings of clients.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::marker::PhantomData;
+use core::time::Duration;
+
+use super::clock::GivenClock;
+use crate::connect_string::{ConnectString, ConnectStringError};
+use crate::session::{Config, End, SessionTicket, State};
+use crate::time::Instant;
+
+/// The minimum of the default connect timeout. An ensemble that has lost its leader, or that starts
+/// together with its clients, needs that long to serve.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Settings of a client of type `C`, made by `Client::builder`.
+///
+/// ```no_run
+/// # #[cfg(feature = "blocking")]
+/// # fn main() -> Result<(), zk_session::ConnectError> {
+/// use core::time::Duration;
+/// use zk_session::blocking::Client;
+///
+/// let client = Client::builder("zk1,zk2,zk3/app")
+///     .session_timeout(Duration::from_secs(6))
+///     .connect_timeout(Duration::from_secs(30))
+///     .request_timeout(Duration::from_secs(3))
+///     .connect()?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "blocking"))]
+/// # fn main() {}
+/// ```
+#[derive(Debug)]
+pub struct ClientBuilder<C> {
+    at: String,
+    connect_timeout: Option<Duration>,
+    request_timeout: Option<Duration>,
+    seed: Option<u64>,
+    clock: Option<GivenClock>,
+    /// The number of servers and the seed are not set yet.
+    config: Config,
+    client: PhantomData<fn() -> C>,
+}
+
+impl<C> Clone for ClientBuilder<C> {
+    fn clone(&self) -> Self {
+        Self {
+            at: self.at.clone(),
+            connect_timeout: self.connect_timeout,
+            request_timeout: self.request_timeout,
+            seed: self.seed,
+            clock: self.clock.clone(),
+            config: self.config.clone(),
+            client: PhantomData,
+        }
+    }
+}
+
+/// Checked settings of a client.
+pub(crate) struct Settings {
+    pub(crate) at: ConnectString,
+    /// The time limit for the first connection.
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Option<GivenClock>,
+    pub(crate) config: Config,
+}
+
+impl<C> ClientBuilder<C> {
+    pub(crate) fn new(at: &str) -> Self {
+        Self {
+            at: at.to_string(),
+            connect_timeout: None,
+            request_timeout: None,
+            seed: None,
+            clock: None,
+            config: Config::new(0, 0),
+            client: PhantomData,
+        }
+    }
+
+    /// Sets the session timeout to request; 10 s by default.
+    ///
+    /// The server limits it to a range, by default 2 to 20 of its ticks. `Client::session_timeout`
+    /// returns the granted timeout.
+    ///
+    /// ```
+    /// # #[cfg(feature = "blocking")] {
+    /// use core::time::Duration;
+    /// use zk_session::blocking::Client;
+    ///
+    /// let builder = Client::builder("zk1,zk2,zk3").session_timeout(Duration::from_secs(6));
+    /// # drop(builder);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.config.timeout = timeout;
+        self
+    }
+
+    /// Sets how long `connect` waits for the first server; by default the session timeout, at least
+    /// 15 s.
+    ///
+    /// It waits that long also while no server is reachable, because the ensemble may be starting or
+    /// electing a leader. Between two rounds over all servers it pauses for at most a second. With
+    /// `Duration::MAX` it waits for ever.
+    ///
+    /// An invalid connection string fails at once. A wrong address fails at the limit, with the
+    /// last cause: [`ConnectError::Unreachable`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "blocking")] {
+    /// use core::time::Duration;
+    /// use zk_session::ConnectError;
+    /// use zk_session::blocking::Client;
+    ///
+    /// let builder = Client::builder("localhost:http").connect_timeout(Duration::from_secs(1));
+    /// assert!(matches!(builder.connect(), Err(ConnectError::Address(_))));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long a request may take, from its call to its reply; without limit by default.
+    ///
+    /// A request that takes longer fails with
+    /// [`Error::DeadlinePassed`](crate::Error::DeadlinePassed). `Client::with_request_timeout` sets
+    /// another limit for some requests.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long the session may be without a connection; without limit by default.
+    ///
+    /// After that time the requests that wait for a connection fail with
+    /// [`Error::NoConnection`](crate::Error::NoConnection), and so do new ones until there is one.
+    /// Without a limit, requests wait until a server reports that the session has expired.
+    #[must_use]
+    pub fn disconnect_timeout(mut self, timeout: Duration) -> Self {
+        self.config.disconnect_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets whether to accept servers without a quorum, which serve only reads; `false` by default.
+    ///
+    /// The servers must allow it, too. While such a server serves the session, the client searches
+    /// for a read-write one. See [`State::ReadOnly`].
+    #[must_use]
+    pub fn read_only(mut self, allowed: bool) -> Self {
+        self.config.read_only = allowed;
+        self
+    }
+
+    /// Resumes the session of a ticket from `Client::session_ticket` or `Client::detach`, instead
+    /// of beginning a new one. The client that had the session must not use it any more.
+    #[must_use]
+    pub fn resume(mut self, session: SessionTicket) -> Self {
+        self.config.resume = Some(session);
+        self
+    }
+
+    /// Sets the longest request that the servers accept, in bytes: their `jute.maxbuffer`, by
+    /// default 1 MiB less a byte. A longer one fails with
+    /// [`Invalid::TooLarge`](crate::Invalid::TooLarge).
+    #[must_use]
+    pub fn max_request(mut self, bytes: usize) -> Self {
+        self.config.max_request = bytes;
+        self
+    }
+
+    /// Sets the longest reply to accept, in bytes; 64 MiB by default.
+    ///
+    /// The client skips a longer one and keeps the connection. The request fails with
+    /// [`Error::ReplyTooLarge`](crate::Error::ReplyTooLarge).
+    #[must_use]
+    pub fn max_reply(mut self, bytes: usize) -> Self {
+        self.config.max_reply = bytes;
+        self
+    }
+
+    /// Sets how many requests may wait for a reply; 65536 by default.
+    ///
+    /// One more fails with [`Error::QueueFull`](crate::Error::QueueFull); `Client::ready` waits for
+    /// room.
+    #[must_use]
+    pub fn max_pending(mut self, requests: usize) -> Self {
+        self.config.max_pending = requests;
+        self
+    }
+
+    /// Sets how many bytes of requests may wait to be sent; 64 MiB by default.
+    ///
+    /// At this limit a request fails with [`Error::BufferFull`](crate::Error::BufferFull).
+    #[must_use]
+    pub fn max_unsent(mut self, bytes: usize) -> Self {
+        self.config.max_unsent = bytes;
+        self
+    }
+
+    /// Sets the seed of the order of servers and of all random delays, for tests.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the clock of the session, in place of [`std::time::Instant`] (or tokio's, which reads
+    /// the same). The client reads it for each frame that it sends or receives. It must never go
+    /// back.
+    ///
+    /// On Linux `std::time::Instant` stops while the machine is suspended, but the servers'
+    /// timeouts do not. So after a suspension, a [lease](crate::session::Session::lease) by that
+    /// clock seems to last longer than it does. `CLOCK_BOOTTIME` does not stop:
+    ///
+    /// ```no_run
+    /// # #[cfg(all(target_os = "linux", feature = "tokio"))]
+    /// # async fn connect() -> Result<(), zk_session::ConnectError> {
+    /// use core::time::Duration;
+    /// use rustix::time::{ClockId, clock_gettime};
+    /// use zk_session::Client;
+    /// use zk_session::time::Instant;
+    ///
+    /// let boot_time = || {
+    ///     let now = clock_gettime(ClockId::Boottime);
+    ///     Instant::after_start(Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
+    /// };
+    /// let client = Client::builder("zk1,zk2,zk3").clock(boot_time).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// `Client::lease` is right as soon as the machine wakes. The client itself still sleeps by the
+    /// clock of the runtime or the system. It notices a suspension when something arrives, or with
+    /// its next ping: at most a third of the session timeout later.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.clock = Some(GivenClock::new(now));
+        self
+    }
+
+    pub(crate) fn settings(self) -> Result<Settings, ConnectError> {
+        let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
+        let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
+        let connect_timeout = self.connect_timeout.unwrap_or(default);
+        let Self { mut config, request_timeout, clock, .. } = self;
+        config.servers = at.servers.len();
+        config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        Ok(Settings { at, connect_timeout, request_timeout, clock, config })
+    }
+}
+
+/// Returns whether a new session has begun, or a session to resume was resumed.
+pub(crate) fn has_begun(state: State, resumed: bool) -> bool {
+    match state {
+        State::Connecting => false,
+        // A session to resume starts suspended.
+        State::Suspended => !resumed,
+        _ => true,
+    }
+}
+
+/// The reason why a client could not connect.
+///
+/// ```
+/// use zk_session::{ConnectError, End};
+///
+/// fn is_worth_retrying(error: &ConnectError) -> bool {
+///     matches!(error, ConnectError::Unreachable { .. })
+/// }
+/// assert!(!is_worth_retrying(&ConnectError::Ended(End::Expired)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The connection string is invalid.
+    Address(ConnectStringError),
+    /// No server served the session in time.
+    Unreachable {
+        /// How long the client tried.
+        connect_timeout: Duration,
+        /// The last server that failed, and the reason. If none has failed, a server that has not
+        /// answered yet.
+        last: Option<(String, String)>,
+    },
+    /// The session ended before it began, or the session to resume had ended.
+    Ended(End),
+    /// The system could not start a thread. Only the blocking client reports it.
+    NoThread(String),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(_) => f.write_str("the connection string is invalid"),
+            Self::Unreachable { connect_timeout, last: Some((server, error)) } => {
+                write!(
+                    f,
+                    "no server answered within {connect_timeout:?}; the last tried was {server}: {error}"
+                )
+            }
+            Self::Unreachable { connect_timeout, last: None } => {
+                write!(f, "no server answered within {connect_timeout:?}")
+            }
+            Self::Ended(end) => write!(f, "{end}"),
+            Self::NoThread(error) => write!(f, "no thread could be started: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Address(error) => Some(error),
+            _ => None,
+        }
+    }
+}

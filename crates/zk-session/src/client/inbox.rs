@@ -1,0 +1,105 @@
+//! The bytes that a connection has received and the session has not.
+
+use bytes::BytesMut;
+use zk_proto::frame::{Piece, Splitter};
+
+use crate::session::Session;
+use crate::time::Instant;
+
+/// Room that is worth a read. Until there is less, small answers share one buffer.
+const LEAST_READ: usize = 1024;
+/// A buffer that has grown beyond this, for a long frame, is not kept.
+const MOST_KEPT: usize = 64 * 1024;
+
+pub(crate) struct Inbox {
+    bytes: BytesMut,
+    frames: Splitter,
+    /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
+    /// regains the capacity of frames that were split off.
+    is_large: bool,
+}
+
+impl Inbox {
+    /// Room made for reads. Frames that are longer grow the buffer as they arrive.
+    pub(crate) const READ: usize = 8 * 1024;
+
+    pub(crate) fn new(max_frame: usize) -> Self {
+        Self { bytes: BytesMut::new(), frames: Splitter::new(max_frame), is_large: false }
+    }
+
+    /// Where to append what arrives; there is room for some.
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
+            self.bytes.reserve(Self::READ);
+        }
+        &mut self.bytes
+    }
+
+    /// Hands on the frames that are there as a whole, and the start of those that are too long.
+    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
+        self.is_large |= self.bytes.capacity() > MOST_KEPT;
+        loop {
+            match self.frames.split(&mut self.bytes) {
+                Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
+                Ok(Some(Piece::TooLong { start, length })) => {
+                    session.handle_oversized(now, &start, length);
+                }
+                Ok(None) => break,
+                Err(error) => return session.handle_bad_frame(now, error),
+            }
+        }
+        if self.is_large && self.bytes.is_empty() {
+            self.bytes = BytesMut::new();
+            self.is_large = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BufMut as _;
+
+    use super::*;
+    use crate::session::Config;
+
+    #[test]
+    fn the_room_for_a_long_frame_is_not_kept() {
+        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
+        let mut inbox = Inbox::new(1 << 20);
+        for length in [1 << 20, 10] {
+            inbox.buffer().put_i32(length);
+            for _ in 0..length {
+                inbox.buffer().put_u8(0);
+            }
+            inbox.hand_on(&mut session, Instant::START);
+        }
+        let kept = inbox.buffer().capacity();
+        assert!(kept <= MOST_KEPT, "{kept} bytes");
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_takes_no_room() {
+        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
+        let mut inbox = Inbox::new(100);
+        inbox.buffer().put_i32(1 << 20);
+        for _ in 0..1 << 10 {
+            inbox.buffer().put_bytes(7, 1 << 10);
+            inbox.hand_on(&mut session, Instant::START);
+            assert!(inbox.bytes.is_empty());
+        }
+        let kept = inbox.buffer().capacity();
+        assert!(kept <= Inbox::READ, "{kept} bytes");
+    }
+
+    #[test]
+    fn small_frames_share_one_buffer() {
+        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
+        let mut inbox = Inbox::new(100);
+        let start = inbox.buffer().as_ptr().addr();
+        for _ in 0..10 {
+            inbox.buffer().put_slice(&[0, 0, 0, 1, 7]);
+            inbox.hand_on(&mut session, Instant::START);
+        }
+        assert_eq!(inbox.buffer().as_ptr().addr(), start + 50);
+    }
+}

@@ -1,0 +1,270 @@
+//! The queue of callers that wait for room.
+
+use alloc::collections::BTreeMap;
+use core::task::Waker;
+
+use crate::dispatch::Wakers;
+
+/// How many are woken at once at most. There may be room for fewer: how many bytes each of them
+/// asks for is not known before it does.
+const WOKEN_AT_ONCE: usize = 32;
+
+/// Wakes waiters in the order in which they came, as many as there is room for.
+///
+/// If a caller that did not wait takes the room of a woken waiter, the waiter keeps its place
+/// in the queue.
+#[derive(Debug, Default)]
+pub(crate) struct RoomQueue {
+    last: u64,
+    waiting: BTreeMap<u64, Waker>,
+    /// How many were woken and have not looked yet.
+    woken: usize,
+}
+
+/// A place in a [`RoomQueue`]. It stays the same for as long as its owner tries.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    number: Option<u64>,
+    is_queued: bool,
+}
+
+impl Place {
+    /// Whether it must [leave](RoomQueue::leave) the queue before it is dropped.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.is_queued
+    }
+}
+
+impl RoomQueue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Says whether it is the turn of `place`, now that there is `room` for so many requests.
+    pub(crate) fn try_enter(&mut self, place: &mut Place, room: usize) -> bool {
+        let was_woken = self.looks(place);
+        let is_ahead = |first: &u64| place.number.is_some_and(|number| number < *first);
+        let is_first = !place.is_queued && self.waiting.keys().next().is_none_or(is_ahead);
+        let enters = was_woken && room > 0 || is_first && room > self.woken;
+        if enters {
+            place.is_queued = false;
+        }
+        enters
+    }
+
+    /// Queues `place`, or renews its waker. Returns the waker it had, to be dropped without the
+    /// session's lock.
+    pub(crate) fn wait(&mut self, place: &mut Place, waker: Waker) -> Option<Waker> {
+        let last = &mut self.last;
+        let number = *place.number.get_or_insert_with(|| {
+            *last += 1;
+            *last
+        });
+        place.is_queued = true;
+        self.waiting.insert(number, waker)
+    }
+
+    /// Takes `place` out of the queue. Returns its waker, to be dropped without the session's lock.
+    pub(crate) fn leave(&mut self, place: &mut Place) -> Option<Waker> {
+        self.looks(place);
+        place.is_queued = false;
+        self.waiting.remove(&place.number?)
+    }
+
+    /// Wakes as many as there is room for.
+    pub(crate) fn admit(&mut self, room: usize, wakers: &mut Wakers) {
+        while self.woken < room.min(WOKEN_AT_ONCE)
+            && let Some((_, waker)) = self.waiting.pop_first()
+        {
+            self.woken += 1;
+            wakers.push(waker);
+        }
+    }
+
+    /// Wakes all, since there will never be room.
+    pub(crate) fn dismiss(&mut self, wakers: &mut Wakers) {
+        self.woken += self.waiting.len();
+        wakers.extend(core::mem::take(&mut self.waiting).into_values());
+    }
+
+    /// Notes that the owner of `place` looks, and says whether it was woken for that.
+    fn looks(&mut self, place: &Place) -> bool {
+        let was_woken =
+            place.is_queued && place.number.is_some_and(|at| !self.waiting.contains_key(&at));
+        self.woken -= usize::from(was_woken);
+        was_woken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::VecDeque;
+    use alloc::sync::Arc;
+    use alloc::task::Wake;
+    use alloc::vec::Vec;
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Flag(AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[derive(Default)]
+    struct Waiter {
+        arrival: usize,
+        place: Place,
+        flag: Arc<Flag>,
+    }
+
+    /// Waiters that look in any order after they were woken, others that use room without waiting,
+    /// and answers that make room.
+    struct World {
+        limit: usize,
+        pending: usize,
+        queue: RoomQueue,
+        waiters: VecDeque<Waiter>,
+        arrivals: usize,
+        looks: usize,
+        random: fastrand::Rng,
+    }
+
+    impl World {
+        fn new(seed: u64) -> Self {
+            let mut random = fastrand::Rng::with_seed(seed);
+            Self {
+                limit: random.usize(1..100),
+                pending: 0,
+                queue: RoomQueue::default(),
+                waiters: VecDeque::new(),
+                arrivals: 0,
+                looks: 0,
+                random,
+            }
+        }
+
+        fn room(&self) -> usize {
+            self.limit - self.pending
+        }
+
+        fn admit(&mut self, used: usize) {
+            let mut wakers = Wakers::default();
+            self.queue.admit(self.room() - used, &mut wakers);
+            wakers.wake();
+        }
+
+        /// Has a waiter look, as the router does; whether it enters.
+        fn look(&mut self, waiter: &mut Waiter) -> bool {
+            self.looks += 1;
+            if self.queue.try_enter(&mut waiter.place, self.room()) {
+                self.admit(usize::from(self.pending > 0));
+                // Not every waiter that is woken uses the room.
+                self.pending += usize::from(self.random.u8(..) > 50);
+                return true;
+            }
+            self.queue.wait(&mut waiter.place, waiter.flag.clone().into());
+            false
+        }
+
+        fn arrive(&mut self) {
+            self.arrivals += 1;
+            let mut waiter = Waiter { arrival: self.arrivals, ..Waiter::default() };
+            if !self.look(&mut waiter) {
+                self.waiters.push_back(waiter);
+            }
+        }
+
+        fn woken(&self) -> Vec<usize> {
+            let is_woken = |at: &usize| self.waiters[*at].flag.0.load(Ordering::Relaxed);
+            (0..self.waiters.len()).filter(is_woken).collect()
+        }
+
+        fn look_if_woken(&mut self) {
+            let woken = self.woken();
+            if !woken.is_empty() {
+                let mut waiter =
+                    self.waiters.remove(woken[self.random.usize(..woken.len())]).unwrap();
+                waiter.flag.0.store(false, Ordering::Relaxed);
+                if !self.look(&mut waiter) {
+                    let place =
+                        self.waiters.partition_point(|other| other.arrival < waiter.arrival);
+                    self.waiters.insert(place, waiter);
+                }
+            }
+        }
+
+        fn give_up(&mut self) {
+            if !self.waiters.is_empty() {
+                let mut waiter =
+                    self.waiters.remove(self.random.usize(..self.waiters.len())).unwrap();
+                self.queue.leave(&mut waiter.place);
+                self.admit(0);
+            }
+        }
+
+        fn step(&mut self) {
+            match self.random.u8(..8) {
+                0..3 => self.arrive(),
+                3..5 => self.look_if_woken(),
+                5 if self.pending > 0 => {
+                    self.pending -= self.random.usize(1..=self.pending);
+                    self.admit(0);
+                }
+                6 if self.room() > 0 && self.random.bool() => self.pending += 1,
+                7 => self.give_up(),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn no_waiter_sleeps_while_there_is_room_and_no_pending_reply() {
+        for seed in 0..300 {
+            let mut world = World::new(seed);
+            for _ in 0..500 {
+                world.step();
+                assert!(world.woken().len() <= WOKEN_AT_ONCE, "seed {seed}");
+            }
+            while world.pending > 0 || !world.woken().is_empty() {
+                if world.woken().is_empty() {
+                    world.pending -= 1;
+                    world.admit(0);
+                }
+                world.look_if_woken();
+            }
+            assert!(world.waiters.is_empty(), "seed {seed}");
+            assert_eq!(world.queue.woken, 0, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn waiters_enter_in_the_order_in_which_they_came() {
+        let mut queue = RoomQueue::default();
+        let mut wakers = Wakers::default();
+        let mut places = [(); 5].map(|()| Place::default());
+        for place in &mut places {
+            assert!(!queue.try_enter(place, 0));
+            queue.wait(place, Waker::noop().clone());
+        }
+        queue.admit(2, &mut wakers);
+        assert_eq!(queue.waiting.len(), 3);
+        let [first, second, third, ..] = &mut places;
+        // Somebody else was faster.
+        assert!(!queue.try_enter(first, 0));
+        queue.wait(first, Waker::noop().clone());
+        assert!(!queue.try_enter(second, 0));
+        queue.wait(second, Waker::noop().clone());
+        queue.admit(1, &mut wakers);
+        assert!(!queue.try_enter(third, 1), "it was not woken");
+        assert!(queue.try_enter(first, 1));
+        // Refused after all, it is ahead of all others.
+        queue.wait(first, Waker::noop().clone());
+        queue.admit(1, &mut wakers);
+        assert!(queue.try_enter(first, 1));
+    }
+}

@@ -1,0 +1,309 @@
+//! The routing of replies and events to waiting callers.
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::Waker;
+use std::collections::HashMap;
+use std::io;
+
+use zk_proto::OpCode;
+
+use super::room::RoomQueue;
+use super::{Place, Sender, WatchQueue};
+use crate::connect_string::ServerAddress;
+use crate::dispatch::{Dispatcher, Token, Wakers};
+use crate::error::{Error, Outcome};
+use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
+use crate::time::Instant;
+
+/// What a client does with a reply, and what it reports to an observer.
+pub(crate) trait Waiters {
+    /// Sends a reply to the caller that waits for it.
+    type ReplySender;
+    /// Something to report to an observer.
+    type Report;
+
+    /// Delivers a reply, which a caller that has gone away does not receive. Returns the waker to
+    /// run once the session is unlocked.
+    fn reply(
+        sender: Self::ReplySender,
+        reply: Result<Reply, Error>,
+        reports: &mut Vec<Self::Report>,
+    ) -> Option<Waker>;
+
+    /// Makes a report of a server that could not be used, or not any longer.
+    fn failed(failure: &Failure) -> Self::Report;
+}
+
+/// Why a server could not be used: the server, and the reason.
+pub(crate) type Failure = (String, String);
+
+/// A session and the callers that wait for it.
+pub(crate) struct Router<W: Waiters> {
+    pub(crate) dispatcher: Dispatcher<W::ReplySender>,
+    pub(crate) servers: Arc<[ServerAddress]>,
+    /// What the transport itself said when it failed.
+    pub(crate) error: Option<io::Error>,
+    pub(crate) last_failure: Option<Failure>,
+    /// The state that was delivered last.
+    delivered_state: State,
+    watches: HashMap<RequestId, Sender<WatchedEvent>>,
+    persistent_watches: HashMap<RequestId, WatchQueue>,
+    /// Events polled from the session but not delivered yet.
+    undelivered: VecDeque<Event<W::ReplySender>>,
+    room: RoomQueue,
+    /// What is to be reported once the session is unlocked, since that runs the user's code.
+    pub(crate) reports: Vec<W::Report>,
+}
+
+impl<W: Waiters> Router<W> {
+    pub(crate) fn new(
+        session: Session<Token<W::ReplySender>>,
+        servers: Vec<ServerAddress>,
+    ) -> Self {
+        Self {
+            delivered_state: session.state(),
+            dispatcher: Dispatcher::new(session),
+            servers: servers.into(),
+            error: None,
+            last_failure: None,
+            watches: HashMap::new(),
+            persistent_watches: HashMap::new(),
+            undelivered: VecDeque::new(),
+            room: RoomQueue::default(),
+            reports: Vec::new(),
+        }
+    }
+
+    /// The session, without what is for the machines that are attached to it.
+    pub(crate) fn session(&self) -> &Session<Token<W::ReplySender>> {
+        self.dispatcher.session()
+    }
+
+    pub(crate) fn session_mut(&mut self) -> &mut Session<Token<W::ReplySender>> {
+        self.dispatcher.session_mut()
+    }
+
+    /// Those that run once the session is unlocked.
+    pub(crate) fn wakers(&mut self) -> &mut Wakers {
+        &mut self.dispatcher.effects().wakers
+    }
+
+    /// The last server that failed, and why it did; or the one that has not answered yet.
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
+        let waiting_for = || self.servers.get(self.session().server()?);
+        let silent =
+            |server: &ServerAddress| (server.to_string(), Cause::ConnectTimeout.to_string());
+        self.last_failure.clone().or_else(|| waiting_for().map(silent))
+    }
+
+    /// How requests fail from now on, if the session has ended.
+    pub(crate) fn ended(&self) -> Option<Error> {
+        match self.session().state() {
+            State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
+            _ => None,
+        }
+    }
+
+    /// Has the event sent to `watcher` with which the watch fires that a request asked for.
+    pub(crate) fn watch_once(&mut self, request: RequestId, watcher: Sender<WatchedEvent>) {
+        self.watches.insert(request, watcher);
+    }
+
+    /// Queues the updates of the persistent watch that a request asked for.
+    pub(crate) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
+        self.persistent_watches.insert(request, WatchQueue::new(capacity));
+    }
+
+    /// Removes a watch that fires once. Returns its sender if it has not fired, to be dropped without
+    /// the session's lock.
+    pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<Sender<WatchedEvent>> {
+        let watcher = self.watches.remove(&request)?;
+        self.session_mut().unwatch(request);
+        Some(watcher)
+    }
+
+    /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
+    pub(crate) fn stop_watching_for_good(&mut self, request: RequestId) -> Option<WatchQueue> {
+        let queue = self.persistent_watches.remove(&request)?;
+        self.session_mut().unwatch(request);
+        Some(queue)
+    }
+
+    pub(crate) fn watch_queue(&mut self, request: RequestId) -> Option<&mut WatchQueue> {
+        self.persistent_watches.get_mut(&request)
+    }
+
+    /// Returns whether [`deliver_next`](Self::deliver_next) has something to deliver.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_events(&self) -> bool {
+        !self.undelivered.is_empty() || self.dispatcher.has_events()
+    }
+
+    /// Delivers the next event of the session. Returns `None` if there is none, and the state if the
+    /// client has to publish one.
+    pub(crate) fn deliver_next(&mut self, now: Instant) -> Option<Option<State>> {
+        let event = self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
+        match event {
+            Event::State(state) => {
+                if let Some(ended) = self.ended() {
+                    self.end_watches(&ended);
+                }
+                self.delivered_state = state;
+                return Some(Some(state));
+            }
+            Event::Disconnected { server, cause } => self.server_failed(server, cause),
+            Event::Reply { token, result } => {
+                let woken = W::reply(token, result, &mut self.reports);
+                self.wakers().extend(woken);
+            }
+            Event::Watch { requests, persistent, event } => {
+                self.update(&persistent, |queue| queue.push_event(event.clone()));
+                for request in requests {
+                    if let Some(watcher) = self.watches.remove(&request) {
+                        self.wakers().extend(watcher.send(event.clone()));
+                    }
+                }
+            }
+            Event::Gap { requests } => self.update(&requests, WatchQueue::push_gap),
+            Event::WatchLost { requests, code } => {
+                let error = Error::refused(OpCode::ADD_WATCH, code);
+                self.update(&requests, |queue| queue.end(error.clone()));
+            }
+            // Nothing has changed but what the state is worth.
+            Event::LeaseEnded => return Some(Some(self.delivered_state)),
+            // The queue for room is served by `admit_waiters`; no exchange is asked for.
+            Event::Room | Event::Authenticate { .. } => {}
+        }
+        Some(None)
+    }
+
+    /// Replaces the list of servers. Servers in both lists keep their identity.
+    pub(crate) fn set_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
+        let place = |server| servers.iter().position(|new| new == server);
+        let kept: Vec<_> = self.servers.iter().map(place).collect();
+        self.session_mut().update_servers(now, &kept, servers.len());
+        // The recorded failures have the old indices.
+        while let Some(event) = self.dispatcher.poll_event(now) {
+            match event {
+                Event::Disconnected { server, cause } => self.server_failed(server, cause),
+                event => self.undelivered.push_back(event),
+            }
+        }
+        self.servers = servers.into();
+    }
+
+    fn server_failed(&mut self, server: usize, cause: Cause) {
+        let reason = match (self.error.take(), cause) {
+            (Some(error), Cause::Transport) => error.to_string(),
+            _ => cause.to_string(),
+        };
+        if let Some(server) = self.servers.get(server) {
+            let failure = (server.to_string(), reason);
+            self.reports.push(W::failed(&failure));
+            self.last_failure = Some(failure);
+        }
+    }
+
+    fn update(&mut self, watches: &[RequestId], update: impl Fn(&mut WatchQueue)) {
+        for request in watches {
+            if let Some(queue) = self.persistent_watches.get_mut(request) {
+                update(queue);
+                self.dispatcher.effects().wakers.extend(queue.reader.take());
+            }
+        }
+    }
+
+    /// Ends every watch.
+    fn end_watches(&mut self, error: &Error) {
+        for watcher in core::mem::take(&mut self.watches).into_values() {
+            self.wakers().extend(watcher.close());
+        }
+        for queue in self.persistent_watches.values_mut() {
+            queue.end(error.clone());
+            self.dispatcher.effects().wakers.extend(queue.reader.take());
+        }
+    }
+}
+
+/// # Room
+impl<W: Waiters> Router<W> {
+    /// Returns whether a waiter for room can stop waiting: there is room, or there never will be.
+    pub(crate) fn try_enter(&mut self, place: &mut Place) -> Option<Result<(), Error>> {
+        if let Some(ended) = self.ended() {
+            return Some(Err(ended));
+        }
+        let room = self.session().room();
+        if !self.room.try_enter(place, room) {
+            return None;
+        }
+        // The next in line may enter without waiting for this request, unless it is the last that
+        // there is room for. If it is never made, an answer to another one serves the queue.
+        let used = usize::from(self.session().pending() > 0);
+        self.room.admit(room - used, &mut self.dispatcher.effects().wakers);
+        Some(Ok(()))
+    }
+
+    /// Queues `place`, to be woken when it is its turn. Returns the waker it had, to be dropped
+    /// without the session's lock.
+    pub(crate) fn wait_for_room(&mut self, place: &mut Place, waker: Waker) -> Option<Waker> {
+        self.room.wait(place, waker)
+    }
+
+    /// Takes `place` out of the queue, and passes its turn on. Returns its waker, to be dropped
+    /// without the session's lock.
+    pub(crate) fn stop_waiting_for_room(&mut self, place: &mut Place) -> Option<Waker> {
+        let waker = self.room.leave(place);
+        self.admit_waiters();
+        waker
+    }
+
+    /// Wakes the callers that wait for room, in their order, if there is room or never will be.
+    pub(crate) fn admit_waiters(&mut self) {
+        if self.room.is_empty() {
+            return;
+        }
+        match self.ended() {
+            None => {
+                let room = self.session().room();
+                self.room.admit(room, &mut self.dispatcher.effects().wakers);
+            }
+            Some(_) => self.room.dismiss(&mut self.dispatcher.effects().wakers),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::session::Config;
+
+    struct NoWaiters;
+
+    impl Waiters for NoWaiters {
+        type ReplySender = ();
+        type Report = ();
+
+        fn reply((): (), _: Result<Reply, Error>, _: &mut Vec<()>) -> Option<Waker> {
+            None
+        }
+
+        fn failed(_: &Failure) {}
+    }
+
+    #[test]
+    fn a_server_that_is_left_with_the_list_it_was_in_is_told_by_its_name() {
+        let [before, after] =
+            ["before", "after"].map(|host| ServerAddress { host: host.into(), port: 1 });
+        let session = Session::new(Instant::START, Config::new(1, 0));
+        let mut router = Router::<NoWaiters>::new(session, vec![before]);
+        router.set_servers(Instant::START, vec![after]);
+        while router.deliver_next(Instant::START).is_some() {}
+        let failure = ("before:1".into(), Cause::Rebalanced.to_string());
+        assert_eq!(router.last_failure, Some(failure));
+    }
+}

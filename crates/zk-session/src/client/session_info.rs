@@ -1,0 +1,111 @@
+//! The session of a client: what it reports about itself.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use zk_proto::SessionId;
+
+use super::ClientBuilder;
+use super::methods::methods;
+use crate::chroot::Chroot;
+use crate::connect_string::ServerAddress;
+use crate::error::Error;
+use crate::session::{SessionTicket, State, Statistics};
+
+methods! {
+    /// # The session
+    impl Client {
+        /// Returns a builder with the settings of a client, for an ensemble at
+        /// `host:port,host:port/chroot`.
+        get fn builder(at: &str) -> ClientBuilder<Self> {
+            ClientBuilder::new(at)
+        }
+
+        /// Returns the state of the session.
+        get fn state(&self) -> State {
+            self.with_router(|router| router.session().state())
+        }
+
+        /// Returns the id of the session.
+        get fn session_id(&self) -> SessionId {
+            self.with_router(|router| router.session().id())
+        }
+
+        /// Returns what it takes to resume this session by [`ClientBuilder::resume`] after this
+        /// process has failed, or `None` if the session has ended.
+        ///
+        /// To hand the session over while this process runs, [`detach`](Self::detach) it. Two clients
+        /// of one session take the connection from each other for ever. A client that is dropped
+        /// closes the session.
+        get fn session_ticket(&self) -> Option<SessionTicket> {
+            self.with_router(|router| router.session().ticket())
+        }
+
+        /// Returns the session timeout that the server granted.
+        get fn session_timeout(&self) -> Duration {
+            self.with_router(|router| router.session().timeout())
+        }
+
+        /// Returns whether the [lease](Self::lease) has ended, so that the ensemble need not keep the
+        /// session any longer.
+        ///
+        /// It reads the session's clock. So it is right also when the process was stopped, and the
+        /// client has not noticed yet that time has passed.
+        get fn lease_has_ended(&self) -> bool {
+            let now = self.now();
+            self.with_router(|router| router.session().lease_has_ended(now))
+        }
+
+        /// Returns what was sent and received so far.
+        get fn statistics(&self) -> Statistics {
+            self.with_router(|router| router.session().statistics())
+        }
+
+        /// Returns the servers, in the order of the connection string. [`State::Connected`] counts
+        /// them in this order.
+        get fn servers(&self) -> Arc<[ServerAddress]> {
+            self.with_router(|router| router.servers.clone())
+        }
+
+        /// Returns the node that this client takes for the root.
+        get fn chroot(&self) -> &Chroot {
+            &self.chroot
+        }
+
+        /// Returns a clone that takes `path` for the root, which is a path of this client. The node
+        /// need not exist; `ensure_path("/")` of the clone creates it.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Invalid`] when the path is invalid.
+        get fn with_chroot(&self, path: &str) -> Result<Self, Error> {
+            Ok(Self { chroot: self.chroot.below(path)?, ..self.clone() })
+        }
+
+        /// Returns a clone with another limit for its requests, from the call to the answer; `None`
+        /// for no limit.
+        get fn with_request_timeout(&self, timeout: Option<Duration>) -> Self {
+            Self { request_timeout: timeout, ..self.clone() }
+        }
+
+        /// Waits until the client accepts requests: until fewer wait, in number and in bytes, than
+        /// [`max_pending`](ClientBuilder::max_pending) and
+        /// [`max_unsent`](ClientBuilder::max_unsent) allow. Callers are woken in the order in which
+        /// they came, as many as there is room for.
+        ///
+        /// No room is reserved: a request of a caller that did not wait may use it first. A caller
+        /// that still waits then keeps its place. One that has returned is refused with
+        /// [`Error::QueueFull`] or [`Error::BufferFull`], and can wait again.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Ended`] when the session has ended.
+        ///
+        /// # Cancellation
+        ///
+        /// The caller gives up its place; if it was woken already, the next one is.
+        wait fn ready(&self) -> Result<(), Error> {
+            self.wait_for_room(&mut self.room_waiter()).await
+        }
+    }
+}

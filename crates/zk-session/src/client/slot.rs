@@ -1,0 +1,180 @@
+//! A slot that passes one value from the session to one receiver.
+//!
+//! It differs from tokio's oneshot channel in two ways:
+//!
+//! * The sender's caller, which holds the session's lock, wakes the receiver.
+//! * It ignores tokio's cooperative budget: one task may await any number of ready values.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::task::{Poll, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+type Slot<V> = Mutex<Content<V>>;
+
+enum Content<V> {
+    /// There is no value yet; the receiver's waker, if it waits.
+    Empty(Option<Waker>),
+    Full(V),
+    /// The value was taken or will never come, or the receiver is gone.
+    Closed,
+}
+
+/// Makes both ends of a slot.
+pub(crate) fn slot<V>() -> (Sender<V>, Receiver<V>) {
+    let slot = Arc::new(Mutex::new(Content::Empty(None)));
+    (Sender(slot.clone()), Receiver { slot, is_waiting: false })
+}
+
+/// Locks a slot, under which none of the user's code runs.
+fn lock<V>(slot: &Slot<V>) -> MutexGuard<'_, Content<V>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Fills or closes a slot. Returns the waker to run once the session is unlocked.
+#[inline]
+fn settle<V>(slot: &Slot<V>, content: Content<V>) -> Option<Waker> {
+    let mut current = lock(slot);
+    match &mut *current {
+        Content::Empty(waker) => {
+            let waker = waker.take();
+            *current = content;
+            waker
+        }
+        Content::Full(_) | Content::Closed => None,
+    }
+}
+
+/// The session's end. Whoever has it must not just drop it while a receiver may wait.
+pub(crate) struct Sender<V>(Arc<Slot<V>>);
+
+impl<V> Sender<V> {
+    /// Delivers the value. Returns the waker to run once the session is unlocked.
+    #[inline]
+    pub(crate) fn send(self, value: V) -> Option<Waker> {
+        settle(&self.0, Content::Full(value))
+    }
+
+    /// Says that no value comes. Returns the waker to run once the session is unlocked.
+    pub(crate) fn close(self) -> Option<Waker> {
+        settle(&self.0, Content::Closed)
+    }
+}
+
+/// The receiver's end.
+pub(crate) struct Receiver<V> {
+    slot: Arc<Slot<V>>,
+    /// Whether some waker was left in the slot.
+    is_waiting: bool,
+}
+
+impl<V> Receiver<V> {
+    /// Takes the value if it is there, or `None` if none comes any more.
+    pub(crate) fn take(&mut self) -> Option<Option<V>> {
+        if self.has_sender() {
+            return None;
+        }
+        let slot = Arc::get_mut(&mut self.slot)?;
+        match take(slot.get_mut().unwrap_or_else(PoisonError::into_inner)) {
+            Poll::Ready(taken) => Some(taken),
+            Poll::Pending => Some(None),
+        }
+    }
+
+    /// Takes the value; `None` if none comes any more. `waker` runs when that changes.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<V>> {
+        if let Some(taken) = self.take() {
+            return Poll::Ready(taken);
+        }
+        if self.is_waiting {
+            let content = &mut *lock(&self.slot);
+            let is_known = |known: &Waker| known.will_wake(waker);
+            if !matches!(content, Content::Empty(known) if !known.as_ref().is_some_and(is_known)) {
+                return take(content);
+            }
+        }
+        // The user's, so it is made, and dropped, without the lock.
+        let mut unused = Some(waker.clone());
+        let mut content = lock(&self.slot);
+        if let Content::Empty(known) = &mut *content {
+            core::mem::swap(known, &mut unused);
+            self.is_waiting = true;
+        }
+        let taken = take(&mut content);
+        drop(content);
+        taken
+    }
+
+    /// Wants no value any more.
+    pub(crate) fn close(&self) {
+        if self.has_sender() {
+            let content = core::mem::replace(&mut *lock(&self.slot), Content::Closed);
+            // Without the lock, since the waker is the user's.
+            drop(content);
+        }
+    }
+
+    /// Whether a value may still come. The sender goes as soon as it has sent one.
+    fn has_sender(&self) -> bool {
+        Arc::strong_count(&self.slot) > 1
+    }
+}
+
+fn take<V>(content: &mut Content<V>) -> Poll<Option<V>> {
+    if let Content::Empty(_) = content {
+        return Poll::Pending;
+    }
+    match core::mem::replace(content, Content::Closed) {
+        Content::Full(value) => Poll::Ready(Some(value)),
+        Content::Empty(_) | Content::Closed => Poll::Ready(None),
+    }
+}
+
+impl<V> Drop for Receiver<V> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<V> fmt::Debug for Receiver<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Receiver")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_taken_once() {
+        let (sender, mut receiver) = slot();
+        assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
+        assert!(sender.send(7).is_some());
+        assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(Some(7)));
+        assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_sender_that_goes_ends_the_wait() {
+        for is_closed in [true, false] {
+            let (sender, mut receiver) = slot::<()>();
+            assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
+            if is_closed {
+                assert!(sender.close().is_some());
+            } else {
+                drop(sender);
+            }
+            assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(None));
+            assert_eq!(receiver.take(), Some(None));
+        }
+    }
+
+    #[test]
+    fn no_task_is_woken_for_a_value_without_a_receiver() {
+        let (sender, mut receiver) = slot();
+        assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
+        drop(receiver);
+        assert!(sender.send(7).is_none());
+    }
+}

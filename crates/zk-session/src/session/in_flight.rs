@@ -1,0 +1,105 @@
+//! Requests in flight: sent completely, so a server may have seen them, and not answered yet.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use zk_proto::Xid;
+
+use super::outbox::{Late, Pending, shrink};
+use crate::time::Instant;
+
+#[derive(Clone, Debug)]
+pub(super) struct Sent<T> {
+    pub(super) sent_at: Instant,
+    pub(super) pending: Pending<T>,
+}
+
+/// The requests in flight on one connection, in the order in which they were sent.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight<T> {
+    sent: VecDeque<Sent<T>>,
+    /// How many of `sent` are requests of callers.
+    callers: usize,
+}
+
+impl<T> InFlight<T> {
+    pub(super) fn new() -> Self {
+        Self { sent: VecDeque::new(), callers: 0 }
+    }
+
+    /// Returns how many requests of callers are not answered yet.
+    pub(super) fn callers(&self) -> usize {
+        self.callers
+    }
+
+    pub(super) fn push(&mut self, sent: Sent<T>) {
+        self.callers += usize::from(sent.pending.is_callers());
+        self.sent.push_back(sent);
+    }
+
+    /// Takes the oldest ping. The reply to a ping does not identify it, so its order among other
+    /// replies does not matter.
+    pub(super) fn take_ping(&mut self) -> Option<Sent<T>> {
+        let is_ping = |sent: &Sent<T>| sent.pending.xid == Xid::PING;
+        let place = self.sent.iter().position(is_ping)?;
+        self.sent.remove(place)
+    }
+
+    /// Returns how many pings are not answered yet.
+    pub(super) fn pings(&self) -> usize {
+        self.sent.iter().filter(|sent| sent.pending.xid == Xid::PING).count()
+    }
+
+    /// Takes the request that a reply answers: the oldest one, unless this reply may have overtaken
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// The xid of the oldest request, if the reply answers none or another one.
+    pub(super) fn take_answered(
+        &mut self,
+        xid: Xid,
+        may_overtake: bool,
+    ) -> Result<Sent<T>, Option<Xid>> {
+        let answered = self.find_answered(xid, may_overtake)?;
+        self.callers -= usize::from(answered.pending.is_callers());
+        Ok(answered)
+    }
+
+    fn find_answered(&mut self, xid: Xid, may_overtake: bool) -> Result<Sent<T>, Option<Xid>> {
+        // Usually it is the first one. The rest handles pings and replies that overtake.
+        let first = self.sent.front().map(|sent| sent.pending.xid);
+        if first == Some(xid) && xid != Xid::PING {
+            let answered = self.sent.pop_front().ok_or(None);
+            shrink(&mut self.sent);
+            return answered;
+        }
+        let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
+        let oldest = self.sent.iter().position(is_request).ok_or(None)?;
+        let expected = self.sent.get(oldest).map(|sent| sent.pending.xid);
+        let place = if expected == Some(xid) {
+            oldest
+        } else if may_overtake {
+            let answered = |sent: &Sent<T>| is_request(sent) && sent.pending.xid == xid;
+            self.sent.iter().position(answered).ok_or(expected)?
+        } else {
+            return Err(expected);
+        };
+        self.sent.remove(place).ok_or(expected)
+    }
+
+    /// Takes the callers of requests whose deadline has passed. The replies are still expected.
+    pub(super) fn take_late(&mut self, now: Instant) -> Vec<Late<T>> {
+        self.sent.iter_mut().filter_map(|sent| sent.pending.take_late(now)).collect()
+    }
+
+    /// Returns the earliest deadline of all requests.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.sent.iter().filter_map(|sent| sent.pending.deadline).min()
+    }
+
+    /// Returns the requests, after the connection was lost. None of them will be answered.
+    pub(super) fn into_lost(self) -> impl Iterator<Item = Pending<T>> + use<T> {
+        self.sent.into_iter().map(|sent| sent.pending)
+    }
+}

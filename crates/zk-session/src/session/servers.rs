@@ -1,0 +1,195 @@
+//! The choice of the next server, and the delay before an attempt.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// The delay before the first attempt after a lost connection is random, below this.
+///
+/// So the clients of a server that died do not all connect to the next one at the same time.
+const SPREAD: Duration = Duration::from_millis(50);
+/// The delay after the first round in which every server failed. It doubles with each such round.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Debug)]
+pub(super) struct Servers {
+    order: Vec<usize>,
+    next: usize,
+    /// Attempts that failed in this round, and those of them that timed out.
+    failures: usize,
+    timeouts: usize,
+    /// Rounds in which every server failed, since one last served the session.
+    failed_rounds: u32,
+    /// Those of them in which every attempt timed out.
+    timed_out_rounds: u32,
+    /// The longest delay that the last failed round could cause.
+    back_off: Duration,
+    rng: fastrand::Rng,
+}
+
+impl Servers {
+    pub(super) fn new(count: usize, seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut order: Vec<usize> = (0..count).collect();
+        rng.shuffle(&mut order);
+        Self {
+            order,
+            next: 0,
+            failures: 0,
+            timeouts: 0,
+            failed_rounds: 0,
+            timed_out_rounds: 0,
+            back_off: Duration::ZERO,
+            rng,
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Returns the next server to try, and advances.
+    pub(super) fn take_next(&mut self) -> Option<usize> {
+        let server = self.order.get(self.next).copied();
+        self.next = (self.next + 1) % self.order.len().max(1);
+        server
+    }
+
+    /// Replaces the list by one of `count` servers. For each old server, `kept` holds its index in
+    /// the new list. `current` is the server of the connection, by its old index.
+    ///
+    /// Returns whether to leave `current`. In that case the new order is the one in which to try
+    /// the servers.
+    ///
+    /// If all clients do this, each server has, on average, as many clients as before. No more
+    /// clients move than necessary (`docs/protocol.md`, *Keep-alive and the choice of a server*).
+    pub(super) fn update(
+        &mut self,
+        kept: &[Option<usize>],
+        count: usize,
+        current: Option<usize>,
+    ) -> bool {
+        let (mut old, mut new): (Vec<_>, Vec<_>) =
+            (0..count).partition(|server| kept.contains(&Some(*server)));
+        self.rng.shuffle(&mut old);
+        self.rng.shuffle(&mut new);
+        let before = self.count();
+        let stays = current.is_some_and(|current| kept.get(current).is_some_and(Option::is_some));
+        // The probability `newcomers_first / of` that a new server is tried before the next old
+        // one.
+        let (leaves, newcomers_first, of) = if current.is_none() {
+            (false, new.len(), count)
+        } else if count > before {
+            (!stays || self.chance(count - before, count), 1, 1)
+        } else {
+            let removed = before.saturating_sub(old.len());
+            let to_old = old.len().saturating_mul(before - count);
+            let of = count.saturating_mul(removed);
+            (!stays, of.saturating_sub(to_old), of)
+        };
+        self.order.clear();
+        while !old.is_empty() || !new.is_empty() {
+            let take_new = old.is_empty() || (!new.is_empty() && self.chance(newcomers_first, of));
+            self.order.extend(if take_new { new.pop() } else { old.pop() });
+        }
+        self.next = 0;
+        self.succeeded();
+        leaves
+    }
+
+    /// Returns the next server other than `current`, if there is one.
+    pub(super) fn next_besides(&mut self, current: usize) -> Option<usize> {
+        let mut candidates = core::iter::repeat_with(|| self.take_next()).take(2);
+        candidates.find_map(|server| server.filter(|server| *server != current))
+    }
+
+    /// Makes `server` the next one. Returns whether it is in the list.
+    pub(super) fn prefer(&mut self, server: usize) -> bool {
+        let index = self.order.iter().position(|other| *other == server);
+        self.next = index.unwrap_or(self.next);
+        index.is_some()
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        (self.failures, self.timeouts) = (0, 0);
+        (self.failed_rounds, self.timed_out_rounds, self.back_off) = (0, 0, Duration::ZERO);
+    }
+
+    /// Returns how many rounds have failed since a server last served the session.
+    pub(super) fn failed_rounds(&self) -> u32 {
+        self.failed_rounds
+    }
+
+    /// Returns in how many of the failed rounds every attempt timed out, as on a slow connection.
+    pub(super) fn timed_out_rounds(&self) -> u32 {
+        self.timed_out_rounds
+    }
+
+    /// Returns the delay after the loss of an established connection, at most `limit`.
+    pub(super) fn delay_after_loss(&mut self, limit: Duration) -> Duration {
+        self.random_below(SPREAD.min(limit))
+    }
+
+    /// Returns the delay after a failed attempt: zero within a round of all servers; a random,
+    /// growing time between rounds, at most `limit`.
+    pub(super) fn delay_after_failure(&mut self, timed_out: bool, limit: Duration) -> Duration {
+        self.failures += 1;
+        self.timeouts += usize::from(timed_out);
+        if self.failures < self.count() {
+            return Duration::ZERO;
+        }
+        let timed_out = self.timeouts == self.failures;
+        (self.failures, self.timeouts) = (0, 0);
+        self.failed_rounds = self.failed_rounds.saturating_add(1);
+        self.timed_out_rounds = self.timed_out_rounds.saturating_add(timed_out.into());
+        self.back_off = self.back_off.saturating_mul(2).max(FIRST_BACK_OFF).min(limit);
+        self.back_off / 2 + self.random_below(self.back_off / 2)
+    }
+
+    // Integers only: floating point is costly without an FPU.
+    fn random_below(&mut self, limit: Duration) -> Duration {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.rng.u64(..nanos.max(1)))
+    }
+
+    /// Returns true with the probability `part / whole`.
+    fn chance(&mut self, part: usize, whole: usize) -> bool {
+        self.rng.usize(..whole.max(1)) < part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn each_round_tries_every_server() {
+        let mut servers = Servers::new(3, 7);
+        let mut round: Vec<_> = (0..3).filter_map(|_| servers.take_next()).collect();
+        assert_eq!(servers.take_next(), Some(round[0]));
+        round.sort_unstable();
+        assert_eq!(round, vec![0, 1, 2]);
+    }
+
+    #[test]
+    fn the_delay_grows_with_each_round_in_which_all_servers_fail() {
+        let [short, long] = [3, 50].map(|tenths| tenths * FIRST_BACK_OFF);
+        let mut servers = Servers::new(2, 7);
+        let mut ceiling = FIRST_BACK_OFF;
+        for round in 0..40 {
+            let limit = if round < 20 { short } else { long };
+            assert_eq!(servers.delay_after_failure(true, limit), Duration::ZERO);
+            ceiling = ceiling.min(limit);
+            let delay = servers.delay_after_failure(true, limit);
+            assert!(ceiling / 2 <= delay && delay <= ceiling, "{delay:?} of {ceiling:?}");
+            ceiling *= 2;
+        }
+        assert_eq!((servers.failed_rounds(), servers.timed_out_rounds()), (40, 40));
+        servers.succeeded();
+        servers.delay_after_failure(false, long);
+        assert!(servers.delay_after_failure(false, long) <= FIRST_BACK_OFF);
+        assert!(servers.delay_after_loss(long) <= SPREAD);
+        assert!(servers.delay_after_loss(SPREAD / 50) <= SPREAD / 50);
+    }
+}

@@ -1,0 +1,122 @@
+//! How a server is reached.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::time::Duration;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+
+use crate::connect_string::ServerAddress;
+
+/// How long an address of a server may take before the next one is tried, too.
+const HEAD_START: Duration = Duration::from_millis(100);
+
+/// A transport to a server, before the handshake.
+///
+/// The client's task reads from it. That task, or a method of the client on any thread, writes to
+/// it. Calls come one at a time, always with the waker of the client's task. All users of the
+/// client wait meanwhile: the transport must not use the client, and should not block.
+pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
+
+/// Makes connections: plain ones, encrypted ones, or pipes to a server within the process.
+pub trait Connect: Send + 'static {
+    /// What it makes.
+    type Transport: Transport;
+
+    /// Connects to `server`. Names are looked up anew each time. It may use the client that it
+    /// connects, but must not wait for an answer, which comes behind the connection.
+    fn connect(
+        &mut self,
+        server: &ServerAddress,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Self::Transport>> + Send>>;
+}
+
+/// Plain TCP, without delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpConnect;
+
+impl Connect for TcpConnect {
+    type Transport = TcpStream;
+
+    /// Connects to the address of the server that answers first. Each further address is tried when
+    /// the one before it has failed, or has not answered for 100 ms.
+    fn connect(
+        &mut self,
+        server: &ServerAddress,
+    ) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>> {
+        let (host, port) = (server.host.clone(), server.port);
+        Box::pin(async move {
+            let addresses: Vec<_> = lookup_host((host.as_str(), port)).await?.collect();
+            let stream = first_of(addresses, TcpStream::connect).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        })
+    }
+}
+
+/// The first connection that is made to one of the addresses.
+async fn first_of<S, F>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<S>
+where
+    S: Send + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    if let [address] = addresses[..] {
+        return connect(address).await;
+    }
+    let mut attempts = JoinSet::new();
+    let mut addresses = addresses.into_iter();
+    loop {
+        if let Some(address) = addresses.next() {
+            attempts.spawn(connect(address));
+        }
+        let next_after = if addresses.len() > 0 { HEAD_START } else { Duration::MAX };
+        match tokio::time::timeout(next_after, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(error)))) => last = error,
+            Ok(Some(Err(panicked))) => last = io::Error::other(panicked),
+            Ok(None) => return Err(last),
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_swallows_packets_does_not_keep_the_others_from_being_reached() {
+        let addresses: Vec<_> =
+            (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+        let connect = |address: SocketAddr| async move {
+            match address.port() {
+                1 | 3 => {
+                    tokio::time::sleep(HEAD_START * 10).await;
+                    Err(io::ErrorKind::TimedOut.into())
+                }
+                2 => Err(io::ErrorKind::ConnectionRefused.into()),
+                port => Ok(port),
+            }
+        };
+        let start = tokio::time::Instant::now();
+        assert_eq!(first_of(addresses.clone(), connect).await.unwrap(), 4);
+        assert!(start.elapsed() < HEAD_START * 3, "{:?}", start.elapsed());
+        let failed = first_of(addresses[..3].to_vec(), connect).await;
+        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(first_of(addresses[3..].to_vec(), connect).await.unwrap(), 4);
+        let nowhere = first_of(Vec::new(), connect).await;
+        assert_eq!(nowhere.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

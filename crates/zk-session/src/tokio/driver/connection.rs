@@ -1,0 +1,106 @@
+//! A connection that is up: what comes from it, and what goes to it.
+
+use alloc::boxed::Box;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+
+use super::Transport;
+use super::reply_sender::ReplySender;
+use crate::client::{Clock, Inbox};
+use crate::dispatch::Token;
+use crate::session::Session;
+
+pub(super) struct Connection {
+    transport: Box<dyn Transport>,
+    inbox: Inbox,
+    unflushed: bool,
+    /// Why writing has failed, until the driver finds it.
+    failure: Option<io::Error>,
+}
+
+impl Connection {
+    pub(super) fn new(transport: impl Transport, max_reply: usize) -> Self {
+        let transport = Box::new(transport);
+        Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }
+    }
+
+    /// Hands the frames on that one read yields.
+    ///
+    /// # Errors
+    ///
+    /// When no more will come; and what the transport says about it, if it says something.
+    pub(super) fn read(
+        &mut self,
+        session: &mut Session<Token<ReplySender>>,
+        clock: &Clock,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Option<io::Error>>> {
+        let transport = Pin::new(&mut *self.transport);
+        match tokio_util::io::poll_read_buf(transport, cx, self.inbox.buffer()) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(0)) => return Poll::Ready(Err(None)),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error))),
+            Poll::Ready(Ok(_)) => {}
+        }
+        self.inbox.hand_on(session, clock.now());
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether there is something to write.
+    pub(super) fn has_to_write(&self, session: &Session<Token<ReplySender>>) -> bool {
+        self.unflushed || !session.output().is_empty()
+    }
+
+    /// Writes what the session has to send, as far as the transport takes it. Should that fail,
+    /// the driver is to [find it](Self::take_failure).
+    pub(super) fn write(
+        &mut self,
+        session: &mut Session<Token<ReplySender>>,
+        clock: &Clock,
+        cx: &mut Context<'_>,
+    ) {
+        if self.failure.is_none() {
+            self.failure = self.try_write(session, clock, cx).err();
+        }
+    }
+
+    fn try_write(
+        &mut self,
+        session: &mut Session<Token<ReplySender>>,
+        clock: &Clock,
+        cx: &mut Context<'_>,
+    ) -> io::Result<()> {
+        loop {
+            let output = session.output();
+            if output.is_empty() {
+                break;
+            }
+            let now = clock.now();
+            match Pin::new(&mut *self.transport).poll_write(cx, output) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(count)) => {
+                    session.handle_sent(now, count);
+                    self.unflushed = true;
+                }
+            }
+        }
+        if self.unflushed
+            && let Poll::Ready(flushed) = Pin::new(&mut *self.transport).poll_flush(cx)
+        {
+            self.unflushed = false;
+            return flushed;
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    pub(super) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+}

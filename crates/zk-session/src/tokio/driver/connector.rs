@@ -1,0 +1,115 @@
+//! Connects to servers, and asks them whether they can write. It runs without the lock, since a
+//! [`Connect`] may use the client.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+
+use super::{Connect, probe};
+use crate::connect_string::ServerAddress;
+
+type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
+
+pub(super) struct Connector<C: Connect> {
+    connect: C,
+    attempt: Option<Attempt<C::Transport>>,
+    probe: Option<Probe>,
+    /// What is to be dropped without the lock.
+    given_up: Vec<Box<dyn Send>>,
+}
+
+/// A connection that is to be made, is being made, or was made.
+enum Attempt<T> {
+    Wanted(ServerAddress),
+    Connecting(Connecting<T>),
+    Made(io::Result<T>),
+}
+
+/// A server that is to be asked, is being asked, or was asked whether it can write.
+struct Probe {
+    server: ServerAddress,
+    state: Probing,
+}
+
+enum Probing {
+    Wanted,
+    Asking(Pin<Box<dyn Future<Output = bool> + Send>>),
+    Answered(bool),
+}
+
+impl<C: Connect> Connector<C> {
+    pub(super) fn new(connect: C) -> Self {
+        Self { connect, attempt: None, probe: None, given_up: Vec::new() }
+    }
+
+    /// Goes on with what is wanted, and drops what was given up.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.given_up.clear();
+        if let Some(Attempt::Wanted(server)) = &self.attempt {
+            self.attempt = Some(Attempt::Connecting(self.connect.connect(server)));
+        }
+        if let Some(Attempt::Connecting(connecting)) = &mut self.attempt
+            && let Poll::Ready(made) = connecting.as_mut().poll(cx)
+        {
+            self.attempt = Some(Attempt::Made(made));
+        }
+        let Some(Probe { server, state }) = &mut self.probe else {
+            return;
+        };
+        if let Probing::Wanted = state {
+            *state = Probing::Asking(probe::ask(self.connect.connect(server)));
+        }
+        if let Probing::Asking(answer) = state
+            && let Poll::Ready(read_write) = answer.as_mut().poll(cx)
+        {
+            *state = Probing::Answered(read_write);
+        }
+    }
+
+    /// Whether it is to be polled again at once.
+    pub(super) fn has_work(&self) -> bool {
+        matches!(self.attempt, Some(Attempt::Wanted(_)))
+            || matches!(self.probe, Some(Probe { state: Probing::Wanted, .. }))
+            || !self.given_up.is_empty()
+    }
+
+    /// Has this server connected to, in place of any other.
+    pub(super) fn connect_to(&mut self, server: Option<ServerAddress>) {
+        let before = core::mem::replace(&mut self.attempt, server.map(Attempt::Wanted));
+        self.give_up(before);
+    }
+
+    /// The connection that was asked for, once.
+    pub(super) fn take_made(&mut self) -> Option<io::Result<C::Transport>> {
+        match self.attempt.take_if(|attempt| matches!(attempt, Attempt::Made(_)))? {
+            Attempt::Made(made) => Some(made),
+            Attempt::Wanted(_) | Attempt::Connecting(_) => None,
+        }
+    }
+
+    /// Has this server asked, in place of any other.
+    pub(super) fn probe(&mut self, server: Option<ServerAddress>) {
+        let probe = server.map(|server| Probe { server, state: Probing::Wanted });
+        let before = core::mem::replace(&mut self.probe, probe);
+        self.give_up(before);
+    }
+
+    /// The server that was asked, once, and whether it can write.
+    pub(super) fn take_probed(&mut self) -> Option<(ServerAddress, bool)> {
+        let answered = |probe: &mut Probe| matches!(probe.state, Probing::Answered(_));
+        match self.probe.take_if(answered)? {
+            Probe { server, state: Probing::Answered(read_write) } => Some((server, read_write)),
+            Probe { .. } => None,
+        }
+    }
+
+    /// Has this dropped, if there is something.
+    pub(super) fn give_up(&mut self, unwanted: Option<impl Send + 'static>) {
+        if let Some(unwanted) = unwanted {
+            self.given_up.push(Box::new(unwanted));
+        }
+    }
+}

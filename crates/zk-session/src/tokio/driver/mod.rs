@@ -1,0 +1,264 @@
+//! Joins a [`Session`] with a socket, a clock and its callers. Decides nothing.
+
+mod connect;
+mod connection;
+mod connector;
+mod probe;
+mod reply_sender;
+mod shared;
+mod trace;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use std::io;
+
+use tokio::time::Sleep;
+
+pub use self::connect::{Connect, TcpConnect, Transport};
+use self::connection::Connection;
+use self::connector::Connector;
+pub(crate) use self::reply_sender::ReplySender;
+pub(crate) use self::shared::{Inner, RoomWaiter, Shared, Tasks};
+use crate::connect_string::ServerAddress;
+use crate::session::{Action, State};
+
+/// The task behind a client. It ends when the session does.
+pub(crate) struct Driver<C: Connect> {
+    shared: Arc<Shared>,
+    connector: Connector<C>,
+    max_reply: usize,
+    sleep: Pin<Box<Sleep>>,
+    /// The newest state, if it is not published yet.
+    pending_state: Option<State>,
+    /// What is still to be reported.
+    reports: Vec<trace::Report>,
+    /// Whether the runtime was given a turn to find what has arrived.
+    has_yielded: bool,
+}
+
+impl<C: Connect> Driver<C> {
+    pub(crate) fn new(shared: Arc<Shared>, connect: C, max_reply: usize) -> Self {
+        Self {
+            shared,
+            connector: Connector::new(connect),
+            max_reply,
+            sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
+            pending_state: None,
+            reports: Vec::new(),
+            has_yielded: false,
+        }
+    }
+
+    fn run_actions(&mut self, inner: &mut Inner) {
+        while let Some(action) = inner.router.session_mut().poll_action() {
+            // The session knows servers by their places in this list.
+            let server = |server: usize| inner.router.servers.get(server).cloned();
+            match action {
+                Action::Connect(wanted) => {
+                    let server = server(wanted);
+                    inner.router.error = None;
+                    self.replace_connection(inner, server);
+                }
+                Action::Disconnect => self.replace_connection(inner, None),
+                Action::Probe(wanted) => self.connector.probe(server(wanted)),
+            }
+        }
+    }
+
+    fn replace_connection(&mut self, inner: &mut Inner, server: Option<ServerAddress>) {
+        self.connector.give_up(inner.connection.take());
+        self.connector.connect_to(server);
+        self.connector.probe(None);
+    }
+
+    fn connection_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
+        self.replace_connection(inner, None);
+        inner.router.error = error;
+        let now = inner.clock.now();
+        inner.router.session_mut().handle_disconnected(now);
+    }
+
+    fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
+        match self.connector.take_made() {
+            None => return false,
+            Some(Ok(transport)) => {
+                inner.connection = Some(Connection::new(transport, self.max_reply));
+                let now = inner.clock.now();
+                inner.router.session_mut().handle_connected(now);
+            }
+            Some(Err(error)) => self.connection_failed(inner, Some(error)),
+        }
+        true
+    }
+
+    fn finish_probing(&mut self, inner: &mut Inner) -> bool {
+        let Some((server, read_write)) = self.connector.take_probed() else {
+            return false;
+        };
+        // The list may have changed since it was asked.
+        if let Some(server) = inner.router.servers.iter().position(|known| *known == server) {
+            let now = inner.clock.now();
+            inner.router.session_mut().handle_probed(now, server, read_write);
+        }
+        true
+    }
+
+    fn read_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
+        let Some(connection) = &mut inner.connection else {
+            return false;
+        };
+        match connection.read(inner.router.session_mut(), &inner.clock, cx) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => self.connection_failed(inner, error),
+        }
+        true
+    }
+
+    /// Says whether writing has failed, be it here or when a caller did it.
+    fn write_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
+        let Some(connection) = &mut inner.connection else {
+            return false;
+        };
+        if connection.has_to_write(inner.router.session()) {
+            connection.write(inner.router.session_mut(), &inner.clock, cx);
+        }
+        let failure = connection.take_failure();
+        let failed = failure.is_some();
+        if failed {
+            self.connection_failed(inner, failure);
+        }
+        failed
+    }
+
+    fn fire_timers(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
+        if let Some(due) = inner.due_before_alarm() {
+            self.sleep.as_mut().reset(inner.clock.local_instant(due).into());
+            inner.alarm = Some(due);
+        }
+        if inner.alarm.is_none() {
+            return false;
+        }
+        // It may have ended, and yet say that it has not, to a task that has had its turn.
+        if !self.sleep.is_elapsed() && self.sleep.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        inner.alarm = None;
+        let now = inner.clock.now();
+        inner.router.dispatcher.handle_timeout(now);
+        true
+    }
+
+    /// Stops at a new state: it must be published before what comes behind it.
+    fn deliver_events(&mut self, inner: &mut Inner) -> bool {
+        let mut progress = false;
+        let unsent = inner.router.session().output().len();
+        if inner.router.has_events() {
+            let now = inner.now_for_machines();
+            while self.pending_state.is_none()
+                && let Some(news) = inner.router.deliver_next(now)
+            {
+                progress = true;
+                self.pending_state = news;
+            }
+        }
+        inner.router.admit_waiters();
+        if !inner.router.reports.is_empty() {
+            self.reports.append(&mut inner.router.reports);
+        }
+        // Delivering to a machine is seen by what it has submitted.
+        progress || inner.router.session().output().len() > unsent
+    }
+
+    /// Has the session and the transport exchange what they can.
+    fn exchange(&mut self, inner: &mut Inner, cx: &mut Context<'_>) {
+        let mut progress = true;
+        while progress && self.pending_state.is_none() {
+            // Before the connection is used again: the session may have given it up.
+            self.run_actions(inner);
+            progress = self.finish_connecting(inner);
+            progress |= self.finish_probing(inner);
+            progress |= self.read_frames(inner, cx);
+            progress |= self.write_frames(inner, cx);
+            // Behind what may have moved the deadlines.
+            progress = progress || self.fire_timers(inner, cx);
+            progress |= self.deliver_events(inner);
+        }
+    }
+
+    /// Runs user code without the lock. Publishes the newest state first, because code that
+    /// observes a state may wait for that one, and then reports.
+    fn publish(&mut self) {
+        if let Some(state) = self.pending_state.take() {
+            // The same state is published again when the lease ends. That is not reported to
+            // observers.
+            if self.shared.states.send_replace(state) != state {
+                self.reports.push(trace::Report::state(state));
+            }
+        }
+        if !self.reports.is_empty() {
+            self.reports.drain(..).for_each(trace::Report::emit);
+        }
+    }
+}
+
+impl<C: Connect> Future for Driver<C> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let shared = this.shared.clone();
+        loop {
+            this.connector.poll(cx);
+            let mut inner = shared.lock();
+            this.exchange(&mut inner, cx);
+            let mut has_work = this.pending_state.is_some() || this.connector.has_work();
+            if !has_work && inner.router.dispatcher.is_unsettled() {
+                if core::mem::replace(&mut this.has_yielded, true) {
+                    this.has_yielded = false;
+                    let now = inner.clock.now();
+                    inner.router.dispatcher.settle(now);
+                    has_work = true;
+                } else {
+                    // A short read makes tokio think that nothing more is there. The runtime finds out
+                    // by a turn of its own, and wakes this task behind it.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
+                }
+            }
+            let has_ended = matches!(inner.router.session().state(), State::Ended(_));
+            if !has_work && !has_ended {
+                inner.driver_sleeps(cx.waker());
+            }
+            drop(inner);
+            this.publish();
+            if !has_work {
+                return if has_ended { Poll::Ready(()) } else { Poll::Pending };
+            }
+        }
+    }
+}
+
+impl<C: Connect> Drop for Driver<C> {
+    /// Ends all waiting calls after the session or the runtime has ended.
+    fn drop(&mut self) {
+        let shared = self.shared.clone();
+        let mut inner = shared.lock();
+        inner.router.session_mut().close();
+        let now = inner.clock.now();
+        inner.router.session_mut().handle_disconnected(now);
+        inner.driver_sleeps(Waker::noop());
+        let connection = inner.connection.take();
+        drop(inner);
+        drop(connection);
+        while self.deliver_events(&mut shared.lock()) {
+            self.publish();
+        }
+    }
+}
+
+/// A connection future or a transport is only ever polled in place behind its own pin.
+impl<C: Connect> Unpin for Driver<C> {}

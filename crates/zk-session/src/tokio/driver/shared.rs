@@ -1,0 +1,290 @@
+//! What the driver shares with the handles of its client.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
+
+use tokio::sync::watch;
+
+use super::connection::Connection;
+use super::reply_sender::ReplySender;
+use super::trace;
+use crate::client::{
+    Clock, EffectsMutex, Failure, Guard, HasEffects, Place, Router, Waiters, WatchUpdate,
+};
+use crate::connect_string::ServerAddress;
+use crate::dispatch::{Commands, Effects, Key, Token};
+use crate::error::Error;
+use crate::session::{Reply, RequestId, Session, State};
+use crate::time::Instant;
+
+/// Callers that wait as futures.
+pub(crate) struct Tasks;
+
+impl Waiters for Tasks {
+    type ReplySender = ReplySender;
+    type Report = trace::Report;
+
+    fn reply(
+        sender: ReplySender,
+        reply: Result<Reply, Error>,
+        reports: &mut Vec<trace::Report>,
+    ) -> Option<Waker> {
+        sender.send(reply, reports)
+    }
+
+    fn failed(failure: &Failure) -> trace::Report {
+        trace::Report::failure(failure)
+    }
+}
+
+/// What the driver shares with the handles of its client.
+pub(crate) struct Shared {
+    inner: EffectsMutex<Inner>,
+    pub(crate) states: watch::Sender<State>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) router: Router<Tasks>,
+    pub(crate) clock: Clock,
+    /// The connection, while there is one.
+    pub(super) connection: Option<Connection>,
+    /// Wakes the driver.
+    driver: Waker,
+    /// Whether the driver will look at the session anyhow.
+    is_driver_awake: bool,
+    /// Whether no other request was under way when the latest was submitted.
+    is_alone: bool,
+    /// The thread that holds its requests back, to have them written together.
+    cork: Option<ThreadId>,
+    /// Whether some were held back, and if so whether the first of them is alone.
+    corked: Option<bool>,
+    /// When the driver wakes by itself.
+    pub(super) alarm: Option<Instant>,
+}
+
+impl HasEffects for Inner {
+    fn effects(&mut self) -> &mut Effects {
+        self.router.dispatcher.effects()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("state", &*self.states.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        servers: Vec<ServerAddress>,
+        clock: Clock,
+        make: impl FnOnce(Instant) -> Session<Token<ReplySender>>,
+    ) -> Self {
+        let session = make(clock.now());
+        Self {
+            states: watch::Sender::new(session.state()),
+            inner: EffectsMutex::new(Inner {
+                router: Router::new(session, servers),
+                clock,
+                connection: None,
+                driver: Waker::noop().clone(),
+                is_driver_awake: true,
+                is_alone: true,
+                cork: None,
+                corked: None,
+                alarm: None,
+            }),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Holds the requests of this thread back, for as long as it lives; nothing if some are held
+    /// back already.
+    pub(crate) fn cork(&self) -> Option<Cork<'_>> {
+        let mut inner = self.lock();
+        let is_free = inner.cork.is_none();
+        inner.cork.get_or_insert_with(|| thread::current().id());
+        is_free.then(|| Cork(self))
+    }
+
+    /// Does something to the machines that are attached, and has sent what they submit.
+    pub(crate) fn with_machines<R>(&self, act: impl FnOnce(&mut Inner, Instant) -> R) -> R {
+        let mut inner = self.lock();
+        let alone = inner.router.session().pending() == 0;
+        let now = inner.clock.now();
+        let before = inner.router.dispatcher.attached();
+        let acted = act(&mut inner, now);
+        let dispatcher = &inner.router.dispatcher;
+        // The last one that is detached can end the session.
+        let is_last = dispatcher.attached() == 0 && before > 0;
+        if is_last || dispatcher.is_unsettled() || inner.due_before_alarm().is_some() {
+            inner.wake_driver();
+        }
+        if !inner.router.session().output().is_empty() {
+            inner.send(alone);
+        }
+        acted
+    }
+
+    /// The last server that failed, and why it did; or the one that has not answered yet.
+    pub(crate) fn last_failure(&self) -> Option<Failure> {
+        self.lock().router.last_failure()
+    }
+
+    /// Polls the next update of a persistent watch.
+    pub(crate) fn poll_update(
+        &self,
+        request: RequestId,
+        waker: &Waker,
+    ) -> Poll<Result<WatchUpdate, Error>> {
+        // Made, and dropped, without the lock.
+        let mut mine = None;
+        loop {
+            let mut inner = self.lock();
+            let Some(queue) = inner.router.watch_queue(request) else {
+                return Poll::Pending;
+            };
+            if let Some(update) = queue.next() {
+                return Poll::Ready(update);
+            }
+            if queue.reader.as_ref().is_some_and(|reader| reader.will_wake(waker)) {
+                return Poll::Pending;
+            }
+            if mine.is_some() {
+                core::mem::swap(&mut queue.reader, &mut mine);
+                return Poll::Pending;
+            }
+            drop(inner);
+            mine = Some(waker.clone());
+        }
+    }
+}
+
+impl Commands for Shared {
+    fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
+        self.with_machines(|inner, now| inner.router.dispatcher.command(now, key, message))
+    }
+}
+
+/// A caller that waits for room. It keeps its turn until it is dropped.
+pub(crate) struct RoomWaiter {
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+impl RoomWaiter {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, place: Place::default() }
+    }
+
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
+        if !self.place.is_queued()
+            && let Some(entered) = self.shared.lock().router.try_enter(&mut self.place)
+        {
+            return Poll::Ready(entered);
+        }
+        // Made, and dropped, without the lock.
+        let waker = waker.clone();
+        let mut inner = self.shared.lock();
+        if let Some(entered) = inner.router.try_enter(&mut self.place) {
+            drop(inner);
+            drop(waker);
+            return Poll::Ready(entered);
+        }
+        let before = inner.router.wait_for_room(&mut self.place, waker);
+        drop(inner);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for RoomWaiter {
+    fn drop(&mut self) {
+        if self.place.is_queued() {
+            let mut inner = self.shared.lock();
+            let waker = inner.router.stop_waiting_for_room(&mut self.place);
+            drop(inner);
+            drop(waker);
+        }
+    }
+}
+
+/// Has what was submitted meanwhile written when it is dropped.
+pub(crate) struct Cork<'a>(&'a Shared);
+
+impl Drop for Cork<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.cork = None;
+        if let Some(alone) = inner.corked.take() {
+            inner.send(alone);
+        }
+    }
+}
+
+impl Inner {
+    /// The time that attached machines go by. Without any, the clock is not read.
+    pub(super) fn now_for_machines(&self) -> Instant {
+        match self.router.dispatcher.attached() {
+            0 => Instant::START,
+            _ => self.clock.now(),
+        }
+    }
+
+    /// Has the driver look at the session again, after a command.
+    pub(crate) fn wake_driver(&mut self) {
+        if !self.is_driver_awake {
+            self.is_driver_awake = true;
+            let driver = core::mem::replace(&mut self.driver, Waker::noop().clone());
+            self.router.wakers().push(driver);
+        }
+    }
+
+    /// The driver is done, until `waker` wakes it.
+    pub(super) fn driver_sleeps(&mut self, waker: &Waker) {
+        self.is_driver_awake = false;
+        self.driver.clone_from(waker);
+    }
+
+    /// Has the request sent that was just submitted; `alone` if no other is under way. The driver
+    /// writes at once all that have come until its turn. One that is alone, as the one before was,
+    /// most likely stays alone: it is written here and now, without a turn of the driver.
+    pub(crate) fn send(&mut self, alone: bool) {
+        if self.cork.is_some_and(|holds| holds == thread::current().id()) {
+            self.corked.get_or_insert(alone);
+            return;
+        }
+        let was_alone = core::mem::replace(&mut self.is_alone, alone);
+        if !(alone && was_alone) || self.is_driver_awake || !self.write_all() {
+            self.wake_driver();
+        }
+    }
+
+    /// Writes in the driver's stead, and says whether that leaves nothing for it to do.
+    fn write_all(&mut self) -> bool {
+        let Some(connection) = &mut self.connection else {
+            return false;
+        };
+        let mut cx = Context::from_waker(&self.driver);
+        connection.write(self.router.session_mut(), &self.clock, &mut cx);
+        self.router.session().output().is_empty()
+            && !connection.has_failed()
+            && self.due_before_alarm().is_none()
+    }
+
+    /// When to call the session's `handle_timeout`, if the driver would sleep longer.
+    ///
+    /// Deadlines usually move into the future. The driver notices that when it wakes too early, so
+    /// its timer is not reset for each frame.
+    pub(super) fn due_before_alarm(&self) -> Option<Instant> {
+        let due = self.router.dispatcher.next_deadline()?;
+        self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
+    }
+}

@@ -1,0 +1,416 @@
+//! The async client of a [`Session`](crate::session::Session), on tokio.
+
+mod answer;
+mod driver;
+pub(crate) mod method;
+mod watches;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::poll_fn;
+use core::time::Duration;
+
+use tokio::runtime;
+use tokio::sync::watch as watch_channel;
+use tokio::task::unconstrained;
+use tokio::time::Instant;
+use zk_proto::{OpCode, Request};
+
+pub use self::answer::Answer;
+pub use self::driver::{Connect, TcpConnect, Transport};
+use self::driver::{Driver, Inner, ReplySender, RoomWaiter, Shared, Tasks};
+pub use self::watches::{PersistentWatch, Watch};
+use crate::chroot::Chroot;
+use crate::client::{
+    ClientBuilder, Clock, ConnectError, DecodeAnswer, Part, RawClient, Router, Settings, has_begun,
+    not_sent, sets_watch, slot,
+};
+use crate::connect_string::{ConnectString, ConnectStringError};
+use crate::dispatch::{Attached, Attachment, Token};
+use crate::error::{Error, RequestError};
+use crate::session::{End, RequestId, Session, SessionTicket, State};
+
+/// A session with an ensemble, kept alive across its servers. Cloning it is cheap; when the last
+/// clone is dropped, the session is closed in the background. That takes a runtime that goes on: at
+/// the end of `main`, [`close`](Self::close) it, or the servers wait for the session timeout.
+///
+/// # Ordering
+///
+/// Requests reach the server in the order in which the methods were *called*, not in which their
+/// futures are awaited; many can be under way at once. Answers, and events of watches, become
+/// ready in the order in which the server sent them.
+///
+/// # Cancellation
+///
+/// Dropping a future drops the answer. The request may still be applied. Methods that send more
+/// than one request say so, and what is left when they are cancelled.
+///
+/// # Errors
+///
+/// Besides what the methods name, any request can fail for these reasons:
+///
+/// - Requests that no server can have seen wait for the next connection. Those that one may have
+///   seen fail with [`Error::ConnectionLost`].
+/// - [`Error::Ended`], once the session has.
+/// - [`Error::Invalid`] for an impossible request, [`Error::QueueFull`] and [`Error::BufferFull`]
+///   at the limits of the queue: nothing is sent then. [`ready`](Self::ready) waits for room.
+/// - [`Error::Unsupported`] from a server that is too old, which also closes the connection.
+/// - [`Error::ReplyTooLarge`], if the reply is longer than
+///   [`max_reply`](ClientBuilder::max_reply).
+/// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
+/// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
+///   that of its parent, says so.
+/// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
+///
+/// [`Error::outcome`] returns for every error whether the request may have been applied.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) chroot: Chroot,
+    pub(crate) request_timeout: Option<Duration>,
+}
+
+/// Shared by all clones of a client, and by nothing else: its end is the end of the session.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    shared: Arc<Shared>,
+    runtime: runtime::Handle,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.router.dispatcher.close_when_done();
+        inner.wake_driver();
+    }
+}
+
+fn close(shared: &Shared) {
+    let mut inner = shared.lock();
+    inner.router.session_mut().close();
+    inner.wake_driver();
+}
+
+fn detach(shared: &Shared) -> Option<SessionTicket> {
+    let mut inner = shared.lock();
+    let resume = inner.router.session_mut().detach();
+    inner.wake_driver();
+    resume
+}
+
+/// # The session
+impl Client {
+    /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
+    ///
+    /// # Errors
+    ///
+    /// When the address is invalid or no server can be reached in time.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, or within one that lacks its timer or its sockets (`enable_all`).
+    pub async fn connect(at: &str) -> Result<Self, ConnectError> {
+        Self::builder(at).connect().await
+    }
+
+    /// Returns a channel with the state of the session. A receiver may miss states that last
+    /// shortly, but not the last one.
+    ///
+    /// A state is also published again when the [lease](Self::lease) ends. So a task that looks at
+    /// the lease on every change needs no timer for it.
+    pub fn states(&self) -> watch_channel::Receiver<State> {
+        self.shared().states.subscribe()
+    }
+
+    /// Until when the ensemble is bound to keep the session, as far as can be known here; see
+    /// [`Session::lease`](crate::session::Session::lease). It has passed when [`Instant::now`] is
+    /// later.
+    ///
+    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not:
+    /// after a suspension the lease seems to last longer than it does. Where that can happen, give
+    /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
+    /// from that clock at the time of the call, so call this again each time.
+    pub fn lease(&self) -> Option<Instant> {
+        let inner = self.shared().lock();
+        let lease = inner.router.session().lease()?;
+        Some(inner.clock.local_instant(lease).into())
+    }
+
+    /// The runtime that the session is kept alive on: the one that it was begun on. Whatever must
+    /// last as long as the session is best spawned there.
+    pub fn runtime(&self) -> &runtime::Handle {
+        &self.handle.runtime
+    }
+
+    /// Replaces the list of servers by that of a connection string, whose chroot is ignored. The
+    /// session stays where it is or moves to another server: if all clients do this, they spread
+    /// evenly over the servers.
+    ///
+    /// # Errors
+    ///
+    /// When the string is invalid.
+    pub fn set_servers(&self, at: &str) -> Result<(), ConnectStringError> {
+        let at: ConnectString = at.parse()?;
+        let mut inner = self.shared().lock();
+        let now = inner.clock.now();
+        inner.router.set_servers(now, at.servers);
+        inner.wake_driver();
+        Ok(())
+    }
+
+    /// Ends the session, behind all requests made before, and waits for its end. The server
+    /// deletes its ephemeral nodes. All clones of this client find it closed.
+    ///
+    /// Without a connection it does not wait for one; the server then finds out by itself, after
+    /// the session timeout. A server that does not answer, whatever else it says, is waited for no
+    /// longer than two thirds of that timeout after its last answer to a request.
+    ///
+    /// # Cancellation
+    ///
+    /// The session is closed all the same.
+    pub async fn close(self) {
+        close(self.shared());
+        self.ended().await;
+    }
+
+    /// Gives the session up here without ending it on the servers, and with it its ephemeral nodes.
+    /// Returns the ticket with which another process, or this one later, can resume it by
+    /// [`ClientBuilder::resume`] within the session timeout. All clones of this client find it
+    /// closed. Requests that are not answered yet fail, so wait for their answers first.
+    ///
+    /// Closes the session and returns `None` if there is none to resume.
+    ///
+    /// # Cancellation
+    ///
+    /// The session is given up all the same, and the ticket is lost.
+    pub async fn detach(self) -> Option<SessionTicket> {
+        let resume = detach(self.shared());
+        self.ended().await;
+        resume
+    }
+
+    /// Waits for the end of the session.
+    pub async fn ended(&self) -> End {
+        let mut states = self.states();
+        let ended = states.wait_for(|state| matches!(state, State::Ended(_)));
+        // One task may await the end of any number of sessions.
+        let ended = unconstrained(ended).await;
+        match ended.as_deref() {
+            Ok(State::Ended(end)) => *end,
+            // The driver is gone, and the runtime with it.
+            _ => End::Closed,
+        }
+    }
+}
+
+/// # Any operation
+impl Client {
+    /// Sends any request as it is: paths are not checked, and are the server's, whatever the
+    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once. What the session
+    /// sends for itself is [refused](crate::Invalid::Reserved), and so is what [servers do not
+    /// survive](crate::Invalid::HarmsServer).
+    pub fn submit(&self, request: &Request<'_>) -> Answer {
+        let unwatch = |inner: &mut Inner, id| inner.router.session_mut().unwatch(id);
+        let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);
+        Answer::of(sent.map(|(_, answer)| answer))
+    }
+
+    /// As [`submit`](Self::submit), with the watch that fires once, if the request asks for one. If
+    /// it fails in a way that sets none, the watch is to be dropped.
+    pub fn submit_and_watch(&self, request: &Request<'_>) -> (Answer, Option<Watch>) {
+        if !sets_watch(request) {
+            return (self.submit(request), None);
+        }
+        match self.send_and_watch(request, |answer, _| answer) {
+            Ok((answer, watch)) => (answer, Some(watch)),
+            Err(error) => (Answer::of(Err(error)), None),
+        }
+    }
+
+    /// Writes all requests that `make` makes at once when it returns: in one system call, and mostly
+    /// one packet.
+    ///
+    /// `make` must not wait for an answer, since nothing may be sent before it returns. Requests of
+    /// other threads are not held back, and may take some of these along. If several threads do this
+    /// at the same time, only the requests of one are held back.
+    ///
+    /// ```no_run
+    /// # fn both(client: &zk_session::Client) {
+    /// let (read, listed) = client.batch(|| (client.get_data("/a"), client.get_children("/a")));
+    /// # }
+    /// ```
+    pub fn batch<R>(&self, make: impl FnOnce() -> R) -> R {
+        let _cork = self.shared().cork();
+        make()
+    }
+
+    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). It receives the state
+    /// of the session before this returns, and what it submits then is sent at once.
+    ///
+    /// It stays until it [is done](Attached::is_done), and the session with it, also when all clones of
+    /// the client are gone.
+    pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
+        let shared = self.shared().clone();
+        let key = shared.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
+        Attachment::new(shared, key)
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    fn submit_with<T>(
+        &self,
+        request: &Request<'_>,
+        decode: Box<dyn DecodeAnswer<T>>,
+        keep: impl FnOnce(&mut Inner, RequestId),
+    ) -> Result<(RequestId, Answer<T>), RequestError> {
+        let (sender, receiver) = slot();
+        let token = Token::Caller(ReplySender::new(sender));
+        let mut inner = self.shared().lock();
+        let alone = inner.router.session().pending() == 0;
+        let sent = match self.request_timeout {
+            None => inner.router.session_mut().submit(request, token),
+            Some(timeout) => {
+                let deadline = inner.clock.now() + timeout;
+                inner.router.session_mut().submit_until(request, token, deadline)
+            }
+        };
+        let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
+        keep(&mut inner, id);
+        inner.send(alone);
+        drop(inner);
+        Ok((id, Answer::new(receiver, decode, self.chroot.clone(), request.opcode())))
+    }
+}
+
+impl RawClient for Client {
+    type Answer<T> = Answer<T>;
+    type Watch = Watch;
+    type PersistentWatch = PersistentWatch;
+    type Waiters = Tasks;
+    type RoomWaiter = RoomWaiter;
+
+    fn chroot(&self) -> &Chroot {
+        &self.chroot
+    }
+
+    fn with_router<R>(&self, look: impl FnOnce(&Router<Tasks>) -> R) -> R {
+        look(&self.shared().lock().router)
+    }
+
+    fn now(&self) -> crate::time::Instant {
+        self.shared().lock().clock.now()
+    }
+
+    fn send<T>(
+        &self,
+        request: &Request<'_>,
+        decode: impl DecodeAnswer<T>,
+    ) -> Result<Answer<T>, RequestError> {
+        self.submit_with(request, Box::new(decode), |_, _| {}).map(|(_, answer)| answer)
+    }
+
+    fn send_and_watch<T>(
+        &self,
+        request: &Request<'_>,
+        decode: impl DecodeAnswer<T>,
+    ) -> Result<(Answer<T>, Watch), RequestError> {
+        let (fire, event) = slot();
+        let (id, answer) = self.submit_with(request, Box::new(decode), |inner, id| {
+            inner.router.watch_once(id, fire);
+        })?;
+        Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
+    }
+
+    fn send_and_keep_watching(
+        &self,
+        request: &Request<'_>,
+        decode: impl DecodeAnswer<()>,
+    ) -> Result<(Answer<()>, PersistentWatch), RequestError> {
+        let (id, answer) = self.submit_with(request, Box::new(decode), |inner, id| {
+            inner.router.keep_watching(id, PersistentWatch::BUFFER);
+        })?;
+        Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
+    }
+
+    fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Answer<()>, RequestError> {
+        let (sender, receiver) = slot();
+        let token = Token::Caller(ReplySender::new(sender));
+        let mut inner = self.shared().lock();
+        let added = inner.router.session_mut().add_auth(scheme, auth, token);
+        inner.wake_driver();
+        drop(inner);
+        added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))?;
+        let decode = Box::new(|answer: Result<_, Error>, _: &_| answer.map(drop));
+        Ok(Answer::new(receiver, decode, self.chroot.clone(), OpCode::AUTH))
+    }
+
+    fn with_parts<T>(answer: Answer<T>, parts: Vec<Part>) -> Answer<T> {
+        answer.with_parts(parts)
+    }
+
+    fn room_waiter(&self) -> RoomWaiter {
+        RoomWaiter::new(self.shared().clone())
+    }
+
+    async fn wait_for_room(&self, waiter: &mut RoomWaiter) -> Result<(), Error> {
+        poll_fn(|cx| waiter.poll(cx.waker())).await
+    }
+}
+
+impl ClientBuilder<Client> {
+    /// Connects over TCP. To be called within a tokio runtime, on which a task is spawned.
+    ///
+    /// # Errors
+    ///
+    /// When the address is invalid or no server can be reached in time.
+    ///
+    /// # Panics
+    ///
+    /// As [`Client::connect`].
+    ///
+    /// # Cancellation
+    ///
+    /// The attempt is given up; a session that was begun meanwhile is closed.
+    pub async fn connect(self) -> Result<Client, ConnectError> {
+        self.connect_with(TcpConnect).await
+    }
+
+    /// As [`connect`](Self::connect), over connections that `connect` makes.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, or within one that lacks its timer.
+    pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
+        let Settings { at, connect_timeout, request_timeout, clock, config } = self.settings()?;
+        let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
+        let clock = Clock::new(|| Instant::now().into_std(), clock);
+        let shared = Arc::new(Shared::new(at.servers, clock, |now| Session::new(now, config)));
+        let runtime = runtime::Handle::current();
+        let handle = Arc::new(Handle { shared: shared.clone(), runtime });
+        let client = Client { handle, chroot: at.chroot, request_timeout };
+        tokio::spawn(Driver::new(shared.clone(), connect, max_reply));
+
+        let mut states = shared.states.subscribe();
+        let begun = states.wait_for(|state| has_begun(*state, resumed));
+        match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {
+            Ok(Ok(state)) => match *state {
+                State::Ended(end) => Err(ConnectError::Ended(end)),
+                _ => {
+                    drop(state);
+                    Ok(client)
+                }
+            },
+            Ok(Err(_)) => Err(ConnectError::Ended(End::Closed)),
+            Err(_) => {
+                Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() })
+            }
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! The guarantees of recipes, as scenarios that run on the embedded ensemble and on a real one.
+//!
+//! Each scenario panics when a guarantee is broken, or when nodes or watches are left at its end.
+
+use core::time::Duration;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::time::{sleep, timeout};
+use zk_recipes::machine::Claim;
+use zk_recipes::{
+    Barrier, DoubleBarrier, Holding, LeaderElection, Leadership, LockError, LockRequest, MultiLock,
+    Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
+};
+use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms};
+use zk_session::{Client, Error, Outcome, RequestError};
+
+use crate::suite::{
+    Fixture, HANG_TIMEOUT, client, ephemerals, eventually, nothing_is_left, waits_until,
+};
+
+/// The time to wait before concluding that something does not happen.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// Returns the number of ephemeral nodes below a path that ends with a slash.
+fn in_line_at(fixture: &impl Fixture, parent: &str) -> usize {
+    fixture.ephemerals().iter().filter(|path| path.starts_with(parent)).count()
+}
+
+async fn waits<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
+    timeout(MOMENT, future).await.is_err()
+}
+
+// ---- Contenders ---------------------------------------------------------------------------------
+
+/// Lists all contenders, one of them unreadable, with more requests than a session's queue takes.
+pub async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same(
+    fixture: &impl Fixture,
+) {
+    const PATH: &str = "/locks/listed";
+    const CONTENDERS: usize = 40;
+    let (holder, other) = (client(fixture).await, client(fixture).await);
+    let mutex = |data: &'static str| {
+        Mutex::with(&holder, PATH, Options::new().data(data)).expect("a valid path")
+    };
+    let guard = mutex("first").acquire().await.expect("free");
+    let waiting: Vec<_> = (2..CONTENDERS).map(|_| Box::pin(mutex("next").acquire())).collect();
+    let stand_in_line = |fixture: &_, count: usize| ephemerals(fixture).len() == count;
+    eventually(fixture, "others stand in line", |fixture| stand_in_line(fixture, CONTENDERS - 1))
+        .await;
+    // It is the last: a contender behind it could not watch it, and would fail.
+    let unreadable =
+        Options::new().data("secret").acl(&[Acl { perms: Perms::DELETE, id: Id::ANYONE }]);
+    let last = Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire();
+    eventually(fixture, "all stand in line", |fixture| stand_in_line(fixture, CONTENDERS)).await;
+
+    let at = fixture.connect_string();
+    let narrow = Client::builder(&at).max_pending(8).connect().await.expect("it answers");
+    let list = Mutex::new(&narrow, PATH).expect("a valid path").contenders().await.expect("listed");
+    assert_eq!(list.len(), CONTENDERS);
+    let data: Vec<_> = list.iter().map(|one| one.data.as_deref()).collect();
+    assert_eq!((data[0], data[1]), (Some(&b"first"[..]), Some(&b"next"[..])));
+    let is_unreadable = |data: &Option<&[u8]>| data.is_none();
+    assert_eq!(data.iter().position(is_unreadable), Some(CONTENDERS - 1));
+    let secret = &list[CONTENDERS - 1];
+    assert_eq!((secret.session, secret.is_holder()), (other.session_id(), false));
+    assert!(secret.token > list[0].token);
+    drop((guard, waiting, last));
+    nothing_is_left(fixture).await;
+}
+
+/// The first contender cannot read the long list: it leaves, and the others are served.
+pub async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
+    fixture: &impl Fixture,
+) {
+    const PATH: &str = "/locks/long";
+    const MAX_REPLY: usize = 4096;
+    const OTHERS: usize = 100;
+    let at = fixture.connect_string();
+    let narrow = Client::builder(&at).max_reply(MAX_REPLY).connect().await.expect("it answers");
+    let wide = client(fixture).await;
+    let mutex = |client: &Client| Mutex::new(client, PATH).expect("a valid path");
+    let all_are_there = async |count: usize| {
+        let in_line = |fixture: &_| ephemerals(fixture).len() == count;
+        eventually(fixture, "all stand in line", in_line).await;
+    };
+    let first = mutex(&wide).acquire().await.expect("free");
+    let second = mutex(&wide).acquire();
+    all_are_there(2).await;
+    let third = tokio::spawn(mutex(&narrow).acquire());
+    all_are_there(3).await;
+    let others: Vec<_> = (0..OTHERS).map(|_| mutex(&wide).acquire()).collect();
+    all_are_there(3 + OTHERS).await;
+    first.release().await.expect("held");
+    second.await.expect("its turn").release().await.expect("held");
+    match third.await.expect("no panic").map_err(LockError::from).err() {
+        Some(LockError::Request(Error::ReplyTooLarge { length, limit: MAX_REPLY, outcome })) => {
+            assert!(length > MAX_REPLY && outcome == Outcome::NotApplied, "{length} {outcome:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    for other in others {
+        other.await.expect("its turn").release().await.expect("held");
+    }
+    assert_eq!(narrow.statistics().connections, 1);
+    // The list is short again, and readable.
+    mutex(&narrow).acquire().await.expect("free").release().await.expect("held");
+    nothing_is_left(fixture).await;
+}
+
+/// The watch set by a list that was too long is removed. A node is found by its session alone.
+pub async fn what_a_list_too_long_has_left_is_found_and_goes(fixture: &impl Fixture) {
+    let at = fixture.connect_string();
+    let narrow = Client::builder(&at).max_reply(200).connect().await.expect("it answers");
+    let other = client(fixture).await;
+    narrow.ensure_path("/long").await.expect("made");
+    for number in 0..5 {
+        let path = format!("/long/{number}-{}", "x".repeat(50));
+        narrow.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
+        let path = format!("/long/other-{number}");
+        other.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
+    }
+    let listed = narrow.get_children_and_watch("/long").await;
+    let is_too_long =
+        |error: &RequestError| matches!(error.reason, Error::ReplyTooLarge { limit: 200, .. });
+    assert!(listed.as_ref().is_err_and(is_too_long), "{listed:?}");
+    let all = narrow.get_ephemerals("/").await;
+    assert!(all.as_ref().is_err_and(is_too_long), "{all:?}");
+    // A prefix of a path is enough.
+    let own = narrow.get_ephemerals("/long/3-").await.expect("listed");
+    assert_eq!(own, [format!("/long/3-{}", "x".repeat(50))]);
+    eventually(fixture, "no watch", |fixture| fixture.watches() == 0).await;
+    assert_eq!(narrow.statistics().connections, 1);
+    narrow.close().await;
+    other.close().await;
+    nothing_is_left(fixture).await;
+}
+
+// ---- Readers and writers -------------------------------------------------------------------------
+
+fn rw_lock(client: &Client) -> RwLock {
+    RwLock::new(client, "/locks/rw").expect("a valid path")
+}
+
+/// A writer downgrades: readers acquire the lock, writers keep waiting.
+pub async fn a_downgrade_lets_readers_in_and_keeps_writers_out(fixture: &impl Fixture) {
+    let (one, other) = (client(fixture).await, client(fixture).await);
+    let (here, there) = (rw_lock(&one), rw_lock(&other));
+    let writer = here.write().await.expect("free");
+    let (token, mut read, mut written) =
+        (writer.fencing_token(), Box::pin(there.read()), Box::pin(there.write()));
+    let all_stand = |fixture: &_| in_line_at(fixture, "/locks/rw/") == 3;
+    let both = Box::pin(async { tokio::join!(&mut read, &mut written) });
+    waits_until(fixture, both, "a writer holds it", all_stand).await;
+
+    let downgraded = writer.downgrade().await.expect("one transaction");
+    assert_eq!(downgraded.fencing_token(), token);
+    downgraded.validate().await.expect("it is held");
+    let second = read.await.expect("let in");
+    assert!(waits(&mut written).await, "readers hold it");
+    let list = here.contenders().await.expect("listed");
+    let claims: Vec<_> = list.iter().map(|one| (one.claim, one.is_holder())).collect();
+    let reader = (Claim::Shared, true);
+    assert_eq!(claims, [reader, reader, (Claim::Exclusive, false)]);
+
+    downgraded.release().await.expect("released");
+    second.release().await.expect("released");
+    let last = written.await.expect("its turn");
+    assert!(last.fencing_token() > token);
+    last.release().await.expect("released");
+    nothing_is_left(fixture).await;
+}
+
+/// A single reader can upgrade; two readers cannot.
+pub async fn of_two_that_upgrade_nobody_waits_for_ever(fixture: &impl Fixture) {
+    let (one, other) = (client(fixture).await, client(fixture).await);
+    let (here, there) = (rw_lock(&one), rw_lock(&other));
+    let first = here.read().await.expect("free");
+    let second = there.read().await.expect("shared");
+    let (up, down) = tokio::join!(first.try_upgrade(), second.try_upgrade());
+    let (up, down) = (up.expect_err("not alone"), down.expect_err("not alone"));
+    assert_eq!(
+        (&up.error.reason, &down.error.reason),
+        (&LockError::NotAlone, &LockError::NotAlone)
+    );
+    assert!(up.to_string().ends_with(&up.error.to_string()), "{up}");
+    let (first, second) = (up.into_guard(), down.into_guard());
+
+    second.release().await.expect("released");
+    let token = first.fencing_token();
+    let writer = first.try_upgrade().await.expect("alone");
+    assert!(writer.fencing_token() > token);
+    writer.validate().await.expect("it is held");
+    let mut late = Box::pin(there.read());
+    assert!(waits(&mut late).await, "a writer holds it");
+    let reader = writer.downgrade().await.expect("one transaction");
+    late.await.expect("let in").release().await.expect("released");
+    reader.release().await.expect("released");
+    nothing_is_left(fixture).await;
+}
+
+// ---- Revocation ----------------------------------------------------------------------------------
+
+/// A revocable holder receives a request to release, and may ignore it.
+pub async fn a_holder_hears_that_somebody_asks_for_the_lock(fixture: &impl Fixture) {
+    let (one, other) = (client(fixture).await, client(fixture).await);
+    let mutex = |client, options| Mutex::with(client, "/locks/mutex", options).expect("valid");
+    let guard = mutex(&one, Options::new().revocable()).acquire().await.expect("free");
+    assert!(timeout(MOMENT, guard.revoked()).await.is_err(), "nobody asks");
+    mutex(&other, Options::new()).revoke(guard.node()).await.expect("asked");
+    timeout(HANG_TIMEOUT, guard.revoked()).await.expect("heard");
+    assert_eq!(guard.state(), Holding::Held, "nothing forces it");
+    let node = guard.node().to_owned();
+    guard.release().await.expect("released");
+    let gone = mutex(&other, Options::new()).revoke(&node).await;
+    let gone = gone.expect_err("it is released");
+    assert_eq!((gone.operation, &*gone.path), ("revoke", &*format!("/locks/mutex/{node}")));
+    assert_eq!(gone.reason, LockError::Request(Error::Server(ErrorCode::NO_NODE)));
+    nothing_is_left(fixture).await;
+}
+
+// ---- Permits -------------------------------------------------------------------------------------
+
+/// Three permits: two sessions share them, and who wants more waits.
+pub async fn no_more_permits_are_out_than_there_are(fixture: &impl Fixture) {
+    let (one, other) = (client(fixture).await, client(fixture).await);
+    let semaphore = |client| Semaphore::new(client, "/semaphore", 3).expect("a valid path");
+    let (here, there) = (semaphore(&one), semaphore(&other));
+    let first = here.acquire().await.expect("free");
+    let second = there.acquire_many(2).await.expect("free");
+    let mut third = Box::pin(here.acquire());
+    let next_in_line = |fixture: &_| {
+        let counts = ["/semaphore/locks/", "/semaphore/leases/"];
+        counts.map(|parent| in_line_at(fixture, parent)) == [1, 4]
+    };
+    waits_until(fixture, &mut third, "all are out", next_in_line).await;
+    assert_eq!(here.leases().await.expect("listed").len(), 4, "three, and that of who is next");
+    assert_eq!(here.waiting().await.expect("listed").len(), 1);
+    second.release().await.expect("held");
+    let third = third.await.expect("free again");
+    assert!(third.fencing_token() > first.fencing_token());
+    assert_eq!(here.leases().await.expect("listed").len(), 2);
+    third.release().await.expect("held");
+    drop(first);
+    nothing_is_left(fixture).await;
+    assert_eq!(here.pending_cleanups(), 0);
+}
+
+// ---- Several locks -------------------------------------------------------------------------------
+
+/// Three locks together, listed in no order.
+pub async fn all_are_held_and_all_are_released(fixture: &impl Fixture) {
+    let (ours, other) = (client(fixture).await, client(fixture).await);
+    let mutex = |client, path| Mutex::new(client, path).expect("a valid path");
+    let parts = ["/c", "/a", "/b"].map(|path| LockRequest::from(&mutex(&ours, path)));
+    let guard = MultiLock::new(parts).expect("they fit").acquire().await.expect("acquired");
+    let paths: Vec<_> = guard.locks().iter().map(|held| held.directory().to_owned()).collect();
+    assert_eq!(paths, ["/a", "/b", "/c"]);
+    let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
+    assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");
+    assert_eq!(guard.lock("/b").expect("it is one of them").fencing_token(), tokens[1]);
+    assert_eq!((guard.state(), guard.validate().await), (Holding::Held, Ok(())));
+    for path in ["/a", "/b", "/c"] {
+        let busy = mutex(&other, path).try_acquire().await.expect_err("it is taken");
+        assert_eq!(busy.reason, LockError::Busy);
+    }
+    guard.release().await.expect("released");
+    nothing_is_left(fixture).await;
+}
+
+/// Permits and a lock together; what is written depends on all of them.
+pub async fn permits_are_taken_together_with_locks(fixture: &impl Fixture) {
+    let (ours, other) = (client(fixture).await, client(fixture).await);
+    ours.create("/data", b"", NodeKind::Persistent).await.expect("created");
+    let semaphore = |client| Semaphore::new(client, "/s", 3).expect("a valid path");
+    let permits = |permits| LockRequest::permits(&semaphore(&ours), permits);
+    let mutex = Mutex::new(&ours, "/t").expect("a valid path");
+    let both =
+        MultiLock::new([permits(1), LockRequest::from(&mutex), permits(1)]).expect("they fit");
+    let guard = both.acquire().await.expect("acquired");
+    let first = guard.lock("/s").expect("it is one of them");
+    assert_eq!(first.directory(), "/s/leases");
+    assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
+    let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
+    assert_eq!(busy.reason, LockError::Busy);
+    // Both leases and the lock are checked.
+    let write = || guard.transaction().set_data("/data", b"1", None).commit();
+    assert_eq!(write().await.expect("applied").len(), 4);
+    let mut leases = semaphore(&other).leases().await.expect("listed").into_iter();
+    let second = leases.find(|lease| lease.node != first.node()).expect("there are two");
+    other.delete(&format!("/s/leases/{}", second.node), None).await.expect("deleted");
+    let refused = write().await.expect_err("refused");
+    // Who has heard of the loss of one gives the other back.
+    let is_lease =
+        matches!(refused.reason, Error::Transaction { index: 0 | 1, code: ErrorCode::NO_NODE });
+    assert!(is_lease, "{refused:?}");
+    drop(guard);
+    nothing_is_left(fixture).await;
+}
+
+// ---- The election --------------------------------------------------------------------------------
+
+const ELECTION: &str = "/election";
+
+fn election(client: &Client, name: &'static str) -> LeaderElection {
+    LeaderElection::with(client, ELECTION, Options::new().data(name)).expect("a valid path")
+}
+
+async fn names(election: &LeaderElection) -> Vec<String> {
+    let participants = election.participants().await.expect("listed").into_iter();
+    participants
+        .map(|one| String::from_utf8_lossy(one.data.as_deref().expect("readable")).into_owned())
+        .collect()
+}
+
+async fn in_line(fixture: &impl Fixture, count: usize) {
+    eventually(fixture, "all stand", |fixture| fixture.ephemerals().len() == count).await;
+}
+
+/// One leads, the next follows.
+pub async fn candidates_lead_one_after_another(fixture: &impl Fixture) {
+    let (one, two) = (client(fixture).await, client(fixture).await);
+    let (first, second) = (election(&one, "one"), election(&two, "two"));
+    assert_eq!(first.leader().await, Ok(None));
+    let leader = first.stand();
+    let term = leader.elected().await.expect("nobody else stands");
+    assert_eq!(leader.leadership(), Leadership::Leader(term.clone()));
+    let follower = second.stand();
+    in_line(fixture, 2).await;
+    assert_eq!(follower.leadership(), Leadership::Follower);
+    assert!(follower.transaction().is_none());
+    assert_eq!(names(&second).await, ["one", "two"]);
+    let told = second.leader().await.expect("listed").expect("somebody leads");
+    assert_eq!((told.token, told.data.as_deref()), (term.token, Some(&b"one"[..])));
+    assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
+    leader.close().await.expect("closed");
+    assert!(follower.elected().await.expect("it is next").token > term.token);
+    assert_eq!(names(&first).await, ["two"]);
+    drop(follower);
+    nothing_is_left(fixture).await;
+}
+
+/// Somebody deletes the leader's node: what it writes is refused, and it queues again, at the end.
+pub async fn a_leader_that_loses_its_node_queues_again(fixture: &impl Fixture) {
+    let (one, two) = (client(fixture).await, client(fixture).await);
+    one.create("/data", b"", NodeKind::Persistent).await.expect("created");
+    let first = election(&one, "one").stand();
+    let term = first.elected().await.expect("elected");
+    let second = election(&two, "two").stand();
+    eventually(fixture, "all is watched", |fixture| fixture.watches() == 3).await;
+    let applied = first.transaction().expect("it leads").set_data("/data", b"1", None).commit();
+    assert_eq!(applied.await.expect("applied").len(), 2);
+    // What it began before it heard of the loss is refused.
+    let late = first.transaction().expect("it leads").set_data("/data", b"2", None);
+    two.delete(&term.node, None).await.expect("deleted");
+    let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
+    assert_eq!(late.commit().await.expect_err("refused").reason, refused);
+    let mut states = first.states();
+    let follows = states.wait_for(|state| *state == Leadership::Follower);
+    timeout(HANG_TIMEOUT, follows).await.expect("in time").expect("it goes on");
+    let next = second.elected().await.expect("elected");
+    assert!(next.token > term.token);
+    in_line(fixture, 2).await;
+    assert_eq!(names(&election(&one, "")).await, ["two", "one"]);
+    second.close().await.expect("closed");
+    assert!(first.elected().await.expect("elected again").token > next.token);
+    first.close().await.expect("closed");
+    nothing_is_left(fixture).await;
+}
+
+// ---- Again and again -----------------------------------------------------------------------------
+
+/// An owner has the lock on five levels, and others have it after the last.
+pub async fn an_owner_releases_as_often_as_it_has_acquired(fixture: &impl Fixture) {
+    const LOCK: &str = "/locks/reentrant";
+    let (ours, other) = (client(fixture).await, client(fixture).await);
+    let mutex = ReentrantMutex::new(&ours, LOCK).expect("a valid path");
+    let owner = Owner::unique();
+    let mut guards = Vec::new();
+    for _ in 0..5 {
+        guards.push(mutex.acquire_as(owner).await.expect("acquired"));
+    }
+    let token = guards[0].fencing_token();
+    assert!(guards.iter().all(|guard| guard.fencing_token() == token));
+    assert_eq!(fixture.ephemerals().len(), 1, "one process, one node");
+    let waiting = tokio::spawn(Mutex::new(&other, LOCK).expect("valid").acquire());
+    eventually(fixture, "somebody waits", |fixture| fixture.ephemerals().len() == 2).await;
+    // The order of releases does not matter.
+    while guards.len() > 1 {
+        guards.remove(guards.len() / 2).release().await.expect("released");
+        assert!(!waiting.is_finished() && fixture.ephemerals().len() == 2);
+    }
+    guards.remove(0).release().await.expect("released");
+    let guard = waiting.await.expect("no panic").expect("acquired");
+    assert!(guard.fencing_token() > token);
+    guard.release().await.expect("released");
+    nothing_is_left(fixture).await;
+}
+
+// ---- Barriers ------------------------------------------------------------------------------------
+
+/// A barrier is closed, two clients wait for it, and it opens.
+pub async fn nobody_passes_until_it_is_opened(fixture: &impl Fixture) {
+    const PATH: &str = "/barriers/test";
+    let (keeper, one, two) = (client(fixture).await, client(fixture).await, client(fixture).await);
+    let barrier = |client| Barrier::new(client, PATH).expect("a valid path");
+    barrier(&one).wait().await.expect("there is none");
+    for _ in 0..2 {
+        barrier(&keeper).close().await.expect("closed, and closed again");
+    }
+    assert_eq!(barrier(&one).is_closed().await, Ok(true));
+    assert_eq!(
+        barrier(&one).wait_timeout(MOMENT).await.map_err(LockError::from),
+        Err(LockError::TimedOut)
+    );
+    let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));
+    eventually(fixture, "both wait", |fixture| fixture.watches() == 2).await;
+    // A change of its data does not open it.
+    keeper.set_data(PATH, b"still closed", None).await.expect("set");
+    sleep(MOMENT).await;
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    for _ in 0..2 {
+        barrier(&keeper).open().await.expect("opened, and opened again");
+    }
+    for waiting in waiting {
+        waiting.await.expect("no panic").expect("passed");
+    }
+    assert_eq!(barrier(&one).is_closed().await, Ok(false));
+    nothing_is_left(fixture).await;
+}
+
+/// Six participants of a double barrier, ten times.
+pub async fn all_wait_for_all_again_and_again(fixture: &impl Fixture) {
+    const PARTICIPANTS: usize = 6;
+    const ROUNDS: usize = 10;
+    let (came, wants_out) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut participants = Vec::new();
+    for _ in 0..PARTICIPANTS {
+        let (client, came, wants_out) = (client(fixture).await, came.clone(), wants_out.clone());
+        participants.push(tokio::spawn(async move {
+            let barrier =
+                DoubleBarrier::new(&client, "/barriers/double", PARTICIPANTS).expect("valid");
+            for round in 1..=ROUNDS {
+                came.fetch_add(1, Ordering::SeqCst);
+                let inside = barrier.enter().await.expect("entered");
+                assert!(came.load(Ordering::SeqCst) >= round * PARTICIPANTS, "all have come");
+                wants_out.fetch_add(1, Ordering::SeqCst);
+                inside.leave().await.expect("left");
+                assert!(wants_out.load(Ordering::SeqCst) >= round * PARTICIPANTS, "all want out");
+            }
+        }));
+    }
+    for participant in participants {
+        let done = timeout(HANG_TIMEOUT, participant).await;
+        done.expect("nobody waits for ever").expect("no panic");
+    }
+    nothing_is_left(fixture).await;
+}

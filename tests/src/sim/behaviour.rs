@@ -1,0 +1,239 @@
+//! The workload of an active client: requests on shared nodes, and locks.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use uuid::Uuid;
+use zk_proto::CreateMode;
+use zk_recipes::machine::Event as LockEvent;
+use zk_session::State;
+
+use super::{AttemptId, Call, CallId, ClientEvent, Demand, SimClient};
+
+/// Nodes that all clients write and read.
+const REGISTERS: [&str; 3] = ["/registers/0", "/registers/1", "/registers/2"];
+/// Nodes that clients create and delete.
+const BEACONS: [&str; 2] = ["/beacons/0", "/beacons/1"];
+/// Nodes that clients write, create and delete under persistent watches.
+const SIGNALS: [&str; 2] = ["/signals/0", "/signals/1"];
+/// The parent of [`SIGNALS`].
+const ABOVE_SIGNALS: &str = "/signals";
+/// The lock paths.
+const LOCKS: [&str; 4] = ["/locks/mutex", "/locks/shared", "/locks/permits", OFTEN];
+/// A lock that one client acquires many times in a row, mostly without contention.
+const OFTEN: &str = "/locks/often";
+/// The longest time between two such series, in milliseconds.
+const SELDOM: u64 = 150_000;
+/// The number of permits of the semaphore.
+const PERMITS: u32 = 3;
+
+/// The workload of one client: what it submits and acquires on its own.
+#[derive(Debug)]
+pub struct Behaviour {
+    rng: fastrand::Rng,
+    /// The incarnation of the client, which makes names unique.
+    incarnation: u64,
+    named: u64,
+    next_call: Option<Duration>,
+    /// The persistent watch and the time at which it is removed.
+    watching: Option<(CallId, Duration)>,
+    /// When to read the watched nodes again because one may have changed.
+    stale: Option<Duration>,
+    /// When the next attempt begins, for each lock without an attempt.
+    idle: BTreeMap<&'static str, Duration>,
+    /// Attempts in progress, and when to release them.
+    attempts: BTreeMap<AttemptId, (&'static str, Duration)>,
+}
+
+impl Default for Behaviour {
+    /// An inactive behaviour.
+    fn default() -> Self {
+        Self {
+            rng: fastrand::Rng::with_seed(0),
+            incarnation: 0,
+            named: 0,
+            next_call: None,
+            watching: None,
+            stale: None,
+            idle: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+        }
+    }
+}
+
+impl Behaviour {
+    /// Creates the behaviour of the client with this incarnation.
+    pub fn new(now: Duration, seed: u64, incarnation: u64) -> Self {
+        let rng = fastrand::Rng::with_seed(seed);
+        let idle = LOCKS.into_iter().map(|lock| (lock, now)).collect();
+        let mut behaviour =
+            Self { rng, incarnation, next_call: Some(now), idle, ..Self::default() };
+        let first = now + behaviour.up_to(SELDOM);
+        behaviour.idle.insert(OFTEN, first);
+        behaviour
+    }
+
+    /// Returns the time at which [`act`](Self::act) is due.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let release = self.attempts.values().map(|(_, at)| *at);
+        let unwatch = self.watching.map(|(_, until)| until);
+        let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
+        release.chain(self.idle.values().copied()).chain(others).min()
+    }
+
+    /// Stops new requests and attempts; those in progress finish. The watch stays.
+    pub fn wind_down(&mut self) {
+        self.next_call = None;
+        self.watching = None;
+        self.idle.clear();
+    }
+
+    /// Submits the requests and starts the attempts that are due.
+    pub fn act(&mut self, now: Duration, client: &mut SimClient) {
+        if self.next_call.is_some_and(|at| at <= now) {
+            for _ in 0..self.rng.usize(1..4) {
+                let call = self.choose();
+                self.call(now, client, call);
+            }
+            if self.watching.is_none() {
+                let call = self.choose_watch();
+                let id = self.call(now, client, call);
+                self.watching = Some((id, now + self.up_to(10_000)));
+            }
+            self.next_call = Some(now + self.up_to(800));
+        }
+        if let Some((id, _)) = self.watching.take_if(|(_, until)| *until <= now) {
+            client.unwatch(now, id);
+        }
+        if self.stale.take_if(|at| *at <= now).is_some() {
+            for path in SIGNALS {
+                client.call(now, Call::Peek { path: path.into() });
+            }
+        }
+        let due: Vec<_> = self.idle.iter().filter(|(_, at)| **at <= now).map(|(l, _)| *l).collect();
+        for lock in due {
+            if matches!(client.state(), State::Connected { .. }) {
+                self.idle.remove(lock);
+                let guid = Uuid::from_u128(self.rng.u128(..));
+                let attempt = client.contend(now, lock, self.demand(lock), guid);
+                // Some cancel while they wait.
+                let hold = if self.rng.u8(..4) == 0 { self.up_to(2_000) } else { NEVER };
+                self.attempts.insert(attempt, (lock, now + hold));
+            } else {
+                self.idle.insert(lock, now + Duration::from_millis(100));
+            }
+        }
+        let due: Vec<_> =
+            self.attempts.iter().filter(|(_, (_, at))| *at <= now).map(|(id, _)| *id).collect();
+        for attempt in due {
+            if let Some((_, at)) = self.attempts.get_mut(&attempt) {
+                *at = now + NEVER;
+            }
+            client.release(now, attempt);
+        }
+    }
+
+    /// Chooses how to acquire a lock.
+    fn demand(&mut self, lock: &str) -> Demand {
+        match lock {
+            "/locks/permits" => Demand::Permits { count: self.rng.u32(1..=2), of: PERMITS },
+            "/locks/shared" if self.rng.u8(..3) > 0 => Demand::Read,
+            "/locks/shared" => Demand::Write,
+            _ => Demand::Mutex,
+        }
+    }
+
+    /// Handles an event of the client.
+    pub fn handle_event(&mut self, now: Duration, event: &ClientEvent) {
+        match event {
+            ClientEvent::Lock(id, LockEvent::Acquired { .. }) => {
+                let is_often = self.attempts.get(id).is_some_and(|(lock, _)| *lock == OFTEN);
+                let hold = self.up_to(if is_often { 10 } else { 200 });
+                if let Some((_, at)) = self.attempts.get_mut(id) {
+                    *at = (*at).min(now + hold);
+                }
+            }
+            ClientEvent::Fired(id, _) | ClientEvent::Gap(id) if self.is_watching(*id) => {
+                let pause = self.up_to(100);
+                self.stale = self.stale.or(Some(now + pause));
+            }
+            ClientEvent::Answered(id, Err(_)) if self.is_watching(*id) => self.watching = None,
+            ClientEvent::AttemptFinished(id) => {
+                let again = self.rng.u8(..16) > 0;
+                if let Some((lock, _)) = self.attempts.remove(id)
+                    && self.next_call.is_some()
+                {
+                    let pause = self.up_to(match lock {
+                        OFTEN if again => 20,
+                        OFTEN => SELDOM,
+                        _ => 5_000,
+                    });
+                    self.idle.insert(lock, now + pause);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_watching(&self, id: CallId) -> bool {
+        self.watching.is_some_and(|(watching, _)| watching == id)
+    }
+
+    /// Submits a request, sometimes with a deadline.
+    fn call(&mut self, now: Duration, client: &mut SimClient, call: Call) -> CallId {
+        let timeout = match self.rng.u8(..8) {
+            // About as long as a round trip takes.
+            0 => Some(self.up_to(6)),
+            1 => Some(self.up_to(3_000)),
+            _ => None,
+        };
+        client.call_until(now, call, timeout.map(|timeout| now + timeout))
+    }
+
+    fn choose_watch(&mut self) -> Call {
+        match self.rng.usize(..SIGNALS.len() + 1) {
+            0 => Call::Watch { path: ABOVE_SIGNALS.into(), below: true },
+            index => Call::Watch { path: SIGNALS[index - 1].into(), below: false },
+        }
+    }
+
+    fn choose(&mut self) -> Call {
+        let register = self.rng.choice(REGISTERS).unwrap_or_default();
+        let beacon = self.rng.choice(BEACONS).unwrap_or_default();
+        let signal = self.rng.choice(SIGNALS).unwrap_or_default();
+        self.named += 1;
+        let Self { incarnation, named, rng, .. } = self;
+        let create = |path: String, mode| Call::Create { path, mode };
+        match rng.u8(..20) {
+            0..3 => Call::Write { path: register.into(), data: format!("{incarnation}-{named}") },
+            3..8 => Call::Read { path: register.into() },
+            8 => create(beacon.into(), CreateMode::PERSISTENT),
+            9 => create(beacon.into(), CreateMode::EPHEMERAL),
+            10 => Call::Delete { path: beacon.into() },
+            11..13 => Call::Look { path: beacon.into() },
+            13..15 => create(format!("/made/{incarnation}-{named}"), CreateMode::PERSISTENT),
+            15 => {
+                create(format!("/made/{incarnation}-{named}-"), CreateMode::PERSISTENT_SEQUENTIAL)
+            }
+            16 => Call::Write { path: signal.into(), data: format!("{incarnation}-{named}") },
+            17 => create(signal.into(), CreateMode::PERSISTENT),
+            18 => Call::Delete { path: signal.into() },
+            _ => Call::Peek { path: signal.into() },
+        }
+    }
+
+    fn up_to(&mut self, millis: u64) -> Duration {
+        Duration::from_micros(self.rng.u64(..millis * 1_000))
+    }
+
+    /// Returns the requests that create the parents of all other nodes.
+    pub fn setup() -> impl Iterator<Item = Call> {
+        let parents = ["/registers", "/beacons", "/made", ABOVE_SIGNALS].into_iter();
+        let create =
+            |path: &str| Call::Create { path: path.to_owned(), mode: CreateMode::PERSISTENT };
+        parents.chain(REGISTERS).map(create)
+    }
+}
+
+/// Longer than any run.
+const NEVER: Duration = Duration::from_secs(1 << 30);

@@ -1,0 +1,34 @@
+//! Bugs that can be injected into a simulated client.
+
+/// A bug of a client that the simulator must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Sends requests again that were lost with their connection, although they may be applied.
+    ResendsLostRequests,
+    /// Sends zxid 0 in the handshake, so that a lagging server does not refuse the session.
+    ForgetsLastZxid,
+    /// Searches for the node of a lost create without a `sync` first.
+    SearchesWithoutSync,
+    /// Locks take a disconnect for the watch event that they wait for.
+    TakesDisconnectForEvent,
+    /// Receives watch events and delivers none.
+    DropsEvents,
+    /// Locks watch the parent node instead of their predecessor.
+    WatchesParent,
+    /// Locks ignore all other contenders in the list of children.
+    IgnoresContenders,
+    /// Does not report that persistent watches may have missed events.
+    HidesGaps,
+    /// Requests with a deadline wait for ever.
+    IgnoresDeadlines,
+    /// Reports a request whose deadline has passed as not applied, even if it was sent.
+    TakesDeadlineForNotApplied,
+    /// Accepts read-only servers without having been configured to.
+    AlwaysAcceptsReadOnly,
+    /// Locks do not renew watches that stay silent.
+    NeverRenewsWatches,
+    /// Stays on a read-only server when another one has a quorum.
+    StaysReadOnly,
+    /// Backs off between rounds of connection attempts, up to 5 s, whatever the session timeout.
+    SleepsThroughOutages,
+}

@@ -1,0 +1,62 @@
+//! What a simulated client reports to the checker.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use zk_recipes::machine::Event as LockEvent;
+use zk_session::session::{Reply, WatchedEvent};
+use zk_session::{Error, State};
+
+use super::Call;
+
+/// What an attempt acquires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// A mutex.
+    Mutex,
+    /// A read/write lock, for reading.
+    Read,
+    /// A read/write lock, for writing.
+    Write,
+    /// Permits of a semaphore.
+    Permits {
+        /// The number of permits to acquire.
+        count: u32,
+        /// The number of permits that the semaphore has.
+        of: u32,
+    },
+}
+
+/// Identifies a request of one client.
+pub type CallId = u64;
+/// Identifies an attempt of one client to acquire a lock.
+pub type AttemptId = u64;
+
+/// An event of a client, in the order in which it happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientEvent {
+    /// A request was submitted, perhaps with a deadline.
+    Submitted(CallId, Arc<Call>, Option<Duration>),
+    /// A request was answered.
+    Answered(CallId, Result<Reply, Error>),
+    /// The watch set by a request has fired.
+    Fired(CallId, WatchedEvent),
+    /// The persistent watch set by a request may have missed events.
+    Gap(CallId),
+    /// The persistent watch set by a request was removed.
+    Unwatched(CallId),
+    /// The state of the session has changed.
+    State(State),
+    /// An attempt to acquire the lock at this path has begun.
+    AttemptStarted(AttemptId, String, Demand),
+    /// The machine of an attempt has reported an event.
+    Lock(AttemptId, LockEvent),
+    /// An attempt acquires its lock without a list of the contenders.
+    AcquiredWithoutList(AttemptId),
+    /// An attempt has received a watch event about this node.
+    Woken(AttemptId, String),
+    /// The lock was released, or the attempt cancelled.
+    Released(AttemptId),
+    /// An attempt has nothing left to do.
+    AttemptFinished(AttemptId),
+}

@@ -1,0 +1,66 @@
+//! The tables of hazards and of what others test, in docs/tables: every row has an answer, and every
+//! test that they name exists.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{files, root};
+
+/// Whether a file of that name has a test of that name.
+fn exists(sources: &[PathBuf], test: &str) -> bool {
+    let (file, name) = test.split_once("::").expect("a file and a test");
+    let has_test = |path: &&PathBuf| {
+        let text = fs::read_to_string(path).expect("text");
+        let at = text.find(&format!("fn {name}("));
+        at.is_some_and(|at| {
+            let before: Vec<_> = text[..at].lines().rev().take(4).collect();
+            before.iter().any(|line| line.trim_start().starts_with("#[t"))
+        })
+    };
+    sources.iter().filter(|path| path.ends_with(file)).any(|path| has_test(&path))
+}
+
+/// The rows of the tables in a document, without their heads.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let lines: Vec<_> = text.lines().collect();
+    let is_head = |at: usize| lines.get(at + 1).is_some_and(|line| line.starts_with("|---"));
+    let is_row = |at: usize| lines[at].starts_with("| ") && !is_head(at);
+    let cells = |at: usize| lines[at].trim_matches(['|', ' ']).split(" | ").collect();
+    (0..lines.len()).filter(|at| is_row(*at)).map(cells).collect()
+}
+
+/// The rows of a document, the last cell of each a sentence or tests that exist.
+fn answered(document: &str) -> Vec<[String; 3]> {
+    let sources = files(&root());
+    assert!(!exists(&sources, "answers.rs::answered"), "that is no test");
+    let text = fs::read_to_string(root().join(document)).expect(document);
+    let check = |row: Vec<&str>| {
+        let [first, second, answer] = row[..] else { panic!("{row:?}") };
+        assert!(!first.is_empty() && !second.is_empty(), "{row:?}");
+        let tests: Vec<_> = answer.split('`').filter(|word| word.contains(".rs::")).collect();
+        assert!(!tests.is_empty() || answer.ends_with('.'), "{first} is not answered");
+        for test in tests {
+            assert!(exists(&sources, test), "{first}: there is no {test}");
+        }
+        [first, second, answer].map(str::to_owned)
+    };
+    rows(&text).into_iter().map(check).collect()
+}
+
+#[test]
+fn every_hazard_has_a_test_or_a_reason() {
+    let rows = answered("docs/tables/hazards.md");
+    let numbers: Vec<_> = rows.into_iter().map(|[number, ..]| number).collect();
+    let expected: Vec<_> = (1..=51).map(|number| format!("H{number}")).collect();
+    assert_eq!(numbers, expected);
+}
+
+#[test]
+fn what_others_test_is_tested_here_or_there_is_a_reason() {
+    let rows = answered("docs/tables/what-others-test.md");
+    let theirs: Vec<_> = rows.iter().map(|[_, theirs, _]| theirs.as_str()).collect();
+    for one in ["`testLocker`", "`TestLockACLs`", "`test_lock_cancel`", "`TestLock`", "`testlock`"]
+    {
+        assert!(theirs.contains(&one), "{one}");
+    }
+}

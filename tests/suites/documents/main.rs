@@ -1,0 +1,28 @@
+//! Checks the documents against the repository: links, paths, and the tests that they name.
+
+mod answers;
+mod links;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns the files below a folder, but those of builds, of version control and of fuzzing.
+fn files(below: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(below).expect("a folder").map(|entry| entry.expect("readable")) {
+        let path = entry.path();
+        let skipped = ["target", ".git", "corpus", "artifacts", "found"];
+        if path.is_dir() {
+            if !skipped.iter().any(|name| path.ends_with(name)) {
+                found.extend(files(&path));
+            }
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -1,0 +1,206 @@
+//! Runs a random script against a server and records what each client receives.
+
+use zk_proto::{CreateMode, ErrorCode, OpCode, Request, SessionId, Zxid};
+use zk_testkit::raw::{Credentials, Message, RawClient};
+
+use crate::action::{Action, CLIENTS};
+use crate::render::Render;
+use crate::script::{Peer, create};
+
+const TIMEOUT: i32 = 10_000;
+
+/// The clients of one script, and the parent node that only this script uses.
+struct Player<'a> {
+    address: &'a str,
+    directory: &'a str,
+    clients: Vec<Client>,
+    render: Render,
+    last_zxid: Zxid,
+    transcript: Vec<String>,
+}
+
+struct Client {
+    peer: Peer,
+    session: Credentials,
+}
+
+/// Runs a script against the server at `address`. Returns the transcript.
+pub(crate) fn play(address: &str, directory: &str, script: &[(usize, Action)]) -> Vec<String> {
+    let mut player = Player {
+        address,
+        directory,
+        clients: Vec::new(),
+        render: Render::default(),
+        last_zxid: Zxid::ZERO,
+        transcript: Vec::new(),
+    };
+    for _ in 0..CLIENTS {
+        let client = player.begin();
+        player.clients.push(client);
+    }
+    player.set_out();
+    for (who, action) in script {
+        player.transcript.push(format!("? {who} {action:?}"));
+        player.act(*who, action);
+    }
+    for who in 0..CLIENTS {
+        player.close(who);
+    }
+    player.transcript
+}
+
+impl Player<'_> {
+    fn connect(&self, handshake: &[u8]) -> (Peer, Credentials) {
+        let mut peer = Peer::connect(self.address, handshake);
+        match peer.hear() {
+            Some(Message::Connected(session)) => (peer, session),
+            other => panic!("no session: {other:?}"),
+        }
+    }
+
+    fn begin(&mut self) -> Client {
+        let (peer, session) = self.connect(&RawClient::connect(TIMEOUT));
+        self.render.sessions.push(session.id);
+        Client { peer, session }
+    }
+
+    /// Creates the parent node with some children. Zxids in the transcript are relative to this.
+    fn set_out(&mut self) {
+        for name in ["", "/a", "/b", "/a/x"] {
+            let path = format!("{}{name}", self.directory);
+            let peer = &mut self.clients[0].peer;
+            peer.ask(&create(&path, CreateMode::PERSISTENT));
+            match peer.hear() {
+                Some(Message::Reply(reply)) => self.last_zxid = reply.header.zxid,
+                other => panic!("no directory: {other:?}"),
+            }
+        }
+        self.render.start = self.last_zxid;
+    }
+
+    fn act(&mut self, who: usize, action: &Action) {
+        let request = action.request(self.directory, self.last_zxid);
+        let peer = &mut self.clients[who].peer;
+        match (action, request) {
+            (Action::Close, _) => {
+                self.close(who);
+                self.clients[who] = self.begin();
+            }
+            (Action::Reconnect, _) => self.reconnect(who),
+            (Action::Bare(opcode), _) => {
+                peer.ask_raw(*opcode, &());
+                self.hear(who);
+            }
+            // A check that succeeds has no reply.
+            (Action::Check(..), Some(request)) => {
+                peer.ask_raw(OpCode::CHECK, &request);
+                self.barrier(who);
+            }
+            (_, Some(request)) => {
+                peer.ask_raw(request.opcode(), &request);
+                self.hear(who);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Records all messages up to a reply. If the server then closes the connection, the session
+    /// continues on a new one.
+    fn hear(&mut self, who: usize) {
+        let mut is_refused = false;
+        loop {
+            let message = self.clients[who].peer.hear();
+            self.note(who, message.as_ref());
+            match message {
+                Some(Message::Event { .. }) => {}
+                Some(Message::Reply(reply)) => {
+                    let header = reply.header;
+                    if header.zxid > Zxid::ZERO {
+                        self.last_zxid = header.zxid;
+                    }
+                    is_refused = closes(reply.opcode, header.err);
+                    if !is_refused {
+                        return;
+                    }
+                }
+                Some(_) => return,
+                None => return self.resume(who),
+            }
+            if is_refused {
+                let message = self.clients[who].peer.hear();
+                self.note(who, message.as_ref());
+                return self.resume(who);
+            }
+        }
+    }
+
+    /// Records all messages sent up to now.
+    fn barrier(&mut self, who: usize) {
+        self.clients[who].peer.ask(&Request::Ping(()));
+        loop {
+            let message = self.clients[who].peer.hear();
+            self.note(who, message.as_ref());
+            match message {
+                Some(Message::Reply(reply)) if reply.opcode == OpCode::PING => return,
+                None => return,
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn resume(&mut self, who: usize) {
+        let handshake = RawClient::resume(Zxid::ZERO, &self.clients[who].session);
+        let (peer, session) = self.connect(&handshake);
+        self.clients[who] = Client { peer, session };
+        self.transcript.push(format!("{who}: resumed"));
+    }
+
+    /// Moves the session to a new connection. The server then closes the old one.
+    fn reconnect(&mut self, who: usize) {
+        let handshake = RawClient::resume(Zxid::ZERO, &self.clients[who].session);
+        let (peer, session) = self.connect(&handshake);
+        let mut old = core::mem::replace(&mut self.clients[who], Client { peer, session });
+        loop {
+            let message = old.peer.hear();
+            self.note(who, message.as_ref());
+            if message.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Closes a session. The order in which its ephemerals vanish is unspecified, so the events
+    /// are sorted.
+    fn close(&mut self, who: usize) {
+        let start = self.transcript.len();
+        self.clients[who].peer.ask(&Request::CloseSession(()));
+        loop {
+            let message = self.clients[who].peer.hear();
+            self.note(who, message.as_ref());
+            match message {
+                Some(Message::Event { .. }) => {}
+                Some(Message::Reply(_)) => self.transcript[start..].sort_unstable(),
+                _ => break,
+            }
+        }
+        for other in (0..CLIENTS).filter(|other| *other != who) {
+            let start = self.transcript.len();
+            if self.clients[other].session.id != SessionId::NONE {
+                self.barrier(other);
+                self.transcript[start..].sort_unstable();
+            }
+        }
+        self.clients[who].session.id = SessionId::NONE;
+    }
+
+    fn note(&mut self, who: usize, message: Option<&Message>) {
+        let line = self.render.message(message);
+        self.transcript.push(format!("{who}: {line}"));
+    }
+}
+
+/// Returns whether the server closes the connection after such a reply.
+fn closes(opcode: OpCode, err: ErrorCode) -> bool {
+    let is_unknown = err == ErrorCode::UNIMPLEMENTED && !opcode.is_request();
+    is_unknown || err == ErrorCode::AUTH_FAILED
+}
