@@ -241,7 +241,8 @@ fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
             let _ = client.exists("/");
         }
         assert_eq!(client.exists("/"), Ok(None), "{attack:?}");
-        let taken = peak_memory() - before;
+        // The kernel counts for each processor apart, so the peak can be a little lower afterwards.
+        let taken = peak_memory().saturating_sub(before);
         println!("{attack:?}: at most {taken} bytes, of the whole process");
         // The peer's own bytes, and those of the tests beside this one, come on top.
         assert!(taken <= FLOOD / 4, "{attack:?}: {taken}");

@@ -88,19 +88,12 @@ fn way<A: Copy>(ways: &[(usize, Option<A>)], mut place: usize) -> Vec<A> {
 /// states is here to be noticed when it changes: what is explored has changed then.
 #[track_caller]
 pub(crate) fn prove<W: World>(first: W, states: usize, sights: &[W::Sight]) {
-    assert_eq!(prove_at_least(first, states, sights), states);
-}
-
-/// As [`prove`], where there are so many states or more. Returns how many.
-#[track_caller]
-pub(crate) fn prove_at_least<W: World>(first: W, states: usize, sights: &[W::Sight]) -> usize {
     let explored = explore(first);
     if let Some((wrong, way)) = explored.violation {
         panic!("{wrong} after {way:#?}");
     }
     assert_eq!(explored.sights, sights.iter().copied().collect());
-    assert!(explored.states >= states, "{} states", explored.states);
-    explored.states
+    assert_eq!(explored.states, states);
 }
 
 /// This world, which has a flaw, goes wrong, like this and on a way of so many steps.
