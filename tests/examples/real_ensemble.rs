@@ -13,8 +13,8 @@ use zk_testkit::real::RealEnsemble;
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut number = || arguments.next().and_then(|argument| argument.parse::<u64>().ok());
-    let members = usize::try_from(number().unwrap_or(3)).unwrap_or(3);
-    let mut ensemble = RealEnsemble::start(members)?;
+    let servers = usize::try_from(number().unwrap_or(3)).unwrap_or(3);
+    let mut ensemble = RealEnsemble::start(servers)?;
     println!("{}", ensemble.connect_string());
     io::stdout().flush()?;
     if let Some(delay) = number() {

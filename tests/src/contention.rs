@@ -93,7 +93,7 @@ pub async fn clients(at: &str, count: usize, session_timeout: Duration) -> Vec<C
         .collect();
     let mut clients = Vec::new();
     for client in connecting {
-        clients.push(client.await.expect("connect does not panic").expect("a member answers"));
+        clients.push(client.await.expect("connect does not panic").expect("a server answers"));
     }
     clients
 }

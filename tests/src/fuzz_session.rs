@@ -116,7 +116,7 @@ struct World {
     authenticating: bool,
     /// Requests that the server has and has not answered.
     due: Vec<(Xid, OpCode)>,
-    members: usize,
+    servers: usize,
     zxid: i64,
     ended: bool,
 }
@@ -148,8 +148,8 @@ fn run(data: &[u8]) -> State {
 impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let flags = input.byte().unwrap_or_default();
-        let members = usize::from(flags % 4);
-        let mut config = Config::new(members, u64::from(flags));
+        let servers = usize::from(flags % 4);
+        let mut config = Config::new(servers, u64::from(flags));
         config.max_pending = MAX_PENDING;
         config.max_request = MAX_REQUEST;
         config.max_unsent = 400;
@@ -172,7 +172,7 @@ impl World {
             answered: false,
             authenticating: false,
             due: Vec::new(),
-            members,
+            servers,
             zxid: 0,
             ended: false,
         }
@@ -195,7 +195,7 @@ impl World {
                 }
             }
             5 if input.below(32) == 0 => self.session.close(),
-            5 => self.update_members(input),
+            5 => self.set_servers(input),
             6 | 7 | 24 => self.session.handle_connected(now),
             8 => {
                 let count = input.below(80);
@@ -248,8 +248,8 @@ impl World {
                 self.session.handle_frame(now, Bytes::copy_from_slice(payload));
             }
             22 => {
-                let member = input.below(6);
-                self.session.handle_probed(now, member, step >= 128);
+                let server = input.below(6);
+                self.session.handle_probed(now, server, step >= 128);
             }
             _ if step >= 192 => {
                 let answered = !self.due.is_empty() && input.below(4) > 0;
@@ -297,11 +297,11 @@ impl World {
         }
     }
 
-    fn update_members(&mut self, input: &mut Input<'_>) {
+    fn set_servers(&mut self, input: &mut Input<'_>) {
         let count = input.below(5);
-        let kept: Vec<_> = (0..self.members).map(|_| Some(input.below(6))).collect();
+        let kept: Vec<_> = (0..self.servers).map(|_| Some(input.below(6))).collect();
         self.session.update_servers(self.now, &kept, count);
-        self.members = count;
+        self.servers = count;
     }
 
     /// The transport takes so many bytes.
@@ -362,7 +362,7 @@ impl World {
         while let Some(action) = self.session.poll_action() {
             actions.push(action);
             match action {
-                Action::Connect(member) | Action::Probe(member) => assert!(member < self.members),
+                Action::Connect(server) | Action::Probe(server) => assert!(server < self.servers),
                 Action::Disconnect => {}
             }
             if !matches!(action, Action::Probe(_)) {

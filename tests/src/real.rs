@@ -72,8 +72,8 @@ fn find() -> Result<String, String> {
 /// # Panics
 ///
 /// When `ZK_REAL=require` and there is no ZooKeeper, and when one does not start.
-pub fn ensemble_or_skip(members: usize) -> Option<RealEnsemble> {
-    ensemble_with_or_skip(Settings { members, ..Settings::default() })
+pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
+    ensemble_with_or_skip(Settings { servers, ..Settings::default() })
 }
 
 /// As [`ensemble_or_skip`], with settings. The class path is found.
@@ -92,22 +92,22 @@ pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
 /// What can be chosen about a [`RealEnsemble`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many members: 1 is a standalone server, more are a quorum.
-    pub members: usize,
+    /// How many servers: 1 is a standalone server, more are a quorum.
+    pub servers: usize,
     /// The server's `tickTime`. Session timeouts are between 2 and 20 of them.
     pub tick: Duration,
     /// Where its classes are.
     pub class_path: String,
-    /// More lines for the configuration file of every member.
+    /// More lines for the configuration file of every server.
     pub extra: String,
-    /// More system properties for every member, as `name=value`.
+    /// More system properties for every server, as `name=value`.
     pub properties: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            members: 1,
+            servers: 1,
             tick: Duration::from_millis(500),
             class_path: format!("{SERVER_JAR}:{LOG_JAR}"),
             extra: String::new(),
@@ -134,27 +134,27 @@ struct Server {
 }
 
 impl RealEnsemble {
-    /// Starts an ensemble and waits until every member serves.
+    /// Starts an ensemble and waits until every server serves.
     ///
     /// # Errors
     ///
     /// When there is no ZooKeeper, or it does not serve in time; with the end of its log.
-    pub fn start(members: usize) -> io::Result<Self> {
+    pub fn start(servers: usize) -> io::Result<Self> {
         let class_path = find().map_err(io::Error::other)?;
-        Self::with_settings(Settings { members, class_path, ..Settings::default() })
+        Self::with_settings(Settings { servers, class_path, ..Settings::default() })
     }
 
-    /// Starts an ensemble with these settings and waits until every member serves.
+    /// Starts an ensemble with these settings and waits until every server serves.
     ///
     /// # Errors
     ///
-    /// When a member does not serve in time; with the end of its log.
+    /// When a server does not serve in time; with the end of its log.
     pub fn with_settings(settings: Settings) -> io::Result<Self> {
         let directory = TempDir::with_prefix("zookeeper-")?;
-        let members = settings.members.max(1);
-        let ports = free_ports(members * 3)?;
+        let servers = settings.servers.max(1);
+        let ports = free_ports(servers * 3)?;
         let mut quorum = String::new();
-        if members > 1 {
+        if servers > 1 {
             for (id, ports) in ports.chunks_exact(3).enumerate() {
                 let (peer, election) = (ports[1], ports[2]);
                 quorum += &format!("server.{}=127.0.0.1:{peer}:{election}\n", id + 1);
@@ -177,23 +177,23 @@ impl RealEnsemble {
         Ok(ensemble)
     }
 
-    /// The addresses of all members, as clients take them.
+    /// The addresses of all servers, as clients take them.
     pub fn connect_string(&self) -> String {
         let addresses: Vec<_> =
-            (0..self.servers.len()).map(|member| self.address(member)).collect();
+            (0..self.servers.len()).map(|server| self.address(server)).collect();
         addresses.join(",")
     }
 
-    /// The address of one member.
+    /// The address of one server.
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn address(&self, member: usize) -> String {
-        format!("127.0.0.1:{}", self.servers[member].port)
+    /// When there is no such server.
+    pub fn address(&self, server: usize) -> String {
+        format!("127.0.0.1:{}", self.servers[server].port)
     }
 
-    /// Kills a member at once, as a power failure would.
+    /// Kills a server at once, as a power failure would.
     ///
     /// # Errors
     ///
@@ -201,12 +201,12 @@ impl RealEnsemble {
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn kill(&mut self, member: usize) -> io::Result<()> {
-        self.servers[member].kill()
+    /// When there is no such server.
+    pub fn kill(&mut self, server: usize) -> io::Result<()> {
+        self.servers[server].kill()
     }
 
-    /// Starts a member again, with the data it had, and waits until it serves.
+    /// Starts a server again, with the data it had, and waits until it serves.
     ///
     /// # Errors
     ///
@@ -214,9 +214,9 @@ impl RealEnsemble {
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn restart(&mut self, member: usize) -> io::Result<()> {
-        let server = &mut self.servers[member];
+    /// When there is no such server.
+    pub fn restart(&mut self, server: usize) -> io::Result<()> {
+        let server = &mut self.servers[server];
         server.kill()?;
         server.spawn(&self.settings)?;
         server.wait_until_it_serves()
@@ -233,7 +233,7 @@ impl RealEnsemble {
         self.servers.iter_mut().try_for_each(|server| server.spawn(&self.settings))
     }
 
-    /// Has a member stand still, with all its connections, until it is [resumed](Self::resume).
+    /// Has a server stand still, with all its connections, until it is [resumed](Self::resume).
     ///
     /// # Errors
     ///
@@ -241,12 +241,12 @@ impl RealEnsemble {
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn pause(&self, member: usize) -> io::Result<()> {
-        self.servers[member].signal("STOP")
+    /// When there is no such server.
+    pub fn pause(&self, server: usize) -> io::Result<()> {
+        self.servers[server].signal("STOP")
     }
 
-    /// Has a member that was [paused](Self::pause) go on, as if no time had passed for it.
+    /// Has a server that was [paused](Self::pause) go on, as if no time had passed for it.
     ///
     /// # Errors
     ///
@@ -254,12 +254,12 @@ impl RealEnsemble {
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn resume(&self, member: usize) -> io::Result<()> {
-        self.servers[member].signal("CONT")
+    /// When there is no such server.
+    pub fn resume(&self, server: usize) -> io::Result<()> {
+        self.servers[server].signal("CONT")
     }
 
-    /// Waits until every member serves.
+    /// Waits until every server serves.
     ///
     /// # Errors
     ///
@@ -268,26 +268,26 @@ impl RealEnsemble {
         self.servers.iter_mut().try_for_each(Server::wait_until_it_serves)
     }
 
-    /// The member that leads, if any says that it does.
+    /// The server that leads, if any says that it does.
     pub fn leader(&self) -> Option<usize> {
-        (0..self.servers.len()).find(|member| {
-            self.four_letter(*member, "srvr").is_ok_and(|answer| {
+        (0..self.servers.len()).find(|server| {
+            self.four_letter(*server, "srvr").is_ok_and(|answer| {
                 answer.contains("Mode: leader") || answer.contains("Mode: standalone")
             })
         })
     }
 
-    /// The answer of a member to a four-letter word such as `mntr`.
+    /// The answer of a server to a four-letter word such as `mntr`.
     ///
     /// # Errors
     ///
-    /// When the member does not answer.
+    /// When the server does not answer.
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn four_letter(&self, member: usize, word: &str) -> io::Result<String> {
-        self.servers[member].four_letter(word)
+    /// When there is no such server.
+    pub fn four_letter(&self, server: usize, word: &str) -> io::Result<String> {
+        self.servers[server].four_letter(word)
     }
 }
 

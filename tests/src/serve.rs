@@ -26,19 +26,19 @@ use crate::server::{Config, ConnId, Ensemble, Output};
 pub struct Embedded {
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
-    /// What accepts connections for each member that is alive.
+    /// What accepts connections for each server that is alive.
     listeners: Mutex<Vec<Option<JoinHandle<()>>>>,
     timer: JoinHandle<()>,
 }
 
 impl Embedded {
-    /// Starts an ensemble of this many members.
+    /// Starts an ensemble of this many servers.
     ///
     /// # Errors
     ///
     /// When no port can be listened on.
-    pub async fn start(members: usize) -> io::Result<Self> {
-        Self::with_config(Config::members(members)).await
+    pub async fn start(servers: usize) -> io::Result<Self> {
+        Self::with_config(Config::servers(servers)).await
     }
 
     /// Starts an ensemble with these settings.
@@ -51,50 +51,50 @@ impl Embedded {
         let timer = tokio::spawn(run_timer(Arc::clone(&shared)));
         let mut embedded =
             Self { shared, addresses: Vec::new(), listeners: Mutex::default(), timer };
-        for member in 0..embedded.with(|ensemble| ensemble.members()) {
+        for server in 0..embedded.with(|ensemble| ensemble.servers()) {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             embedded.addresses.push(listener.local_addr()?);
-            embedded.listen(member, listener);
+            embedded.listen(server, listener);
         }
         Ok(embedded)
     }
 
-    /// The addresses of all members, as clients take them: `127.0.0.1:2181,127.0.0.1:2182`.
+    /// The addresses of all servers, as clients take them: `127.0.0.1:2181,127.0.0.1:2182`.
     pub fn connect_string(&self) -> String {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
         addresses.join(",")
     }
 
-    /// The address of one member.
+    /// The address of one server.
     ///
     /// # Panics
     ///
-    /// When there is no such member.
-    pub fn address(&self, member: usize) -> SocketAddr {
-        self.addresses[member]
+    /// When there is no such server.
+    pub fn address(&self, server: usize) -> SocketAddr {
+        self.addresses[server]
     }
 
-    /// Kills a member: its connections break, and connecting to it is refused.
-    pub fn kill(&self, member: usize) {
-        if let Some(listener) = lock(&self.listeners).get_mut(member).and_then(Option::take) {
+    /// Kills a server: its connections break, and connecting to it is refused.
+    pub fn kill(&self, server: usize) {
+        if let Some(listener) = lock(&self.listeners).get_mut(server).and_then(Option::take) {
             listener.abort();
         }
-        self.shared.input(|ensemble, now| ensemble.kill(now, member));
+        self.shared.input(|ensemble, now| ensemble.kill(now, server));
     }
 
-    /// Starts a member again, on the port it had.
+    /// Starts a server again, on the port it had.
     ///
     /// # Errors
     ///
     /// When the port cannot be listened on any more.
-    pub async fn restart(&self, member: usize) -> io::Result<()> {
-        let Some(address) = self.addresses.get(member) else { return Ok(()) };
-        if self.with(|ensemble| ensemble.is_alive(member)) {
+    pub async fn restart(&self, server: usize) -> io::Result<()> {
+        let Some(address) = self.addresses.get(server) else { return Ok(()) };
+        if self.with(|ensemble| ensemble.is_alive(server)) {
             return Ok(());
         }
         let listener = bind_again(*address).await?;
-        self.shared.input(|ensemble, now| ensemble.restart(now, member));
-        self.listen(member, listener);
+        self.shared.input(|ensemble, now| ensemble.restart(now, server));
+        self.listen(server, listener);
         Ok(())
     }
 
@@ -113,13 +113,13 @@ impl Embedded {
         self.shared.input(command)
     }
 
-    fn listen(&self, member: usize, listener: TcpListener) {
-        let task = tokio::spawn(accept(Arc::clone(&self.shared), member, listener));
+    fn listen(&self, server: usize, listener: TcpListener) {
+        let task = tokio::spawn(accept(Arc::clone(&self.shared), server, listener));
         let mut listeners = lock(&self.listeners);
-        if listeners.len() <= member {
-            listeners.resize_with(member + 1, || None);
+        if listeners.len() <= server {
+            listeners.resize_with(server + 1, || None);
         }
-        listeners[member] = Some(task);
+        listeners[server] = Some(task);
     }
 }
 
@@ -273,7 +273,7 @@ async fn run_timer(shared: Arc<Shared>) {
     }
 }
 
-async fn accept(shared: Arc<Shared>, member: usize, listener: TcpListener) {
+async fn accept(shared: Arc<Shared>, server: usize, listener: TcpListener) {
     loop {
         // Errors are those of one connection, or of a lack of file handles that may pass.
         let Ok((stream, peer)) = listener.accept().await else {
@@ -282,7 +282,7 @@ async fn accept(shared: Arc<Shared>, member: usize, listener: TcpListener) {
         };
         let mut state = lock(&shared.state);
         if !state.is_stopped
-            && let Some(conn) = state.ensemble.handle_connect_from(member, peer.ip())
+            && let Some(conn) = state.ensemble.handle_connect_from(server, peer.ip())
         {
             let link = Arc::new(Link::default());
             state.links.insert(conn, Arc::clone(&link));

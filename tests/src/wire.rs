@@ -107,9 +107,9 @@ impl Connect for CountedConnect {
 
     fn connect(
         &mut self,
-        member: &ServerAddress,
+        server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Counted>> + Send>> {
-        let (connecting, shared) = (TcpConnect.connect(member), self.state.clone());
+        let (connecting, shared) = (TcpConnect.connect(server), self.state.clone());
         Box::pin(async move {
             let stream = connecting.await?;
             let mut state = lock(&shared);

@@ -1,6 +1,6 @@
 //! Contenders take turns with one lock, and every promise of the lock is checked on the way.
 //!
-//! Without arguments it brings its own ensemble of three members, and kills one of them half-way.
+//! Without arguments it brings its own ensemble of three servers, and kills one of them half-way.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use zk_testkit::serve::Embedded;
 /// all promises were kept, 1 when one was broken, 2 when it could not begin.
 #[derive(Clone, Debug, Parser)]
 struct Arguments {
-    /// The ensemble: host:port[,host:port...][/chroot]. Without it, three members are started
+    /// The ensemble: host:port[,host:port...][/chroot]. Without it, three servers are started
     /// within this process, and the one that the holder is connected to is killed half-way.
     #[arg(long)]
     connect: Option<String>,
@@ -136,9 +136,9 @@ async fn contend(
         let count = board.oracle.acquired(&name, guard.fencing_token(), waiting_since);
         if count == arguments.contenders * arguments.rounds / 2
             && let Some(saboteur) = &saboteur
-            && let State::Connected { server: member, .. } = client.state()
+            && let State::Connected { server, .. } = client.state()
         {
-            saboteur.kill(&name, member);
+            saboteur.kill(&name, server);
             while guard.state() == Holding::Held {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -159,14 +159,14 @@ async fn contend(
 /// Says where a contender's session goes when its connection is lost.
 async fn report_states(name: String, client: Client, board: Arc<Board>) {
     let mut states = client.states();
-    let members: Vec<String> = client.servers().iter().map(ToString::to_string).collect();
+    let servers: Vec<String> = client.servers().iter().map(ToString::to_string).collect();
     drop(client);
     states.mark_unchanged();
     while states.changed().await.is_ok() {
         match *states.borrow_and_update() {
             State::Suspended => board.say(&name, "SUSPENDED: its connection is lost"),
-            State::Connected { server: member, .. } => {
-                board.say(&name, &format!("RESUMED on {}, same session", members[member]));
+            State::Connected { server, .. } => {
+                board.say(&name, &format!("RESUMED on {}, same session", servers[server]));
             }
             State::Ended(_) => return,
             _ => {}
@@ -195,7 +195,7 @@ async fn check_for_leftovers(clients: &[Client], path: &str, board: &Board) {
     else {
         return board.failed("no session is left to look for nodes".to_owned());
     };
-    // Behind a sync, so that a member that lags shows no node that is gone already.
+    // Behind a sync, so that a server that lags shows no node that is gone already.
     let (synced, listed) = (client.sync(path), client.get_children(path));
     let children = match (synced.await, listed.await) {
         (Ok(()), Ok((children, _))) => children,
@@ -208,17 +208,17 @@ async fn check_for_leftovers(clients: &[Client], path: &str, board: &Board) {
     }
 }
 
-/// Kills members of the embedded ensemble.
+/// Kills servers of the embedded ensemble.
 struct Saboteur {
     embedded: Embedded,
     board: Arc<Board>,
 }
 
 impl Saboteur {
-    fn kill(&self, holder: &str, member: usize) {
-        let address = self.embedded.address(member);
-        self.board.say("ensemble", &format!("KILLED {address}, the member that {holder} is on"));
-        self.embedded.kill(member);
+    fn kill(&self, holder: &str, server: usize) {
+        let address = self.embedded.address(server);
+        self.board.say("ensemble", &format!("KILLED {address}, the server that {holder} is on"));
+        self.embedded.kill(server);
     }
 }
 

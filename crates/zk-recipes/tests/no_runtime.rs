@@ -83,10 +83,10 @@ fn a_lock_is_held_across_servers() {
     let world = World::new(3);
     let mut client = world.connect();
     let lock = acquire(&mut client);
-    let State::Connected { server: member, .. } = client.dispatcher.session().state() else {
+    let State::Connected { server, .. } = client.dispatcher.session().state() else {
         panic!("a lock is held without a connection");
     };
-    world.ensemble.kill(member);
+    world.ensemble.kill(server);
     assert_eq!(next(&mut client, &lock), Event::Suspended);
     assert_eq!(next(&mut client, &lock), Event::Resumed);
     client.release(&lock);

@@ -10,8 +10,8 @@ use super::version::Version;
 /// they say otherwise.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many members there are; at least one.
-    pub members: usize,
+    /// How many servers there are; at least one.
+    pub servers: usize,
     /// Sessions expire at multiples of this.
     pub tick: Duration,
     /// The shortest session timeout that is granted; two ticks by default.
@@ -33,22 +33,22 @@ pub struct Config {
     pub extended_types: bool,
     /// Whether `reconfig` is more than refused (`reconfigEnabled`).
     pub reconfig: bool,
-    /// Whether a member that is alive without a majority serves clients that asked for it
+    /// Whether a server that is alive without a majority serves clients that asked for it
     /// (`readonlymode.enabled`).
     pub read_only_mode: bool,
-    /// Whether such a member makes sessions of its own (`localSessionsEnabled`); since 3.7 there
+    /// Whether such a server makes sessions of its own (`localSessionsEnabled`); since 3.7 there
     /// are no others for it to serve.
     pub local_sessions: bool,
-    /// How many connections a member takes from one address (`maxClientCnxns`). Unlike on a real
+    /// How many connections a server takes from one address (`maxClientCnxns`). Unlike on a real
     /// server there is no limit by default.
     pub max_connections: Option<usize>,
 }
 
 impl Config {
-    /// An ensemble of this many members.
+    /// An ensemble of this many servers.
     #[must_use]
-    pub fn members(members: usize) -> Self {
-        Self { members, ..Self::default() }
+    pub fn servers(servers: usize) -> Self {
+        Self { servers, ..Self::default() }
     }
 
     /// Sets the release to behave like.
@@ -68,7 +68,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            members: 1,
+            servers: 1,
             tick: Duration::from_secs(2),
             min_session_timeout: Duration::from_secs(4),
             max_session_timeout: Duration::from_secs(40),

@@ -16,7 +16,7 @@ pub struct ConnId(
 
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    pub(super) member: usize,
+    pub(super) server: usize,
     /// Where it comes from.
     pub(super) address: IpAddr,
     /// Whom it has proven to be.
@@ -25,7 +25,7 @@ pub(super) struct Connection {
     pub(super) session: Option<SessionId>,
     /// Bytes that were received and not looked at yet.
     pub(super) inbox: BytesMut,
-    /// Requests wait until the member has applied this many entries of the log: those that an
+    /// Requests wait until the server has applied this many entries of the log: those that an
     /// earlier request of this connection wrote or asked to see.
     pub(super) resume_at: usize,
     /// The sync that is answered then.
@@ -39,9 +39,9 @@ pub(super) struct Sync {
 }
 
 impl Connection {
-    pub(super) fn new(member: usize, address: IpAddr) -> Self {
+    pub(super) fn new(server: usize, address: IpAddr) -> Self {
         Self {
-            member,
+            server,
             address,
             identities: vec![Identity::of_address(address)],
             session: None,

@@ -12,18 +12,18 @@ use super::outbox;
 
 impl Ensemble {
     pub(super) fn handle_handshake(&mut self, now: Duration, conn: ConnId, frame: &[u8]) {
-        let Some(member) = self.connections.get(&conn).map(|connection| connection.member) else {
+        let Some(server) = self.connections.get(&conn).map(|connection| connection.server) else {
             return;
         };
         let Ok(request) = ConnectRequest::decode_all(frame) else { return self.close(conn) };
-        if (self.is_read_only(member) && request.read_only != Some(true))
-            || request.last_zxid_seen > self.members[member].zxid
+        if (self.is_read_only(server) && request.read_only != Some(true))
+            || request.last_zxid_seen > self.servers[server].zxid
         {
             return self.close(conn);
         }
         match request.session_id {
-            SessionId::NONE => self.begin_session(now, conn, member, &request),
-            id => self.take_up_session(now, conn, member, id, &request),
+            SessionId::NONE => self.begin_session(now, conn, server, &request),
+            id => self.take_up_session(now, conn, server, id, &request),
         }
     }
 
@@ -31,25 +31,25 @@ impl Ensemble {
         &mut self,
         now: Duration,
         conn: ConnId,
-        member: usize,
+        server: usize,
         request: &ConnectRequest<'_>,
     ) {
         let timeout = self.grant(request.timeout);
-        if self.is_read_only(member) {
+        if self.is_read_only(server) {
             // The error of the transaction that would make the session takes the place of the
             // answer.
             if self.config.version.is_read_only_locally() && !self.config.local_sessions {
-                let refusal = self.members[member].refusal(Xid(0), ErrorCode::NOT_READ_ONLY);
+                let refusal = self.servers[server].refusal(Xid(0), ErrorCode::NOT_READ_ONLY);
                 return self.outbox.send(conn, SessionId::NONE, refusal);
             }
-            let id = self.local_sessions.create(now, member, timeout, conn);
+            let id = self.local_sessions.create(now, server, timeout, conn);
             self.join(conn, id);
-            let answer = self.welcome(member, id, timeout, request.read_only);
+            let answer = self.welcome(server, id, timeout, request.read_only);
             return self.outbox.send(conn, id, answer);
         }
-        let id = self.sessions.create(now, member, timeout, conn);
+        let id = self.sessions.create(now, server, timeout, conn);
         self.join(conn, id);
-        let answer = self.welcome(member, id, timeout, request.read_only);
+        let answer = self.welcome(server, id, timeout, request.read_only);
         let origin = Origin { conn, xid: Xid(0) };
         self.propose(now, Some(origin), Txn::CreateSession { answer });
     }
@@ -58,12 +58,12 @@ impl Ensemble {
         &mut self,
         now: Duration,
         conn: ConnId,
-        member: usize,
+        server: usize,
         id: SessionId,
         request: &ConnectRequest<'_>,
     ) {
         let is_of_ensemble = self.sessions.contains(id);
-        if self.is_read_only(member) && is_of_ensemble && self.config.version.is_read_only_locally()
+        if self.is_read_only(server) && is_of_ensemble && self.config.version.is_read_only_locally()
         {
             return self.close(conn);
         }
@@ -74,21 +74,21 @@ impl Ensemble {
         };
         let password = sessions.password(id);
         // The old connection goes first, even if the password turns out to be wrong. One to
-        // another member lives on until it is used.
-        let same_member = |owner: &ConnId| {
-            self.connections.get(owner).is_some_and(|owner| owner.member == member)
+        // another server lives on until it is used.
+        let same_server = |owner: &ConnId| {
+            self.connections.get(owner).is_some_and(|owner| owner.server == server)
         };
         let owner = sessions.owner(id);
-        let is_known = is_of_ensemble || owner.is_none_or(|owner| same_member(&owner));
+        let is_known = is_of_ensemble || owner.is_none_or(|owner| same_server(&owner));
         let is_attached = request.password == Some(&password.0)
             && is_known
             && sessions.attach(now, id, timeout, conn);
-        if let Some(owner) = owner.filter(same_member) {
+        if let Some(owner) = owner.filter(same_server) {
             self.close(owner);
         }
         if is_attached {
             self.join(conn, id);
-            let answer = self.welcome(member, id, timeout, request.read_only);
+            let answer = self.welcome(server, id, timeout, request.read_only);
             self.outbox.send(conn, id, answer);
         } else {
             let expired = ConnectResponse {
@@ -117,7 +117,7 @@ impl Ensemble {
 
     fn welcome(
         &self,
-        member: usize,
+        server: usize,
         id: SessionId,
         timeout: Duration,
         read_only: Option<bool>,
@@ -128,7 +128,7 @@ impl Ensemble {
             session_id: id,
             password: Some(&self.sessions.password(id).0),
             // Told only to clients that know of it.
-            read_only: read_only.map(|_| self.is_read_only(member)),
+            read_only: read_only.map(|_| self.is_read_only(server)),
         })
     }
 }

@@ -16,14 +16,14 @@ impl Ensemble {
         self.leader
     }
 
-    /// How many members there are, alive or not.
-    pub fn members(&self) -> usize {
-        self.members.len()
+    /// How many servers there are, alive or not.
+    pub fn servers(&self) -> usize {
+        self.servers.len()
     }
 
-    /// Whether a member is alive.
-    pub fn is_alive(&self, member: usize) -> bool {
-        self.members.get(member).is_some_and(|member| member.is_alive)
+    /// Whether a server is alive.
+    pub fn is_alive(&self, server: usize) -> bool {
+        self.servers.get(server).is_some_and(|server| server.is_alive)
     }
 
     /// The last transaction of the ensemble.
@@ -31,14 +31,14 @@ impl Ensemble {
         self.zxid
     }
 
-    /// The last transaction that a member has applied, and so what it tells in replies.
-    pub fn applied(&self, member: usize) -> Option<Zxid> {
-        self.members.get(member).map(|member| member.zxid)
+    /// The last transaction that a server has applied, and so what it tells in replies.
+    pub fn applied(&self, server: usize) -> Option<Zxid> {
+        self.servers.get(server).map(|server| server.zxid)
     }
 
-    /// The tree as one member has it.
-    pub fn tree_of(&self, member: usize) -> Option<&Tree> {
-        self.members.get(member).map(|member| &member.tree)
+    /// The tree as one server has it.
+    pub fn tree_of(&self, server: usize) -> Option<&Tree> {
+        self.servers.get(server).map(|server| &server.tree)
     }
 
     /// All paths, sorted.
@@ -66,10 +66,10 @@ impl Ensemble {
         self.sessions.timeout(session)
     }
 
-    /// The member that a session is connected to, if it is alive and connected.
-    pub fn member_of(&self, session: SessionId) -> Option<usize> {
+    /// The server that a session is connected to, if it is alive and connected.
+    pub fn server_of(&self, session: SessionId) -> Option<usize> {
         let owner = self.sessions.owner(session).or_else(|| self.local_sessions.owner(session))?;
-        self.connections.get(&owner).map(|connection| connection.member)
+        self.connections.get(&owner).map(|connection| connection.server)
     }
 
     /// How many connections are open.
@@ -77,16 +77,16 @@ impl Ensemble {
         self.connections.len()
     }
 
-    /// How many watches are set, on all members.
+    /// How many watches are set, on all servers.
     pub fn watches(&self) -> usize {
-        self.members.iter().map(|member| member.watches.len()).sum()
+        self.servers.iter().map(|server| server.watches.len()).sum()
     }
 
     /// Every path that is watched, and by which session.
     pub fn watched(&self) -> BTreeSet<(SessionId, &str)> {
         let of_one = |(conn, connection): (&ConnId, &Connection)| {
-            let (session, member) = (connection.session(), &self.members[connection.member]);
-            member.watches.paths_of(*conn).map(move |path| (session, path)).collect::<Vec<_>>()
+            let (session, server) = (connection.session(), &self.servers[connection.server]);
+            server.watches.paths_of(*conn).map(move |path| (session, path)).collect::<Vec<_>>()
         };
         self.connections.iter().flat_map(of_one).collect()
     }

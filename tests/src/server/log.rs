@@ -1,4 +1,4 @@
-//! The replicated log: every change of the ensemble, in the one order in which all members apply
+//! The replicated log: every change of the ensemble, in the one order in which all servers apply
 //! it.
 
 use alloc::collections::VecDeque;
@@ -17,7 +17,7 @@ pub(super) struct Entry {
     pub(super) zxid: Zxid,
     /// When the leader proposed it, in milliseconds.
     pub(super) time: i64,
-    /// Whom to answer once the member it is connected to has applied this.
+    /// Whom to answer once the server it is connected to has applied this.
     pub(super) origin: Option<Origin>,
     pub(super) txn: Txn,
 }
@@ -76,7 +76,7 @@ pub(super) enum Change {
 pub(super) struct Create {
     /// Which of the creates: it decides on the form of the answer.
     pub(super) opcode: OpCode,
-    /// Shared by all members.
+    /// Shared by all servers.
     pub(super) path: Arc<str>,
     pub(super) data: Option<Bytes>,
     pub(super) acl: Arc<[Grant]>,
@@ -86,7 +86,7 @@ pub(super) struct Create {
     pub(super) parent_cversion: i32,
 }
 
-/// The log, without the part that every member has applied.
+/// The log, without the part that every server has applied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     trimmed: usize,

@@ -1,6 +1,6 @@
 //! An in-memory ZooKeeper without sockets, clock or threads.
 //!
-//! An [`Ensemble`] has members that keep replicas of one tree and apply one totally ordered log of
+//! An [`Ensemble`] has servers that keep replicas of one tree and apply one totally ordered log of
 //! transactions to them. It is driven from outside and does nothing by itself; the same inputs
 //! lead to the same outputs, byte for byte. Its methods come in four kinds:
 //!
@@ -18,9 +18,9 @@
 //! start of 1970 makes those look right.
 //!
 //! It behaves as a server of a [`Version`] does. A write is checked against the leader's tree, gets
-//! its zxid and its place in the log, and is answered by the member it came from once that member
+//! its zxid and its place in the log, and is answered by the server it came from once that server
 //! has applied it; notifications go out while it is applied, and so before that answer. Not there:
-//! quotas, and a change of the members by `reconfig`.
+//! quotas, and a change of the servers by `reconfig`.
 //!
 //! It is stricter than a real server with what no client sends: trailing bytes in a request, and
 //! text that is not UTF-8. Children and the ephemerals of a session that ends are taken in the order
@@ -38,7 +38,6 @@ mod credentials;
 mod handshake;
 mod inspect;
 mod log;
-mod member;
 mod modes;
 mod outbox;
 mod prepare;
@@ -46,6 +45,7 @@ mod quorum;
 mod read_only;
 mod reads;
 mod reaper;
+mod replica;
 mod requests;
 mod sessions;
 mod tree;
@@ -68,22 +68,22 @@ pub use version::Version;
 
 use connection::Connection;
 use log::{Change, Entry, Log, Origin, Txn};
-use member::{Member, Notification};
 use outbox::Outbox;
+use replica::{Notification, Replica};
 use sessions::Sessions;
 
 /// An in-memory ZooKeeper; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Ensemble {
     config: Config,
-    members: Vec<Member>,
+    servers: Vec<Replica>,
     /// None without a majority; then nobody is served.
     leader: Option<usize>,
     log: Log,
     /// The last transaction proposed.
     zxid: Zxid,
     sessions: Sessions,
-    /// Those that read-only members made, each known to that member alone.
+    /// Those that read-only servers made, each known to that server alone.
     local_sessions: Sessions,
     connections: FxHashMap<ConnId, Connection>,
     next_conn: u64,
@@ -93,14 +93,14 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// An ensemble with all members alive and a leader elected.
+    /// An ensemble with all servers alive and a leader elected.
     pub fn new(config: Config) -> Self {
-        let members = vec![Member::new(config.version); config.members.max(1)];
+        let servers = vec![Replica::new(config.version); config.servers.max(1)];
         let sessions = Sessions::new(config.tick, config.seed);
         let local_sessions = Sessions::local(config.tick, config.seed);
         let mut ensemble = Self {
             config,
-            members,
+            servers,
             leader: None,
             log: Log::default(),
             zxid: Zxid::ZERO,
@@ -117,26 +117,26 @@ impl Ensemble {
 
     // ---- Inputs --------------------------------------------------------------------------------
 
-    /// A client on this machine connects to a member. `None`: refused, since the member is down.
-    pub fn handle_connect(&mut self, member: usize) -> Option<ConnId> {
-        self.handle_connect_from(member, Ipv4Addr::LOCALHOST.into())
+    /// A client on this machine connects to a server. `None`: refused, since the server is down.
+    pub fn handle_connect(&mut self, server: usize) -> Option<ConnId> {
+        self.handle_connect_from(server, Ipv4Addr::LOCALHOST.into())
     }
 
-    /// A client connects to a member from an address. `None`: refused, since the member is down, or
+    /// A client connects to a server from an address. `None`: refused, since the server is down, or
     /// closed at once, since there are too many connections from there.
-    pub fn handle_connect_from(&mut self, member: usize, address: IpAddr) -> Option<ConnId> {
-        self.members.get(member).filter(|member| member.is_alive)?;
+    pub fn handle_connect_from(&mut self, server: usize, address: IpAddr) -> Option<ConnId> {
+        self.servers.get(server).filter(|server| server.is_alive)?;
         if let Some(limit) = self.config.max_connections {
             let connections = self.connections.values();
             let same = connections
-                .filter(|connection| (connection.member, connection.address) == (member, address));
+                .filter(|connection| (connection.server, connection.address) == (server, address));
             if same.count() >= limit {
                 return None;
             }
         }
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
-        self.connections.insert(conn, Connection::new(member, address));
+        self.connections.insert(conn, Connection::new(server, address));
         Some(conn)
     }
 
@@ -211,7 +211,7 @@ impl Ensemble {
 
     // ---- Replication ---------------------------------------------------------------------------
 
-    /// Appends a transaction to the log. Every member that is neither down nor held applies it.
+    /// Appends a transaction to the log. Every server that is neither down nor held applies it.
     fn propose(&mut self, now: Duration, origin: Option<Origin>, txn: Txn) {
         self.zxid = Zxid(self.zxid.0 + 1);
         self.append(now, origin, txn);
@@ -225,30 +225,30 @@ impl Ensemble {
         {
             connection.resume_at = self.log.len();
         }
-        for member in 0..self.members.len() {
-            if !self.members[member].is_held || self.leader == Some(member) {
-                self.catch_up(member);
+        for server in 0..self.servers.len() {
+            if !self.servers[server].is_held || self.leader == Some(server) {
+                self.catch_up(server);
             }
         }
         self.plan_reaping(now);
     }
 
-    /// Lets a member apply what is new in the log, unless it is down or cut off.
-    fn catch_up(&mut self, member: usize) {
-        while self.members[member].is_in_touch()
-            && let Some(entry) = self.log.get(self.members[member].applied)
+    /// Lets a server apply what is new in the log, unless it is down or cut off.
+    fn catch_up(&mut self, server: usize) {
+        while self.servers[server].is_in_touch()
+            && let Some(entry) = self.log.get(self.servers[server].applied)
         {
-            self.apply(member, &entry);
+            self.apply(server, &entry);
         }
-        self.log.trim(self.members.iter().map(|member| member.applied).min().unwrap_or(0));
+        self.log.trim(self.servers.iter().map(|server| server.applied).min().unwrap_or(0));
     }
 
-    fn apply(&mut self, member: usize, entry: &Entry) {
+    fn apply(&mut self, server: usize, entry: &Entry) {
         let is_here = |origin: &Origin| {
-            self.connections.get(&origin.conn).is_some_and(|connection| connection.member == member)
+            self.connections.get(&origin.conn).is_some_and(|connection| connection.server == server)
         };
         let asked = entry.origin.filter(is_here);
-        let consequences = self.members[member].apply(entry, asked.map(|origin| origin.xid));
+        let consequences = self.servers[server].apply(entry, asked.map(|origin| origin.xid));
         for Notification { listeners, guard, frame } in consequences.notifications {
             for conn in listeners {
                 if let Some(connection) = self.connections.get(&conn)
@@ -268,17 +268,17 @@ impl Ensemble {
         }
         if let Txn::CloseSession(session) = entry.txn {
             self.close_where(|connection| {
-                connection.member == member && connection.session == Some(session)
+                connection.server == server && connection.session == Some(session)
             });
         }
     }
 
-    /// The leader's tree: what all members will have once they have applied the log. While there is
+    /// The leader's tree: what all servers will have once they have applied the log. While there is
     /// no leader, that of whoever has applied most.
     fn tree(&self) -> &Tree {
-        let applied = |member: &usize| self.members[*member].applied;
-        let leader = self.leader.or_else(|| (0..self.members.len()).max_by_key(applied));
-        &self.members[leader.unwrap_or_default()].tree
+        let applied = |server: &usize| self.servers[*server].applied;
+        let leader = self.leader.or_else(|| (0..self.servers.len()).max_by_key(applied));
+        &self.servers[leader.unwrap_or_default()].tree
     }
 
     // ---- Connections ---------------------------------------------------------------------------
@@ -306,7 +306,7 @@ impl Ensemble {
 
     fn forget(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.remove(&conn) else { return false };
-        self.members[connection.member].watches.forget(conn);
+        self.servers[connection.server].watches.forget(conn);
         let session = connection.session();
         self.table_of(session).detach(session, conn);
         true

@@ -1,4 +1,4 @@
-//! What a member does that is alive without a majority (`ReadOnlyZooKeeperServer.java`).
+//! What a server does that is alive without a majority (`ReadOnlyZooKeeperServer.java`).
 
 use core::time::Duration;
 
@@ -9,19 +9,19 @@ use super::log::Origin;
 use super::sessions::Sessions;
 
 impl Ensemble {
-    /// Whether a member, if it is alive, serves reads only.
-    pub fn is_read_only(&self, member: usize) -> bool {
-        !self.is_led(member) && self.config.read_only_mode
+    /// Whether a server, if it is alive, serves reads only.
+    pub fn is_read_only(&self, server: usize) -> bool {
+        !self.is_led(server) && self.config.read_only_mode
     }
 
-    /// Whether a member, if it is alive, serves anything.
-    pub(super) fn is_serving(&self, member: usize) -> bool {
-        self.is_led(member) || self.config.read_only_mode
+    /// Whether a server, if it is alive, serves anything.
+    pub(super) fn is_serving(&self, server: usize) -> bool {
+        self.is_led(server) || self.config.read_only_mode
     }
 
-    /// Whether there is a leader, and a member is in touch with it.
-    pub(super) fn is_led(&self, member: usize) -> bool {
-        self.leader.is_some() && !self.members[member].is_cut_off
+    /// Whether there is a leader, and a server is in touch with it.
+    pub(super) fn is_led(&self, server: usize) -> bool {
+        self.leader.is_some() && !self.servers[server].is_cut_off
     }
 
     /// The table that a session is in, if it is in any.
@@ -32,7 +32,7 @@ impl Ensemble {
         }
     }
 
-    /// Answers what a read-only member does not do as the others do. Whether it was such a request.
+    /// Answers what a read-only server does not do as the others do. Whether it was such a request.
     pub(super) fn refuse_to_write(
         &mut self,
         origin: Origin,
@@ -40,7 +40,7 @@ impl Ensemble {
         opcode: OpCode,
     ) -> bool {
         let connection = self.connections.get(&origin.conn);
-        if !connection.is_some_and(|connection| self.is_read_only(connection.member)) {
+        if !connection.is_some_and(|connection| self.is_read_only(connection.server)) {
             return false;
         }
         if opcode == OpCode::CLOSE_SESSION && self.local_sessions.remove(session) {

@@ -1,4 +1,4 @@
-//! Requests that one member answers by itself: reads, and those about watches
+//! Requests that one server answers by itself: reads, and those about watches
 //! (`FinalRequestProcessor.java`).
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use zk_proto::{
 use super::ConnId;
 use super::acl::{self, Grant};
 use super::auth::Identity;
-use super::member::{Member, NO_ZXID, notification};
+use super::replica::{NO_ZXID, Replica, notification};
 use super::tree::{Node, Tree};
 
 /// Who asks.
@@ -24,8 +24,8 @@ pub(super) struct Reader<'a> {
     pub(super) identities: &'a [Identity],
 }
 
-impl Member {
-    /// Answers a request that only concerns this member.
+impl Replica {
+    /// Answers a request that only concerns this server.
     pub(super) fn answer(&mut self, reader: Reader<'_>, xid: Xid, request: &Request<'_>) -> Bytes {
         self.try_answer(reader, xid, request).unwrap_or_else(|err| self.refusal(xid, err))
     }

@@ -22,22 +22,22 @@ impl Ensemble {
     /// Handles what has arrived on a connection, as far as it may be handled yet.
     pub(super) fn process(&mut self, now: Duration, conn: ConnId) {
         while let Some(connection) = self.connections.get_mut(&conn) {
-            let member = &self.members[connection.member];
-            if member.applied < connection.resume_at {
+            let server = &self.servers[connection.server];
+            if server.applied < connection.resume_at {
                 return;
             }
             if let Some(Sync { xid, path }) = connection.sync.take() {
-                let reply = member.reply(xid, &SyncResponse { path: &path });
+                let reply = server.reply(xid, &SyncResponse { path: &path });
                 self.outbox.send(conn, connection.session(), reply);
             }
             if connection.session.is_none() && self.answer_word(conn) {
                 return;
             }
-            let Some(member) = self.connections.get(&conn).map(|connection| connection.member)
+            let Some(server) = self.connections.get(&conn).map(|connection| connection.server)
             else {
                 return;
             };
-            let is_serving = self.is_serving(member);
+            let is_serving = self.is_serving(server);
             let Some(connection) = self.connections.get_mut(&conn) else { return };
             match frame::split_bytes(&mut connection.inbox, self.config.frame_limit) {
                 Ok(None) => return,
@@ -64,7 +64,7 @@ impl Ensemble {
         match self.table_of(session).touch(now, session, conn) {
             Touched::Alive => {}
             Touched::Moved => return self.close(conn),
-            // The connection is closed once its member hears that the session has ended.
+            // The connection is closed once its server hears that the session has ended.
             Touched::Gone => return,
         }
         self.outbox.count_request(session, opcode);
@@ -147,7 +147,7 @@ impl Ensemble {
                 if let Some(connection) = self.connections.get(&conn) {
                     let identities = &connection.identities;
                     let reader = reads::Reader { conn, session, identities };
-                    let reply = self.members[connection.member].answer(reader, xid, request);
+                    let reply = self.servers[connection.server].answer(reader, xid, request);
                     self.outbox.send(conn, session, reply);
                 }
             }
@@ -174,13 +174,13 @@ impl Ensemble {
         Writer { session, identities, version, has_extended_types }
     }
 
-    /// Why the members cannot be changed: those of an ensemble in memory are fixed, as if the
+    /// Why the servers cannot be changed: those of an ensemble in memory are fixed, as if the
     /// others could not be reached.
     fn reconfigure(&self, request: &ReconfigRequest<'_>) -> ErrorCode {
         const FIRST_CONFIG: i64 = 0;
         match request.cur_config_id {
             _ if !self.config.reconfig => ErrorCode::RECONFIG_DISABLED,
-            _ if self.members.len() == 1 => ErrorCode::UNIMPLEMENTED,
+            _ if self.servers.len() == 1 => ErrorCode::UNIMPLEMENTED,
             -1 | FIRST_CONFIG => ErrorCode::NEW_CONFIG_NO_QUORUM,
             _ => ErrorCode::BAD_VERSION,
         }
@@ -188,7 +188,7 @@ impl Ensemble {
 
     fn set_watches(&mut self, origin: Origin, session: SessionId, request: &SetWatches2<'_>) {
         let Some(connection) = self.connections.get(&origin.conn) else { return };
-        let (missed, err) = self.members[connection.member].set_watches(origin.conn, request);
+        let (missed, err) = self.servers[connection.server].set_watches(origin.conn, request);
         for notification in missed {
             self.outbox.notify(origin.conn, session, notification);
         }
@@ -201,10 +201,10 @@ impl Ensemble {
         self.outbox.send(to.conn, session, outbox::frame(&header));
     }
 
-    /// The last transaction that the member of a connection has applied.
+    /// The last transaction that the server of a connection has applied.
     fn applied_for(&self, conn: ConnId) -> Zxid {
-        let member = self.connections.get(&conn).map(|connection| connection.member);
-        member.map_or(Zxid::ZERO, |member| self.members[member].zxid)
+        let server = self.connections.get(&conn).map(|connection| connection.server);
+        server.map_or(Zxid::ZERO, |server| self.servers[server].zxid)
     }
 }
 

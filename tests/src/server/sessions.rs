@@ -44,14 +44,14 @@ impl Sessions {
         Self { table: BTreeMap::new(), deadlines: BTreeSet::new(), created: 0, tick, seed }
     }
 
-    /// Sessions that are known to one member each: their ids are never those of others.
+    /// Sessions that are known to one server each: their ids are never those of others.
     pub(super) fn local(tick: Duration, seed: u64) -> Self {
         Self { created: 1 << 48, ..Self::new(tick, seed) }
     }
 
-    /// Forgets those that a member has made.
-    pub(super) fn forget_of(&mut self, member: usize) {
-        let is_of = |id: &SessionId| id.0 >> 56 == server(member);
+    /// Forgets those that a server has made.
+    pub(super) fn forget_of(&mut self, server: usize) {
+        let is_of = |id: &SessionId| id.0 >> 56 == id_prefix(server);
         self.table.retain(|id, _| !is_of(id));
         self.deadlines.retain(|(_, id)| !is_of(id));
     }
@@ -60,23 +60,23 @@ impl Sessions {
         self.table.contains_key(&id)
     }
 
-    /// Makes a session. Its id shows the member in the top byte, as on a real server.
+    /// Makes a session. Its id shows the server in the top byte, as on a real server.
     pub(super) fn create(
         &mut self,
         now: Duration,
-        member: usize,
+        server: usize,
         timeout: Duration,
         owner: ConnId,
     ) -> SessionId {
         self.created += 1;
-        let id = SessionId(server(member) << 56 | self.created);
+        let id = SessionId(id_prefix(server) << 56 | self.created);
         let deadline = self.deadline(now, timeout);
         self.table.insert(id, Session { timeout, deadline, owner: Some(owner) });
         self.deadlines.insert((deadline, id));
         id
     }
 
-    /// The password of a session: a function of its id, and so the same on every member.
+    /// The password of a session: a function of its id, and so the same on every server.
     pub(super) fn password(&self, id: SessionId) -> Password {
         let first = scramble(self.seed ^ id.0 as u64);
         let mut password = [0; 16];
@@ -184,9 +184,9 @@ impl Sessions {
     }
 }
 
-/// What stands for a member in the top byte of a session's id.
-fn server(member: usize) -> i64 {
-    (member as i64 + 1) & 0x7f
+/// What stands for a server in the top byte of a session's id.
+fn id_prefix(server: usize) -> i64 {
+    (server as i64 + 1) & 0x7f
 }
 
 /// SplitMix64: every bit of the result depends on every bit of `x`.

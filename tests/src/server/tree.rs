@@ -1,4 +1,4 @@
-//! The tree of nodes that one member keeps: its replica of the ensemble's state (`DataTree.java`).
+//! The tree of nodes that one server keeps: its replica of the ensemble's state (`DataTree.java`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;

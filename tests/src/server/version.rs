@@ -14,7 +14,7 @@ pub enum Version {
     /// stops at its end.
     V3_6,
     /// 3.8.0, as Debian has it: `whoAmI`; events are withheld from those who may not read the node,
-    /// as in 3.8.4. A read-only member makes local sessions only.
+    /// as in 3.8.4. A read-only server makes local sessions only.
     #[default]
     V3_8,
     /// 3.9.3: events tell their zxid; `exists` needs [`Perms::READ`](zk_proto::Perms::READ); one path
@@ -60,7 +60,7 @@ impl Version {
         self >= Self::V3_9
     }
 
-    /// Whether the members of the ensemble are told in a node.
+    /// Whether the servers of the ensemble are told in a node.
     pub(super) fn has_config(self) -> bool {
         self >= Self::V3_5
     }
@@ -82,7 +82,7 @@ impl Version {
         self >= Self::V3_9
     }
 
-    /// Whether a read-only member has sessions of its own only, and those only if it is configured
+    /// Whether a read-only server has sessions of its own only, and those only if it is configured
     /// to.
     pub(super) fn is_read_only_locally(self) -> bool {
         self >= Self::V3_8

@@ -1,4 +1,4 @@
-//! The watches that the connections of one member have set (`WatchManager.java`).
+//! The watches that the connections of one server have set (`WatchManager.java`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;

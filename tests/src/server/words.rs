@@ -15,72 +15,72 @@ impl Ensemble {
     pub(super) fn answer_word(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get(&conn) else { return false };
         let Some(word) = connection.inbox.first_chunk::<4>() else { return false };
-        let Some(answer) = self.word(word, connection.member) else { return false };
+        let Some(answer) = self.word(word, connection.server) else { return false };
         self.outbox.send(conn, connection.session(), Bytes::from(answer));
         self.close(conn);
         true
     }
 
-    fn word(&self, word: &[u8; 4], member: usize) -> Option<String> {
-        let serving = |answer: fn(&Self, usize) -> String| match self.is_serving(member) {
-            true => answer(self, member),
+    fn word(&self, word: &[u8; 4], server: usize) -> Option<String> {
+        let serving = |answer: fn(&Self, usize) -> String| match self.is_serving(server) {
+            true => answer(self, server),
             false => NOT_SERVING.into(),
         };
         Some(match word {
             b"ruok" => "imok".into(),
-            b"isro" => self.mode_of_access(member).into(),
-            b"srvr" => serving(|this, member| this.summary(member, "")),
-            b"stat" => serving(|this, member| this.summary(member, &this.clients(member))),
+            b"isro" => self.mode_of_access(server).into(),
+            b"srvr" => serving(|this, server| this.summary(server, "")),
+            b"stat" => serving(|this, server| this.summary(server, &this.clients(server))),
             b"mntr" => serving(Self::metrics),
             b"dump" => serving(|this, _| this.dump()),
             _ => return None,
         })
     }
 
-    fn mode_of_access(&self, member: usize) -> &'static str {
-        match (self.is_led(member), self.is_read_only(member)) {
+    fn mode_of_access(&self, server: usize) -> &'static str {
+        match (self.is_led(server), self.is_read_only(server)) {
             (true, _) => "rw",
             (false, true) => "ro",
             (false, false) => "null",
         }
     }
 
-    fn mode(&self, member: usize) -> &'static str {
+    fn mode(&self, server: usize) -> &'static str {
         match self.leader {
-            _ if !self.is_led(member) => "read-only",
-            _ if self.members.len() == 1 => "standalone",
-            leader if leader == Some(member) => "leader",
+            _ if !self.is_led(server) => "read-only",
+            _ if self.servers.len() == 1 => "standalone",
+            leader if leader == Some(server) => "leader",
             _ => "follower",
         }
     }
 
-    fn summary(&self, member: usize, clients: &str) -> String {
+    fn summary(&self, server: usize, clients: &str) -> String {
         let mut text = format!(
             "Zookeeper version: {}-zk-testkit, built on 1970-01-01 00:00 UTC\n{clients}",
             self.config.version.number()
         );
-        if self.is_read_only(member) {
+        if self.is_read_only(server) {
             text += "READ-ONLY mode; serving only read-only clients\n";
         }
         let counters = self.counters();
         // The empty path counts as a node of its own.
-        let nodes = self.members[member].tree.len() + 1;
+        let nodes = self.servers[server].tree.len() + 1;
         let _ = write!(
             text,
             "Latency min/avg/max: 0/0.0/0\nReceived: {}\nSent: {}\nConnections: {}\n\
              Outstanding: 0\nZxid: {}\nMode: {}\nNode count: {nodes}\n",
             counters.all_requests(),
             counters.frames,
-            self.connections_to(member),
-            self.members[member].zxid,
-            self.mode(member),
+            self.connections_to(server),
+            self.servers[server].zxid,
+            self.mode(server),
         );
         text
     }
 
-    fn clients(&self, member: usize) -> String {
+    fn clients(&self, server: usize) -> String {
         let mut text = String::from("Clients:\n");
-        for conn in self.conns_where(|connection| connection.member == member) {
+        for conn in self.conns_where(|connection| connection.server == server) {
             if let Some(Connection { address, .. }) = self.connections.get(&conn) {
                 let _ = writeln!(text, " /{address}:{}[0](queued=0,recved=0,sent=0)", conn.0);
             }
@@ -88,19 +88,19 @@ impl Ensemble {
         text + "\n"
     }
 
-    fn metrics(&self, member: usize) -> String {
-        let tree = &self.members[member].tree;
+    fn metrics(&self, server: usize) -> String {
+        let tree = &self.servers[server].tree;
         let ephemerals: usize = tree.owners().map(|owner| tree.ephemerals(owner).count()).sum();
         let counters = self.counters();
         let metrics = [
             ("version", format!("{}-zk-testkit", self.config.version.number())),
-            ("server_state", self.mode(member).into()),
+            ("server_state", self.mode(server).into()),
             ("packets_received", counters.all_requests().to_string()),
             ("packets_sent", counters.frames.to_string()),
-            ("num_alive_connections", self.connections_to(member).to_string()),
+            ("num_alive_connections", self.connections_to(server).to_string()),
             ("outstanding_requests", "0".into()),
             ("znode_count", (tree.len() + 1).to_string()),
-            ("watch_count", self.members[member].watches.len().to_string()),
+            ("watch_count", self.servers[server].watches.len().to_string()),
             ("ephemerals_count", ephemerals.to_string()),
         ];
         metrics.iter().map(|(key, value)| format!("zk_{key}\t{value}\n")).collect()
@@ -127,7 +127,7 @@ impl Ensemble {
         text
     }
 
-    fn connections_to(&self, member: usize) -> usize {
-        self.connections.values().filter(|connection| connection.member == member).count()
+    fn connections_to(&self, server: usize) -> usize {
+        self.connections.values().filter(|connection| connection.server == server).count()
     }
 }

@@ -169,7 +169,7 @@ impl Sim {
             container_check: Duration::from_secs(7),
             read_only_mode: true,
             local_sessions: true,
-            ..server::Config::members(options.servers)
+            ..server::Config::servers(options.servers)
         };
         let mut sim = Self {
             now: Duration::ZERO,

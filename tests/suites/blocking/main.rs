@@ -21,13 +21,13 @@ struct Ensemble {
 }
 
 impl Ensemble {
-    fn start(members: usize) -> Self {
+    fn start(servers: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .expect("a runtime");
-        let embedded = runtime.block_on(Embedded::start(members)).expect("an ensemble");
+        let embedded = runtime.block_on(Embedded::start(servers)).expect("an ensemble");
         Self { embedded, runtime, _watchdog: Watchdog::start() }
     }
 
@@ -69,26 +69,24 @@ fn increment(client: &Client) {
 }
 
 #[track_caller]
-fn assert_moves_from(client: &Client, member: usize) {
+fn assert_moves_from(client: &Client, server: usize) {
     let is_elsewhere = |state| match state {
-        State::Connected { server: now, .. } => now != member,
+        State::Connected { server: now, .. } => now != server,
         _ => false,
     };
     assert!(is_elsewhere(client.wait_for_state(is_elsewhere, Some(HANG_TIMEOUT))));
 }
 
 #[test]
-fn a_session_moves_to_another_member_with_its_watches() {
+fn a_session_moves_to_another_server_with_its_watches() {
     let ensemble = Ensemble::start(3);
     let (client, other) = (ensemble.client(), ensemble.client());
     client.create("/a", b"", NodeKind::Ephemeral).expect("it is new");
     let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
     let mut all = client.watch_recursively("/a").expect("the server knows such watches");
-    let State::Connected { server: member, session } = client.state() else {
-        panic!("not connected")
-    };
-    ensemble.embedded.kill(member);
-    assert_moves_from(&client, member);
+    let State::Connected { server, session } = client.state() else { panic!("not connected") };
+    ensemble.embedded.kill(server);
+    assert_moves_from(&client, server);
     assert_eq!(client.session_id(), session);
     assert_eq!(all.wait(), Ok(WatchUpdate::Gap));
     while let Err(error) = other.set_data("/a", b"new", None) {
@@ -96,7 +94,7 @@ fn a_session_moves_to_another_member_with_its_watches() {
     }
     assert_eq!(&*watch.wait().expect("it fires").path, "/a");
     assert!(matches!(all.wait(), Ok(WatchUpdate::Event(_))));
-    ensemble.runtime.block_on(ensemble.embedded.restart(member)).expect("the port is free");
+    ensemble.runtime.block_on(ensemble.embedded.restart(server)).expect("the port is free");
 }
 
 #[test]

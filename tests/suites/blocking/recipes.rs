@@ -361,10 +361,10 @@ fn barriers_hold_threads() {
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let member = both.enter().expect("both are there");
+                let participant = both.enter().expect("both are there");
                 inside.fetch_add(1, Ordering::SeqCst);
                 eventually("both", || inside.load(Ordering::SeqCst) == 2);
-                member.leave().expect("both are done");
+                participant.leave().expect("both are done");
                 outside.fetch_add(1, Ordering::SeqCst);
             });
         }

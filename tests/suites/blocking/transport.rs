@@ -79,14 +79,14 @@ impl Transport for Sealed {
     }
 }
 
-/// Where sealed connections to a member arrive.
-fn sealed(member: SocketAddr) -> String {
+/// Where sealed connections to a server arrive.
+fn sealed(server: SocketAddr) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let at = listener.local_addr().expect("it is bound").to_string();
     thread::spawn(move || {
         for client in listener.incoming() {
-            // A member that is down hangs up.
-            let Ok(server) = TcpStream::connect(member) else { continue };
+            // A server that is down hangs up.
+            let Ok(server) = TcpStream::connect(server) else { continue };
             let client = client.expect("a connection");
             for (from, to) in [(&client, &server), (&server, &client)] {
                 let copy = |stream: &TcpStream| stream.try_clone().expect("a handle");
@@ -112,8 +112,8 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
 #[test]
 fn a_session_lives_on_a_transport_of_ones_own() {
     let ensemble = Ensemble::start(3);
-    let members = [0, 1, 2].map(|member| sealed(ensemble.embedded.address(member)));
-    let builder = Client::builder(&members.join(",")).session_timeout(SESSION_TIMEOUT);
+    let servers = [0, 1, 2].map(|server| sealed(ensemble.embedded.address(server)));
+    let builder = Client::builder(&servers.join(",")).session_timeout(SESSION_TIMEOUT);
     let client = builder.connect_with(SealedConnect).expect("it answers");
     client.create("/a", &[1; 100], NodeKind::Ephemeral).expect("it is new");
     let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");

@@ -216,11 +216,11 @@ fn a_peer_that_never_answers_the_handshake_is_reported() {
             // Its task lives on until the session is closed.
             runtime.block_on(tokio::task::yield_now());
         });
-        let Some(Err(ConnectError::Unreachable { last: Some((member, error)), .. })) = result
+        let Some(Err(ConnectError::Unreachable { last: Some((server, error)), .. })) = result
         else {
             panic!("{attack:?}: {result:?}");
         };
-        assert_eq!(member, at);
+        assert_eq!(server, at);
         assert!(error.contains(reason), "{attack:?}: {error}");
         assert!(allocations.bytes_max <= BOUND as u64, "{attack:?}: {}", allocations.bytes_max);
     }

@@ -24,7 +24,7 @@ async fn every_contender_gets_its_turns_and_nobody_is_disturbed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dying_member_costs_nobody_its_place() {
+async fn a_dying_server_costs_nobody_its_place() {
     let embedded = Arc::new(Embedded::start(3).await.expect("loopback"));
     let clients = clients(&embedded.connect_string(), 6, SESSION_TIMEOUT).await;
     let hurt = {
@@ -34,13 +34,13 @@ async fn a_dying_member_costs_nobody_its_place() {
             async move {
                 // One after another, each with somebody on it; always two of three are alive.
                 if count.is_multiple_of(10)
-                    && let Some(member) = clients.iter().find_map(|client| match client.state() {
-                        State::Connected { server: member, .. } => Some(member),
+                    && let Some(server) = clients.iter().find_map(|client| match client.state() {
+                        State::Connected { server, .. } => Some(server),
                         _ => None,
                     })
                 {
-                    embedded.kill(member);
-                    embedded.restart(member).await.expect("the port is still free");
+                    embedded.kill(server);
+                    embedded.restart(server).await.expect("the port is still free");
                 }
             }
         }

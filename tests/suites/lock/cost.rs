@@ -57,7 +57,7 @@ async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_m
     let embedded = Embedded::start(1).await.expect("loopback");
     let counted = CountedConnect::default();
     let builder = Client::builder(&embedded.connect_string());
-    let client = builder.connect_with(counted.clone()).await.expect("a member");
+    let client = builder.connect_with(counted.clone()).await.expect("a server");
     let other = super::client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
     let others = Mutex::new(&other, LOCK).expect("a valid path");

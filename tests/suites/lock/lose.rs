@@ -125,15 +125,15 @@ async fn a_waiter_whose_session_expires_is_told() {
 
 #[tokio::test]
 async fn a_lost_connection_suspends_a_lock_and_does_not_lose_it() {
-    const MEMBERS: usize = 3;
-    let embedded = Embedded::start(MEMBERS).await.expect("loopback");
+    const SERVERS: usize = 3;
+    let embedded = Embedded::start(SERVERS).await.expect("loopback");
     let holder = client(&embedded).await;
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     // All of them: with one left, the connection may be back before anybody looks.
-    (0..MEMBERS).for_each(|member| embedded.kill(member));
+    (0..SERVERS).for_each(|server| embedded.kill(server));
     eventually(&embedded, "suspended", |_| guard.state() == Holding::Suspended).await;
-    for member in 0..MEMBERS {
-        embedded.restart(member).await.expect("the port is still free");
+    for server in 0..SERVERS {
+        embedded.restart(server).await.expect("the port is still free");
     }
     eventually(&embedded, "resumed", |_| guard.state() == Holding::Held).await;
     assert!(guard.lease().is_some_and(|lease| lease > tokio::time::Instant::now()));
@@ -154,7 +154,7 @@ async fn an_attempt_on_a_closed_session_fails_at_once() {
 
 /// An ensemble that lets sessions last for a second, so that watches are renewed after a few.
 async fn with_short_sessions() -> (Embedded, Client) {
-    let config = Config::members(1).with_tick(Duration::from_millis(500));
+    let config = Config::servers(1).with_tick(Duration::from_millis(500));
     let embedded = Embedded::with_config(config).await.expect("loopback");
     let builder = Client::builder(&embedded.connect_string());
     let client = builder.session_timeout(Duration::from_secs(1)).connect().await;

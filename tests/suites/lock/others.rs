@@ -25,9 +25,9 @@ fn semaphore(client: &Client, permits: u32) -> Semaphore {
     Semaphore::new(client, SEMAPHORE, permits).expect("a valid path")
 }
 
-async fn at(members: &[std::net::SocketAddr]) -> Client {
-    let members: Vec<_> = members.iter().map(ToString::to_string).collect();
-    let builder = Client::builder(&members.join(",")).session_timeout(SESSION_TIMEOUT);
+async fn at(servers: &[std::net::SocketAddr]) -> Client {
+    let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
+    let builder = Client::builder(&servers.join(",")).session_timeout(SESSION_TIMEOUT);
     builder.connect().await.expect("they answer")
 }
 
@@ -159,7 +159,7 @@ async fn nodes_and_directories_have_the_access_that_was_asked_for() {
 
 #[tokio::test]
 async fn directories_that_were_made_go_when_nobody_needs_them() {
-    let quick = Config { container_check: Duration::from_millis(10), ..Config::members(1) };
+    let quick = Config { container_check: Duration::from_millis(10), ..Config::servers(1) };
     let embedded = Embedded::with_config(quick).await.expect("loopback");
     let client = client(&embedded).await;
     client.create("/locks", b"", NodeKind::Persistent).await.expect("created");

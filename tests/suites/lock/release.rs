@@ -129,7 +129,7 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
     let simple = SimpleLock::new(&client, "/simple").expect("valid").acquire().await.expect("free");
     let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
     candidate.elected().await.expect("elected");
-    let member =
+    let server =
         DoubleBarrier::new(&client, "/double", 1).expect("valid").enter().await.expect("in");
 
     embedded.kill(0);
@@ -145,7 +145,7 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
             multi.release(),
             simple.release(),
             candidate.close(),
-            member.leave(),
+            server.leave(),
         )
     };
     let ends = timeout(Duration::from_secs(60), releases).await.expect("they end with the lease");

@@ -115,7 +115,7 @@ async fn trying_creates_nothing_when_there_is_no_room() {
 /// Servers delete containers whose last child has gone, and none that never had a child.
 #[tokio::test]
 async fn who_finds_no_number_leaves_no_directory() {
-    let quick = Config { container_check: Duration::from_millis(10), ..Config::members(1) };
+    let quick = Config { container_check: Duration::from_millis(10), ..Config::servers(1) };
     let embedded = Embedded::with_config(quick).await.expect("loopback");
     let any = Semaphore::open(&client(&embedded).await, PATH).expect("a valid path");
     assert_eq!(any.acquire().await.expect_err("none yet").reason, LockError::NoMaximum);

@@ -183,7 +183,7 @@ async fn a_try_that_loses_the_quorum_leaves_no_node_behind() {
 
 #[tokio::test]
 async fn a_server_that_can_only_read_is_no_connection() {
-    let config = Config { read_only_mode: true, local_sessions: true, ..Config::members(3) };
+    let config = Config { read_only_mode: true, local_sessions: true, ..Config::servers(3) };
     let embedded = Embedded::with_config(config).await.expect("loopback");
     embedded.kill(0);
     embedded.kill(1);

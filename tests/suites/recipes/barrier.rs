@@ -72,11 +72,12 @@ async fn nodes_and_directories_have_the_access_that_was_asked_for() {
     assert_eq!(client.get_data("/one").await.expect("it is there").0, "host-7");
     barrier.open().await.expect("opened");
 
-    let double = DoubleBarrier::with(&client, "/two/members", 1, options).expect("a valid path");
-    let member = double.enter().await.expect("all have come");
-    assert_eq!(perms(&format!("/app{}", member.node_path())), [node]);
-    for path in ["/app/two", "/app/two/members", "/app/two/members/ready"] {
+    let double =
+        DoubleBarrier::with(&client, "/two/participants", 1, options).expect("a valid path");
+    let participant = double.enter().await.expect("all have come");
+    assert_eq!(perms(&format!("/app{}", participant.node_path())), [node]);
+    for path in ["/app/two", "/app/two/participants", "/app/two/participants/ready"] {
         assert_eq!(perms(path), [parent], "{path}");
     }
-    member.leave().await.expect("all have left");
+    participant.leave().await.expect("all have left");
 }

@@ -11,8 +11,8 @@ use super::{
 
 const PATH: &str = "/barriers/double";
 
-fn barrier(client: &Client, members: usize) -> DoubleBarrier {
-    DoubleBarrier::new(client, PATH, members).expect("a valid path")
+fn barrier(client: &Client, participants: usize) -> DoubleBarrier {
+    DoubleBarrier::new(client, PATH, participants).expect("a valid path")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,7 +96,7 @@ async fn leaving_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn a_member_whose_node_is_deleted_hears_of_it() {
+async fn a_participant_whose_node_is_deleted_hears_of_it() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let entering = tokio::spawn(barrier(&client, 2).enter());
@@ -108,7 +108,7 @@ async fn a_member_whose_node_is_deleted_hears_of_it() {
 }
 
 #[tokio::test]
-async fn members_with_names_of_another_kind_count_as_well() {
+async fn participants_with_names_of_another_kind_count_as_well() {
     let embedded = start().await;
     let (ours, foreign) = (client(&embedded).await, client(&embedded).await);
     let entering = tokio::spawn(barrier(&ours, 2).enter());

@@ -42,8 +42,8 @@ async fn no_patience_is_too_long() {
     barrier.wait_timeout(FOR_EVER).await.expect("it is open");
 
     let double = DoubleBarrier::new(&client, "/double", 1).expect("a valid path");
-    let member = double.enter_timeout(FOR_EVER).await.expect("all have come");
-    member.leave().await.expect("all have left");
+    let participant = double.enter_timeout(FOR_EVER).await.expect("all have come");
+    participant.leave().await.expect("all have left");
     nothing_is_left(&embedded).await;
 }
 
@@ -150,8 +150,8 @@ async fn who_does_not_wait_at_all_gets_whatever_is_free() {
         guard.release().await.expect("released");
         barrier.wait_timeout(ZERO).await.expect("it is open");
         leader.elected_timeout(ZERO).await.expect("it leads");
-        let member = double.enter_timeout(ZERO).await.expect("all have come");
-        member.leave().await.expect("all have left");
+        let participant = double.enter_timeout(ZERO).await.expect("all have come");
+        participant.leave().await.expect("all have left");
     }
     leader.close().await.expect("closed");
     nothing_is_left(&embedded).await;

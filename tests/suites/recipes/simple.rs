@@ -19,7 +19,7 @@ fn simple(client: &Client) -> SimpleLock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn never_two_hold_it_while_members_die() {
+async fn never_two_hold_it_while_servers_die() {
     const ROUNDS: usize = 10;
     let embedded = std::sync::Arc::new(Embedded::start(3).await.expect("loopback"));
     let clients = clients(&embedded.connect_string(), 5, SESSION_TIMEOUT).await;
@@ -33,10 +33,10 @@ async fn never_two_hold_it_while_members_die() {
                 let token = guard.fencing_token();
                 let count = oracle.acquired(&name, token, Instant::now().into_std());
                 if count.is_multiple_of(10)
-                    && let State::Connected { server: member, .. } = client.state()
+                    && let State::Connected { server, .. } = client.state()
                 {
-                    embedded.kill(member);
-                    embedded.restart(member).await.expect("the port is still free");
+                    embedded.kill(server);
+                    embedded.restart(server).await.expect("the port is still free");
                 }
                 oracle.gives_up(&name);
                 guard.release().await.expect("released");

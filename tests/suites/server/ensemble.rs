@@ -1,4 +1,4 @@
-//! Several members: what they agree on, what they survive, how they lag.
+//! Several servers: what they agree on, what they survive, how they lag.
 
 use zk_proto::{CreateMode, Request, SyncRequest, Zxid};
 use zk_testkit::raw::RawClient;
@@ -6,7 +6,7 @@ use zk_testkit::raw::RawClient;
 use crate::world::{World, create, create_as, exists, get_children, set_data};
 
 #[test]
-fn a_write_through_one_member_is_seen_and_heard_through_all() {
+fn a_write_through_one_server_is_seen_and_heard_through_all() {
     let mut world = World::new(3);
     let (writer, _) = world.connect(0);
     let (reader, _) = world.connect(1);
@@ -98,7 +98,7 @@ fn a_server_alone_comes_back_with_its_nodes_and_sessions() {
 }
 
 #[test]
-fn a_member_that_lags_serves_the_past() {
+fn a_server_that_lags_serves_the_past() {
     let mut world = World::new(3);
     let (writer, _) = world.connect(2);
     let (reader, _) = world.connect(0);
@@ -117,7 +117,7 @@ fn a_member_that_lags_serves_the_past() {
 }
 
 #[test]
-fn requests_behind_a_write_or_a_sync_wait_for_a_member_that_lags() {
+fn requests_behind_a_write_or_a_sync_wait_for_a_server_that_lags() {
     let mut world = World::new(3);
     let (other, _) = world.connect(2);
     let (conn, _) = world.connect(0);
@@ -142,7 +142,7 @@ fn requests_behind_a_write_or_a_sync_wait_for_a_member_that_lags() {
 }
 
 #[test]
-fn a_member_that_lags_refuses_clients_that_have_seen_more() {
+fn a_server_that_lags_refuses_clients_that_have_seen_more() {
     let mut world = World::new(3);
     let (conn, session) = world.connect(2);
     world.ensemble.hold(0);

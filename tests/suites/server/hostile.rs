@@ -148,7 +148,7 @@ fn writes_in_a_multi_read_are_refused_with_an_empty_list() {
 }
 
 #[test]
-fn inputs_for_connections_members_and_sessions_that_are_not_there_do_nothing() {
+fn inputs_for_connections_servers_and_sessions_that_are_not_there_do_nothing() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     world.ensemble.handle_disconnect(conn);

@@ -1,4 +1,4 @@
-//! A member without a majority that serves what it has.
+//! A server without a majority that serves what it has.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use zk_testkit::server::{Config, Output, Version};
 
 use crate::world::{World, create, exists, get_data, multi};
 
-/// Asks for a session, from a read-only member too.
+/// Asks for a session, from a read-only server too.
 fn connect(session_id: SessionId, password: Password) -> Bytes {
     let request = ConnectRequest {
         protocol_version: 0,
@@ -26,13 +26,13 @@ fn connect(session_id: SessionId, password: Password) -> Bytes {
     out.freeze()
 }
 
-/// Three members with a node, of which only the first is alive.
+/// Three servers with a node, of which only the first is alive.
 fn partitioned(config: Config) -> World {
-    let mut world = World::with(Config { members: 3, read_only_mode: true, ..config });
+    let mut world = World::with(Config { servers: 3, read_only_mode: true, ..config });
     let (conn, _) = world.connect(0);
     world.call(conn, &create("/a"));
-    for member in [1, 2] {
-        world.ensemble.kill(world.now, member);
+    for server in [1, 2] {
+        world.ensemble.kill(world.now, server);
     }
     world.deliver();
     world
@@ -84,7 +84,7 @@ fn without_local_sessions_an_error_takes_the_place_of_the_session() {
 #[test]
 fn a_session_of_the_ensemble_is_refused_since_3_7() {
     for (version, answer) in [(Version::V3_6, "connected"), (Version::V3_8, "closed")] {
-        let config = Config { read_only_mode: true, ..Config::members(3) };
+        let config = Config { read_only_mode: true, ..Config::servers(3) };
         let mut world = World::with(config.with_version(version));
         let (_, session) = world.connect(0);
         world.ensemble.kill(world.now, 1);
@@ -122,8 +122,8 @@ fn its_sessions_expire_and_mean_nothing_once_there_is_a_majority() {
 }
 
 #[test]
-fn a_member_that_is_cut_off_serves_the_past_while_the_others_go_on() {
-    let config = Config { read_only_mode: true, local_sessions: true, ..Config::members(3) };
+fn a_server_that_is_cut_off_serves_the_past_while_the_others_go_on() {
+    let config = Config { read_only_mode: true, local_sessions: true, ..Config::servers(3) };
     let mut world = World::with(config);
     let leader = world.ensemble.leader().expect("a leader");
     let (writer, _) = world.connect((leader + 1) % 3);

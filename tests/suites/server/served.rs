@@ -20,7 +20,7 @@ struct Client {
 
 impl Client {
     async fn open(address: SocketAddr, handshake: &[u8]) -> Self {
-        let mut stream = TcpStream::connect(address).await.expect("a member that listens");
+        let mut stream = TcpStream::connect(address).await.expect("a server that listens");
         stream.write_all(handshake).await.expect("a connection");
         Self { stream, raw: RawClient::new() }
     }
@@ -86,7 +86,7 @@ async fn a_word_is_answered_and_the_connection_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_member_refuses_and_comes_back_on_its_port() {
+async fn a_killed_server_refuses_and_comes_back_on_its_port() {
     let embedded = Embedded::start(3).await.unwrap();
     let (mut client, session) = Client::connect(embedded.address(0)).await;
     embedded.kill(0);

@@ -44,12 +44,12 @@ fn a_lost_connection_leaves_the_session_and_its_ephemerals() {
     let (conn, session) = world.connect(0);
     world.ask(conn, &create_as("/e", CreateMode::EPHEMERAL));
     world.ensemble.handle_disconnect(conn);
-    assert_eq!(world.ensemble.member_of(session.id), None);
+    assert_eq!(world.ensemble.server_of(session.id), None);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(Zxid(2), &session));
     assert_eq!(world.messages(conn), [Message::Connected(session.clone())]);
     assert_eq!(world.stat(conn, "/e").ephemeral_owner, session.id);
-    assert_eq!(world.ensemble.member_of(session.id), Some(0));
+    assert_eq!(world.ensemble.server_of(session.id), Some(0));
 }
 
 #[test]
@@ -119,14 +119,14 @@ fn a_client_that_has_seen_more_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_session_that_moves_to_another_member_loses_its_old_connection_when_that_is_used() {
+fn a_session_that_moves_to_another_server_loses_its_old_connection_when_that_is_used() {
     let mut world = World::new(3);
     let (old, session) = world.connect(0);
     let seen = world.ensemble.zxid();
     let new = world.open(1);
     world.send_bytes(new, &RawClient::resume(seen, &session));
     assert_eq!(world.heard(new), ["connected"]);
-    assert_eq!(world.ensemble.member_of(session.id), Some(1));
+    assert_eq!(world.ensemble.server_of(session.id), Some(1));
     assert_eq!(world.heard(old), [""; 0]);
     world.send(old, &create("/late"));
     assert_eq!(world.heard(old), ["closed"]);
@@ -135,7 +135,7 @@ fn a_session_that_moves_to_another_member_loses_its_old_connection_when_that_is_
 }
 
 #[test]
-fn a_session_that_comes_again_on_the_same_member_closes_its_old_connection() {
+fn a_session_that_comes_again_on_the_same_server_closes_its_old_connection() {
     let mut world = World::new(1);
     let (old, session) = world.connect(0);
     let new = world.open(0);

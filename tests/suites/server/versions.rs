@@ -105,7 +105,7 @@ fn an_unknown_mode_fails_its_part_of_a_multi_and_since_3_9_the_whole() {
 }
 
 #[test]
-fn the_members_are_told_in_a_node_since_3_5() {
+fn the_members_are_listed_in_a_node_since_3_5() {
     for version in ALL {
         let world = world(version);
         let has_config = world.ensemble.node("/zookeeper/config").is_some();
@@ -114,15 +114,15 @@ fn the_members_are_told_in_a_node_since_3_5() {
 }
 
 #[test]
-fn members_cannot_be_changed() {
-    for (members, reconfig, config, answer) in [
+fn the_members_cannot_be_changed_by_reconfig() {
+    for (servers, reconfig, config, answer) in [
         (1, false, -1, "RECONFIG_DISABLED"),
         (1, true, -1, "UNIMPLEMENTED"),
         (3, false, -1, "RECONFIG_DISABLED"),
         (3, true, -1, "NEW_CONFIG_NO_QUORUM"),
         (3, true, 7, "BAD_VERSION"),
     ] {
-        let mut world = World::with(Config { reconfig, ..Config::members(members) });
+        let mut world = World::with(Config { reconfig, ..Config::servers(servers) });
         let (conn, _) = world.connect(0);
         let request = ReconfigRequest {
             joining_servers: None,

@@ -6,8 +6,8 @@ use zk_testkit::server::{Config, Output};
 use crate::world::{World, create_as, get_data};
 
 /// The answer to a word, after which the connection is closed.
-fn ask(world: &mut World, member: usize, word: &str) -> String {
-    let conn = world.ensemble.handle_connect(member).expect("a member that is alive");
+fn ask(world: &mut World, server: usize, word: &str) -> String {
+    let conn = world.ensemble.handle_connect(server).expect("a server that is alive");
     world.ensemble.handle_bytes(world.now, conn, word.as_bytes());
     let Some(Output::Send { frame, .. }) = world.ensemble.poll_output() else {
         panic!("no answer to {word}");
@@ -17,7 +17,7 @@ fn ask(world: &mut World, member: usize, word: &str) -> String {
 }
 
 #[test]
-fn a_member_says_that_it_lives_and_what_it_is() {
+fn a_server_says_that_it_lives_and_what_it_is() {
     let mut world = World::new(3);
     assert_eq!(ask(&mut world, 0, "ruok"), "imok");
     assert_eq!(ask(&mut world, 0, "isro"), "rw");
@@ -48,12 +48,12 @@ fn sessions_ephemerals_and_watches_are_counted() {
 }
 
 #[test]
-fn without_a_majority_a_member_says_so() {
+fn without_a_majority_a_server_says_so() {
     for (read_only_mode, access, answer) in [
         (false, "null", "This ZooKeeper instance is not currently serving requests\n"),
         (true, "ro", "READ-ONLY mode; serving only read-only clients\n"),
     ] {
-        let mut world = World::with(Config { read_only_mode, ..Config::members(2) });
+        let mut world = World::with(Config { read_only_mode, ..Config::servers(2) });
         world.ensemble.kill(world.now, 1);
         assert_eq!(ask(&mut world, 0, "ruok"), "imok");
         assert_eq!(ask(&mut world, 0, "isro"), access);

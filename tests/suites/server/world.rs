@@ -26,8 +26,8 @@ struct Client {
 }
 
 impl World {
-    pub(crate) fn new(members: usize) -> Self {
-        Self::with(Config::members(members))
+    pub(crate) fn new(servers: usize) -> Self {
+        Self::with(Config::servers(servers))
     }
 
     pub(crate) fn with(config: Config) -> Self {
@@ -35,8 +35,8 @@ impl World {
     }
 
     /// Opens a connection, without a handshake.
-    pub(crate) fn open(&mut self, member: usize) -> ConnId {
-        let conn = self.ensemble.handle_connect(member).expect("a member that is alive");
+    pub(crate) fn open(&mut self, server: usize) -> ConnId {
+        let conn = self.ensemble.handle_connect(server).expect("a server that is alive");
         self.admit(conn);
         conn
     }
@@ -47,8 +47,8 @@ impl World {
     }
 
     /// A new session.
-    pub(crate) fn connect(&mut self, member: usize) -> (ConnId, Credentials) {
-        let conn = self.open(member);
+    pub(crate) fn connect(&mut self, server: usize) -> (ConnId, Credentials) {
+        let conn = self.open(server);
         self.send_bytes(conn, &RawClient::connect(10_000));
         match &self.messages(conn)[..] {
             [Message::Connected(session)] => (conn, session.clone()),

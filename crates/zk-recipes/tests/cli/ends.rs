@@ -25,7 +25,7 @@ fn a_command_is_told_by_signal_that_the_lock_is_lost() {
 
 #[test]
 fn a_command_is_told_when_the_lock_cannot_be_trusted_for_want_of_a_connection() {
-    let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
+    let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
     let script = "trap 'echo told; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let arguments = ["--session-timeout", "1", "run", PATH, "--", "sh", "-c", script];
     let mut child = world.command(&arguments).spawn().expect("it runs");

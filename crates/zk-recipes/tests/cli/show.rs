@@ -107,7 +107,7 @@ fn a_lease_of_a_semaphore_is_removed_by_its_name() {
 
 #[test]
 fn whoever_is_asked_may_think_for_longer_than_a_session_lasts() {
-    let world = World::with(Config::members(1).with_tick(Duration::from_millis(200)));
+    let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");

@@ -14,7 +14,7 @@ use zk_proto::OpCode;
 
 use super::driver::{Shared, Wait};
 use crate::chroot::Chroot;
-use crate::client::{DecodeAnswer, Part, Receiver, Subject};
+use crate::client::{DecodeAnswer, MultiOperation, Receiver, Subject};
 use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, Reply};
 
@@ -56,9 +56,9 @@ impl<T> Answer<T> {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
     }
 
-    pub(super) fn with_parts(mut self, parts: Vec<Part>) -> Self {
+    pub(super) fn with_operations(mut self, operations: Vec<MultiOperation>) -> Self {
         if let Ok(waiting) = &mut self.state {
-            waiting.subject.parts = parts;
+            waiting.subject.operations = operations;
         }
         self
     }

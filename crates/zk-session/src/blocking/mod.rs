@@ -53,8 +53,8 @@ use self::room_waiter::RoomWaiter;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 use crate::client::{
-    ClientBuilder, Clock, ConnectError, DecodeAnswer, Part, RawClient, Router, Settings, has_begun,
-    not_sent, sets_watch, slot,
+    ClientBuilder, Clock, ConnectError, DecodeAnswer, MultiOperation, RawClient, Router, Settings,
+    has_begun, not_sent, sets_watch, slot,
 };
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::dispatch::{Attached, Attachment, Token};
@@ -352,8 +352,8 @@ impl RawClient for Client {
         Ok(Answer::new(receiver, decode, chroot, shared.clone(), OpCode::AUTH).until(end))
     }
 
-    fn with_parts<T>(answer: Answer<T>, parts: Vec<Part>) -> Answer<T> {
-        answer.with_parts(parts)
+    fn with_operations<T>(answer: Answer<T>, operations: Vec<MultiOperation>) -> Answer<T> {
+        answer.with_operations(operations)
     }
 
     fn room_waiter(&self) -> RoomWaiter {

@@ -42,7 +42,7 @@ pub(crate) use self::effects::{EffectsMutex, Guard, HasEffects};
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
 pub(crate) use self::nodes::Nodes;
-pub(crate) use self::room::Place;
+pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, Router, Waiters};
 pub(crate) use self::slot::{Receiver, Sender, slot};
 pub use self::transaction::{Transaction, TransactionResult};
@@ -99,7 +99,10 @@ pub(crate) trait RawClient: Sized {
     fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Self::Answer<()>, RequestError>;
 
     /// Has the errors of an answer name the part of the request that has failed.
-    fn with_parts<T>(answer: Self::Answer<T>, parts: Vec<Part>) -> Self::Answer<T>;
+    fn with_operations<T>(
+        answer: Self::Answer<T>,
+        operations: Vec<MultiOperation>,
+    ) -> Self::Answer<T>;
 
     /// Returns a place among the callers that wait for room, which the first wait takes.
     fn room_waiter(&self) -> Self::RoomWaiter;
@@ -130,27 +133,27 @@ pub(crate) trait RawClient: Sized {
 }
 
 /// An operation of a transaction, and the server's path of its node.
-pub(crate) type Part = (OpCode, String);
+pub(crate) type MultiOperation = (OpCode, String);
 
 /// What a request is called in its errors.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) operation: OpCode,
     /// Empty unless the request is a transaction.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) operations: Vec<MultiOperation>,
 }
 
 impl Subject {
     pub(crate) const fn new(operation: OpCode) -> Self {
-        Self { operation, parts: Vec::new() }
+        Self { operation, operations: Vec::new() }
     }
 
     pub(crate) fn failed(&self, reason: Error, chroot: &Chroot) -> RequestError {
-        let part = match reason {
-            Error::Transaction { index, .. } => self.parts.get(index),
+        let failed = match reason {
+            Error::Transaction { index, .. } => self.operations.get(index),
             _ => None,
         };
-        match part {
+        match failed {
             Some((operation, path)) => {
                 RequestError::new(*operation, Some(stripped(chroot, path)), reason)
             }

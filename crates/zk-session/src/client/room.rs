@@ -23,12 +23,12 @@ pub(crate) struct RoomQueue {
 
 /// A place in a [`RoomQueue`]. It stays the same for as long as its owner tries.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct RoomTicket {
     number: Option<u64>,
     is_queued: bool,
 }
 
-impl Place {
+impl RoomTicket {
     /// Whether it must [leave](RoomQueue::leave) the queue before it is dropped.
     pub(crate) fn is_queued(&self) -> bool {
         self.is_queued
@@ -40,35 +40,35 @@ impl RoomQueue {
         self.waiting.is_empty()
     }
 
-    /// Says whether it is the turn of `place`, now that there is `room` for so many requests.
-    pub(crate) fn try_enter(&mut self, place: &mut Place, room: usize) -> bool {
-        let was_woken = self.looks(place);
-        let is_ahead = |first: &u64| place.number.is_some_and(|number| number < *first);
-        let is_first = !place.is_queued && self.waiting.keys().next().is_none_or(is_ahead);
+    /// Says whether it is the turn of `ticket`, now that there is `room` for so many requests.
+    pub(crate) fn try_enter(&mut self, ticket: &mut RoomTicket, room: usize) -> bool {
+        let was_woken = self.looks(ticket);
+        let is_ahead = |first: &u64| ticket.number.is_some_and(|number| number < *first);
+        let is_first = !ticket.is_queued && self.waiting.keys().next().is_none_or(is_ahead);
         let enters = was_woken && room > 0 || is_first && room > self.woken;
         if enters {
-            place.is_queued = false;
+            ticket.is_queued = false;
         }
         enters
     }
 
-    /// Queues `place`, or renews its waker. Returns the waker it had, to be dropped without the
+    /// Queues `ticket`, or renews its waker. Returns the waker it had, to be dropped without the
     /// session's lock.
-    pub(crate) fn wait(&mut self, place: &mut Place, waker: Waker) -> Option<Waker> {
+    pub(crate) fn wait(&mut self, ticket: &mut RoomTicket, waker: Waker) -> Option<Waker> {
         let last = &mut self.last;
-        let number = *place.number.get_or_insert_with(|| {
+        let number = *ticket.number.get_or_insert_with(|| {
             *last += 1;
             *last
         });
-        place.is_queued = true;
+        ticket.is_queued = true;
         self.waiting.insert(number, waker)
     }
 
-    /// Takes `place` out of the queue. Returns its waker, to be dropped without the session's lock.
-    pub(crate) fn leave(&mut self, place: &mut Place) -> Option<Waker> {
-        self.looks(place);
-        place.is_queued = false;
-        self.waiting.remove(&place.number?)
+    /// Takes `ticket` out of the queue. Returns its waker, to be dropped without the session's lock.
+    pub(crate) fn leave(&mut self, ticket: &mut RoomTicket) -> Option<Waker> {
+        self.looks(ticket);
+        ticket.is_queued = false;
+        self.waiting.remove(&ticket.number?)
     }
 
     /// Wakes as many as there is room for.
@@ -87,10 +87,10 @@ impl RoomQueue {
         wakers.extend(core::mem::take(&mut self.waiting).into_values());
     }
 
-    /// Notes that the owner of `place` looks, and says whether it was woken for that.
-    fn looks(&mut self, place: &Place) -> bool {
+    /// Notes that the owner of `ticket` looks, and says whether it was woken for that.
+    fn looks(&mut self, ticket: &RoomTicket) -> bool {
         let was_woken =
-            place.is_queued && place.number.is_some_and(|at| !self.waiting.contains_key(&at));
+            ticket.is_queued && ticket.number.is_some_and(|at| !self.waiting.contains_key(&at));
         self.woken -= usize::from(was_woken);
         was_woken
     }
@@ -118,7 +118,7 @@ mod tests {
     #[derive(Default)]
     struct Waiter {
         arrival: usize,
-        place: Place,
+        ticket: RoomTicket,
         flag: Arc<Flag>,
     }
 
@@ -161,13 +161,13 @@ mod tests {
         /// Has a waiter look, as the router does; whether it enters.
         fn look(&mut self, waiter: &mut Waiter) -> bool {
             self.looks += 1;
-            if self.queue.try_enter(&mut waiter.place, self.room()) {
+            if self.queue.try_enter(&mut waiter.ticket, self.room()) {
                 self.admit(usize::from(self.pending > 0));
                 // Not every waiter that is woken uses the room.
                 self.pending += usize::from(self.random.u8(..) > 50);
                 return true;
             }
-            self.queue.wait(&mut waiter.place, waiter.flag.clone().into());
+            self.queue.wait(&mut waiter.ticket, waiter.flag.clone().into());
             false
         }
 
@@ -191,9 +191,8 @@ mod tests {
                     self.waiters.remove(woken[self.random.usize(..woken.len())]).unwrap();
                 waiter.flag.0.store(false, Ordering::Relaxed);
                 if !self.look(&mut waiter) {
-                    let place =
-                        self.waiters.partition_point(|other| other.arrival < waiter.arrival);
-                    self.waiters.insert(place, waiter);
+                    let at = self.waiters.partition_point(|other| other.arrival < waiter.arrival);
+                    self.waiters.insert(at, waiter);
                 }
             }
         }
@@ -202,7 +201,7 @@ mod tests {
             if !self.waiters.is_empty() {
                 let mut waiter =
                     self.waiters.remove(self.random.usize(..self.waiters.len())).unwrap();
-                self.queue.leave(&mut waiter.place);
+                self.queue.leave(&mut waiter.ticket);
                 self.admit(0);
             }
         }
@@ -246,14 +245,14 @@ mod tests {
     fn waiters_enter_in_the_order_in_which_they_came() {
         let mut queue = RoomQueue::default();
         let mut wakers = Wakers::default();
-        let mut places = [(); 5].map(|()| Place::default());
-        for place in &mut places {
-            assert!(!queue.try_enter(place, 0));
-            queue.wait(place, Waker::noop().clone());
+        let mut tickets = [(); 5].map(|()| RoomTicket::default());
+        for ticket in &mut tickets {
+            assert!(!queue.try_enter(ticket, 0));
+            queue.wait(ticket, Waker::noop().clone());
         }
         queue.admit(2, &mut wakers);
         assert_eq!(queue.waiting.len(), 3);
-        let [first, second, third, ..] = &mut places;
+        let [first, second, third, ..] = &mut tickets;
         // Somebody else was faster.
         assert!(!queue.try_enter(first, 0));
         queue.wait(first, Waker::noop().clone());

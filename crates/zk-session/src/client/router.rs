@@ -11,7 +11,7 @@ use std::io;
 use zk_proto::OpCode;
 
 use super::room::RoomQueue;
-use super::{Place, Sender, WatchQueue};
+use super::{RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Dispatcher, Token, Wakers};
 use crate::error::{Error, Outcome};
@@ -231,12 +231,12 @@ impl<W: Waiters> Router<W> {
 /// # Room
 impl<W: Waiters> Router<W> {
     /// Returns whether a waiter for room can stop waiting: there is room, or there never will be.
-    pub(crate) fn try_enter(&mut self, place: &mut Place) -> Option<Result<(), Error>> {
+    pub(crate) fn try_enter(&mut self, ticket: &mut RoomTicket) -> Option<Result<(), Error>> {
         if let Some(ended) = self.ended() {
             return Some(Err(ended));
         }
         let room = self.session().room();
-        if !self.room.try_enter(place, room) {
+        if !self.room.try_enter(ticket, room) {
             return None;
         }
         // The next in line may enter without waiting for this request, unless it is the last that
@@ -246,16 +246,16 @@ impl<W: Waiters> Router<W> {
         Some(Ok(()))
     }
 
-    /// Queues `place`, to be woken when it is its turn. Returns the waker it had, to be dropped
+    /// Queues `ticket`, to be woken when it is its turn. Returns the waker it had, to be dropped
     /// without the session's lock.
-    pub(crate) fn wait_for_room(&mut self, place: &mut Place, waker: Waker) -> Option<Waker> {
-        self.room.wait(place, waker)
+    pub(crate) fn wait_for_room(&mut self, ticket: &mut RoomTicket, waker: Waker) -> Option<Waker> {
+        self.room.wait(ticket, waker)
     }
 
-    /// Takes `place` out of the queue, and passes its turn on. Returns its waker, to be dropped
+    /// Takes `ticket` out of the queue, and passes its turn on. Returns its waker, to be dropped
     /// without the session's lock.
-    pub(crate) fn stop_waiting_for_room(&mut self, place: &mut Place) -> Option<Waker> {
-        let waker = self.room.leave(place);
+    pub(crate) fn stop_waiting_for_room(&mut self, ticket: &mut RoomTicket) -> Option<Waker> {
+        let waker = self.room.leave(ticket);
         self.admit_waiters();
         waker
     }

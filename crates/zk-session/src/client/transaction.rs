@@ -171,7 +171,7 @@ pub(super) fn commit<C: RawClient>(
     let decode = move |answer: Result<_, _>, chroot: &_| results(answer?, count, chroot);
     let answer = transaction.client.send(&request, decode)?;
     let name = |operation: Operation<'_>| (operation.kind.opcode(), operation.path);
-    Ok(C::with_parts(answer, transaction.operations.into_iter().map(name).collect()))
+    Ok(C::with_operations(answer, transaction.operations.into_iter().map(name).collect()))
 }
 
 impl Kind<'_> {

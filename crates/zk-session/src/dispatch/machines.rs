@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::effects::{Deferred, Effects};
-use super::port::Link;
+use super::port::AnySession;
 use super::{Attached, Input, Port};
 use crate::error::Error;
 use crate::session::{RequestId, State, WatchedEvent};
@@ -88,7 +88,7 @@ impl Machines {
 
     pub(super) fn attach(
         &mut self,
-        link: &mut dyn Link,
+        session: &mut dyn AnySession,
         now: Instant,
         machine: Box<dyn Attached>,
     ) -> Key {
@@ -100,30 +100,31 @@ impl Machines {
         let slot = &mut self.slots[place as usize];
         slot.machine = Some(machine);
         let key = Key { place, generation: slot.generation };
-        self.deliver(link, now, key, Input::State(self.state));
-        self.deliver_late_end_of_lease(link, now, key);
+        self.deliver(session, now, key, Input::State(self.state));
+        self.deliver_late_end_of_lease(session, now, key);
         if let State::Ended(_) = self.state {
-            self.detach(link, key);
+            self.detach(session, key);
         }
         key
     }
 
     pub(super) fn command(
         &mut self,
-        link: &mut dyn Link,
+        session: &mut dyn AnySession,
         now: Instant,
         key: Key,
         message: &mut dyn Any,
     ) -> bool {
-        let is_attached = self.with(link, now, key, |machine, port| machine.command(message, port));
-        self.deliver_late_end_of_lease(link, now, key);
+        let is_attached =
+            self.with(session, now, key, |machine, port| machine.command(message, port));
+        self.deliver_late_end_of_lease(session, now, key);
         is_attached
     }
 
     /// Calls a machine, and detaches it if it is finished then. Returns whether it was attached.
     fn with(
         &mut self,
-        link: &mut dyn Link,
+        session: &mut dyn AnySession,
         now: Instant,
         key: Key,
         call: impl FnOnce(&mut dyn Attached, &mut Port<'_>),
@@ -139,7 +140,7 @@ impl Machines {
         call(
             &mut **machine,
             &mut Port {
-                link: &mut *link,
+                session: &mut *session,
                 now,
                 key,
                 deadline,
@@ -156,52 +157,58 @@ impl Machines {
             self.timers.extend(after.map(|at| (at, key)));
         }
         if is_done {
-            self.detach(link, key);
+            self.detach(session, key);
         }
         true
     }
 
-    fn detach(&mut self, link: &mut dyn Link, key: Key) {
+    fn detach(&mut self, session: &mut dyn AnySession, key: Key) {
         let Some(slot) = self.slots.get_mut(key.place as usize) else { return };
         let Some(machine) = slot.machine.take() else { return };
         self.effects.deferred.push_back(Deferred::Drop(machine));
         for (_, id) in core::mem::take(&mut slot.watches) {
             self.watches.remove(&id);
-            link.unwatch(id);
+            session.unwatch(id);
         }
         if let Some(at) = slot.deadline.take() {
             self.timers.remove(&(at, key));
         }
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.place);
-        self.close_if_done(link);
+        self.close_if_done(session);
     }
 
-    pub(super) fn close_when_done(&mut self, link: &mut dyn Link) {
+    pub(super) fn close_when_done(&mut self, session: &mut dyn AnySession) {
         self.closes_when_done = true;
-        self.close_if_done(link);
+        self.close_if_done(session);
     }
 
-    fn close_if_done(&self, link: &mut dyn Link) {
+    fn close_if_done(&self, session: &mut dyn AnySession) {
         if self.closes_when_done && self.count() == 0 {
-            link.close();
+            session.close();
         }
     }
 
-    pub(super) fn deliver(&mut self, link: &mut dyn Link, now: Instant, key: Key, input: Input) {
-        self.with(link, now, key, |machine, port| machine.handle(input, port));
+    pub(super) fn deliver(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        key: Key,
+        input: Input,
+    ) {
+        self.with(session, now, key, |machine, port| machine.handle(input, port));
     }
 
-    fn deliver_late_end_of_lease(&mut self, link: &mut dyn Link, now: Instant, key: Key) {
-        if link.lease_has_ended(now) {
-            self.deliver(link, now, key, Input::LeaseEnded);
+    fn deliver_late_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant, key: Key) {
+        if session.lease_has_ended(now) {
+            self.deliver(session, now, key, Input::LeaseEnded);
         }
     }
 
     /// Delivers a watch event, and takes the requests of machines out of `requests`.
     pub(super) fn deliver_watch(
         &mut self,
-        link: &mut dyn Link,
+        session: &mut dyn AnySession,
         now: Instant,
         requests: &mut Vec<RequestId>,
         event: &WatchedEvent,
@@ -217,7 +224,7 @@ impl Machines {
             if let Some(slot) = self.slots.get_mut(key.place as usize) {
                 slot.watches.retain(|(_, id)| *id != request);
             }
-            self.deliver(link, now, key, Input::Watch { tag, event: event.clone() });
+            self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
         }
     }
 
@@ -229,31 +236,36 @@ impl Machines {
         }
     }
 
-    pub(super) fn deliver_state(&mut self, link: &mut dyn Link, now: Instant, state: State) {
+    pub(super) fn deliver_state(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        state: State,
+    ) {
         self.state = state;
         self.for_each(|all, key| {
-            all.deliver(link, now, key, Input::State(state));
-            all.deliver_late_end_of_lease(link, now, key);
+            all.deliver(session, now, key, Input::State(state));
+            all.deliver_late_end_of_lease(session, now, key);
         });
     }
 
-    pub(super) fn deliver_end_of_lease(&mut self, link: &mut dyn Link, now: Instant) {
-        self.for_each(|all, key| all.deliver(link, now, key, Input::LeaseEnded));
+    pub(super) fn deliver_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant) {
+        self.for_each(|all, key| all.deliver(session, now, key, Input::LeaseEnded));
     }
 
     pub(super) fn is_unsettled(&self) -> bool {
         !self.waiting.refused.is_empty() || !self.waiting.unsettled.is_empty()
     }
 
-    pub(super) fn settle(&mut self, link: &mut dyn Link, now: Instant) {
+    pub(super) fn settle(&mut self, session: &mut dyn AnySession, now: Instant) {
         let Waiting { refused, unsettled } = core::mem::take(&mut self.waiting);
         for Refusal { key, tag, error } in refused {
-            self.deliver(link, now, key, Input::Reply { tag, result: Err(error) });
+            self.deliver(session, now, key, Input::Reply { tag, result: Err(error) });
         }
         for key in unsettled {
             // The process may have been stopped since the last events arrived.
-            self.deliver_late_end_of_lease(link, now, key);
-            self.deliver(link, now, key, Input::Settled);
+            self.deliver_late_end_of_lease(session, now, key);
+            self.deliver(session, now, key, Input::Settled);
         }
     }
 
@@ -275,9 +287,9 @@ impl Machines {
 
     /// Delivers one due timer. Returns whether there was one. If the session has ended, detaches
     /// all machines.
-    pub(super) fn deliver_timer(&mut self, link: &mut dyn Link, now: Instant) -> bool {
+    pub(super) fn deliver_timer(&mut self, session: &mut dyn AnySession, now: Instant) -> bool {
         if let State::Ended(_) = self.state {
-            self.for_each(|all, key| all.detach(link, key));
+            self.for_each(|all, key| all.detach(session, key));
         }
         let Some(due) = self.due else { return false };
         let Some((at, key)) = self.timers.first().copied().filter(|(at, _)| *at <= due) else {
@@ -287,7 +299,7 @@ impl Machines {
         self.timers.remove(&(at, key));
         let slot = &mut self.slots[key.place as usize];
         slot.deadline = None;
-        self.with(link, now, key, |machine, port| {
+        self.with(session, now, key, |machine, port| {
             machine.handle(Input::Timer, port);
             // A timer set for the past waits for the next drain, or this drain would never end.
             let next = port.now.max(due) + Duration::from_nanos(1);

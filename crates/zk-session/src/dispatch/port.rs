@@ -16,7 +16,7 @@ use crate::session::{RequestId, Session};
 use crate::time::Instant;
 
 /// A session with callers of any type.
-pub(super) trait Link {
+pub(super) trait AnySession {
     fn submit(&mut self, request: &Request<'_>, key: Key, tag: u64) -> Result<RequestId, Error>;
     fn unwatch(&mut self, request: RequestId);
     fn id(&self) -> SessionId;
@@ -25,7 +25,7 @@ pub(super) trait Link {
     fn close(&mut self);
 }
 
-impl<T> Link for Session<Token<T>> {
+impl<T> AnySession for Session<Token<T>> {
     fn submit(&mut self, request: &Request<'_>, key: Key, tag: u64) -> Result<RequestId, Error> {
         Self::submit(self, request, Token::Machine(key, tag))
     }
@@ -56,7 +56,7 @@ impl<T> Link for Session<Token<T>> {
 /// Requests are sent in the order in which they are submitted. Their paths are absolute paths of
 /// the server: a client's chroot is not added. They have no time limit.
 pub struct Port<'a> {
-    pub(super) link: &'a mut dyn Link,
+    pub(super) session: &'a mut dyn AnySession,
     pub(super) now: Instant,
     pub(super) key: Key,
     pub(super) deadline: &'a mut Option<Instant>,
@@ -100,7 +100,7 @@ impl Port<'_> {
     }
 
     fn try_submit(&mut self, tag: u64, request: &Request<'_>) -> Option<RequestId> {
-        let submitted = self.link.submit(request, self.key, tag);
+        let submitted = self.session.submit(request, self.key, tag);
         submitted
             .map_err(|error| self.waiting.refused.push(Refusal { key: self.key, tag, error }))
             .ok()
@@ -110,7 +110,7 @@ impl Port<'_> {
     pub fn unwatch(&mut self, tag: u64) {
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.watches.remove(&id);
-            self.link.unwatch(id);
+            self.session.unwatch(id);
         }
     }
 
@@ -136,17 +136,17 @@ impl Port<'_> {
 
     /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn session_id(&self) -> SessionId {
-        self.link.id()
+        self.session.id()
     }
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn session_timeout(&self) -> Duration {
-        self.link.timeout()
+        self.session.timeout()
     }
 
     /// Returns whether the [lease](Session::lease) of the session has ended by now.
     pub fn lease_has_ended(&self) -> bool {
-        self.link.lease_has_ended(self.now)
+        self.session.lease_has_ended(self.now)
     }
 
     /// Adds a waker to the [effects](super::Effects).

@@ -10,7 +10,7 @@ use core::task::{Context, Poll};
 use zk_proto::OpCode;
 
 use crate::chroot::Chroot;
-use crate::client::{DecodeAnswer, Part, Receiver, Subject};
+use crate::client::{DecodeAnswer, MultiOperation, Receiver, Subject};
 use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, Reply};
 
@@ -47,9 +47,9 @@ impl<T> Answer<T> {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
     }
 
-    pub(super) fn with_parts(mut self, parts: Vec<Part>) -> Self {
+    pub(super) fn with_operations(mut self, operations: Vec<MultiOperation>) -> Self {
         if let Ok(waiting) = &mut self.state {
-            waiting.subject.parts = parts;
+            waiting.subject.operations = operations;
         }
         self
     }

@@ -42,7 +42,7 @@ impl Faults {
         self.struck.len()
     }
 
-    /// Has the next fault happen, and heals it. All members serve before and after.
+    /// Has the next fault happen, and heals it. All servers serve before and after.
     pub(super) fn strike(&mut self, ensemble: &mut RealEnsemble) -> io::Result<()> {
         if self.deck.is_empty() {
             self.deck = Fault::ALL.to_vec();
@@ -57,25 +57,25 @@ impl Faults {
             Fault::KillFollower => self.kill(ensemble, follower),
             Fault::PauseLeader => self.pause(ensemble, leader),
             Fault::PauseFollower => self.pause(ensemble, follower),
-            Fault::RollingRestart => (0..3).try_for_each(|member| {
-                ensemble.restart(member)?;
+            Fault::RollingRestart => (0..3).try_for_each(|server| {
+                ensemble.restart(server)?;
                 ensemble.wait_until_all_serve()
             }),
         }
     }
 
-    fn kill(&mut self, ensemble: &mut RealEnsemble, member: usize) -> io::Result<()> {
-        ensemble.kill(member)?;
+    fn kill(&mut self, ensemble: &mut RealEnsemble, server: usize) -> io::Result<()> {
+        ensemble.kill(server)?;
         thread::sleep(self.between(500, 2_500));
-        ensemble.restart(member)?;
+        ensemble.restart(server)?;
         ensemble.wait_until_all_serve()
     }
 
-    fn pause(&mut self, ensemble: &mut RealEnsemble, member: usize) -> io::Result<()> {
-        ensemble.pause(member)?;
-        // From what nobody notices to what costs a member its place, and sessions their lives.
+    fn pause(&mut self, ensemble: &mut RealEnsemble, server: usize) -> io::Result<()> {
+        ensemble.pause(server)?;
+        // From what nobody notices to what costs a server its place, and sessions their lives.
         thread::sleep(self.between(500, 8_000));
-        ensemble.resume(member)?;
+        ensemble.resume(server)?;
         ensemble.wait_until_all_serve()
     }
 

@@ -95,7 +95,7 @@ fn number(variable: &str) -> Option<u64> {
 async fn connect(at: &str) -> Client {
     let builder =
         Client::builder(at).session_timeout(SESSION_TIMEOUT).connect_timeout(HANG_TIMEOUT);
-    builder.connect().await.expect("a member answers")
+    builder.connect().await.expect("a server answers")
 }
 
 async fn prepare(client: &Client) {

@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::contents::{self, Contents};
 use crate::text::{cell, line};
 
-/// How long a member may take to tell who is connected to it.
+/// How long a server may take to tell who is connected to it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
@@ -128,12 +128,12 @@ fn age(since: i64) -> String {
     }
 }
 
-/// Where each session is connected from, as far as the members tell: the word `cons` is for
+/// Where each session is connected from, as far as the servers tell: the word `cons` is for
 /// administrators, who have to allow it.
 async fn addresses(client: &Client) -> BTreeMap<i64, String> {
     let mut addresses = BTreeMap::new();
-    for member in client.servers().iter() {
-        let asked = tokio::time::timeout(PATIENCE, connections(&member.to_string())).await;
+    for server in client.servers().iter() {
+        let asked = tokio::time::timeout(PATIENCE, connections(&server.to_string())).await;
         if let Ok(Ok(answer)) = asked {
             addresses.extend(answer.lines().filter_map(session_and_address));
         }
@@ -141,8 +141,8 @@ async fn addresses(client: &Client) -> BTreeMap<i64, String> {
     addresses
 }
 
-async fn connections(member: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(member).await?;
+async fn connections(server: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(server).await?;
     stream.write_all(b"cons").await?;
     let mut answer = String::new();
     stream.take(1 << 24).read_to_string(&mut answer).await?;

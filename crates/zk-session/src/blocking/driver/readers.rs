@@ -44,7 +44,7 @@ pub(super) enum Keeper {
 
 impl Readers {
     /// Makes sure that one thread reads: a waiting one, or else the keeper.
-    pub(super) fn appoint(&mut self, connection: Option<&Connection>, wakers: &mut Wakers) {
+    pub(super) fn ensure_reader(&mut self, connection: Option<&Connection>, wakers: &mut Wakers) {
         if connection.is_some_and(|connection| connection.inbox.is_none()) {
             return;
         }

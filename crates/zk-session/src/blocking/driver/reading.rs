@@ -50,7 +50,7 @@ impl Shared {
             if inner.effects().has_deferred() {
                 // It runs now, and may wait for what this thread would read.
                 if inner.effects().has_callbacks() {
-                    inner.appoint();
+                    inner.ensure_reader();
                 }
                 drop(inner);
                 inner = self.lock();
@@ -60,12 +60,12 @@ impl Shared {
             // Who reads is not woken.
             let waker = if reads { Waker::noop().clone() } else { current_waker() };
             if let Poll::Ready(ready) = poll(&mut inner, &waker) {
-                inner.appoint();
+                inner.ensure_reader();
                 return Some(ready);
             }
             let left = end.map(|end| end.saturating_duration_since(StdInstant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                inner.appoint();
+                inner.ensure_reader();
                 return None;
             }
             if !waits && how == Wait::Reading {
@@ -135,7 +135,7 @@ impl Shared {
                 inner.readers.keeper = Keeper::Awake;
                 continue;
             }
-            inner.appoint();
+            inner.ensure_reader();
             let timeout = if others_come && inner.connection.is_some() {
                 inner.readers.keeper = Keeper::Dozing(waker.clone());
                 timeout.min(DOZE)
@@ -214,7 +214,7 @@ impl Shared {
         timeout: Duration,
     ) -> Guard<'a, Inner> {
         inner.readers.others += 1;
-        inner.appoint();
+        inner.ensure_reader();
         drop(inner);
         thread::park_timeout(timeout);
         let mut inner = self.lock();
@@ -229,31 +229,31 @@ impl Inner {
     }
 
     /// Sees to it that somebody reads, by a thread that does not.
-    pub(in crate::blocking) fn appoint(&mut self) {
+    pub(in crate::blocking) fn ensure_reader(&mut self) {
         self.readers
-            .appoint(self.connection.as_ref(), &mut self.router.dispatcher.effects().wakers);
+            .ensure_reader(self.connection.as_ref(), &mut self.router.dispatcher.effects().wakers);
     }
 
     /// Has a thread wait for a machine's timer that is due before the thread that reads looks at the
     /// session, since that one cannot be woken. It lives no longer than there is such a timer.
-    pub(in crate::blocking) fn mind_timers(&mut self, shared: &Arc<Shared>) {
+    pub(in crate::blocking) fn start_timer_thread(&mut self, shared: &Arc<Shared>) {
         let Some(mut due) = self.due_before_reader() else { return };
         let theirs = shared.clone();
-        let mind = move || {
+        let run = move || {
             loop {
                 thread::sleep((due - theirs.now()).max(MIN_WAIT));
                 let mut inner = theirs.lock();
-                inner.minded.take_if(|minded| *minded == due);
+                inner.timer_thread_due.take_if(|planned| *planned == due);
                 inner.router.dispatcher.handle_timeout(theirs.now());
                 inner.exchange(&theirs);
-                inner.appoint();
+                inner.ensure_reader();
                 let Some(next) = inner.due_before_reader() else { return };
                 due = next;
             }
         };
         // Without it, the timer is late.
-        let started = thread::Builder::new().name("zookeeper-timer".to_string()).spawn(mind);
-        self.minded = self.minded.filter(|_| started.is_ok());
+        let started = thread::Builder::new().name("zookeeper-timer".to_string()).spawn(run);
+        self.timer_thread_due = self.timer_thread_due.filter(|_| started.is_ok());
     }
 
     /// The next timer, unless a thread looks at the session by then.
@@ -261,9 +261,10 @@ impl Inner {
         let due = self.router.dispatcher.next_timer()?;
         let connection =
             self.connection.as_ref().filter(|connection| connection.inbox.is_none())?;
-        let looks_at =
-            self.minded.map_or(connection.reads_until, |minded| minded.min(connection.reads_until));
-        (due < looks_at).then(|| *self.minded.insert(due))
+        let looks_at = self
+            .timer_thread_due
+            .map_or(connection.reads_until, |planned| planned.min(connection.reads_until));
+        (due < looks_at).then(|| *self.timer_thread_due.insert(due))
     }
 
     /// How long to wait at most, for the session's deadlines.

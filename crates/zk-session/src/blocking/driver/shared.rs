@@ -31,7 +31,7 @@ const PUSH_INTERVAL: Duration = Duration::from_millis(2);
 pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
 
 /// A way to connect to servers, whatever it connects them by.
-type Reach = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
+type ConnectFn = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
 
 /// Callers that wait as threads.
 pub(crate) struct Threads;
@@ -50,7 +50,7 @@ impl Waiters for Threads {
 /// What the threads that use a session share.
 pub(in crate::blocking) struct Shared {
     inner: EffectsMutex<Inner>,
-    reach: Box<Reach>,
+    connect: Box<ConnectFn>,
     pub(in crate::blocking) clock: Clock,
 }
 
@@ -61,15 +61,15 @@ pub(in crate::blocking) struct Inner {
     /// The threads that read from it or could.
     pub(super) readers: Readers,
     /// The next timer that a thread of its own waits for.
-    pub(in crate::blocking) minded: Option<Instant>,
+    pub(in crate::blocking) timer_thread_due: Option<Instant>,
     /// The threads that wait for another state.
     pub(in crate::blocking) observers: Vec<Waker>,
     max_reply: usize,
     /// Counts the connections that were asked for or given up: what an older attempt makes is not
     /// wanted.
     attempt: u64,
-    /// The servers that threads are reaching, each of which has the other handle.
-    reaching: Vec<Arc<ServerAddress>>,
+    /// The servers that threads are connecting, each of which has the other handle.
+    connecting: Vec<Arc<ServerAddress>>,
     /// Whether a thread pushes what a connection had no room for.
     is_pushing: bool,
 }
@@ -99,14 +99,14 @@ impl Shared {
                 router: Router::new(make(clock.now()), servers),
                 connection: None,
                 readers: Readers::default(),
-                minded: None,
+                timer_thread_due: None,
                 observers: Vec::new(),
                 max_reply,
                 attempt: 0,
-                reaching: Vec::new(),
+                connecting: Vec::new(),
                 is_pushing: false,
             }),
-            reach: Box::new(move |server, connect_timeout| {
+            connect: Box::new(move |server, connect_timeout| {
                 Ok(Arc::new(connect.connect(server, connect_timeout)?))
             }),
             clock,
@@ -178,8 +178,8 @@ impl Inner {
     /// Carries out the session's outputs after an input or a command.
     pub(in crate::blocking) fn settle(&mut self, shared: &Arc<Shared>) {
         self.exchange(shared);
-        self.appoint();
-        self.mind_timers(shared);
+        self.ensure_reader();
+        self.start_timer_thread(shared);
     }
 
     /// Carries out the session's outputs, on a thread that then reads if no other thread does.
@@ -258,18 +258,19 @@ impl Inner {
         let due = self.router.session().connect_deadline().unwrap_or(Instant::END);
         let connect_timeout = (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT);
         let attempt = self.attempt;
-        let started = self.reach(shared, server, connect_timeout, move |shared, _, made| {
-            let mut inner = shared.lock();
-            if inner.attempt == attempt {
-                // The time for it may be over, which is the reason then.
-                inner.router.dispatcher.handle_timeout(shared.now());
-                inner.take_actions(shared);
+        let started =
+            self.spawn_connect(shared, server, connect_timeout, move |shared, _, made| {
+                let mut inner = shared.lock();
                 if inner.attempt == attempt {
-                    inner.connected(shared, made);
+                    // The time for it may be over, which is the reason then.
+                    inner.router.dispatcher.handle_timeout(shared.now());
+                    inner.take_actions(shared);
+                    if inner.attempt == attempt {
+                        inner.connected(shared, made);
+                    }
+                    inner.settle(shared);
                 }
-                inner.settle(shared);
-            }
-        });
+            });
         if let Err(error) = started {
             self.connection_failed(shared, Some(error));
         }
@@ -292,7 +293,7 @@ impl Inner {
             return;
         };
         // A server that cannot be asked is asked again later.
-        let _ = self.reach(shared, server, probe::PROBE_TIMEOUT, |shared, server, made| {
+        let _ = self.spawn_connect(shared, server, probe::PROBE_TIMEOUT, |shared, server, made| {
             let read_write = made.and_then(|connection| probe::ask(&*connection)).unwrap_or(false);
             let mut inner = shared.lock();
             // The list may have changed since it was asked.
@@ -304,22 +305,22 @@ impl Inner {
     }
 
     /// Reaches a server in a thread, which goes on with `then`.
-    fn reach(
+    fn spawn_connect(
         &mut self,
         shared: &Arc<Shared>,
         server: ServerAddress,
         connect_timeout: Duration,
         then: impl FnOnce(&Arc<Shared>, &ServerAddress, io::Result<Arc<dyn Transport>>) + Send + 'static,
     ) -> io::Result<()> {
-        self.reaching.retain(|server| Arc::strong_count(server) > 1);
-        if self.reaching.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
+        self.connecting.retain(|server| Arc::strong_count(server) > 1);
+        if self.connecting.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
             let error = "earlier attempts to reach the server have not come to an end";
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, error));
         }
         let (server, theirs) = (Arc::new(server), shared.clone());
-        self.reaching.push(server.clone());
-        let reach = move || then(&theirs, &server, (theirs.reach)(&server, connect_timeout));
-        thread::Builder::new().name("zookeeper-connect".to_string()).spawn(reach).map(drop)
+        self.connecting.push(server.clone());
+        let attempt = move || then(&theirs, &server, (theirs.connect)(&server, connect_timeout));
+        thread::Builder::new().name("zookeeper-connect".to_string()).spawn(attempt).map(drop)
     }
 
     /// Cuts a connection that was given up at once, which wakes the thread that reads from it.

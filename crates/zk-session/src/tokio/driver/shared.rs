@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::reply_sender::ReplySender;
 use super::trace;
 use crate::client::{
-    Clock, EffectsMutex, Failure, Guard, HasEffects, Place, Router, Waiters, WatchUpdate,
+    Clock, EffectsMutex, Failure, Guard, HasEffects, RoomTicket, Router, Waiters, WatchUpdate,
 };
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
@@ -176,29 +176,29 @@ impl Commands for Shared {
 /// A caller that waits for room. It keeps its turn until it is dropped.
 pub(crate) struct RoomWaiter {
     shared: Arc<Shared>,
-    place: Place,
+    ticket: RoomTicket,
 }
 
 impl RoomWaiter {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, place: Place::default() }
+        Self { shared, ticket: RoomTicket::default() }
     }
 
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        if !self.place.is_queued()
-            && let Some(entered) = self.shared.lock().router.try_enter(&mut self.place)
+        if !self.ticket.is_queued()
+            && let Some(entered) = self.shared.lock().router.try_enter(&mut self.ticket)
         {
             return Poll::Ready(entered);
         }
         // Made, and dropped, without the lock.
         let waker = waker.clone();
         let mut inner = self.shared.lock();
-        if let Some(entered) = inner.router.try_enter(&mut self.place) {
+        if let Some(entered) = inner.router.try_enter(&mut self.ticket) {
             drop(inner);
             drop(waker);
             return Poll::Ready(entered);
         }
-        let before = inner.router.wait_for_room(&mut self.place, waker);
+        let before = inner.router.wait_for_room(&mut self.ticket, waker);
         drop(inner);
         drop(before);
         Poll::Pending
@@ -207,9 +207,9 @@ impl RoomWaiter {
 
 impl Drop for RoomWaiter {
     fn drop(&mut self) {
-        if self.place.is_queued() {
+        if self.ticket.is_queued() {
             let mut inner = self.shared.lock();
-            let waker = inner.router.stop_waiting_for_room(&mut self.place);
+            let waker = inner.router.stop_waiting_for_room(&mut self.ticket);
             drop(inner);
             drop(waker);
         }

@@ -1,4 +1,4 @@
-//! One member: a replica of the tree, and the watches of the connections to it.
+//! One server: a replica of the tree, and the watches of the connections to it.
 
 use alloc::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::watches::{Listeners, Watches};
 pub(super) const NO_ZXID: Zxid = Zxid(-1);
 
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(super) struct Replica {
     pub(super) tree: Tree,
     pub(super) watches: Watches,
     /// The last transaction it has applied.
@@ -61,7 +61,7 @@ pub(super) struct Notification {
     pub(super) frame: Bytes,
 }
 
-impl Member {
+impl Replica {
     pub(super) fn new(version: Version) -> Self {
         Self {
             tree: Tree::new(version),
