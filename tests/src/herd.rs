@@ -21,7 +21,7 @@ const LOCK: &str = "/locks/herd";
 pub enum Kind {
     /// One node, which all run for.
     Simple,
-    /// A queue, all of which watch the directory.
+    /// A queue, all of which watch the lock path.
     Herd,
     /// A queue in which each watches the one before it.
     Mutex,

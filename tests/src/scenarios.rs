@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::{sleep, timeout};
-use zk_recipes::machine::Claim;
+use zk_recipes::machine::LockMode;
 use zk_recipes::{
     Barrier, DoubleBarrier, Holding, LeaderElection, Leadership, LockError, LockRequest, MultiLock,
     Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
@@ -160,9 +160,9 @@ pub async fn a_downgrade_lets_readers_in_and_keeps_writers_out(fixture: &impl Fi
     let second = read.await.expect("let in");
     assert!(waits(&mut written).await, "readers hold it");
     let list = here.contenders().await.expect("listed");
-    let claims: Vec<_> = list.iter().map(|one| (one.claim, one.is_holder())).collect();
-    let reader = (Claim::Shared, true);
-    assert_eq!(claims, [reader, reader, (Claim::Exclusive, false)]);
+    let modes: Vec<_> = list.iter().map(|one| (one.mode, one.is_holder())).collect();
+    let reader = (LockMode::Shared, true);
+    assert_eq!(modes, [reader, reader, (LockMode::Exclusive, false)]);
 
     downgraded.release().await.expect("released");
     second.release().await.expect("released");
@@ -255,7 +255,7 @@ pub async fn all_are_held_and_all_are_released(fixture: &impl Fixture) {
     let mutex = |client, path| Mutex::new(client, path).expect("a valid path");
     let parts = ["/c", "/a", "/b"].map(|path| LockRequest::from(&mutex(&ours, path)));
     let guard = MultiLock::new(parts).expect("they fit").acquire().await.expect("acquired");
-    let paths: Vec<_> = guard.locks().iter().map(|held| held.directory().to_owned()).collect();
+    let paths: Vec<_> = guard.locks().iter().map(|held| held.lock_path().to_owned()).collect();
     assert_eq!(paths, ["/a", "/b", "/c"]);
     let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
     assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");
@@ -280,7 +280,7 @@ pub async fn permits_are_taken_together_with_locks(fixture: &impl Fixture) {
         MultiLock::new([permits(1), LockRequest::from(&mutex), permits(1)]).expect("they fit");
     let guard = both.acquire().await.expect("acquired");
     let first = guard.lock("/s").expect("it is one of them");
-    assert_eq!(first.directory(), "/s/leases");
+    assert_eq!(first.lock_path(), "/s/leases");
     assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
     let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
     assert_eq!(busy.reason, LockError::Busy);

@@ -14,7 +14,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use uuid::Uuid;
-use zk_recipes::machine::{Claim, Contender, Contest, Input, Machine, OpId, Output, Scheme};
+use zk_recipes::machine::{
+    AttemptConfig, Contender, Input, LockMode, Machine, OpId, Output, Scheme,
+};
 use zk_recipes::session::proto::{
     Create2Response, Encode, GetChildrenResponse, List, OpCode, SessionId, Stat, Zxid,
 };
@@ -42,7 +44,7 @@ fn submitted(contender: &mut Contender) -> OpId {
 fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
     let guid = |number: usize| Uuid::from_u128((number as u128 + 1).wrapping_mul(SCATTER));
     let name = |number: usize| {
-        let prefix = scheme.prefix(Claim::Exclusive, guid(number), SESSION);
+        let prefix = scheme.prefix(LockMode::Exclusive, guid(number), SESSION);
         format!("{prefix}{number:010}")
     };
     let last = contenders - 1;
@@ -53,8 +55,8 @@ fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
         name.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
     });
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let contest = Contest::new("/locks/printer".into(), scheme, guid(last), SESSION);
-    let mut contender = Contender::new(contest);
+    let config = AttemptConfig::new("/locks/printer".into(), scheme, guid(last), SESSION);
+    let mut contender = Contender::new(config);
     let (create, list) = (submitted(&mut contender), submitted(&mut contender));
     let stat = Stat { czxid: Zxid(9), ephemeral_owner: SESSION, ..Stat::default() };
     let created = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });

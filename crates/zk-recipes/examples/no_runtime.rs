@@ -15,7 +15,7 @@ use std::time::{Duration, Instant as Clock};
 
 use bytes::BytesMut;
 use uuid::Uuid;
-use zk_recipes::machine::{Command, Contender, Contest, Event, Observer, OnSession, Scheme};
+use zk_recipes::machine::{AttemptConfig, Command, Contender, Event, Observer, OnSession, Scheme};
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
 use zk_recipes::session::proto::frame::{Piece, Splitter};
 use zk_recipes::session::proto::{GetChildrenRequest, GetChildrenResponse, Request, SessionId};
@@ -144,9 +144,9 @@ impl EventLoop {
         let half = || u128::from(RandomState::new().hash_one("half an id"));
         let guid = Uuid::from_u128(half() << 64 | half());
         // Whatever the session is by then: the machine learns its id with the state.
-        let contest = Contest::new(path.into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
+        let config = AttemptConfig::new(path.into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
         let seed = self.random.hash_one(guid);
-        let machine = OnSession::new(Contender::new(contest), Report(sender), seed);
+        let machine = OnSession::new(Contender::new(config), Report(sender), seed);
         let key = self.dispatcher.attach(self.now(), Box::new(machine));
         self.drain();
         Lock { key, events }
@@ -177,7 +177,7 @@ impl EventLoop {
 
     /// Releases the lock, or gives up waiting for it.
     pub(crate) fn release(&mut self, lock: &Lock) {
-        self.dispatcher.command(self.now(), lock.key, &mut Command::LetGo);
+        self.dispatcher.command(self.now(), lock.key, &mut Command::Release);
         self.drain();
         // The machine is detached and dropped once its node is gone. Without a connection, that
         // may take until the end of the session.

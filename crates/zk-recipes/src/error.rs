@@ -63,8 +63,8 @@ pub enum LockError {
     NoReaders,
     /// A node at the lock's path is a contender of another kind of lock, as its name shows. The two
     /// locks would ignore each other, and both could be held at once. Use another path or, if it is
-    /// meant to be the same lock, its [scheme](crate::machine::Contest::scheme) (`Options::scheme`).
-    /// [`Foreign::Ignore`](crate::machine::Foreign::Ignore) lets both run side by side.
+    /// meant to be the same lock, its [scheme](crate::machine::AttemptConfig::scheme) (`Options::scheme`).
+    /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) lets both run side by side.
     OtherLock {
         /// The name of its node.
         node: String,
@@ -72,9 +72,9 @@ pub enum LockError {
         scheme: Box<Scheme>,
     },
     /// A node below the lock's path belongs to no contender, and
-    /// [`Foreign::Refuse`](crate::machine::Foreign::Refuse) is set. Or a persistent node, which may
+    /// [`UnknownNodePolicy::Refuse`](crate::machine::UnknownNodePolicy::Refuse) is set. Or a persistent node, which may
     /// never be deleted, is at the path of a `SimpleLock`.
-    Foreign {
+    UnknownNode {
         /// The name of that node.
         node: String,
     },
@@ -84,7 +84,7 @@ pub enum LockError {
         maximum: u32,
     },
     /// More permits were requested than the semaphore has, or than one request can have [at
-    /// once](crate::machine::Loan::MOST_AT_ONCE).
+    /// once](crate::machine::PermitRequest::MOST_AT_ONCE).
     TooManyPermits {
         /// The number of permits that can be requested.
         maximum: u32,
@@ -125,10 +125,10 @@ pub enum Loss {
     /// returns this.
     Released,
     /// The connection is lost, and the lock is trusted [only while there is
-    /// one](crate::machine::Trust::WhileConnected).
+    /// one](crate::machine::DisconnectPolicy::WhileConnected).
     Disconnected,
     /// The [lease](zk_session::session::Session::lease) of the session has ended, so the ensemble
-    /// [need not keep it](crate::machine::Trust::UntilLeaseEnds) any longer.
+    /// [need not keep it](crate::machine::DisconnectPolicy::UntilLeaseEnds) any longer.
     LeaseEnded,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for LockError {
                 "'{node}' is before us: this client's own node, which the ensemble refused to delete"
             ),
             Self::SequenceExhausted => {
-                f.write_str("the sequence numbers of the lock's directory are used up")
+                f.write_str("the sequence numbers of the lock path are used up")
             }
             Self::Lost(loss) => write!(f, "the lock had been lost: {loss}"),
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
@@ -160,8 +160,8 @@ impl fmt::Display for LockError {
                 "'{node}' belongs to {scheme} at the same path, which would not exclude this lock: \
                  use another path, or `Options::scheme`"
             ),
-            Self::Foreign { node } => {
-                write!(f, "'{node}' is in the lock's directory and belongs to no contender")
+            Self::UnknownNode { node } => {
+                write!(f, "'{node}' is in the lock path and belongs to no contender")
             }
             Self::OtherMaximum { maximum } => {
                 write!(f, "the semaphore has another number of permits: {maximum}")

@@ -19,10 +19,12 @@ pub use zk_session as session;
 
 pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::machine::{Claim, Event, Foreign, Leadership, Mismatch, Scheme, Term, Trust};
+pub use self::machine::{
+    DisconnectPolicy, Event, Leadership, LockMode, MultiLockError, Scheme, Term, UnknownNodePolicy,
+};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::recipes::{
-    Attempt, Entrant, HeldLock, Holding, MultiLoss, NotConverted, Options, Owner,
+    Attempt, HeldLock, Holding, MultiLoss, NotConverted, Options, Owner, QueueEntry,
 };
 #[cfg(feature = "tokio")]
 pub use self::tokio::*;

@@ -17,7 +17,8 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    Borrower, Claim, Command, Contender, Contest, Loan, Machine, OnSession, Scheme,
+    AttemptConfig, Command, Contender, LockMode, Machine, OnSession, PermitRequest, Scheme,
+    SemaphoreMachine,
 };
 use zk_session::dispatch::{Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
@@ -232,28 +233,29 @@ impl SimClient {
     pub fn contend(
         &mut self,
         now: Duration,
-        directory: &str,
+        lock_path: &str,
         demand: Demand,
         guid: Uuid,
     ) -> AttemptId {
         let id = self.next_id();
-        self.log.record(ClientEvent::AttemptStarted(id, directory.to_owned(), demand));
-        let (scheme, claim) = match demand {
-            Demand::Mutex | Demand::Permits { .. } => (Scheme::CURATOR_MUTEX, Claim::Exclusive),
-            Demand::Read => (Scheme::CURATOR_READ_WRITE, Claim::Shared),
-            Demand::Write => (Scheme::CURATOR_READ_WRITE, Claim::Exclusive),
+        self.log.record(ClientEvent::AttemptStarted(id, lock_path.to_owned(), demand));
+        let (scheme, mode) = match demand {
+            Demand::Mutex | Demand::Permits { .. } => (Scheme::CURATOR_MUTEX, LockMode::Exclusive),
+            Demand::Read => (Scheme::CURATOR_READ_WRITE, LockMode::Shared),
+            Demand::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
         };
-        let contest = Contest::new(directory.to_owned(), scheme, guid, self.id());
-        let contest = Contest { claim, precedent: self.log.precedent(directory), ..contest };
+        let config = AttemptConfig::new(lock_path.to_owned(), scheme, guid, self.id());
+        let config = AttemptConfig { mode, hint: self.log.hint(lock_path), ..config };
         match demand {
             Demand::Permits { count, of } => {
-                let loan = Loan { contest: contest.clone(), permits: count, maximum: Some(of) };
-                self.attach(now, id, contest, Borrower::new(loan));
+                let request =
+                    PermitRequest { config: config.clone(), permits: count, maximum: Some(of) };
+                self.attach(now, id, config, SemaphoreMachine::new(request));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {
-                self.attach(now, id, contest.clone(), Contender::herd(contest));
+                self.attach(now, id, config.clone(), Contender::herd(config));
             }
-            _ => self.attach(now, id, contest.clone(), Contender::new(contest)),
+            _ => self.attach(now, id, config.clone(), Contender::new(config)),
         }
         self.drain(now);
         id
@@ -263,11 +265,11 @@ impl SimClient {
         &mut self,
         now: Duration,
         id: AttemptId,
-        Contest { directory, guid, .. }: Contest,
+        AttemptConfig { lock_path, guid, .. }: AttemptConfig,
         machine: impl Machine + Send + 'static,
     ) {
         let log = self.log.clone();
-        let attempt = Attempt::new(id, machine, directory, guid, log, self.bug);
+        let attempt = Attempt::new(id, machine, lock_path, guid, log, self.bug);
         let observer = attempt.observer();
         let attached = OnSession::new(attempt, observer, guid.as_u64_pair().1 ^ id);
         let attached = match self.bug {
@@ -282,7 +284,7 @@ impl SimClient {
     pub fn release(&mut self, now: Duration, attempt: AttemptId) {
         self.log.record(ClientEvent::Released(attempt));
         if let Some(key) = self.attempts.get(&attempt) {
-            self.dispatcher.command(instant(now), *key, &mut Command::LetGo);
+            self.dispatcher.command(instant(now), *key, &mut Command::Release);
         }
         self.drain(now);
     }

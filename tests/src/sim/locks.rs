@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use zk_proto::{SessionId, Zxid};
-use zk_recipes::machine::{Claim, Event, Scheme};
+use zk_recipes::machine::{Event, LockMode, Scheme};
 
 use super::{AttemptId, ClientEvent, Demand};
 use crate::server::Ensemble;
@@ -13,7 +13,7 @@ type Who = (u64, AttemptId);
 
 #[derive(Debug)]
 struct Attempt {
-    directory: String,
+    lock_path: String,
     demand: Demand,
     session: SessionId,
     /// The path of its node, once known.
@@ -55,12 +55,12 @@ impl LockChecker {
     ) {
         self.is_stale = true;
         match event {
-            ClientEvent::AttemptStarted(id, directory, demand) => {
-                for (directory, scheme) in parents(directory, *demand) {
-                    self.checked.entry(directory).or_insert((scheme, Zxid::ZERO));
+            ClientEvent::AttemptStarted(id, lock_path, demand) => {
+                for (lock_path, scheme) in parents(lock_path, *demand) {
+                    self.checked.entry(lock_path).or_insert((scheme, Zxid::ZERO));
                 }
-                let (directory, demand) = (directory.clone(), *demand);
-                let attempt = Attempt { directory, demand, session, node: None, holds: false };
+                let (lock_path, demand) = (lock_path.clone(), *demand);
+                let attempt = Attempt { lock_path, demand, session, node: None, holds: false };
                 self.attempts.insert((client, *id), attempt);
             }
             ClientEvent::Lock(id, event) => self.event((client, *id), event, ensemble, found),
@@ -95,16 +95,16 @@ impl LockChecker {
         };
         match event {
             Event::Enqueued { node, .. } => {
-                attempt.node = Some(format!("{}/{node}", attempt.directory));
+                attempt.node = Some(format!("{}/{node}", attempt.lock_path));
             }
             Event::Acquired { node, token } => {
                 if let Demand::Permits { .. } = attempt.demand {
-                    attempt.node = Some(format!("{}/leases/{node}", attempt.directory));
+                    attempt.node = Some(format!("{}/leases/{node}", attempt.lock_path));
                 }
                 if core::mem::replace(&mut attempt.holds, true) {
                     found.push(format!("{who:?}: acquired twice"));
                 }
-                let holders = self.holders.entry(attempt.directory.clone()).or_default();
+                let holders = self.holders.entry(attempt.lock_path.clone()).or_default();
                 holders.insert(who, attempt.demand);
                 self.acquisitions += 1;
                 self.acquired(who, node, *token, ensemble, found);
@@ -138,7 +138,7 @@ impl LockChecker {
         if let Demand::Permits { .. } = attempt.demand {
             return;
         }
-        let last = self.tokens.entry(attempt.directory.clone()).or_default();
+        let last = self.tokens.entry(attempt.lock_path.clone()).or_default();
         if token <= *last {
             found.push(format!("{who:?}: got token {token} after {last}"));
         }
@@ -146,9 +146,9 @@ impl LockChecker {
             *last = token;
         }
         let is_blocked_by = |child: &&str| attempt.demand != Demand::Read || is_writer(child);
-        let children = ensemble.node(&attempt.directory).into_iter().flat_map(|dir| dir.children());
+        let children = ensemble.node(&attempt.lock_path).into_iter().flat_map(|dir| dir.children());
         for child in children.filter(|child| *child != node).filter(is_blocked_by) {
-            let path = format!("{}/{child}", attempt.directory);
+            let path = format!("{}/{child}", attempt.lock_path);
             if ensemble.node(&path).is_some_and(|child| child.stat().czxid < token) {
                 found.push(format!("{who:?}: got the lock before {child}"));
             }
@@ -170,7 +170,7 @@ impl LockChecker {
     }
 
     fn check_holders(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        for (directory, holders) in &self.holders {
+        for (lock_path, holders) in &self.holders {
             // Claims that do not conflict need no comparison with the ensemble.
             if may_hold_together(holders.values()) {
                 continue;
@@ -180,14 +180,14 @@ impl LockChecker {
             };
             let owners: BTreeMap<_, _> = holders.iter().filter(is_owner).collect();
             if !may_hold_together(owners.values().copied()) {
-                found.push(format!("{directory}: held by {owners:?}"));
+                found.push(format!("{lock_path}: held by {owners:?}"));
             }
         }
     }
 
     fn check_parents(&mut self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        for (directory, (scheme, checked)) in &mut self.checked {
-            let Some(node) = ensemble.node(directory) else { continue };
+        for (lock_path, (scheme, checked)) in &mut self.checked {
+            let Some(node) = ensemble.node(lock_path) else { continue };
             if core::mem::replace(checked, node.stat().pzxid) != node.stat().pzxid {
                 // An attempt has one node for each of its permits.
                 if *scheme == Scheme::CURATOR_LEASE {
@@ -196,7 +196,7 @@ impl LockChecker {
                 let guid_of = |child| scheme.parse(child)?.guid;
                 let guids = node.children().filter_map(guid_of).collect::<BTreeSet<_>>();
                 if guids.len() < node.children().len() {
-                    found.push(format!("{directory}: two nodes of one attempt"));
+                    found.push(format!("{lock_path}: two nodes of one attempt"));
                 }
             }
         }
@@ -210,9 +210,9 @@ impl LockChecker {
     }
 
     pub(super) fn conclude(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
-        for directory in self.checked.keys() {
-            for child in ensemble.node(directory).into_iter().flat_map(|node| node.children()) {
-                found.push(format!("{directory}/{child} was left behind"));
+        for lock_path in self.checked.keys() {
+            for child in ensemble.node(lock_path).into_iter().flat_map(|node| node.children()) {
+                found.push(format!("{lock_path}/{child} was left behind"));
             }
         }
     }
@@ -239,7 +239,7 @@ fn parents(path: &str, demand: Demand) -> Vec<(String, Scheme)> {
 
 fn is_writer(child: &str) -> bool {
     let name = Scheme::CURATOR_READ_WRITE.parse(child);
-    name.is_some_and(|name| name.claim == Claim::Exclusive)
+    name.is_some_and(|name| name.mode == LockMode::Exclusive)
 }
 
 /// Returns whether these demands may hold one lock at the same time.

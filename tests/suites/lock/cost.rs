@@ -145,7 +145,7 @@ async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
     let part = Mutex::new(&client, "/locks/part").expect("a valid path");
     let several = MultiLock::new([LockRequest::from(&part)]).expect("one session");
     for turn in 0..TURNS {
-        // With the first turn, directories are made.
+        // With the first turn, parents are made.
         let lists = embedded.with(|ensemble| ensemble.counters().requests(OpCode::GET_CHILDREN));
         let guard = mutex.acquire().await.expect("acquired");
         let before = client.statistics().requests;

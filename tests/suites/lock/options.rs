@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zk_proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
-use zk_recipes::machine::{Claim, Event, Foreign, Scheme, Trust};
+use zk_recipes::machine::{DisconnectPolicy, Event, LockMode, Scheme, UnknownNodePolicy};
 use zk_recipes::{Attempt, Holding, LeaderElection, LockError, Loss, Mutex, Options, RwLock};
 use zk_session::{Client, Error, State};
 use zk_testkit::scenarios;
@@ -101,7 +101,7 @@ async fn contenders_are_told_in_the_order_of_service() {
     let list = mutex(&clients[2], Options::new()).contenders().await.expect("listed");
     assert_eq!(list[0].data.as_deref(), Some(&b"first"[..]));
     assert_eq!((list[0].token, list[0].session), (guard.fencing_token(), clients[0].session_id()));
-    assert!(list.iter().all(|one| one.claim == Claim::Exclusive && one.since >= 0));
+    assert!(list.iter().all(|one| one.mode == LockMode::Exclusive && one.since >= 0));
     let waits_for: Vec<_> = list.iter().map(|one| one.waits_for.as_deref()).collect();
     assert_eq!(waits_for, [None, Some(&*list[0].node), Some(&*list[1].node)]);
     drop(waiting);
@@ -141,12 +141,12 @@ async fn what_a_stale_holder_writes_is_refused() {
 async fn a_lock_is_trusted_as_long_as_was_asked_for() {
     let embedded = Embedded::start(1).await.expect("loopback");
     for (trust, expected) in [
-        (Trust::UntilTold, Holding::Suspended),
-        (Trust::UntilLeaseEnds, Holding::Suspended),
-        (Trust::WhileConnected, Holding::Lost(Loss::Disconnected)),
+        (DisconnectPolicy::UntilServerReports, Holding::Suspended),
+        (DisconnectPolicy::UntilLeaseEnds, Holding::Suspended),
+        (DisconnectPolicy::WhileConnected, Holding::Lost(Loss::Disconnected)),
     ] {
         let client = client(&embedded).await;
-        let lock = mutex(&client, Options::new().trust(trust));
+        let lock = mutex(&client, Options::new().disconnect_policy(trust));
         let guard = lock.acquire().await.expect("free");
         embedded.kill(0);
         let mut states = client.states();
@@ -164,7 +164,7 @@ async fn the_trust_ends_with_the_lease() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
-    let lock = mutex(&client, Options::new().trust(Trust::UntilLeaseEnds));
+    let lock = mutex(&client, Options::new().disconnect_policy(DisconnectPolicy::UntilLeaseEnds));
     let guard = lock.acquire().await.expect("free");
     embedded.kill(0);
     eventually(&embedded, "it is cut off", |_| guard.state() == Holding::Suspended).await;
@@ -215,7 +215,7 @@ async fn foreign_nodes_are_told_of_or_refused() {
     let observer = {
         let told = told.clone();
         move |_: Attempt<'_>, event: &Event| {
-            if matches!(event, Event::Foreign(node) if node == "lease_holder") {
+            if matches!(event, Event::UnknownNode(node) if node == "lease_holder") {
                 told.store(true, Ordering::Relaxed);
             }
         }
@@ -226,10 +226,13 @@ async fn foreign_nodes_are_told_of_or_refused() {
     let guard = mutex(&client, Options::new().observer(observer)).acquire().await.expect("free");
     guard.release().await.expect("released");
     assert!(told.load(Ordering::Relaxed));
-    let refused = mutex(&client, Options::new().foreign(Foreign::Refuse)).acquire().await.map(drop);
+    let refused = mutex(&client, Options::new().unknown_nodes(UnknownNodePolicy::Refuse))
+        .acquire()
+        .await
+        .map(drop);
     assert_eq!(
         refused.map_err(LockError::from),
-        Err(LockError::Foreign { node: "lease_holder".into() })
+        Err(LockError::UnknownNode { node: "lease_holder".into() })
     );
     eventually(&embedded, "no node of ours", |embedded| lock_nodes(embedded).len() == 1).await;
 }
@@ -244,8 +247,8 @@ async fn a_lock_of_another_kind_at_the_same_path_is_refused_unless_it_is_ignored
         node: writer.node().into(),
         scheme: Scheme::CURATOR_READ_WRITE.into(),
     };
-    for foreign in [Foreign::default(), Foreign::Refuse] {
-        let mutex = mutex(&client, Options::new().foreign(foreign));
+    for foreign in [UnknownNodePolicy::default(), UnknownNodePolicy::Refuse] {
+        let mutex = mutex(&client, Options::new().unknown_nodes(foreign));
         assert_eq!(mutex.acquire().await.map(drop).map_err(LockError::from), Err(other.clone()));
         assert_eq!(
             mutex.try_acquire().await.map(drop).map_err(LockError::from),
@@ -254,7 +257,7 @@ async fn a_lock_of_another_kind_at_the_same_path_is_refused_unless_it_is_ignored
     }
     let election = LeaderElection::new(&client, LOCK).expect("valid").stand();
     assert_eq!(election.elected().await.map_err(LockError::from), Err(other));
-    let ignoring = mutex(&client, Options::new().foreign(Foreign::Ignore));
+    let ignoring = mutex(&client, Options::new().unknown_nodes(UnknownNodePolicy::Ignore));
     let guard = ignoring.try_acquire().await.expect("it passes the writer over");
     let beside = rw_lock.try_read().await.map(drop);
     let beside = beside.expect_err("it is another lock").reason;

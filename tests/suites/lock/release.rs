@@ -9,8 +9,9 @@ use std::{panic, thread};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use zk_recipes::{
-    DoubleBarrier, Holding, LeaderElection, Leadership, LockError, LockRequest, Loss, MultiLock,
-    Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore, SimpleLock, Trust, Unconfirmed,
+    DisconnectPolicy, DoubleBarrier, Holding, LeaderElection, Leadership, LockError, LockRequest,
+    Loss, MultiLock, Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Unconfirmed,
 };
 use zk_session::{Client, End, State};
 use zk_testkit::serve::Embedded;
@@ -92,7 +93,7 @@ async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_ha
 async fn a_lock_held_until_told_otherwise_is_in_doubt_when_its_lease_has_ended() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (client, jump) = client_with_clock(&embedded).await;
-    let options = || Options::new().trust(Trust::UntilTold);
+    let options = || Options::new().disconnect_policy(DisconnectPolicy::UntilServerReports);
     let mutex = Mutex::with(&client, LOCK, options()).expect("valid");
     let guard = mutex.acquire().await.expect("free");
     let election = LeaderElection::with(&client, "/election", options()).expect("valid");
@@ -115,7 +116,7 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
         builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
     let mutex = Mutex::new(&client, LOCK).expect("valid");
     let guard = mutex.acquire().await.expect("free");
-    let trusting = Options::new().trust(Trust::UntilTold);
+    let trusting = Options::new().disconnect_policy(DisconnectPolicy::UntilServerReports);
     let trusting = Mutex::with(&client, "/trusting", trusting).expect("valid");
     let trusted = trusting.acquire().await.expect("free");
     let rw_lock = RwLock::new(&client, "/rw").expect("valid");

@@ -35,7 +35,7 @@ async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request()
     let builder = Client::builder(&embedded.connect_string());
     let client = builder.connect_with(counted.clone()).await.expect("connected");
     let semaphore = semaphore(&client, 3);
-    // The first one has to make the directories and the maximum.
+    // The first one has to make the parents and the maximum.
     semaphore.acquire().await.expect("free").release().await.expect("held");
     nothing_is_under_way(&embedded, 0).await;
     client.exists("/").await.expect("answered");

@@ -153,7 +153,7 @@ async fn a_try_that_loses_the_quorum_leaves_no_node_behind() {
         clients.push(builder.clone().connect().await.expect("it answers"));
     }
     let locks = Locks::of(core::array::from_fn(|place| &clients[place]));
-    // It makes the directories, too.
+    // It makes the parents, too.
     succeed(&embedded, &locks).await;
 
     // Nodes are created, and no answer says so: each is waited for on a session of its own.

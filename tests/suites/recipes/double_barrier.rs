@@ -74,7 +74,7 @@ async fn one_that_is_dropped_inside_leaves_nothing_that_would_let_others_in() {
     let alone = barrier(&one, 2).enter_timeout(MOMENT).await;
     assert_eq!(alone.expect_err("it is alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
-    // Together they get in all the same, and tidy up.
+    // MultiAcquire they get in all the same, and tidy up.
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     let (inside, other) = (inside.expect("entered"), other.expect("entered"));
     let (one, two) = tokio::join!(inside.leave(), other.leave());

@@ -5,7 +5,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use zk_recipes::machine::Trust;
+use zk_recipes::machine::DisconnectPolicy;
 use zk_recipes::{Candidate, Event, LeaderElection, Leadership, LockError, Options};
 use zk_session::{Client, End};
 use zk_testkit::serve::Embedded;
@@ -162,7 +162,7 @@ async fn a_leader_without_a_connection_is_suspended() {
 async fn a_leader_that_trusts_nothing_steps_down_and_stands_again() {
     let embedded = start().await;
     let client = client(&embedded).await;
-    let options = Options::new().trust(Trust::WhileConnected);
+    let options = Options::new().disconnect_policy(DisconnectPolicy::WhileConnected);
     let leader = LeaderElection::with(&client, ELECTION, options).expect("valid").stand();
     let term = leader.elected().await.expect("elected");
     embedded.kill(0);

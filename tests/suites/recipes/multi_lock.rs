@@ -2,7 +2,7 @@
 
 use tokio::time::timeout;
 use zk_recipes::{
-    Holding, LockError, LockRequest, Loss, Mismatch, MultiLock, Mutex, Options, RecipeError,
+    Holding, LockError, LockRequest, Loss, MultiLock, MultiLockError, Mutex, Options, RecipeError,
     RwLock, Semaphore, machine::Scheme,
 };
 use zk_session::proto::{ErrorCode, NodeKind};
@@ -96,20 +96,20 @@ async fn what_cannot_be_taken_together_is_refused() {
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let refusal = |parts: Vec<LockRequest>| MultiLock::new(parts).expect_err("they do not fit");
     let a = LockRequest::from(&mutex(&ours, "/a"));
-    assert_eq!(refusal(vec![]), Mismatch::Empty);
+    assert_eq!(refusal(vec![]), MultiLockError::Empty);
     assert_eq!(
         refusal(vec![a.clone(), LockRequest::from(&mutex(&other, "/b"))]),
-        Mismatch::Sessions
+        MultiLockError::Sessions
     );
     // Their paths mean different things, and none would be right for a transaction on both.
     let below = ours.with_chroot("/app").expect("a valid path");
     assert_eq!(
         refusal(vec![a.clone(), LockRequest::from(&mutex(&below, "/b"))]),
-        Mismatch::Chroots
+        MultiLockError::Chroots
     );
     let kazoo = Options::new().scheme(Scheme::KAZOO_MUTEX);
     let kazoo = LockRequest::from(&Mutex::with(&ours, "/a", kazoo).expect("a valid path"));
-    assert_eq!(refusal(vec![a, kazoo]), Mismatch::Schemes { path: "/a".into() });
+    assert_eq!(refusal(vec![a, kazoo]), MultiLockError::Schemes { path: "/a".into() });
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn permits_that_cannot_be_taken_together_with_locks_are_refused() {
     let error = too_many.expect("they fit").acquire().await.expect_err("there are three");
     assert_eq!(blamed(error), ("acquire", "/s".into(), LockError::TooManyPermits { maximum: 3 }));
     let mixed = MultiLock::new([permits(1), LockRequest::from(&mutex(&ours, "/s"))]);
-    assert_eq!(mixed.expect_err("two kinds"), Mismatch::Schemes { path: "/s".into() });
+    assert_eq!(mixed.expect_err("two kinds"), MultiLockError::Schemes { path: "/s".into() });
     nothing_is_left(&embedded).await;
 }
 

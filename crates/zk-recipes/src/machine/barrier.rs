@@ -8,8 +8,8 @@ use zk_session::proto::ErrorCode;
 use zk_session::session::{Reply, State};
 
 use super::connection::Connection;
-use super::remedy::{RETRY_AFTER, Remedy};
-use super::{Entry, Event, Input, Machine, OpId, Operation, Output};
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::{Event, Input, Machine, OpId, Operation, Output, WaitPolicy};
 use crate::error::LockError;
 
 /// The answer if the barrier is open.
@@ -22,7 +22,7 @@ const OPEN: Error = Error::Server(ErrorCode::NO_NODE);
 #[derive(Clone, Debug)]
 pub struct BarrierWait {
     path: String,
-    entry: Entry,
+    wait_policy: WaitPolicy,
     step: Step,
     connection: Connection,
     last_op: OpId,
@@ -62,7 +62,7 @@ impl Machine for BarrierWait {
             }
             Input::Session(state) => {
                 self.connection.change(state);
-                if !self.connection.is_up() && !self.entry.waits_for_connection() {
+                if !self.connection.is_up() && !self.wait_policy.waits_for_connection() {
                     self.conclude(Event::Failed(LockError::NoConnection));
                 } else if self.step == Step::Beginning {
                     self.read();
@@ -70,7 +70,7 @@ impl Machine for BarrierWait {
             }
             Input::Timer if self.step == Step::Pausing => self.read(),
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
-            Input::Leave | Input::LetGo => {
+            Input::Leave | Input::Release => {
                 self.outputs.push_back(Output::Unwatch(self.last_op));
                 self.conclude(Event::Released);
             }
@@ -90,10 +90,10 @@ impl Machine for BarrierWait {
 impl BarrierWait {
     /// Waits for the end of the node at `path`, a path of the server. `entry` says whether to wait
     /// if it exists.
-    pub const fn new(path: String, entry: Entry) -> Self {
+    pub const fn new(path: String, wait_policy: WaitPolicy) -> Self {
         Self {
             path,
-            entry,
+            wait_policy,
             step: Step::Beginning,
             connection: Connection::Down,
             last_op: OpId(0),
@@ -114,7 +114,7 @@ impl BarrierWait {
 
     fn handle_reply(&mut self, result: Result<Reply, Error>) {
         let error = match result {
-            Ok(_) => match self.entry.refusal() {
+            Ok(_) => match self.wait_policy.refusal() {
                 None => return self.step = Step::Watching,
                 Some(refusal) => {
                     self.outputs.push_back(Output::Unwatch(self.last_op));
@@ -124,14 +124,14 @@ impl BarrierWait {
             Err(OPEN) => return self.conclude(Event::Released),
             Err(error) => error,
         };
-        match Remedy::of(&error) {
-            Remedy::Now if self.entry.waits_for_connection() => self.read(),
-            Remedy::Now => self.conclude(Event::Failed(LockError::NoConnection)),
-            Remedy::Later => {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now if self.wait_policy.waits_for_connection() => self.read(),
+            RetryPolicy::Now => self.conclude(Event::Failed(LockError::NoConnection)),
+            RetryPolicy::Later => {
                 self.step = Step::Pausing;
                 self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
             }
-            Remedy::None => self.conclude(Event::Failed(error.into())),
+            RetryPolicy::Never => self.conclude(Event::Failed(error.into())),
         }
     }
 
@@ -154,8 +154,8 @@ mod tests {
 
     const CONNECTED: State = State::Connected { session: SessionId(1), server: 0 };
 
-    fn begin(entry: Entry, state: State) -> BarrierWait {
-        let mut wait = BarrierWait::new("/barrier".into(), entry);
+    fn begin(wait_policy: WaitPolicy, state: State) -> BarrierWait {
+        let mut wait = BarrierWait::new("/barrier".into(), wait_policy);
         wait.handle(Input::Session(state));
         wait
     }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn it_ends_when_the_node_is_gone() {
-        let mut wait = begin(Entry::Queue, CONNECTED);
+        let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         let first = reads(&mut wait);
         wait.handle(Input::Watch { op: first, event_type: EventType::NODE_DELETED });
         let second = reads_again(&mut wait, first);
@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_server_that_can_only_read_is_not_believed() {
-        let mut wait = begin(Entry::Queue, State::ReadOnly { session: SessionId(1), server: 0 });
+        let mut wait =
+            begin(WaitPolicy::Queue, State::ReadOnly { session: SessionId(1), server: 0 });
         let op = reads(&mut wait);
         wait.handle(Input::Reply { op, result: Err(OPEN) });
         assert_eq!(wait.poll_output(), Some(Output::SetTimer(RETRY_AFTER)));
@@ -219,9 +220,9 @@ mod tests {
 
     #[test]
     fn an_attempt_that_does_not_wait_fails_without_a_connection_and_at_its_loss() {
-        let mut wait = begin(Entry::OnlyIfFirst, State::Suspended);
+        let mut wait = begin(WaitPolicy::OnlyIfFirst, State::Suspended);
         assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
-        let mut wait = begin(Entry::OnlyIfFirst, CONNECTED);
+        let mut wait = begin(WaitPolicy::OnlyIfFirst, CONNECTED);
         let op = reads(&mut wait);
         wait.handle(Input::Reply { op, result: Err(Error::ConnectionLost) });
         assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
@@ -229,13 +230,13 @@ mod tests {
 
     #[test]
     fn it_fails_with_the_session_and_ends_when_it_is_not_wanted() {
-        let mut wait = begin(Entry::Queue, CONNECTED);
+        let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         wait.handle(Input::Session(State::Ended(End::Expired)));
         reads(&mut wait);
         assert_eq!(reports(&mut wait), Event::Failed(LockError::Ended(End::Expired)));
-        let mut wait = begin(Entry::Queue, CONNECTED);
+        let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         let op = reads(&mut wait);
-        wait.handle(Input::LetGo);
+        wait.handle(Input::Release);
         assert_eq!(wait.poll_output(), Some(Output::Unwatch(op)));
         assert_eq!(reports(&mut wait), Event::Released);
         assert!(wait.is_done());

@@ -1,4 +1,4 @@
-//! Standing for election, again and again: a contender at a time.
+//! Contending for election, again and again: a contender at a time.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -8,8 +8,8 @@ use zk_session::Error;
 use zk_session::proto::{Zxid, path};
 use zk_session::session::State;
 
-use super::remedy::RETRY_AFTER;
-use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, Output};
+use super::retry_policy::RETRY_AFTER;
+use super::{AttemptConfig, Contender, Event, Input, LockMode, Machine, Output, WaitPolicy};
 use crate::error::{LockError, Loss};
 
 /// One who stands for election until it resigns, or its session ends. Drive it as a [`Contender`].
@@ -18,11 +18,11 @@ use crate::error::{LockError, Loss};
 /// session lives, it queues again after a while, at the end. So what it tells goes on after
 /// [`Event::Lost`], unless the session has ended.
 ///
-/// Of its [`Contest`], claim and entry do not matter. The guid is that of the first attempt; the
+/// Of its [`AttemptConfig`], mode and entry do not matter. The guid is that of the first attempt; the
 /// next one has the next, and so on.
 #[derive(Clone, Debug)]
-pub struct Candidacy {
-    contest: Contest,
+pub struct ElectionMachine {
+    config: AttemptConfig,
     /// Which part of it the contender is, as requests are numbered.
     attempt: u32,
     contender: Contender,
@@ -38,7 +38,7 @@ pub struct Candidacy {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The contender waits or leads, or goes and has told why.
-    Standing,
+    Contending,
     /// It has lost, and goes; then comes another.
     Retreating,
     /// It has lost, and goes; no other comes.
@@ -48,7 +48,7 @@ enum Step {
     Done,
 }
 
-impl Machine for Candidacy {
+impl Machine for ElectionMachine {
     fn handle(&mut self, input: Input) {
         match input {
             _ if self.is_done() => {}
@@ -68,7 +68,7 @@ impl Machine for Candidacy {
             Input::LeaseEnded => self.lease_ended(),
             Input::Settled | Input::BehindAbandoned => self.contender.handle(input),
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
-            Input::Leave | Input::LetGo => self.resign(),
+            Input::Leave | Input::Release => self.resign(),
         }
         self.settle();
     }
@@ -82,28 +82,29 @@ impl Machine for Candidacy {
     }
 }
 
-impl Candidacy {
+impl ElectionMachine {
     /// A candidacy that begins now, with a session that is connected.
-    pub fn new(contest: Contest) -> Self {
-        let contest = Contest { claim: Claim::Exclusive, entry: Entry::Queue, ..contest };
-        let mut candidacy = Self {
-            contender: Contender::new(contest.clone()),
-            contest,
+    pub fn new(config: AttemptConfig) -> Self {
+        let config =
+            AttemptConfig { mode: LockMode::Exclusive, wait_policy: WaitPolicy::Queue, ..config };
+        let mut election = Self {
+            contender: Contender::new(config.clone()),
+            config,
             attempt: 0,
-            step: Step::Standing,
+            step: Step::Contending,
             session: None,
             concluded: false,
             outputs: VecDeque::new(),
         };
-        candidacy.settle();
-        candidacy
+        election.settle();
+        election
     }
 
     fn stand_again(&mut self) {
         self.attempt += 1;
-        self.contest.guid = Uuid::from_u128(self.contest.guid.as_u128().wrapping_add(1));
-        self.contender = Contender::new(self.contest.clone());
-        self.step = Step::Standing;
+        self.config.guid = Uuid::from_u128(self.config.guid.as_u128().wrapping_add(1));
+        self.contender = Contender::new(self.config.clone());
+        self.step = Step::Contending;
         if let Some(state) = self.session {
             self.contender.handle(Input::Session(state));
         }
@@ -111,7 +112,7 @@ impl Candidacy {
 
     fn resign(&mut self) {
         match self.step {
-            Step::Standing => self.contender.handle(Input::LetGo),
+            Step::Contending => self.contender.handle(Input::Release),
             Step::Retreating => self.step = Step::Resigning,
             Step::Pausing => self.conclude(Event::Released),
             Step::Resigning | Step::Done => {}
@@ -120,7 +121,7 @@ impl Candidacy {
 
     fn session_changed(&mut self, state: State) {
         self.session = Some(state);
-        self.contest.follow(state);
+        self.config.follow(state);
         self.contender.handle(Input::Session(state));
         match (state, self.step) {
             (State::Ended(end), Step::Retreating | Step::Pausing) => {
@@ -149,7 +150,7 @@ impl Candidacy {
         }
         if self.contender.is_done() {
             match self.step {
-                Step::Standing => self.step = Step::Done,
+                Step::Contending => self.step = Step::Done,
                 Step::Retreating => {
                     self.step = Step::Pausing;
                     self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
@@ -213,12 +214,12 @@ pub struct Term {
 }
 
 impl Leadership {
-    /// How things stand once a [`Candidacy`] has told this, whose nodes are in `directory`.
+    /// How things stand once a [`ElectionMachine`] has told this, whose nodes are in `directory`.
     #[must_use]
-    pub fn after(&self, event: &Event, directory: &str) -> Self {
+    pub fn after(&self, event: &Event, lock_path: &str) -> Self {
         match (self, event) {
             (_, Event::Acquired { node, token }) => {
-                Self::Leader(Term { token: *token, node: path::child(directory, node) })
+                Self::Leader(Term { token: *token, node: path::child(lock_path, node) })
             }
             (Self::Leader(term), Event::Suspended) => Self::Suspended(term.clone()),
             (Self::Suspended(term), Event::Resumed) => Self::Leader(term.clone()),

@@ -4,7 +4,7 @@
 //! Attach a machine to a session, and the [dispatcher](zk_session::dispatch) does the rest:
 //!
 //! ```
-//! use zk_recipes::machine::{Contender, Contest, Event, Observer, OnSession, Scheme};
+//! use zk_recipes::machine::{Contender, AttemptConfig, Event, Observer, OnSession, Scheme};
 //! use zk_recipes::session::dispatch::{Dispatcher, Key, Port};
 //! use zk_recipes::session::{proto::SessionId, time::Instant};
 //!
@@ -25,7 +25,7 @@
 //! fn enter_queue<T>(dispatcher: &mut Dispatcher<T>, now: Instant, random: u128) -> Key {
 //!     let guid = uuid::Uuid::from_u128(random);
 //!     let contest =
-//!         Contest::new("/locks/printer".into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
+//!         AttemptConfig::new("/locks/printer".into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
 //!     let machine = OnSession::new(Contender::new(contest), Owner, random as u64);
 //!     dispatcher.attach(now, Box::new(machine))
 //! }
@@ -33,16 +33,16 @@
 //!
 //! The example `no_runtime` of this crate is a whole program of this kind, with the loop around it.
 //!
-//! * The machines are [`Contender`] (one place in a queue: locks), [`Borrower`] (permits of a
-//!   semaphore), [`Candidacy`] (leader election) and [`Participant`] (double barrier). Each is one
+//! * The machines are [`Contender`] (one place in a queue: locks), [`SemaphoreMachine`] (permits of a
+//!   semaphore), [`ElectionMachine`] (leader election) and [`Participant`] (double barrier). Each is one
 //!   attempt. Make another one for the next.
 //! * [`OnSession`] makes a machine [`Attached`](zk_session::dispatch::Attached). It needs neither a
 //!   connection nor a session to begin.
 //! * [`Observer`] receives the machine's [`Event`]s. [`Event`] says which of them end an attempt.
 //! * [`Command`] is what its owner can want, by
 //!   [`Dispatcher::command`](zk_session::dispatch::Dispatcher::command): above all
-//!   [`LetGo`](Command::LetGo), to release the lock or to stop waiting for it.
-//! * After [`LetGo`](Command::LetGo), or an error, the machine stays attached until nothing of it
+//!   [`Release`](Command::Release), to release the lock or to stop waiting for it.
+//! * After [`Release`](Command::Release), or an error, the machine stays attached until nothing of it
 //!   is left on the server or the session has ended. Then [`Observer::finish`] is called, or the
 //!   observer is dropped. To have the release confirmed, do not close the session before.
 //!   [`Dispatcher::close_when_done`](zk_session::dispatch::Dispatcher::close_when_done) waits for
@@ -75,19 +75,19 @@ mod connection;
 mod contender;
 mod double_barrier;
 mod election;
+mod hint;
 mod multi_lock;
 mod name;
 mod on_session;
 mod operation;
 mod parents;
 mod phase;
-mod precedent;
-mod remedy;
+mod queue;
 mod renewal;
+mod retry_policy;
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
-mod view;
 
 #[cfg(test)]
 mod tests;
@@ -106,17 +106,19 @@ pub use self::access::AccessList;
 pub use self::barrier::BarrierWait;
 pub use self::contender::Contender;
 pub use self::double_barrier::Participant;
-pub use self::election::{Candidacy, Leadership, Term};
-pub use self::multi_lock::{Demand, Happening, Member, Mismatch, Together, Wanted, in_order};
-pub use self::name::{Claim, Name, Scheme};
+pub use self::election::{ElectionMachine, Leadership, Term};
+pub use self::hint::FastPathHint;
+pub use self::multi_lock::{
+    Demand, Happening, Member, MultiAcquire, MultiLockError, Wanted, in_order,
+};
+pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
-pub use self::precedent::Precedent;
+pub use self::queue::{QueuedNode, UnknownNodePolicy, standing};
 pub use self::renewal::Renewal;
-pub use self::semaphore::{Borrower, Loan};
+pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
-pub use self::view::{Foreign, Standing, standing};
 use crate::error::{LockError, Loss, Unconfirmed};
 
 /// One attempt: a state machine that acquires something, holds it, and gives it back.
@@ -131,22 +133,22 @@ pub trait Machine: core::fmt::Debug {
     /// the server.
     fn is_done(&self) -> bool;
 
-    /// Returns a [hint](Contest::precedent) for the next contender of the same lock, once this one
+    /// Returns a [hint](AttemptConfig::hint) for the next contender of the same lock, once this one
     /// is done; something if it held the lock and has released it.
-    fn precedent(&self) -> Option<Precedent> {
+    fn hint(&self) -> Option<FastPathHint> {
         None
     }
 }
 
 /// What one attempt is about.
 #[derive(Clone, Debug)]
-pub struct Contest {
-    /// The directory of the lock, as a path of the server.
-    pub directory: String,
+pub struct AttemptConfig {
+    /// The lock path, as a path of the server.
+    pub lock_path: String,
     /// How lock nodes are named there.
     pub scheme: Scheme,
     /// Whether the lock may be shared with others.
-    pub claim: Claim,
+    pub mode: LockMode,
     /// Marks the node of this attempt. It must never have been used before.
     pub guid: Uuid,
     /// The session that the node will belong to, as far as is known. [`Input::Session`] replaces
@@ -156,43 +158,43 @@ pub struct Contest {
     pub data: Bytes,
     /// Who may do what with the node.
     pub acl: AccessList,
-    /// Who may do what with the directory and what is above it, where that is missing. Nodes
-    /// can be deleted by whoever may delete children of the directory.
+    /// Who may do what with the lock path and what is above it, where that is missing. Nodes
+    /// can be deleted by whoever may delete children of the lock path.
     pub parent_acl: AccessList,
     /// Whether to wait.
-    pub entry: Entry,
+    pub wait_policy: WaitPolicy,
     /// How long to believe that the lock is held while nobody can be asked.
-    pub trust: Trust,
+    pub disconnect_policy: DisconnectPolicy,
     /// What to do about nodes that are no contenders of this lock.
-    pub foreign: Foreign,
+    pub unknown_nodes: UnknownNodePolicy,
     /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
     pub revocable: bool,
     /// What the contender before, in the same directory of the same ensemble, has
-    /// [left](Machine::precedent). Where several in a row have found nobody else, the list is
+    /// [left](Machine::hint). Where several in a row have found nobody else, the list is
     /// spared, and asked for only if somebody has come since. Only a [`Contender`] looks at it.
-    pub precedent: Option<Precedent>,
+    pub hint: Option<FastPathHint>,
 }
 
-impl Contest {
-    /// What a node holds when its owner is asked to let go, as Curator has it.
+impl AttemptConfig {
+    /// What a node holds when its owner is asked to release the lock, as Curator has it.
     pub const REVOKE: &[u8] = b"__REVOKE__";
 
     /// An attempt to get an exclusive lock, with everything else as most people want it.
-    pub const fn new(directory: String, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
+    pub const fn new(lock_path: String, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
         Self {
-            directory,
+            lock_path,
             scheme,
-            claim: Claim::Exclusive,
+            mode: LockMode::Exclusive,
             guid,
             session,
             data: Bytes::new(),
             acl: AccessList::OPEN,
             parent_acl: AccessList::OPEN,
-            entry: Entry::Queue,
-            trust: Trust::UntilLeaseEnds,
-            foreign: Foreign::RefuseOtherLocks,
+            wait_policy: WaitPolicy::Queue,
+            disconnect_policy: DisconnectPolicy::UntilLeaseEnds,
+            unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
             revocable: false,
-            precedent: None,
+            hint: None,
         }
     }
 
@@ -212,7 +214,7 @@ impl Contest {
 /// one, is no connection to a quorum ([`State::ReadOnly`] is none), or if a request is lost with
 /// its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Entry {
+pub enum WaitPolicy {
     /// Enter the queue, and wait.
     #[default]
     Queue,
@@ -224,7 +226,7 @@ pub enum Entry {
     OnlyIfFree,
 }
 
-impl Entry {
+impl WaitPolicy {
     /// Why the attempt fails when somebody is to be waited for, if it does.
     pub(crate) const fn refusal(self) -> Option<LockError> {
         match self {
@@ -243,7 +245,7 @@ impl Entry {
 /// How long a lock is believed to be held while no server confirms it. Where the trust ends
 /// sooner than the session, the lock is given up, and told to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
+pub enum DisconnectPolicy {
     /// As long as the ensemble is bound to keep the session, as far as can be known without it.
     /// Curator's locks are lost at about that time, too.
     #[default]
@@ -251,17 +253,17 @@ pub enum Trust {
     /// Until the session turns out to have ended, or the node to be gone; which nobody can tell
     /// before there is a connection again, when somebody else may have had the lock for long. For
     /// those who check their [fencing token](Event::Acquired) with every write.
-    UntilTold,
+    UntilServerReports,
     /// Not at all.
     WhileConnected,
 }
 
-impl Trust {
+impl DisconnectPolicy {
     /// Why a lock that was held is lost when the lease ends; `None` if it is trusted beyond that,
     /// and only suspended.
     pub const fn loss_after_lease(self) -> Option<Loss> {
         match self {
-            Self::UntilTold => None,
+            Self::UntilServerReports => None,
             Self::UntilLeaseEnds | Self::WhileConnected => Some(Loss::LeaseEnded),
         }
     }
@@ -298,14 +300,14 @@ pub enum Input {
     /// The node that [`Event::Waiting`] has named is one that this client has
     /// [abandoned](Event::Abandoned). Waiting for it would be in vain.
     BehindAbandoned,
-    /// The holder wants the lock with another claim; nothing else in between.
+    /// The holder wants the lock with another mode; nothing else in between.
     /// [`Event::Converted`] or [`Event::NotConverted`] answers.
-    Convert(Claim),
-    /// The caller wants to let go as soon as it may. Who waits for others then is a
-    /// [`Participant`]; for all others it is as `LetGo`.
+    Convert(LockMode),
+    /// The caller wants to release the lock as soon as it may. Who waits for others then is a
+    /// [`Participant`]; for all others it is as `Release`.
     Leave,
     /// The caller wants the lock no more: gives up waiting, or releases it.
-    LetGo,
+    Release,
 }
 
 impl Input {
@@ -355,7 +357,7 @@ impl Output {
 /// What a machine reports to its owner.
 ///
 /// After [`Acquired`](Self::Acquired) comes exactly one of `Released`, `Lost` and `Failed`, and
-/// nothing after that, with two exceptions: `Abandoned` can follow, and a [`Candidacy`] that has
+/// nothing after that, with two exceptions: `Abandoned` can follow, and a [`ElectionMachine`] that has
 /// lost begins anew, unless its session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -376,7 +378,7 @@ pub enum Event {
     },
     /// Told right before [`Acquired`](Self::Acquired) by whoever gets several permits at once: the
     /// names of all nodes that stand for them, of which that names the first.
-    Leased(Vec<String>),
+    Permits(Vec<String>),
     /// The lock is ours.
     Acquired {
         /// The name of our node.
@@ -391,10 +393,10 @@ pub enum Event {
     Resumed,
     /// The lock is not ours any more.
     Lost(Loss),
-    /// The lock is held with this claim now, by another node.
+    /// The lock is held with this mode now, by another node.
     Converted {
         /// How it is held.
-        claim: Claim,
+        mode: LockMode,
         /// The name of our node.
         node: String,
         /// A reader keeps that of the writer it was; a writer gets a greater one.
@@ -402,11 +404,11 @@ pub enum Event {
     },
     /// The lock is held as before.
     NotConverted(LockError),
-    /// Somebody asks us to let go. Nothing forces us.
+    /// Somebody asks us to release the lock. Nothing forces us.
     Revoked,
     /// There is a child of the lock's path that is no contender, and this is its name. It is passed
-    /// over, or [counts](Foreign::Count).
-    Foreign(String),
+    /// over, or [counts](UnknownNodePolicy::Count).
+    UnknownNode(String),
     /// The ensemble permanently refuses to delete a node that we no longer need. The node stays
     /// until the session ends or another client deletes it, and keeps the contenders behind it
     /// waiting.

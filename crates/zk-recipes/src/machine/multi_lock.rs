@@ -11,7 +11,7 @@ use core::fmt;
 
 use zk_session::proto::SessionId;
 
-use super::{Claim, Scheme};
+use super::{LockMode, Scheme};
 use crate::error::{LockError, Loss};
 
 /// What is wanted of one lock among several.
@@ -35,7 +35,7 @@ pub enum Demand {
         /// How nodes are named there.
         scheme: Scheme,
         /// Whether it may be shared with others.
-        claim: Claim,
+        mode: LockMode,
     },
     /// So many permits of a semaphore.
     Permits(u32),
@@ -45,8 +45,8 @@ impl Demand {
     /// What satisfies both; nothing if they are about different kinds of locks.
     fn and(self, other: Self) -> Option<Self> {
         match (self, other) {
-            (Self::Place { scheme, claim }, Self::Place { scheme: same, claim: other }) => {
-                (scheme == same).then_some(Self::Place { scheme, claim: claim.max(other) })
+            (Self::Place { scheme, mode }, Self::Place { scheme: same, mode: other }) => {
+                (scheme == same).then_some(Self::Place { scheme, mode: mode.max(other) })
             }
             (Self::Permits(some), Self::Permits(more)) => {
                 Some(Self::Permits(some.saturating_add(more)))
@@ -59,7 +59,7 @@ impl Demand {
 /// Why locks cannot be taken together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mismatch {
+pub enum MultiLockError {
     /// There are none.
     Empty,
     /// They belong to more than one session.
@@ -74,7 +74,7 @@ pub enum Mismatch {
     },
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for MultiLockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("there are no locks to take"),
@@ -87,7 +87,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl core::error::Error for Mismatch {}
+impl core::error::Error for MultiLockError {}
 
 /// The order in which locks are taken: that of their paths, whatever the order in which they are
 /// given. If all go by it, nobody waits for a lock while holding one that comes after it, so no two
@@ -98,14 +98,14 @@ impl core::error::Error for Mismatch {}
 ///
 /// # Errors
 ///
-/// [`Mismatch`].
-pub fn in_order(members: &[Member]) -> Result<Vec<(usize, Demand)>, Mismatch> {
-    let first = members.first().ok_or(Mismatch::Empty)?;
+/// [`MultiLockError`].
+pub fn in_order(members: &[Member]) -> Result<Vec<(usize, Demand)>, MultiLockError> {
+    let first = members.first().ok_or(MultiLockError::Empty)?;
     if members.iter().any(|member| member.session != first.session) {
-        return Err(Mismatch::Sessions);
+        return Err(MultiLockError::Sessions);
     }
     if members.iter().any(|member| member.root != first.root) {
-        return Err(Mismatch::Chroots);
+        return Err(MultiLockError::Chroots);
     }
     let mut by_path = BTreeMap::new();
     for (place, member) in members.iter().enumerate() {
@@ -113,7 +113,7 @@ pub fn in_order(members: &[Member]) -> Result<Vec<(usize, Demand)>, Mismatch> {
             Entry::Vacant(vacant) => drop(vacant.insert((place, member.demand))),
             Entry::Occupied(mut same) => {
                 let (_, demand) = same.get_mut();
-                let mismatch = || Mismatch::Schemes { path: member.path.clone() };
+                let mismatch = || MultiLockError::Schemes { path: member.path.clone() };
                 *demand = demand.and(member.demand).ok_or_else(mismatch)?;
             }
         }
@@ -125,7 +125,7 @@ pub fn in_order(members: &[Member]) -> Result<Vec<(usize, Demand)>, Mismatch> {
 ///
 /// Tell it what happens, then do what it [wants](Self::poll_output), until it wants nothing.
 #[derive(Clone, Debug)]
-pub struct Together {
+pub struct MultiAcquire {
     locks: usize,
     step: Step,
     wanted: VecDeque<Wanted>,
@@ -151,7 +151,7 @@ pub enum Happening {
     /// The time to wait for all of them is over.
     TooLate,
     /// The caller wants none of them any more.
-    LetGo,
+    Release,
 }
 
 /// What is to be done about locks that are taken together.
@@ -160,14 +160,14 @@ pub enum Wanted {
     /// Wait for this lock.
     Enter(usize),
     /// Give up waiting for this lock, or release it.
-    LetGo(usize),
+    Release(usize),
     /// Tell the caller that all are held.
     Acquired,
     /// Tell the caller that none is, and which is to blame, for what.
     Failed(usize, LockError),
 }
 
-impl Together {
+impl MultiAcquire {
     /// An attempt to take so many locks, which begins now. There should be at least one.
     pub fn new(locks: usize) -> Self {
         let mut this = Self { locks, step: Step::Taking(0), wanted: VecDeque::new() };
@@ -190,7 +190,7 @@ impl Together {
             (Step::Taking(_), Happening::Lost(place, loss)) => {
                 self.fail(place, LockError::Lost(loss));
             }
-            (Step::Taking(_) | Step::Held, Happening::LetGo) => self.let_go(),
+            (Step::Taking(_) | Step::Held, Happening::Release) => self.release(),
             // What is held is the caller's, and so is the decision what its loss means.
             (Step::Held | Step::Over, _) => {}
         }
@@ -207,12 +207,12 @@ impl Together {
     }
 
     fn fail(&mut self, place: usize, error: LockError) {
-        self.let_go();
+        self.release();
         self.wanted.push_back(Wanted::Failed(place, error));
     }
 
     /// Releases the last lock first: a contender that waits for it holds none of those behind it.
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         let places = match self.step {
             // With the one that is waited for.
             Step::Taking(held) => held + 1,
@@ -220,7 +220,7 @@ impl Together {
             Step::Over => 0,
         };
         self.step = Step::Over;
-        self.wanted.extend((0..places).rev().map(Wanted::LetGo));
+        self.wanted.extend((0..places).rev().map(Wanted::Release));
     }
 }
 

@@ -10,7 +10,7 @@ use zk_session::proto::{SequenceNumber, SessionId};
 
 /// What a contender wants of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Claim {
+pub enum LockMode {
     /// To hold it beside others that want the same: a reader.
     Shared,
     /// To hold it alone: a writer, or any contender of a mutex.
@@ -78,7 +78,7 @@ impl Scheme {
     /// be the beginning of the other.
     ///
     /// Names are short, since whoever enters a queue and whoever leaves it reads all of them. And
-    /// contenders agree who is first even when the numbers of the directory are used up, where
+    /// contenders agree who is first even when the numbers of the lock path are used up, where
     /// others go astray.
     pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
         Self { private: true, ..Self::new(Style::Compact, exclusive, shared) }
@@ -99,15 +99,15 @@ impl Scheme {
     }
 
     /// The beginning of the name of a node of ours; the server appends the sequence number.
-    /// Where there are no readers, every claim is exclusive.
-    pub fn prefix(&self, claim: Claim, guid: Uuid, session: SessionId) -> String {
-        self.name(claim, guid, session, "")
+    /// Where there are no readers, every mode is exclusive.
+    pub fn prefix(&self, mode: LockMode, guid: Uuid, session: SessionId) -> String {
+        self.name(mode, guid, session, "")
     }
 
     /// The name of a node of ours.
-    fn name(&self, claim: Claim, guid: Uuid, session: SessionId, sequence: &str) -> String {
-        let marker = match (claim, self.shared) {
-            (Claim::Shared, Some(shared)) => shared,
+    fn name(&self, mode: LockMode, guid: Uuid, session: SessionId, sequence: &str) -> String {
+        let marker = match (mode, self.shared) {
+            (LockMode::Shared, Some(shared)) => shared,
             _ => self.exclusive,
         };
         let mut text = [0; 36];
@@ -125,7 +125,7 @@ impl Scheme {
         }
     }
 
-    /// Reads the name of a child of the lock's directory. `None` if it is not a contender's.
+    /// Reads the name of a child of the lock path. `None` if it is not a contender's.
     pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
         let (guid, rest) = match self.style {
             Style::Curator { .. } => curator_guid(child)?,
@@ -133,12 +133,12 @@ impl Scheme {
             Style::Compact => compact_guid(child)?,
             Style::Session => return session_name(child),
         };
-        let (claim, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
-            (Some(suffix), _) => (Claim::Exclusive, suffix),
-            (None, Some(shared)) => (Claim::Shared, rest.strip_prefix(shared)?),
+        let (mode, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
+            (Some(suffix), _) => (LockMode::Exclusive, suffix),
+            (None, Some(shared)) => (LockMode::Shared, rest.strip_prefix(shared)?),
             (None, None) => return None,
         };
-        Some(Name { child, guid: Some(guid), claim, sequence: SequenceNumber::parse(suffix)? })
+        Some(Name { child, guid: Some(guid), mode, sequence: SequenceNumber::parse(suffix)? })
     }
 }
 
@@ -193,7 +193,7 @@ impl fmt::Display for Scheme {
 /// What a name tells at a glance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Glance {
-    pub(super) claim: Claim,
+    pub(super) mode: LockMode,
     /// The ten digits of the sequence number, as [`head_of`] has them.
     pub(super) number: u128,
     /// Differs from that of another GUID, mostly.
@@ -245,7 +245,7 @@ impl Half {
 /// The names of one kind, which are all of one length.
 #[derive(Debug)]
 struct Shape {
-    claim: Claim,
+    mode: LockMode,
     length: usize,
     head: Half,
     tail: Half,
@@ -253,12 +253,12 @@ struct Shape {
 
 impl Shape {
     /// `None` if the names are too long or too short.
-    fn new(scheme: &Scheme, claim: Claim) -> Option<Self> {
-        let name = |guid, sequence| scheme.name(claim, guid, SessionId(0), sequence);
+    fn new(scheme: &Scheme, mode: LockMode) -> Option<Self> {
+        let name = |guid, sequence| scheme.name(mode, guid, SessionId(0), sequence);
         let (lowest, highest) = (name(Uuid::nil(), "0000000000"), name(Uuid::max(), "9999999999"));
         let (lowest, highest) = (lowest.as_bytes(), highest.as_bytes());
         let shape = Self {
-            claim,
+            mode,
             length: lowest.len(),
             head: Half::new(lowest.first_chunk()?, highest.first_chunk()?),
             tail: Half::new(lowest.last_chunk()?, highest.last_chunk()?),
@@ -274,7 +274,7 @@ impl Shape {
         let (head, tail) = (child.first_chunk()?, child.last_chunk()?);
         let number = head_of(*tail.last_chunk()?);
         let fits = self.head.fits(head) & self.tail.fits(tail) & (number <= LAST_SAFE_HEAD);
-        fits.then_some(Glance { claim: self.claim, number, mark: mark_of(head)? })
+        fits.then_some(Glance { mode: self.mode, number, mark: mark_of(head)? })
     }
 }
 
@@ -301,9 +301,9 @@ impl Glancer {
         });
         let shape = |at: usize| {
             let style = styles[at / 2]?;
-            let claim = [Claim::Exclusive, Claim::Shared][at % 2];
-            let is_in_use = claim == Claim::Exclusive || has_readers;
-            is_in_use.then(|| Shape::new(&Scheme { style, ..*scheme }, claim))?
+            let mode = [LockMode::Exclusive, LockMode::Shared][at % 2];
+            let is_in_use = mode == LockMode::Exclusive || has_readers;
+            is_in_use.then(|| Shape::new(&Scheme { style, ..*scheme }, mode))?
         };
         Self { shapes: from_fn(shape) }
     }
@@ -321,7 +321,7 @@ impl Scheme {
     pub(super) fn mark(&self, guid: Uuid) -> Option<u64> {
         match self.style {
             Style::Session => None,
-            _ => mark_of(self.prefix(Claim::Exclusive, guid, SessionId(0)).as_bytes()),
+            _ => mark_of(self.prefix(LockMode::Exclusive, guid, SessionId(0)).as_bytes()),
         }
     }
 }
@@ -337,7 +337,7 @@ pub(super) const fn head_of(digits: [u8; 10]) -> u128 {
     u128::from_be_bytes([a, b, c, d, e, f, g, h, i, j, 0, 0, 0, 0, 0, 0])
 }
 
-/// The head of [`LAST_SAFE`](super::view::LAST_SAFE).
+/// The head of [`LAST_SAFE`](super::queue::LAST_SAFE).
 pub(super) const LAST_SAFE_HEAD: u128 = head_of(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
@@ -385,7 +385,7 @@ fn session_name(child: &str) -> Option<Name<'_>> {
         None => (None, rest),
     };
     let sequence = SequenceNumber::parse(suffix)?;
-    Some(Name { child, guid, claim: Claim::Exclusive, sequence })
+    Some(Name { child, guid, mode: LockMode::Exclusive, sequence })
 }
 
 /// The name of a contender's node.
@@ -396,7 +396,7 @@ pub struct Name<'a> {
     /// What makes it this contender's. Nodes of ZooKeeper's own recipe have none.
     pub guid: Option<Uuid>,
     /// What its owner wants.
-    pub claim: Claim,
+    pub mode: LockMode,
     /// Its place in the queue.
     pub sequence: SequenceNumber,
 }
@@ -426,8 +426,8 @@ mod tests {
         Uuid::try_parse(DASHED).expect("a guid")
     }
 
-    fn read(scheme: Scheme, child: &str) -> Option<(Claim, i32)> {
-        scheme.parse(child).map(|name| (name.claim, name.sequence.0))
+    fn read(scheme: Scheme, child: &str) -> Option<(LockMode, i32)> {
+        scheme.parse(child).map(|name| (name.mode, name.sequence.0))
     }
 
     #[test]
@@ -438,20 +438,24 @@ mod tests {
             ("-2147483648", i32::MIN),
             ("-000000001", -1),
         ] {
-            for (scheme, before, claim) in [
-                (Scheme::CURATOR_MUTEX, format!("_c_{DASHED}-lock-"), Claim::Exclusive),
-                (Scheme::CURATOR_MUTEX, format!("_c_{PLAIN}-lock-"), Claim::Exclusive),
-                (Scheme::GO_ZK, format!("_c_{DASHED}-lock-"), Claim::Exclusive),
-                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__READ__"), Claim::Shared),
-                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__WRIT__"), Claim::Exclusive),
-                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__rlock__"), Claim::Shared),
-                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__lock__"), Claim::Exclusive),
-                (Scheme::ZOOKEEPER_RECIPE, "x-72057654740451328-".to_string(), Claim::Exclusive),
-                (Scheme::ZOOKEEPER_RECIPE, "x--98566387950223723-".to_string(), Claim::Exclusive),
-                (Scheme::ZOOKEEPER_RECIPE, "x-00ff00000a1b2c3d-".to_string(), Claim::Exclusive),
+            for (scheme, before, mode) in [
+                (Scheme::CURATOR_MUTEX, format!("_c_{DASHED}-lock-"), LockMode::Exclusive),
+                (Scheme::CURATOR_MUTEX, format!("_c_{PLAIN}-lock-"), LockMode::Exclusive),
+                (Scheme::GO_ZK, format!("_c_{DASHED}-lock-"), LockMode::Exclusive),
+                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__READ__"), LockMode::Shared),
+                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__WRIT__"), LockMode::Exclusive),
+                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__rlock__"), LockMode::Shared),
+                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__lock__"), LockMode::Exclusive),
+                (Scheme::ZOOKEEPER_RECIPE, "x-72057654740451328-".to_string(), LockMode::Exclusive),
+                (
+                    Scheme::ZOOKEEPER_RECIPE,
+                    "x--98566387950223723-".to_string(),
+                    LockMode::Exclusive,
+                ),
+                (Scheme::ZOOKEEPER_RECIPE, "x-00ff00000a1b2c3d-".to_string(), LockMode::Exclusive),
             ] {
                 let child = before + suffix;
-                assert_eq!(read(scheme, &child), Some((claim, number)), "{child}");
+                assert_eq!(read(scheme, &child), Some((mode, number)), "{child}");
             }
         }
     }
@@ -488,9 +492,9 @@ mod tests {
     #[test]
     fn the_scheme_of_every_known_name_is_recognized() {
         for scheme in ALL {
-            for claim in [Claim::Shared, Claim::Exclusive] {
+            for mode in [LockMode::Shared, LockMode::Exclusive] {
                 for number in [0, i32::MAX, i32::MIN] {
-                    let prefix = scheme.prefix(claim, guid(), SessionId(-7));
+                    let prefix = scheme.prefix(mode, guid(), SessionId(-7));
                     let child = format!("{prefix}{}", SequenceNumber(number));
                     let recognized = Scheme::recognize(&child).expect("known");
                     let is_readable = recognized.parse(&child).is_some();
@@ -508,8 +512,8 @@ mod tests {
     #[test]
     fn no_known_scheme_reads_the_names_of_another() {
         for writer in Scheme::KNOWN {
-            for claim in [Claim::Shared, Claim::Exclusive] {
-                let child = writer.prefix(claim, guid(), SessionId(7)) + "0000000007";
+            for mode in [LockMode::Shared, LockMode::Exclusive] {
+                let child = writer.prefix(mode, guid(), SessionId(7)) + "0000000007";
                 let readers = Scheme::KNOWN.iter().filter(|scheme| scheme.parse(&child).is_some());
                 assert_eq!(readers.collect::<alloc::vec::Vec<_>>(), [&writer], "{child}");
             }
@@ -529,17 +533,17 @@ mod tests {
     #[test]
     fn what_we_write_is_read_back() {
         for scheme in ALL {
-            for claim in [Claim::Shared, Claim::Exclusive] {
+            for mode in [LockMode::Shared, LockMode::Exclusive] {
                 for session in [7, -7, i64::MIN] {
-                    let prefix = scheme.prefix(claim, guid(), SessionId(session));
+                    let prefix = scheme.prefix(mode, guid(), SessionId(session));
                     for number in [0, 42, i32::MAX, -1, i32::MIN] {
                         let child = format!("{prefix}{}", SequenceNumber(number));
                         let name = scheme.parse(&child).expect("ours");
                         assert_eq!(name.guid, Some(guid()), "{child}");
                         assert_eq!(name.sequence, SequenceNumber(number), "{child}");
                         assert_eq!(
-                            name.claim == claim,
-                            claim == Claim::Exclusive || scheme.has_readers()
+                            name.mode == mode,
+                            mode == LockMode::Exclusive || scheme.has_readers()
                         );
                     }
                 }
@@ -549,14 +553,14 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_others() {
-        let prefix = |scheme: Scheme, claim| scheme.prefix(claim, guid(), SessionId(-5));
-        let exclusive = |scheme| prefix(scheme, Claim::Exclusive);
+        let prefix = |scheme: Scheme, mode| scheme.prefix(mode, guid(), SessionId(-5));
+        let exclusive = |scheme| prefix(scheme, LockMode::Exclusive);
         assert_eq!(exclusive(Scheme::CURATOR_MUTEX), format!("_c_{DASHED}-lock-"));
         assert_eq!(exclusive(Scheme::GO_ZK), format!("_c_{PLAIN}-lock-"));
         assert_eq!(exclusive(Scheme::KAZOO_MUTEX), format!("{PLAIN}__lock__"));
         assert_eq!(exclusive(Scheme::ZOOKEEPER_RECIPE), format!("x--5-{PLAIN}-"));
         assert_eq!(exclusive(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__WRIT__"));
-        let shared = |scheme| prefix(scheme, Claim::Shared);
+        let shared = |scheme| prefix(scheme, LockMode::Shared);
         assert_eq!(shared(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__READ__"));
         assert_eq!(shared(Scheme::KAZOO_READ_WRITE), format!("{PLAIN}__rlock__"));
         assert_eq!(shared(Scheme::private("w", Some("r"))), "0v1q61kuij9g7pr7ga3cm3qjiv-r");
@@ -565,7 +569,7 @@ mod tests {
     #[test]
     fn a_compact_guid_that_nobody_wrote_is_foreign() {
         let scheme = Scheme::private("w", None);
-        let highest = scheme.prefix(Claim::Exclusive, Uuid::max(), SessionId(1)) + "0000000001";
+        let highest = scheme.prefix(LockMode::Exclusive, Uuid::max(), SessionId(1)) + "0000000001";
         assert!(highest.starts_with("7vvv") && scheme.parse(&highest).is_some());
         assert_eq!(scheme.parse(&highest.replacen('7', "8", 1)), None, "too great");
         assert_eq!(scheme.parse(&highest.replacen('v', "w", 1)), None, "no digit");

@@ -9,7 +9,7 @@ use zk_session::session::Reply;
 use zk_session::time::Instant;
 use zk_session::{Error, State};
 
-use super::{Claim, Event, Input, Machine, OpId, Operation, Output, Renewal};
+use super::{Event, Input, LockMode, Machine, OpId, Operation, Output, Renewal};
 
 /// Receives the events of a machine.
 ///
@@ -28,15 +28,15 @@ pub trait Observer: Send {
 /// A command from the owner of an attached machine; a message for [`Attached::command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Converts the lock that is held to another claim, as [`Input::Convert`] says.
-    Convert(Claim),
+    /// Converts the lock that is held to another mode, as [`Input::Convert`] says.
+    Convert(LockMode),
     /// Leaves as soon as that is allowed. A [`Participant`](super::Participant) waits for the
-    /// others; any other machine does the same as for `LetGo`.
+    /// others; any other machine does the same as for `Release`.
     Leave,
     /// Releases the lock, or stops waiting for it.
-    LetGo,
+    Release,
     /// Only what every command does: if the lease has ended, the machine learns it now.
-    LookAtLease,
+    CheckLease,
 }
 
 /// A machine that can be [attached](Attached) to a session.
@@ -239,10 +239,10 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
         let input = match message.downcast_ref() {
-            Some(Command::Convert(claim)) => Input::Convert(*claim),
+            Some(Command::Convert(mode)) => Input::Convert(*mode),
             Some(Command::Leave) => Input::Leave,
-            Some(Command::LetGo) => Input::LetGo,
-            Some(Command::LookAtLease) | None => return,
+            Some(Command::Release) => Input::Release,
+            Some(Command::CheckLease) | None => return,
         };
         self.deliver(input, port);
         self.set_timer(port);

@@ -137,8 +137,8 @@ impl Operation {
         Self::new(path, Kind::Delete)
     }
 
-    pub(super) const fn list(directory: String) -> Self {
-        Self::new(directory, Kind::List)
+    pub(super) const fn list(lock_path: String) -> Self {
+        Self::new(lock_path, Kind::List)
     }
 
     /// Lists the session's own nodes whose paths begin so: for who cannot read the list of all.
@@ -146,8 +146,8 @@ impl Operation {
         Self::new(prefix, Kind::ListOwn)
     }
 
-    pub(super) const fn sync(directory: String) -> Self {
-        Self::new(directory, Kind::Sync)
+    pub(super) const fn sync(lock_path: String) -> Self {
+        Self::new(lock_path, Kind::Sync)
     }
 
     pub(super) const fn stat(path: String) -> Self {
@@ -241,8 +241,8 @@ impl Operation {
 }
 
 /// The names of the nodes in `directory` that [`Operation::list_own`] has found.
-pub(super) fn own_names<'r>(directory: &str, reply: &'r Reply) -> Result<Vec<&'r str>, Error> {
+pub(super) fn own_names<'r>(lock_path: &str, reply: &'r Reply) -> Result<Vec<&'r str>, Error> {
     let nodes = reply.decode::<GetEphemeralsResponse<'r>>()?.ephemerals;
-    let is_here = |node: &&str| path::parent(node) == Some(directory);
+    let is_here = |node: &&str| path::parent(node) == Some(lock_path);
     Ok(nodes.iter().filter(is_here).filter_map(|node| node.rsplit('/').next()).collect())
 }

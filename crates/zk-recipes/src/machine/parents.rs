@@ -1,4 +1,4 @@
-//! Making the directory of a lock, and what is above it.
+//! Making the lock path of a lock, and what is above it.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -9,10 +9,10 @@ use zk_session::{Error, Outcome};
 
 use super::{AccessList, operation::Operation};
 
-/// How often the directory may turn out to be missing right after it was created.
+/// How often the lock path may turn out to be missing right after it was created.
 const ATTEMPTS: u32 = 5;
 
-/// How the making of the directories goes on.
+/// How the making of the parents goes on.
 #[derive(Clone, Debug)]
 pub(super) struct Parents {
     attempts: u32,
@@ -40,11 +40,11 @@ impl Parents {
 
     /// The next attempt at making `directory`: all that is above it first. The requests depend on
     /// each other, but need not wait for each other. None are left when there were too many.
-    pub(super) fn attempt(&mut self, directory: &str, acl: &AccessList) -> Vec<Operation> {
+    pub(super) fn attempt(&mut self, lock_path: &str, acl: &AccessList) -> Vec<Operation> {
         self.attempts += 1;
         self.error = None;
         let below_root = |path: &&str| *path != "/";
-        let mut next = Some(directory).filter(|_| self.attempts <= ATTEMPTS).filter(below_root);
+        let mut next = Some(lock_path).filter(|_| self.attempts <= ATTEMPTS).filter(below_root);
         let mut operations = Vec::new();
         while let Some(path) = next {
             let operation =
@@ -56,7 +56,7 @@ impl Parents {
         operations
     }
 
-    /// One of the directories was created, or was there, or could not be created, which may not
+    /// One of the parents was created, or was there, or could not be created, which may not
     /// matter: a directory that exists answers so only to those who may create it.
     pub(super) fn answered(&mut self, is_last: bool, result: Result<Reply, Error>) -> Verdict {
         let error = match result {

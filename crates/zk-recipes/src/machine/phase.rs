@@ -53,7 +53,7 @@ pub(super) enum Phase {
     Looking {
         list: OpId,
     },
-    /// The node is being created, and in the same round trip the directory is listed, unless the
+    /// The node is being created, and in the same round trip the lock path is listed, unless the
     /// list could not be sent.
     Creating {
         create: OpId,
@@ -107,7 +107,7 @@ pub(super) enum Phase {
     Done,
 }
 
-/// How far the way from one claim to another has been gone. It is independent of the phase: while
+/// How far the way from one mode to another has been gone. It is independent of the phase: while
 /// it lasts the lock is held, or being left.
 #[derive(Clone, Debug)]
 pub(super) enum Conversion {

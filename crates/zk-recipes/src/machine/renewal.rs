@@ -6,7 +6,7 @@ use fastrand::Rng;
 use zk_session::Error;
 use zk_session::session::{Reply, ping_interval};
 
-use super::remedy::Remedy;
+use super::retry_policy::RetryPolicy;
 
 /// Ping intervals from one renewal to the next.
 const INTERVALS: core::ops::Range<u32> = 9..16;
@@ -55,7 +55,7 @@ impl Renewal {
 
     /// Whether the machine is to be given this answer to a renewal. If not, the old watch stands.
     pub fn is_news(answer: &Result<Reply, Error>) -> bool {
-        answer.as_ref().err().is_none_or(|error| Remedy::of(error) == Remedy::None)
+        answer.as_ref().err().is_none_or(|error| RetryPolicy::of(error) == RetryPolicy::Never)
     }
 }
 

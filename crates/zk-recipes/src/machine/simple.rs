@@ -23,8 +23,10 @@ use zk_session::{End, Error, Outcome};
 use super::connection::Connection;
 use super::parents::{Parents, Verdict};
 use super::phase::Node;
-use super::remedy::{RETRY_AFTER, Remedy};
-use super::{Contender, Contest, Event, Foreign, Input, Machine, OpId, Operation, Output};
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::{
+    AttemptConfig, Contender, Event, Input, Machine, OpId, Operation, Output, UnknownNodePolicy,
+};
 use crate::error::LockError;
 
 /// The owner of a persistent node, and that of a container.
@@ -36,12 +38,12 @@ const OF_HOLDER: u64 = 1 << 32;
 
 /// One attempt to get the textbook lock. Drive it as a [`Contender`].
 ///
-/// Of its [`Contest`], the directory is the path of the one lock node; scheme and claim do not
+/// Of its [`AttemptConfig`], the lock path is the path of the one lock node; scheme and mode do not
 /// matter. Where the entry says not to wait, the creation is the look. The node's data is the guid,
 /// and then whatever the contest says.
 #[derive(Clone, Debug)]
 pub struct SimpleContender {
-    contest: Contest,
+    config: AttemptConfig,
     step: Step,
     /// Looks after the node while it is ours.
     holder: Option<Contender>,
@@ -52,7 +54,7 @@ pub struct SimpleContender {
     parents: Parents,
     connection: Connection,
     /// The caller has lost interest while it could not be told yet what there is to clean up.
-    letting_go: bool,
+    is_releasing: bool,
     /// Nobody has been told that the lock is ours, nor should be.
     is_unwanted: bool,
     /// Whether the caller was told that it did not work, while there may still be a node to delete.
@@ -112,7 +114,7 @@ impl Machine for SimpleContender {
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => {
                 self.connection.change(state);
-                self.contest.follow(state);
+                self.config.follow(state);
                 match (&self.step, state) {
                     (Step::Beginning, State::Connected { .. }) => self.create(),
                     (_, State::Connected { .. }) => {}
@@ -127,7 +129,7 @@ impl Machine for SimpleContender {
             Input::LeaseEnded | Input::Settled | Input::Convert(_) => self.tell_holder(input),
             // One name serves all owners, so no node is known to be ours by it.
             Input::BehindAbandoned => {}
-            Input::Leave | Input::LetGo => self.let_go(),
+            Input::Leave | Input::Release => self.release(),
         }
         self.settle();
     }
@@ -142,24 +144,24 @@ impl Machine for SimpleContender {
 }
 
 impl SimpleContender {
-    /// An attempt. By [`Entry::Queue`](super::Entry::Queue) it begins now, and otherwise with the first
+    /// An attempt. By [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins now, and otherwise with the first
     /// [`Input::Session`], if that is a connection.
-    pub fn new(contest: Contest) -> Self {
+    pub fn new(config: AttemptConfig) -> Self {
         let mut contender = Self {
-            contest,
+            config,
             step: Step::Beginning,
             holder: None,
             deletion: None,
             czxid: Zxid::ZERO,
             parents: Parents::new(),
             connection: Connection::Up,
-            letting_go: false,
+            is_releasing: false,
             is_unwanted: false,
             has_failed: false,
             last_op: 0,
             outputs: VecDeque::new(),
         };
-        if contender.contest.entry.waits_for_connection() {
+        if contender.config.wait_policy.waits_for_connection() {
             contender.create();
         }
         contender
@@ -188,9 +190,9 @@ impl SimpleContender {
     // ---- Running for the node ------------------------------------------------------------------
 
     fn create(&mut self) {
-        let Contest { directory, guid, data, acl, .. } = &self.contest;
+        let AttemptConfig { lock_path, guid, data, acl, .. } = &self.config;
         let data = [mark(*guid).as_bytes(), data.as_ref()].concat();
-        let (path, acl) = (directory.clone(), acl.clone());
+        let (path, acl) = (lock_path.clone(), acl.clone());
         let create = self.submit(Operation::create_alone(path, Bytes::from(data), acl));
         self.step = Step::Creating { create };
     }
@@ -206,11 +208,11 @@ impl SimpleContender {
     }
 
     fn make_parents(&mut self) {
-        if self.letting_go {
+        if self.is_releasing {
             return self.conclude(Event::Released);
         }
-        let directory = path::parent(&self.contest.directory).unwrap_or("/");
-        let operations = self.parents.attempt(directory, &self.contest.parent_acl);
+        let lock_path = path::parent(&self.config.lock_path).unwrap_or("/");
+        let operations = self.parents.attempt(lock_path, &self.config.parent_acl);
         let first = OpId(self.last_op + 1);
         let submitted = operations.into_iter().map(|operation| self.submit(operation)).last();
         match submitted {
@@ -222,7 +224,7 @@ impl SimpleContender {
     fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
         match self.parents.answered(is_last, result) {
             Verdict::Wait => {}
-            Verdict::Made if self.letting_go => self.conclude(Event::Released),
+            Verdict::Made if self.is_releasing => self.conclude(Event::Released),
             Verdict::Made => self.create(),
             Verdict::Again => self.make_parents(),
             Verdict::Failed(error) => self.fail(error.into()),
@@ -233,7 +235,7 @@ impl SimpleContender {
 
     fn look(&mut self) {
         self.unwatch();
-        let look = self.submit(Operation::watch_data(self.contest.directory.clone()));
+        let look = self.submit(Operation::watch_data(self.config.lock_path.clone()));
         self.step = Step::Watching { look, answered: false };
     }
 
@@ -249,16 +251,16 @@ impl SimpleContender {
                 self.unwatch();
                 self.hold(czxid);
             }
-            Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) if self.letting_go => {
+            Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) if self.is_releasing => {
                 self.unwatch();
                 self.conclude(Event::Released);
             }
             // No session owns it: it is no lock of this kind, and may never go.
             Ok((None, NOBODY | OF_CONTAINER)) if self.refuses_others() => {
-                self.fail(LockError::Foreign { node: self.name() });
+                self.fail(LockError::UnknownNode { node: self.name() });
             }
             Ok((None, _)) => {
-                if let Some(error) = self.contest.entry.refusal() {
+                if let Some(error) = self.config.wait_policy.refusal() {
                     return self.fail(error);
                 }
                 if let Step::Watching { answered, .. } = &mut self.step
@@ -279,7 +281,10 @@ impl SimpleContender {
     }
 
     const fn refuses_others(&self) -> bool {
-        matches!(self.contest.foreign, Foreign::RefuseOtherLocks | Foreign::Refuse)
+        matches!(
+            self.config.unknown_nodes,
+            UnknownNodePolicy::RefuseOtherLocks | UnknownNodePolicy::Refuse
+        )
     }
 
     fn watch_fired(&mut self, op: OpId, event_type: EventType) {
@@ -301,13 +306,13 @@ impl SimpleContender {
     // ---- Holding -------------------------------------------------------------------------------
 
     fn hold(&mut self, czxid: Zxid) {
-        let node = Node::new(self.contest.directory.clone(), czxid);
-        self.holder = Some(Contender::holding(self.contest.clone(), node, self.connection));
+        let node = Node::new(self.config.lock_path.clone(), czxid);
+        self.holder = Some(Contender::holding(self.config.clone(), node, self.connection));
         self.czxid = czxid;
         self.step = Step::Held;
-        self.is_unwanted = self.letting_go;
-        if self.letting_go {
-            self.tell_holder(Input::LetGo);
+        self.is_unwanted = self.is_releasing;
+        if self.is_releasing {
+            self.tell_holder(Input::Release);
         }
     }
 
@@ -328,7 +333,7 @@ impl SimpleContender {
     }
 
     fn find_out(&mut self) {
-        let path = self.contest.directory.clone();
+        let path = self.config.lock_path.clone();
         let sync = self.submit(Operation::sync(path.clone()));
         let stat = self.submit(Operation::stat(path));
         self.step = Step::FindingOut { sync, stat, synced: false };
@@ -349,13 +354,13 @@ impl SimpleContender {
     }
 
     fn retry_finding_out(&mut self, error: Error) {
-        match (Remedy::of(&error), self.deletion) {
-            (Remedy::Now, _) => self.find_out(),
-            (Remedy::None, Some(op)) => {
+        match (RetryPolicy::of(&error), self.deletion) {
+            (RetryPolicy::Now, _) => self.find_out(),
+            (RetryPolicy::Never, Some(op)) => {
                 self.step = Step::Held;
                 self.tell_holder(Input::Reply { op, result: Err(error) });
             }
-            (Remedy::Later | Remedy::None, _) => self.set_timer(),
+            (RetryPolicy::Later | RetryPolicy::Never, _) => self.set_timer(),
         }
     }
 
@@ -389,8 +394,8 @@ impl SimpleContender {
 
     // ---- The end -------------------------------------------------------------------------------
 
-    fn let_go(&mut self) {
-        self.letting_go = true;
+    fn release(&mut self) {
+        self.is_releasing = true;
         match self.step {
             Step::Watching { answered: true, .. } => {
                 self.unwatch();
@@ -398,24 +403,24 @@ impl SimpleContender {
             }
             Step::Beginning => self.conclude(Event::Released),
             // If there is no holder yet, whether there is a node to delete will turn out.
-            _ => self.tell_holder(Input::LetGo),
+            _ => self.tell_holder(Input::Release),
         }
     }
 
     /// Ends an attempt that does not wait for a connection.
     fn not_connected(&mut self) {
-        let is_over = self.letting_go || self.holder.is_some() || self.is_done();
-        if !self.contest.entry.waits_for_connection() && !is_over {
+        let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
+        if !self.config.wait_policy.waits_for_connection() && !is_over {
             self.tell(Event::Failed(LockError::NoConnection));
             self.has_failed = true;
-            self.let_go();
+            self.release();
         }
     }
 
     fn session_ended(&mut self, end: End) {
         match self.holder {
             Some(_) => self.tell_holder(Input::Session(State::Ended(end))),
-            None if self.letting_go => {
+            None if self.is_releasing => {
                 self.unwatch();
                 self.conclude(Event::gone_with(end));
             }
@@ -424,10 +429,10 @@ impl SimpleContender {
     }
 
     fn retry_or_fail(&mut self, error: Error) {
-        match Remedy::of(&error) {
-            Remedy::Now => self.repeat(),
-            Remedy::Later => self.set_timer(),
-            Remedy::None => self.fail(error.into()),
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.repeat(),
+            RetryPolicy::Later => self.set_timer(),
+            RetryPolicy::Never => self.fail(error.into()),
         }
     }
 
@@ -443,7 +448,7 @@ impl SimpleContender {
 
     fn fail(&mut self, error: LockError) {
         self.unwatch();
-        match self.letting_go {
+        match self.is_releasing {
             true => self.conclude(Event::Released),
             false => self.conclude(Event::Failed(error)),
         }
@@ -474,15 +479,15 @@ impl SimpleContender {
     }
 
     fn name(&self) -> String {
-        self.contest.directory.rsplit('/').next().unwrap_or_default().to_string()
+        self.config.lock_path.rsplit('/').next().unwrap_or_default().to_string()
     }
 
     const fn guid(&self) -> Uuid {
-        self.contest.guid
+        self.config.guid
     }
 
     const fn session(&self) -> SessionId {
-        self.contest.session
+        self.config.session
     }
 }
 

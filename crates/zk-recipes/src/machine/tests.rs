@@ -3,11 +3,11 @@
 
 mod acquiring;
 mod asking_once;
+mod disconnect_policy;
 mod double_barrier;
 mod downgrading;
 mod election;
 mod exploring;
-mod foreign;
 pub(super) mod harness;
 mod holding;
 mod labels;
@@ -21,8 +21,8 @@ mod returning;
 mod revoking;
 pub(super) mod search;
 mod table;
-mod trusting;
 mod trying;
+mod unknown_nodes;
 mod upgrading;
 mod world;
 
@@ -51,10 +51,10 @@ const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
 /// Of a contender that had number 6, and followed many others.
-const BEFORE: Precedent = Precedent {
+const BEFORE: FastPathHint = FastPathHint {
     scheme: SCHEME,
-    foreign: Foreign::RefuseOtherLocks,
-    claim: Claim::Exclusive,
+    unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
+    mode: LockMode::Exclusive,
     number: SequenceNumber(6),
     czxid: Zxid(105),
     followed: 99,
@@ -139,7 +139,7 @@ fn told(event: &Event) -> String {
             Error::Reply(_) => "Failed: malformed".to_string(),
             error => format!("Failed: {error:?}"),
         },
-        Event::Failed(LockError::Foreign { node }) => format!("Failed: foreign {node}"),
+        Event::Failed(LockError::UnknownNode { node }) => format!("Failed: foreign {node}"),
         Event::Failed(error) => format!("Failed: {error:?}"),
         Event::Converted { node, token, .. } => {
             format!("Converted to {} token {}", label(node), token.0)
@@ -154,11 +154,11 @@ fn told(event: &Event) -> String {
 }
 
 /// A contest of ours for the lock that most tests are about.
-fn contest() -> Contest {
-    let directory = "/locks/printer".to_string();
-    Contest {
+fn config() -> AttemptConfig {
+    let lock_path = "/locks/printer".to_string();
+    AttemptConfig {
         data: Bytes::from_static(b"who"),
-        ..Contest::new(directory, SCHEME, Uuid::from_u128(OWN), SESSION)
+        ..AttemptConfig::new(lock_path, SCHEME, Uuid::from_u128(OWN), SESSION)
     }
 }
 
@@ -167,19 +167,19 @@ impl Harness {
         Self::in_directory("/locks/printer")
     }
 
-    fn in_directory(directory: &str) -> Self {
-        Self::of(|contest| contest.directory = directory.to_string())
+    fn in_directory(lock_path: &str) -> Self {
+        Self::of(|config| config.lock_path = lock_path.to_string())
     }
 
     /// A contender that differs in this from most.
-    fn of(differ: impl FnOnce(&mut Contest)) -> Self {
-        let mut contest = contest();
-        differ(&mut contest);
-        Self::driving(contest, Contender::new)
+    fn of(differ: impl FnOnce(&mut AttemptConfig)) -> Self {
+        let mut config = config();
+        differ(&mut config);
+        Self::driving(config, Contender::new)
     }
 
-    fn reader_or_writer(claim: Claim) -> Self {
-        Self::of(|contest| (contest.scheme, contest.claim) = (READ_WRITE, claim))
+    fn reader_or_writer(mode: LockMode) -> Self {
+        Self::of(|config| (config.scheme, config.mode) = (READ_WRITE, mode))
     }
 
     // ---- Places on the way ---------------------------------------------------------------------
@@ -192,7 +192,7 @@ impl Harness {
 
     /// Nobody has come since number 6, if our number is 7.
     fn relying_on_precedent() -> Self {
-        let mut h = Self::of(|contest| contest.precedent = Some(BEFORE));
+        let mut h = Self::of(|config| config.hint = Some(BEFORE));
         h.expect(&["create"]);
         h
     }

@@ -79,7 +79,7 @@ impl<C: SessionClient> Barrier<C> {
         limit: Limit,
     ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
         let path = self.0.client.chroot().apply(&self.0.path).into_owned();
-        let handle = self.0.attach(BarrierWait::new(path, limit.entry), None, None);
+        let handle = self.0.attach(BarrierWait::new(path, limit.wait_policy), None, None);
         let call = self.0.call("wait");
         async move {
             let passed = handle.status.wait(|report: &mut Report| match &report.status {

@@ -11,7 +11,7 @@ use zk_session::AnyClient;
 
 use super::leader::{Publish, SharedLeadership};
 use super::reentrant::Owner;
-use crate::machine::Entry;
+use crate::machine::WaitPolicy;
 
 /// A client that recipes can use: `session::Client` or `session::blocking::Client`.
 ///
@@ -49,18 +49,18 @@ pub trait SessionClient: AnyClient {
 /// How long an attempt may wait, and for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
-    pub(crate) entry: Entry,
+    pub(crate) wait_policy: WaitPolicy,
     pub(crate) end: Option<Instant>,
 }
 
 impl Limit {
-    pub(crate) const NONE: Self = Self { entry: Entry::Queue, end: None };
-    pub(crate) const TRY: Self = Self { entry: Entry::OnlyIfFree, end: None };
+    pub(crate) const NONE: Self = Self { wait_policy: WaitPolicy::Queue, end: None };
+    pub(crate) const TRY: Self = Self { wait_policy: WaitPolicy::OnlyIfFree, end: None };
 
     /// Waits until `end`. An attempt that begins too late asks once, and ends by itself.
     pub(crate) fn until<C: SessionClient>(end: Instant) -> Self {
         if end <= C::now() {
-            Self { entry: Entry::OnlyIfFirst, end: None }
+            Self { wait_policy: WaitPolicy::OnlyIfFirst, end: None }
         } else {
             Self { end: Some(end), ..Self::NONE }
         }

@@ -10,16 +10,16 @@ use zk_session::{AnyClient, Error};
 use super::SessionClient;
 use super::queue::Queue;
 use crate::error::RecipeError;
-use crate::machine::{Claim, Contest, Scheme, Standing, standing};
+use crate::machine::{AttemptConfig, LockMode, QueuedNode, Scheme, standing};
 
 /// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entrant {
+pub struct QueueEntry {
     /// The name of its node below the lock's path.
     pub node: String,
     /// Whether it shares the lock with others.
-    pub claim: Claim,
+    pub mode: LockMode,
     /// The name of the node that it waits for, which is the one that it watches. `None` for a
     /// holder.
     pub waits_for: Option<String>,
@@ -35,17 +35,17 @@ pub struct Entrant {
     pub since: i64,
 }
 
-impl Entrant {
+impl QueueEntry {
     /// Returns whether it holds the lock.
     pub const fn is_holder(&self) -> bool {
         self.waits_for.is_none()
     }
 
     /// A node in its place, with what it holds.
-    fn new(place: &Standing<'_>, (data, stat): Found) -> Self {
+    fn new(place: &QueuedNode<'_>, (data, stat): Found) -> Self {
         Self {
             node: place.name.child.to_string(),
-            claim: place.name.claim,
+            mode: place.name.mode,
             waits_for: place.waits_for.map(ToString::to_string),
             data,
             session: stat.ephemeral_owner,
@@ -70,7 +70,7 @@ const AT_ONCE: usize = 1000;
 pub(crate) async fn list<C: SessionClient>(
     queue: &Queue<C>,
     operation: &'static str,
-) -> Result<Vec<Entrant>, RecipeError> {
+) -> Result<Vec<QueueEntry>, RecipeError> {
     list_in(queue, operation, &queue.path, queue.scheme).await
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn list_in<C: SessionClient>(
     operation: &'static str,
     parent: &str,
     scheme: Scheme,
-) -> Result<Vec<Entrant>, RecipeError> {
+) -> Result<Vec<QueueEntry>, RecipeError> {
     let listed = try_list_in(&queue.client, parent, scheme).await;
     listed.map_err(|error| queue.call(operation).failed(error))
 }
@@ -89,22 +89,22 @@ async fn try_list_in(
     client: &impl AnyClient,
     parent: &str,
     scheme: Scheme,
-) -> Result<Vec<Entrant>, Error> {
+) -> Result<Vec<QueueEntry>, Error> {
     let children = match client.get_children(parent).await {
         Ok((children, _)) => children,
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
     let standing = standing(scheme, children.iter().map(String::as_str));
-    let mut entrants = Vec::with_capacity(standing.len());
+    let mut entries = Vec::with_capacity(standing.len());
     for some in standing.chunks(AT_ONCE) {
         let paths = some.iter().map(|place| path::child(parent, place.name.child));
         let found = look_at(client, &paths.collect::<Vec<_>>()).await?;
         // A node that is not found was deleted in between.
         let there = some.iter().zip(found).filter_map(|(place, found)| Some((place, found?)));
-        entrants.extend(there.map(|(place, found)| Entrant::new(place, found)));
+        entries.extend(there.map(|(place, found)| QueueEntry::new(place, found)));
     }
-    Ok(entrants)
+    Ok(entries)
 }
 
 /// What each of these nodes holds, if it is there and may be read, and its stat.
@@ -155,6 +155,6 @@ async fn ask_each<C: AnyClient, T>(
 
 /// Asks the owner of a node to release the lock.
 pub(crate) async fn revoke(client: &impl AnyClient, path: String) -> Result<(), RecipeError> {
-    let asked = client.set_data(&path, Contest::REVOKE, None).await;
+    let asked = client.set_data(&path, AttemptConfig::REVOKE, None).await;
     asked.map(drop).map_err(|error| RecipeError::new("revoke", &path, error))
 }

@@ -8,7 +8,7 @@ use super::macros::{methods, queue_methods};
 use super::queue::Queue;
 use super::{HeldLock, Options, SessionClient};
 use crate::error::RecipeError;
-use crate::machine::{Claim, Participant, Scheme};
+use crate::machine::{LockMode, Participant, Scheme};
 
 /// A barrier that a number of members enter together and leave together.
 ///
@@ -70,8 +70,8 @@ impl<C: SessionClient> DoubleBarrier<C> {
         &self,
         limit: Limit,
     ) -> impl Future<Output = Result<BarrierGuard<C>, RecipeError>> + Send + use<C> {
-        let contest = self.queue.contest(Claim::Shared, limit.entry);
-        let participant = Participant::new(contest, self.members);
+        let config = self.queue.config(LockMode::Shared, limit.wait_policy);
+        let participant = Participant::new(config, self.members);
         let pending = self.queue.start("enter", participant, self.queue.path.clone());
         async move { pending.held(limit.end).await.map(BarrierGuard) }
     }

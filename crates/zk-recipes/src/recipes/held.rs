@@ -17,7 +17,7 @@ use super::client::{before, unless};
 use super::macros::methods;
 use super::status::{Handle, HeldNode, Report, SharedStatus, Status, WaitFor};
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
-use crate::machine::{Claim, Command};
+use crate::machine::{Command, LockMode};
 
 /// The state of a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl<C: SessionClient> HeldLock<C> {
     }
 
     /// Returns the parent of the lock node, which is the path of most locks.
-    pub fn directory(&self) -> &str {
+    pub fn lock_path(&self) -> &str {
         &self.parent
     }
 
@@ -101,11 +101,11 @@ impl<C: SessionClient> HeldLock<C> {
     /// Returns the present state, as far as is known here.
     ///
     /// It compares the lease of the session with the session's clock. So a lock that is trusted
-    /// [until the lease ends](crate::Trust) is reported lost from that instant on, even while the
+    /// [until the lease ends](crate::DisconnectPolicy) is reported lost from that instant on, even while the
     /// runtime is blocked or right after the process was stopped. Once reported lost, it stays
     /// lost.
     pub fn state(&self) -> Holding {
-        self.handle.command(Command::LookAtLease);
+        self.handle.command(Command::CheckLease);
         self.handle.status.read(holding)
     }
 
@@ -194,13 +194,13 @@ impl<C: SessionClient> HeldLock<C> {
         }
     }
 
-    /// Holds the lock with another claim. On failure it is held as before, or lost.
+    /// Holds the lock with another mode. On failure it is held as before, or lost.
     pub(super) async fn convert(
         &mut self,
         operation: &'static str,
-        claim: Claim,
+        mode: LockMode,
     ) -> Result<(), RecipeError> {
-        self.handle.command(Command::Convert(claim));
+        self.handle.command(Command::Convert(mode));
         let converted = self.handle.status.wait(converted).await;
         let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error()));
         self.node = converted.map_err(|error| self.call(operation).failed(error))?;
@@ -231,7 +231,7 @@ methods! { HeldLock:
     /// # Errors
     ///
     /// [`LockError::Lost`] when it is not, or is not to be trusted any more: without a server that
-    /// is at the end of the lease, unless the lock is held [until told](crate::Trust::UntilTold)
+    /// is at the end of the lease, unless the lock is held [until told](crate::DisconnectPolicy::UntilServerReports)
     /// otherwise. After any other error it is unknown whether the lock is held.
     request fn validate [] (&self) -> Result<(), RecipeError> {
         self.validated()
@@ -248,7 +248,7 @@ impl Future for Losing {
     type Output = Loss;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.attachment.command(&mut Command::LookAtLease);
+        self.attachment.command(&mut Command::CheckLease);
         Pin::new(&mut self.lost).poll(cx).map(|loss| loss.unwrap_or(CLOSED))
     }
 }

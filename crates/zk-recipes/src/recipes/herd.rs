@@ -5,7 +5,7 @@ use super::macros::{guard, methods, new, queue_methods};
 use super::queue::Queue;
 use super::{Options, SessionClient};
 use crate::error::RecipeError;
-use crate::machine::{Claim, Contender, Scheme};
+use crate::machine::{Contender, LockMode, Scheme};
 
 /// An exclusive, fair lock with a herd effect, to be compared with [`Mutex`](super::Mutex). It
 /// differs in one thing: a waiter watches the *parent* of all nodes, not the node before its own.
@@ -39,7 +39,7 @@ impl<C: SessionClient> HerdMutex<C> {
         &self,
         limit: Limit,
     ) -> impl Future<Output = Result<HerdGuard<C>, RecipeError>> + Send + use<C> {
-        let contender = Contender::herd(self.0.contest(Claim::Exclusive, limit.entry));
+        let contender = Contender::herd(self.0.config(LockMode::Exclusive, limit.wait_policy));
         let pending = self.0.start("acquire", contender, self.0.path.clone());
         async move { pending.held(limit.end).await.map(HerdGuard) }
     }

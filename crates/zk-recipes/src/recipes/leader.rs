@@ -10,14 +10,16 @@ use zk_session::{End, Transaction};
 
 use super::call::Call;
 use super::client::{Limit, before};
-use super::contenders::{self, Entrant};
+use super::contenders::{self, QueueEntry};
 use super::macros::{methods, new, queue_methods};
 use super::queue::Queue;
 use super::reporter::Note;
 use super::status::Handle;
 use super::{Options, SessionClient};
 use crate::error::{LockError, RecipeError, Unconfirmed};
-use crate::machine::{Candidacy, Claim, Command, Entry, Event, Leadership, Scheme, Term};
+use crate::machine::{
+    Command, ElectionMachine, Event, Leadership, LockMode, Scheme, Term, WaitPolicy,
+};
 
 /// Publishes the present leadership of a candidate, which may wake tasks.
 pub(crate) type Publish = Arc<dyn Fn() + Send + Sync>;
@@ -47,7 +49,7 @@ impl SharedLeadership {
 ///
 /// As the ensemble sees it, there is at most one leader. A leader that is cut off cannot know at
 /// once that another was elected: it is [suspended](Leadership::Suspended) first.
-/// [`Options::trust`] limits how long it is. A resource can refuse its late writes by its
+/// [`Options::disconnect_policy`] limits how long it is. A resource can refuse its late writes by its
 /// [token](Term::token), and ZooKeeper by [`Candidate::transaction`]. The end of the session ends
 /// the candidacy: stand again with a new client.
 ///
@@ -89,9 +91,9 @@ impl<C: SessionClient> LeaderElection<C> {
             // Last: it is the user's, and may panic.
             observer.iter().for_each(|observer| observer(event));
         };
-        let candidacy = Candidacy::new(self.0.contest(Claim::Exclusive, Entry::Queue));
+        let election = ElectionMachine::new(self.0.config(LockMode::Exclusive, WaitPolicy::Queue));
         let note = is_heard.then(|| Arc::new(note) as Note);
-        let handle = self.0.attach(candidacy, note, Some(Arc::new(hook)));
+        let handle = self.0.attach(election, note, Some(Arc::new(hook)));
         Candidate { call: self.0.call("stand"), leadership, publisher, leaderships, handle }
     }
 }
@@ -103,7 +105,7 @@ methods! { LeaderElection:
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn participants [] (&self) -> Result<Vec<Entrant>, RecipeError> {
+    request fn participants [] (&self) -> Result<Vec<QueueEntry>, RecipeError> {
         contenders::list(&self.0, "participants")
     }
 
@@ -112,10 +114,10 @@ methods! { LeaderElection:
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn leader [] (&self) -> Result<Option<Entrant>, RecipeError> {
+    request fn leader [] (&self) -> Result<Option<QueueEntry>, RecipeError> {
         async {
             let participants = contenders::list(&self.0, "leader").await?;
-            Ok(participants.into_iter().find(Entrant::is_holder))
+            Ok(participants.into_iter().find(QueueEntry::is_holder))
         }
     }
 }
@@ -147,7 +149,7 @@ impl<C: SessionClient> Candidate<C> {
     /// [`HeldLock::state`](super::HeldLock::state) does. A term that it has reported as over stays
     /// over.
     pub fn leadership(&self) -> Leadership {
-        self.handle.command(Command::LookAtLease);
+        self.handle.command(Command::CheckLease);
         self.leadership.read()
     }
 
@@ -176,7 +178,7 @@ impl<C: SessionClient> Candidate<C> {
         find: F,
     ) -> impl Future<Output = Option<Option<T>>> + Send + use<C, T, F> {
         // A term whose lease has ended is over.
-        self.handle.command(Command::LookAtLease);
+        self.handle.command(Command::CheckLease);
         let leadership = self.leadership.clone();
         before::<C, _>(end, self.handle.status.wait(move |_| find(leadership.read())))
     }
@@ -185,7 +187,7 @@ impl<C: SessionClient> Candidate<C> {
         &self,
         limit: Limit,
     ) -> impl Future<Output = Result<Term, RecipeError>> + Send + use<C> {
-        let end = limit.entry.refusal().map(|_| C::now()).or(limit.end);
+        let end = limit.wait_policy.refusal().map(|_| C::now()).or(limit.end);
         let decided = self.wait(end, |leadership| match leadership {
             Leadership::Follower | Leadership::Suspended(_) => None,
             decided => Some(decided),

@@ -7,7 +7,7 @@ use super::mutex::Mutex;
 use super::queue::{PendingAcquire, Queue};
 use super::rw_lock::RwLock;
 use super::semaphore::Semaphore;
-use crate::machine::{Claim, Demand, Entry, Member};
+use crate::machine::{Demand, LockMode, Member, WaitPolicy};
 
 /// One of the locks that a [`MultiLock`](super::MultiLock) takes: a [`Mutex`], one side of an
 /// [`RwLock`], or permits of a [`Semaphore`].
@@ -22,12 +22,12 @@ pub struct LockRequest<C> {
 impl<C: SessionClient> LockRequest<C> {
     /// Requests a read/write lock for reading.
     pub fn read(lock: &RwLock<C>) -> Self {
-        Self::of(&lock.0, Claim::Shared)
+        Self::of(&lock.0, LockMode::Shared)
     }
 
     /// Requests a read/write lock for writing.
     pub fn write(lock: &RwLock<C>) -> Self {
-        Self::of(&lock.0, Claim::Exclusive)
+        Self::of(&lock.0, LockMode::Exclusive)
     }
 
     /// Requests a number of permits of a semaphore.
@@ -36,8 +36,8 @@ impl<C: SessionClient> LockRequest<C> {
         Self { queue, maximum, demand: Demand::Permits(permits) }
     }
 
-    fn of(queue: &Queue<C>, claim: Claim) -> Self {
-        let demand = Demand::Place { scheme: queue.scheme, claim };
+    fn of(queue: &Queue<C>, mode: LockMode) -> Self {
+        let demand = Demand::Place { scheme: queue.scheme, mode };
         Self { queue: queue.clone(), maximum: None, demand }
     }
 
@@ -57,12 +57,12 @@ impl<C: SessionClient> LockRequest<C> {
     }
 
     /// Enters the queue at once.
-    pub(super) fn enter(&self, entry: Entry) -> PendingAcquire<C> {
+    pub(super) fn enter(&self, wait_policy: WaitPolicy) -> PendingAcquire<C> {
         let (queue, maximum) = (self.queue.clone(), self.maximum);
         match self.demand {
-            Demand::Place { claim, .. } => queue.enter("acquire", claim, entry),
+            Demand::Place { mode, .. } => queue.enter("acquire", mode, wait_policy),
             Demand::Permits(permits) => {
-                Semaphore { queue, maximum }.begin("acquire", permits, entry)
+                Semaphore { queue, maximum }.begin("acquire", permits, wait_policy)
             }
         }
     }
@@ -70,6 +70,6 @@ impl<C: SessionClient> LockRequest<C> {
 
 impl<C: SessionClient> From<&Mutex<C>> for LockRequest<C> {
     fn from(mutex: &Mutex<C>) -> Self {
-        Self::of(&mutex.0, Claim::Exclusive)
+        Self::of(&mutex.0, LockMode::Exclusive)
     }
 }

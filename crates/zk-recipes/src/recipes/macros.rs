@@ -118,7 +118,7 @@ macro_rules! contender_methods {
             /// [`LockError::Request`](crate::LockError::Request). A lock path that does not exist
             /// has no contenders. Without a connection it waits for one, as all requests do: limit
             /// that with `with_request_timeout` of the client before the lock is made.
-            request fn contenders [] (&self) -> Result<Vec<$crate::Entrant>, $crate::RecipeError> {
+            request fn contenders [] (&self) -> Result<Vec<$crate::QueueEntry>, $crate::RecipeError> {
                 $crate::recipes::contenders::list(&self.$queue, "contenders")
             }
 

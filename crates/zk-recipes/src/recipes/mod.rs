@@ -20,12 +20,12 @@ mod guid;
 mod held;
 #[cfg(feature = "study")]
 mod herd;
+mod hint_cache;
 mod leader;
 mod local_queue;
 mod lock_request;
 mod loss;
 pub(crate) mod macros;
-mod memory;
 mod multi_lock;
 mod mutex;
 mod once;
@@ -41,7 +41,7 @@ mod status;
 
 pub use self::barrier::Barrier;
 pub use self::client::SessionClient;
-pub use self::contenders::Entrant;
+pub use self::contenders::QueueEntry;
 pub use self::conversion::NotConverted;
 pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
 pub use self::held::{HeldLock, Holding};

@@ -20,7 +20,7 @@ use super::lock_request::LockRequest;
 use super::macros::methods;
 use super::{MultiLoss, SessionClient};
 use crate::error::{LockError, Loss, RecipeError};
-use crate::machine::{Entry, Happening, Mismatch, Together, Wanted, in_order};
+use crate::machine::{Happening, MultiAcquire, MultiLockError, WaitPolicy, Wanted, in_order};
 
 /// Several locks, taken together: all of them or none.
 ///
@@ -55,13 +55,13 @@ impl<C: SessionClient> MultiLock<C> {
     ///
     /// # Errors
     ///
-    /// [`Mismatch`].
-    pub fn new(requests: impl IntoIterator<Item = LockRequest<C>>) -> Result<Self, Mismatch> {
+    /// [`MultiLockError`].
+    pub fn new(requests: impl IntoIterator<Item = LockRequest<C>>) -> Result<Self, MultiLockError> {
         let given: Vec<_> = requests.into_iter().collect();
         let members: Vec<_> = given.iter().map(LockRequest::member).collect();
         let request = |(place, demand): (usize, _)| given[place].with(demand);
         let requests: Vec<_> = in_order(&members)?.into_iter().map(request).collect();
-        let client = requests.first().ok_or(Mismatch::Empty)?.queue.client.clone();
+        let client = requests.first().ok_or(MultiLockError::Empty)?.queue.client.clone();
         Ok(Self { client, requests })
     }
 
@@ -76,8 +76,9 @@ impl<C: SessionClient> MultiLock<C> {
     ) -> impl Future<Output = Result<MultiGuard<C>, RecipeError>> + Send + use<C> {
         let Self { client, requests } = self.clone();
         let guard = MultiGuard { client, requests, held: Vec::new() };
-        let together = Together::new(guard.requests.len());
-        let mut attempt = Attempt { pending: None, guard, together, entry: limit.entry };
+        let together = MultiAcquire::new(guard.requests.len());
+        let mut attempt =
+            Attempt { pending: None, guard, together, wait_policy: limit.wait_policy };
         // The first place is taken at once, the next when this one is ours.
         attempt.perform();
         attempt.acquire(limit.end)
@@ -105,8 +106,8 @@ type Pending<C> = Pin<Box<dyn Future<Output = Result<HeldLock<C>, RecipeError>> 
 struct Attempt<C> {
     pending: Option<Pending<C>>,
     guard: MultiGuard<C>,
-    together: Together,
-    entry: Entry,
+    together: MultiAcquire,
+    wait_policy: WaitPolicy,
 }
 
 impl<C: SessionClient> Attempt<C> {
@@ -149,16 +150,16 @@ impl<C: SessionClient> Attempt<C> {
 
     /// Does what the machine wants. Returns how the attempt has ended, if it has.
     fn perform(&mut self) -> Option<Result<(), RecipeError>> {
-        let Self { pending, guard, together, entry } = self;
+        let Self { pending, guard, together, wait_policy } = self;
         let mut end = None;
         while let Some(wanted) = together.poll_output() {
             match wanted {
                 Wanted::Enter(place) => {
-                    *pending = Some(Box::pin(guard.requests[place].enter(*entry).held(None)));
+                    *pending = Some(Box::pin(guard.requests[place].enter(*wait_policy).held(None)));
                 }
                 // The last one first; what is not held yet gives up.
-                Wanted::LetGo(place) if place < guard.held.len() => drop(guard.held.pop()),
-                Wanted::LetGo(_) => *pending = None,
+                Wanted::Release(place) if place < guard.held.len() => drop(guard.held.pop()),
+                Wanted::Release(_) => *pending = None,
                 Wanted::Acquired => end = Some(Ok(())),
                 Wanted::Failed(place, error) => {
                     end = Some(Err(guard.requests[place].queue.call("acquire").failed(error)));

@@ -6,7 +6,7 @@ use super::client::Limit;
 use super::macros::{contender_methods, guard, methods, new, queue_methods};
 use super::{Options, SessionClient};
 use crate::error::RecipeError;
-use crate::machine::{Claim, Scheme};
+use crate::machine::{LockMode, Scheme};
 use crate::recipes::queue::Queue;
 
 /// An exclusive, fair lock without a herd effect.
@@ -30,7 +30,7 @@ use crate::recipes::queue::Queue;
 ///
 /// Locks of different kinds at one path, such as a mutex and a read/write lock, do not exclude each
 /// other. An attempt that finds a contender of another kind fails with
-/// [`LockError::OtherLock`](crate::LockError::OtherLock); [`Foreign`](crate::Foreign) offers other
+/// [`LockError::OtherLock`](crate::LockError::OtherLock); [`UnknownNodePolicy`](crate::UnknownNodePolicy) offers other
 /// policies. The later contender must make this check: one of kazoo does not.
 ///
 /// # Cost
@@ -64,7 +64,7 @@ impl<C: SessionClient> Mutex<C> {
         operation: &'static str,
         limit: Limit,
     ) -> impl Future<Output = Result<MutexGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.0.enter(operation, Claim::Exclusive, limit.entry);
+        let pending = self.0.enter(operation, LockMode::Exclusive, limit.wait_policy);
         async move { pending.held(limit.end).await.map(MutexGuard) }
     }
 }

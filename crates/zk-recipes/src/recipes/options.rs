@@ -6,7 +6,7 @@ use core::fmt;
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
-use crate::machine::{AccessList, Event, Foreign, Scheme, Trust};
+use crate::machine::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
 
 /// One attempt to acquire a lock, of those that are reported to an [observer](Options::observer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
 /// How contenders of a lock are made, and how long a lock is trusted.
 ///
 /// ```
-/// use zk_recipes::{Options, Trust};
+/// use zk_recipes::{Options, DisconnectPolicy};
 ///
-/// let options = Options::new().data("host-7").trust(Trust::WhileConnected);
+/// let options = Options::new().data("host-7").disconnect_policy(DisconnectPolicy::WhileConnected);
 /// ```
 #[derive(Clone, Default)]
 #[must_use]
@@ -34,22 +34,31 @@ pub struct Options {
     pub(crate) data: Bytes,
     pub(crate) acl: AccessList,
     pub(crate) parent_acl: AccessList,
-    pub(crate) foreign: Foreign,
-    pub(crate) trust: Trust,
+    pub(crate) unknown_nodes: UnknownNodePolicy,
+    pub(crate) disconnect_policy: DisconnectPolicy,
     pub(crate) revocable: bool,
     pub(crate) observer: Option<Observer>,
 }
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, data, acl, parent_acl, foreign, trust, revocable, observer: _ } = self;
+        let Self {
+            scheme,
+            data,
+            acl,
+            parent_acl,
+            unknown_nodes,
+            disconnect_policy,
+            revocable,
+            observer: _,
+        } = self;
         f.debug_struct("Options")
             .field("scheme", scheme)
             .field("data", data)
             .field("acl", acl)
             .field("parent_acl", parent_acl)
-            .field("foreign", foreign)
-            .field("trust", trust)
+            .field("unknown_nodes", unknown_nodes)
+            .field("disconnect_policy", disconnect_policy)
             .field("revocable", revocable)
             .finish_non_exhaustive()
     }
@@ -85,14 +94,14 @@ impl Options {
 
     /// Sets what to do about nodes below the lock's path that are no contenders of this lock. By
     /// default, those of another kind of lock are refused.
-    pub fn foreign(self, foreign: Foreign) -> Self {
-        Self { foreign, ..self }
+    pub fn unknown_nodes(self, unknown_nodes: UnknownNodePolicy) -> Self {
+        Self { unknown_nodes, ..self }
     }
 
     /// Sets how long to assume that the lock is held while the connection is lost. By default, until
     /// the lease ends.
-    pub fn trust(self, trust: Trust) -> Self {
-        Self { trust, ..self }
+    pub fn disconnect_policy(self, disconnect_policy: DisconnectPolicy) -> Self {
+        Self { disconnect_policy, ..self }
     }
 
     /// Watches for other clients that ask for the lock: `revoked` of an async guard, or

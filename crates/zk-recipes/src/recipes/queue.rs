@@ -16,12 +16,12 @@ use super::call::Call;
 use super::client::before;
 use super::guid;
 use super::held::HeldLock;
-use super::memory::Memory;
+use super::hint_cache::HintCache;
 use super::options::{Attempt, Options};
 use super::reporter::{self, Hook, Note};
 use super::status::{Handle, Report};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{AccessList, Claim, Contest, Entry, Machine, Scheme};
+use crate::machine::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
 
 /// A path where contenders stand in a queue, and the options of those of this process.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct Queue<C> {
     cleanups: Arc<AtomicUsize>,
     abandoned: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
-    memory: Memory,
+    hint_cache: HintCache,
 }
 
 impl<C> fmt::Debug for Queue<C> {
@@ -61,7 +61,7 @@ impl<C: SessionClient> Queue<C> {
             cleanups: Arc::default(),
             abandoned: Arc::default(),
             attempts: Arc::default(),
-            memory: Memory::default(),
+            hint_cache: HintCache::default(),
         })
     }
 
@@ -74,26 +74,26 @@ impl<C: SessionClient> Queue<C> {
     pub(crate) fn enter(
         &self,
         operation: &'static str,
-        claim: Claim,
-        entry: Entry,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
     ) -> PendingAcquire<C> {
-        let contender = self.memory.contender(self.contest(claim, entry));
+        let contender = self.hint_cache.contender(self.config(mode, wait_policy));
         self.start(operation, contender, self.path.clone())
     }
 
     /// An attempt that is to begin now.
-    pub(crate) fn contest(&self, claim: Claim, entry: Entry) -> Contest {
+    pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
         let session = self.client.session_id();
-        Contest {
-            claim,
-            entry,
+        AttemptConfig {
+            mode,
+            wait_policy,
             data: self.options.data.clone(),
             acl: self.options.acl.clone(),
             parent_acl: self.options.parent_acl.clone(),
-            foreign: self.options.foreign,
-            trust: self.options.trust,
+            unknown_nodes: self.options.unknown_nodes,
+            disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..Contest::new(
+            ..AttemptConfig::new(
                 self.client.chroot().apply(&self.path).into_owned(),
                 self.scheme,
                 guid::next(session),

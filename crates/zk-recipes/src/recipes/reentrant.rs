@@ -21,7 +21,7 @@ use super::queue::Queue;
 use super::status::SharedStatus;
 use super::{Options, SessionClient};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{Claim, Entry, Scheme};
+use crate::machine::{LockMode, Scheme, WaitPolicy};
 
 /// The owner of a [`ReentrantMutex`], which can acquire it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +134,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         owner: Owner,
         limit: Limit,
     ) -> impl Future<Output = Result<ReentrantGuard<C>, RecipeError>> + Send + use<C> {
-        let entered = self.enter_local(owner, limit.entry);
+        let entered = self.enter_local(owner, limit.wait_policy);
         let this = self.clone();
         async move {
             let entered = async { this.hold(operation, limit, entered?).await };
@@ -145,9 +145,13 @@ impl<C: SessionClient> ReentrantMutex<C> {
     }
 
     /// Enters the local queue. Returns whether as the first of a turn that begins at once.
-    fn enter_local(&self, owner: Owner, entry: Entry) -> Result<(bool, LocalHold<C>), LockError> {
+    fn enter_local(
+        &self,
+        owner: Owner,
+        wait_policy: WaitPolicy,
+    ) -> Result<(bool, LocalHold<C>), LockError> {
         let mut local = lock(&self.local);
-        let is_first = match (local.queue.admits(owner), entry.refusal()) {
+        let is_first = match (local.queue.admits(owner), wait_policy.refusal()) {
             (None, Some(refusal)) => return Err(refusal),
             (admitted, _) => admitted == Some(true),
         };
@@ -172,13 +176,14 @@ impl<C: SessionClient> ReentrantMutex<C> {
         });
         C::wait_for_others(limit.end, came).await.ok_or(LockError::TimedOut)?;
         let turn = lock(&self.local).turn.clone().ok_or(LockError::TimedOut)?;
-        if let Some(refusal) = limit.entry.refusal()
+        if let Some(refusal) = limit.wait_policy.refusal()
             && !is_first
             && turn.get().is_none()
         {
             return Err(refusal);
         }
-        let fetched = turn.get_or_make::<C>(limit.end, self.fetch(operation, limit.entry)).await?;
+        let fetched =
+            turn.get_or_make::<C>(limit.end, self.fetch(operation, limit.wait_policy)).await?;
         match fetched.state() {
             Holding::Lost(loss) => Err(LockError::Lost(loss)),
             Holding::Held | Holding::Suspended => Ok(ReentrantGuard { turn, hold }),
@@ -186,17 +191,21 @@ impl<C: SessionClient> ReentrantMutex<C> {
     }
 
     /// Acquires the lock from ZooKeeper, once nothing is left there of the owner before.
-    async fn fetch(&self, operation: &'static str, entry: Entry) -> Result<HeldLock<C>, LockError> {
+    async fn fetch(
+        &self,
+        operation: &'static str,
+        wait_policy: WaitPolicy,
+    ) -> Result<HeldLock<C>, LockError> {
         let last = lock(&self.local).last.clone();
-        match (last, entry) {
+        match (last, wait_policy) {
             // Without a connection the attempt fails by itself.
-            (Some(last), Entry::OnlyIfFirst | Entry::OnlyIfFree) => {
+            (Some(last), WaitPolicy::OnlyIfFirst | WaitPolicy::OnlyIfFree) => {
                 let _ = unless(Disconnected::new(&self.queue.client), last.gone()).await;
             }
-            (Some(last), Entry::Queue) => last.gone().await,
+            (Some(last), WaitPolicy::Queue) => last.gone().await,
             (None, _) => {}
         }
-        let pending = self.queue.enter(operation, Claim::Exclusive, entry);
+        let pending = self.queue.enter(operation, LockMode::Exclusive, wait_policy);
         let last = lock(&self.local).last.replace(pending.handle.status.clone());
         // May drop code of the user's: only once `local` is unlocked.
         drop(last);

@@ -65,8 +65,8 @@ impl Observer for Reporter {
         let status = match event {
             // A candidate that has lost begins anew.
             Event::Enqueued { .. } => return self.status.note(Report::is_wanted_again),
-            Event::Waiting { .. } | Event::Foreign(_) | Event::Abandoned { .. } => return,
-            Event::Leased(leases) => {
+            Event::Waiting { .. } | Event::UnknownNode(_) | Event::Abandoned { .. } => return,
+            Event::Permits(leases) => {
                 self.leases = leases;
                 return;
             }

@@ -7,7 +7,7 @@ use super::macros::{contender_methods, guard, methods, new, queue_methods};
 use super::queue::Queue;
 use super::{NotConverted, Options, SessionClient};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{Claim, Scheme};
+use crate::machine::{LockMode, Scheme};
 
 /// A lock for many readers, or one writer.
 ///
@@ -15,7 +15,7 @@ use crate::machine::{Claim, Scheme};
 /// the contender immediately before it. No contender overtakes another, so no writer waits for
 /// ever. Names follow Apache Curator's `InterProcessReadWriteLock`.
 ///
-/// The lock is not re-entrant: a holder that acquires it again may wait for itself, a reader as
+/// The lock is not re-entry: a holder that acquires it again may wait for itself, a reader as
 /// soon as a writer has come in between.
 ///
 /// # Guarantee
@@ -57,7 +57,7 @@ impl<C: SessionClient> RwLock<C> {
         operation: &'static str,
         limit: Limit,
     ) -> impl Future<Output = Result<ReadGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.0.enter(operation, Claim::Shared, limit.entry);
+        let pending = self.0.enter(operation, LockMode::Shared, limit.wait_policy);
         async move { pending.held(limit.end).await.map(ReadGuard) }
     }
 
@@ -66,7 +66,7 @@ impl<C: SessionClient> RwLock<C> {
         operation: &'static str,
         limit: Limit,
     ) -> impl Future<Output = Result<WriteGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.0.enter(operation, Claim::Exclusive, limit.entry);
+        let pending = self.0.enter(operation, LockMode::Exclusive, limit.wait_policy);
         async move { pending.held(limit.end).await.map(WriteGuard) }
     }
 }
@@ -126,12 +126,12 @@ methods! { ReadGuard:
     ///
     /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
     /// for reading, unless the reason is its loss. Without a server the attempt fails at the end of
-    /// the session's lease; a lock that is held [until told otherwise](crate::Trust::UntilTold)
+    /// the session's lease; a lock that is held [until told otherwise](crate::DisconnectPolicy::UntilServerReports)
     /// waits for a server, or for the end of the session.
     convert fn try_upgrade [] (self) -> Result<WriteGuard<C>, NotConverted<Self>> {
         async move {
             let mut guard = self;
-            match guard.0.convert("try_upgrade", Claim::Exclusive).await {
+            match guard.0.convert("try_upgrade", LockMode::Exclusive).await {
                 Ok(()) => Ok(WriteGuard(guard.0)),
                 Err(error) => Err(NotConverted { guard, error }),
             }
@@ -156,7 +156,7 @@ methods! { WriteGuard:
     convert fn downgrade [] (self) -> Result<ReadGuard<C>, NotConverted<Self>> {
         async move {
             let mut guard = self;
-            match guard.0.convert("downgrade", Claim::Shared).await {
+            match guard.0.convert("downgrade", LockMode::Shared).await {
                 Ok(()) => Ok(ReadGuard(guard.0)),
                 Err(error) => Err(NotConverted { guard, error }),
             }

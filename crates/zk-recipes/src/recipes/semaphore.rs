@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use zk_session::proto::{ErrorCode, path};
 
 use super::client::Limit;
-use super::contenders::{self, Entrant};
+use super::contenders::{self, QueueEntry};
 use super::macros::{guard, methods, queue_methods};
 use super::queue::{PendingAcquire, Queue};
 use super::{Options, SessionClient};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{Borrower, Claim, Entry, Loan, Scheme};
+use crate::machine::{LockMode, PermitRequest, Scheme, SemaphoreMachine, WaitPolicy};
 
 /// A number of permits that contenders can hold, one or several at once.
 ///
@@ -86,10 +86,11 @@ impl<C: SessionClient> Semaphore<C> {
         &self,
         operation: &'static str,
         permits: u32,
-        entry: Entry,
+        wait_policy: WaitPolicy,
     ) -> PendingAcquire<C> {
-        let contest = self.queue.contest(Claim::Exclusive, entry);
-        let machine = Borrower::new(Loan { contest, permits, maximum: self.maximum });
+        let config = self.queue.config(LockMode::Exclusive, wait_policy);
+        let machine =
+            SemaphoreMachine::new(PermitRequest { config, permits, maximum: self.maximum });
         self.queue.start(operation, machine, self.queue.below("leases").into())
     }
 
@@ -99,13 +100,15 @@ impl<C: SessionClient> Semaphore<C> {
         permits: u32,
         limit: Limit,
     ) -> impl Future<Output = Result<PermitGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.begin(operation, permits, limit.entry);
+        let pending = self.begin(operation, permits, limit.wait_policy);
         async move { pending.held(limit.end).await.map(PermitGuard) }
     }
 
     async fn read_permits(&self) -> Result<Option<u32>, LockError> {
         match self.queue.client.get_data(&self.queue.below("max")).await {
-            Ok((data, _)) => Loan::read_maximum(&data).map(Some).ok_or(LockError::NoMaximum),
+            Ok((data, _)) => {
+                PermitRequest::read_maximum(&data).map(Some).ok_or(LockError::NoMaximum)
+            }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -204,7 +207,7 @@ methods! { Semaphore:
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn leases [] (&self) -> Result<Vec<Entrant>, RecipeError> {
+    request fn leases [] (&self) -> Result<Vec<QueueEntry>, RecipeError> {
         async {
             let (queue, parent) = (&self.queue, self.queue.below("leases"));
             let listed = contenders::list_in(queue, "leases", &parent, Scheme::CURATOR_LEASE);
@@ -219,7 +222,7 @@ methods! { Semaphore:
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn waiting [] (&self) -> Result<Vec<Entrant>, RecipeError> {
+    request fn waiting [] (&self) -> Result<Vec<QueueEntry>, RecipeError> {
         async {
             let (queue, parent) = (&self.queue, self.queue.below("locks"));
             contenders::list_in(queue, "waiting", &parent, queue.scheme).await

@@ -7,7 +7,7 @@ use super::macros::{guard, methods, new, queue_methods};
 use super::queue::Queue;
 use super::{Options, SessionClient};
 use crate::error::RecipeError;
-use crate::machine::{Claim, Scheme, SimpleContender};
+use crate::machine::{LockMode, Scheme, SimpleContender};
 
 /// The textbook lock: one ephemeral node, owned by the client that creates it. It is here to be
 /// compared with [`Mutex`](super::Mutex), not to be used.
@@ -32,8 +32,8 @@ queue_methods!(SimpleLock, 0);
 
 impl<C: SessionClient> SimpleLock<C> {
     /// Returns the lock whose node is at `path`, with options; the scheme has no effect. A
-    /// persistent node at the path is refused with [`LockError::Foreign`](crate::LockError::Foreign),
-    /// as it may be the parent of another lock, unless [`Foreign::Ignore`](crate::Foreign::Ignore)
+    /// persistent node at the path is refused with [`LockError::UnknownNode`](crate::LockError::UnknownNode),
+    /// as it may be the parent of another lock, unless [`UnknownNodePolicy::Ignore`](crate::UnknownNodePolicy::Ignore)
     /// says otherwise. Nothing is sent yet.
     ///
     /// # Errors
@@ -47,9 +47,9 @@ impl<C: SessionClient> SimpleLock<C> {
         &self,
         limit: Limit,
     ) -> impl Future<Output = Result<SimpleGuard<C>, RecipeError>> + Send + use<C> {
-        let contest = self.0.contest(Claim::Exclusive, limit.entry);
+        let config = self.0.config(LockMode::Exclusive, limit.wait_policy);
         let parent = path::parent(&self.0.path).unwrap_or("/").into();
-        let pending = self.0.start("acquire", SimpleContender::new(contest), parent);
+        let pending = self.0.start("acquire", SimpleContender::new(config), parent);
         async move { pending.held(limit.end).await.map(SimpleGuard) }
     }
 }

@@ -289,6 +289,6 @@ impl Drop for Handle {
                 report.is_over();
             }
         });
-        self.command(Command::LetGo);
+        self.command(Command::Release);
     }
 }

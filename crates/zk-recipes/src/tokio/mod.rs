@@ -226,8 +226,8 @@ pub type SimpleGuard = recipes::SimpleGuard<Client>;
 /// # Waiting in tasks
 impl HeldLock<Client> {
     /// Waits until the lock is lost: its session has ended, or its node was deleted, or it is [not
-    /// to be trusted](crate::Options::trust) any longer. Never returns while it is held, or may be:
-    /// with [`Trust::UntilTold`](crate::Trust::UntilTold) that is as long as there is no
+    /// to be trusted](crate::Options::disconnect_policy) any longer. Never returns while it is held, or may be:
+    /// with [`DisconnectPolicy::UntilServerReports`](crate::DisconnectPolicy::UntilServerReports) that is as long as there is no
     /// connection. When the lock is released, it returns [`Loss::Released`].
     ///
     /// The runtime of the session wakes it. While that runtime is blocked, [`state`](Self::state)

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::{Encode, EventType, GetChildrenResponse, OpCode, Request, Zxid};
-use zk_recipes::machine::{Event, Input, Machine, Observer, OpId, Operation, Output, Precedent};
+use zk_recipes::machine::{Event, FastPathHint, Input, Machine, Observer, OpId, Operation, Output};
 use zk_session::State;
 use zk_session::dispatch::Port;
 use zk_session::session::Reply;
@@ -22,7 +22,7 @@ pub(super) struct Log(Arc<Mutex<Records>>);
 struct Records {
     events: VecDeque<ClientEvent>,
     /// The hint of the last attempt at each lock path.
-    precedents: BTreeMap<String, Option<Precedent>>,
+    hints: BTreeMap<String, Option<FastPathHint>>,
 }
 
 impl Log {
@@ -38,12 +38,12 @@ impl Log {
         self.records().events.pop_front()
     }
 
-    fn leave(&self, directory: &str, precedent: Option<Precedent>) {
-        self.records().precedents.insert(directory.to_owned(), precedent);
+    fn leave(&self, lock_path: &str, hint: Option<FastPathHint>) {
+        self.records().hints.insert(lock_path.to_owned(), hint);
     }
 
-    pub(super) fn precedent(&self, directory: &str) -> Option<Precedent> {
-        self.records().precedents.get(directory).copied().flatten()
+    pub(super) fn hint(&self, lock_path: &str) -> Option<FastPathHint> {
+        self.records().hints.get(lock_path).copied().flatten()
     }
 }
 
@@ -69,7 +69,7 @@ impl Observer for Reporter {
 pub(super) struct Attempt<M> {
     id: AttemptId,
     machine: M,
-    directory: String,
+    lock_path: String,
     guid: Uuid,
     log: Log,
     bug: Option<Bug>,
@@ -83,13 +83,13 @@ impl<M> Attempt<M> {
     pub(super) fn new(
         id: AttemptId,
         machine: M,
-        directory: String,
+        lock_path: String,
         guid: Uuid,
         log: Log,
         bug: Option<Bug>,
     ) -> Self {
         let watches = Vec::new();
-        Self { id, machine, directory, guid, log, bug, watches, is_created: false }
+        Self { id, machine, lock_path, guid, log, bug, watches, is_created: false }
     }
 
     pub(super) fn observer(&self) -> Reporter {
@@ -146,7 +146,7 @@ impl<M: Machine> Machine for Attempt<M> {
             Some(Output::Event(Event::Acquired { .. })) if self.is_created => {
                 self.log.record(ClientEvent::AcquiredWithoutList(self.id));
             }
-            None if self.is_done() => self.log.leave(&self.directory, self.machine.precedent()),
+            None if self.is_done() => self.log.leave(&self.lock_path, self.machine.hint()),
             _ => {}
         }
         output

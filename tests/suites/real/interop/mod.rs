@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_proto::NodeKind;
-use zk_recipes::machine::{Event, Foreign, Scheme};
+use zk_recipes::machine::{Event, Scheme, UnknownNodePolicy};
 use zk_recipes::{Attempt, LockError, Mutex, Options};
 use zk_testkit::contention::clients;
 use zk_testkit::peers::{Peer, Runnable};
@@ -143,12 +143,12 @@ async fn names_of_another_kind_are_noticed_and_refused() {
 
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let observer = move |_: Attempt<'_>, event: &Event| {
-        if let Event::Foreign(node) = event {
+        if let Event::UnknownNode(node) = event {
             // Nobody listens any more once one was told.
             let _ = tell.send(node.clone());
         }
     };
-    let lenient = Options::new().foreign(Foreign::Ignore).observer(observer);
+    let lenient = Options::new().unknown_nodes(UnknownNodePolicy::Ignore).observer(observer);
     let lenient = Mutex::with(&client, LOCK, lenient).expect("a valid path");
     let noticed = async {
         while told.is_empty() {

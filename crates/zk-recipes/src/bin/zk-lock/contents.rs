@@ -1,8 +1,8 @@
-//! What a lock's directory holds, whatever kind of lock it is.
+//! What a lock path holds, whatever kind of lock it is.
 
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, RequestError};
-use zk_recipes::{Entrant, LockError, Mutex, Options, RwLock, Scheme, Semaphore};
+use zk_recipes::{LockError, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphore};
 
 use crate::Failure;
 
@@ -11,7 +11,7 @@ use crate::Failure;
 pub(crate) struct Contents {
     /// What kinds of locks there are; more than one only by mistake.
     pub(crate) kinds: Vec<String>,
-    pub(crate) entries: Vec<Entrant>,
+    pub(crate) entries: Vec<QueueEntry>,
 }
 
 /// The kinds of locks that are one directory, as whoever looks at their names can tell them apart.
@@ -36,16 +36,16 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
     for (kind, scheme) in KINDS {
         if children.iter().any(|child| scheme.parse(child).is_some()) {
             let options = Options::new().scheme(scheme);
-            let entrants = if scheme.has_readers() {
+            let entries = if scheme.has_readers() {
                 RwLock::with(client, path, options)?.contenders().await?
             } else {
                 Mutex::with(client, path, options)?.contenders().await?
             };
             contents.kinds.push(kind.to_owned());
-            contents.entries.extend(entrants);
+            contents.entries.extend(entries);
         }
     }
-    if SEMAPHORE.iter().any(|(directory, _)| children.iter().any(|child| child == directory)) {
+    if SEMAPHORE.iter().any(|(lock_path, _)| children.iter().any(|child| child == lock_path)) {
         read_semaphore(client, path, &mut contents).await?;
     }
     Ok(Some(contents))
@@ -72,7 +72,7 @@ async fn read_semaphore(
     if let Some(first) = waiting.first_mut() {
         first.waits_for = Some("the leases".to_owned());
         let is_of_first =
-            |lease: &&mut Entrant| lease.session == first.session && lease.token > first.token;
+            |lease: &&mut QueueEntry| lease.session == first.session && lease.token > first.token;
         for lease in leases.iter_mut().filter(is_of_first) {
             lease.waits_for = Some("the leases".to_owned());
         }
@@ -99,9 +99,9 @@ pub(crate) async fn stranger(
         return Ok(Some(other.clone()));
     }
     if own.is_some() {
-        for (directory, scheme) in SEMAPHORE {
-            let directory = path::child(path, directory);
-            let there = children(client, &directory).await?.unwrap_or_default();
+        for (lock_path, scheme) in SEMAPHORE {
+            let lock_path = path::child(path, lock_path);
+            let there = children(client, &lock_path).await?.unwrap_or_default();
             if let Some(other) = there.into_iter().find(|child| scheme.parse(child).is_some()) {
                 return Ok(Some(other));
             }
@@ -115,7 +115,7 @@ pub(crate) fn places(lock: &str, node: &str) -> Vec<String> {
     let is_named_by = |(_, scheme): &(&str, Scheme)| scheme.parse(node).is_some();
     let direct = KINDS.iter().any(is_named_by).then(|| path::child(lock, node));
     let of_semaphore = SEMAPHORE.iter().filter(|kind| is_named_by(kind));
-    let below = |(directory, _): &(&str, _)| path::child(&path::child(lock, directory), node);
+    let below = |(lock_path, _): &(&str, _)| path::child(&path::child(lock, lock_path), node);
     direct.into_iter().chain(of_semaphore.map(below)).collect()
 }
 

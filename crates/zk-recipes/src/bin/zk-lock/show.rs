@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_recipes::session::Client;
-use zk_recipes::{Claim, Entrant};
+use zk_recipes::{LockMode, QueueEntry};
 
 use crate::Failure;
 use crate::contents::{self, Contents};
@@ -19,7 +19,7 @@ use crate::text::{cell, line};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
-    // Servers remove the directory of a lock that is not used.
+    // Servers remove the lock path of a lock that is not used.
     let contents = contents::read(client, path).await?.unwrap_or_default();
     if contents.entries.is_empty() {
         say(&format!("{}: nobody holds it or waits for it\n", line(path)))?;
@@ -58,16 +58,16 @@ pub(crate) fn say(text: &str) -> std::io::Result<()> {
 }
 
 /// One line about somebody.
-pub(crate) fn describe(entrant: &Entrant) -> String {
-    format!("{} {} {}", state(entrant), cell(&entrant.node), owner(entrant.data.as_deref()))
+pub(crate) fn describe(entry: &QueueEntry) -> String {
+    format!("{} {} {}", state(entry), cell(&entry.node), owner(entry.data.as_deref()))
 }
 
-fn state(entrant: &Entrant) -> String {
-    match (&entrant.waits_for, entrant.claim) {
-        (None, Claim::Exclusive) => "holds".to_owned(),
-        (None, Claim::Shared) => "holds, shared".to_owned(),
-        (Some(_), Claim::Exclusive) => "waits".to_owned(),
-        (Some(_), Claim::Shared) => "waits, shared".to_owned(),
+fn state(entry: &QueueEntry) -> String {
+    match (&entry.waits_for, entry.mode) {
+        (None, LockMode::Exclusive) => "holds".to_owned(),
+        (None, LockMode::Shared) => "holds, shared".to_owned(),
+        (Some(_), LockMode::Exclusive) => "waits".to_owned(),
+        (Some(_), LockMode::Shared) => "waits, shared".to_owned(),
     }
 }
 
@@ -86,17 +86,17 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
             .map(str::to_owned)
             .to_vec(),
     ];
-    for entrant in &contents.entries {
-        let address = addresses.get(&entrant.session.0).cloned();
+    for entry in &contents.entries {
+        let address = addresses.get(&entry.session.0).cloned();
         rows.push(vec![
-            state(entrant),
-            cell(&entrant.node),
-            entrant.waits_for.as_deref().map_or("-".to_owned(), |node| cell(number(node))),
-            owner(entrant.data.as_deref()),
-            address.unwrap_or(format!("session {:#x}", entrant.session.0)),
-            age(entrant.since),
+            state(entry),
+            cell(&entry.node),
+            entry.waits_for.as_deref().map_or("-".to_owned(), |node| cell(number(node))),
+            owner(entry.data.as_deref()),
+            address.unwrap_or(format!("session {:#x}", entry.session.0)),
+            age(entry.since),
             // As in ZK_LOCK_TOKEN.
-            entrant.token.0.to_string(),
+            entry.token.0.to_string(),
         ]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

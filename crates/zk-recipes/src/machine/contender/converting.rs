@@ -21,9 +21,9 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::super::phase::{Conversion, Node, Phase};
-use super::super::remedy::{RETRY_AFTER, Remedy};
-use super::super::view::{Eyes, LAST_SAFE, View};
-use super::super::{Claim, Event, OpId, Operation};
+use super::super::queue::{LAST_SAFE, QueuePosition, QueueReader};
+use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::super::{Event, LockMode, OpId, Operation};
 use super::Contender;
 use super::entering::node_created;
 use crate::error::{LockError, Loss};
@@ -33,20 +33,20 @@ use crate::error::{LockError, Loss};
 const LAST_TO_DOWNGRADE: i32 = LAST_SAFE - (1 << 20);
 
 impl Contender {
-    pub(super) fn convert(&mut self, claim: Claim) {
+    pub(super) fn convert(&mut self, mode: LockMode) {
         match (&self.conversion, &self.node) {
             (None, Some(node)) if self.is_held() => {
-                if claim == self.contest.claim {
+                if mode == self.config.mode {
                     let node = node.clone();
                     self.tell_converted(&node);
-                } else if !self.contest.scheme.has_readers() {
+                } else if !self.config.scheme.has_readers() {
                     self.tell(Event::NotConverted(LockError::NoReaders));
                 } else {
                     // The next number is for a node of our own.
-                    self.leaves_precedent = false;
-                    match claim {
-                        Claim::Exclusive => self.upgrade(),
-                        Claim::Shared => self.downgrade(),
+                    self.leaves_hint = false;
+                    match mode {
+                        LockMode::Exclusive => self.upgrade(),
+                        LockMode::Shared => self.downgrade(),
                     }
                 }
             }
@@ -126,11 +126,11 @@ impl Contender {
     }
 
     fn retry_conversion(&mut self, error: Error) {
-        match Remedy::of(&error) {
-            Remedy::Now => self.repeat_conversion(),
-            Remedy::Later => self.set_timer(RETRY_AFTER),
-            Remedy::None if self.is_replacing_node() => self.lose(Loss::NodeDeleted),
-            Remedy::None => self.not_converted(error.into()),
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.repeat_conversion(),
+            RetryPolicy::Later => self.set_timer(RETRY_AFTER),
+            RetryPolicy::Never if self.is_replacing_node() => self.lose(Loss::NodeDeleted),
+            RetryPolicy::Never => self.not_converted(error.into()),
         }
     }
 
@@ -142,17 +142,17 @@ impl Contender {
         };
         // Its end is no loss now.
         self.unwatch_self();
-        let (data, acl) = (self.contest.data.clone(), self.contest.acl.clone());
+        let (data, acl) = (self.config.data.clone(), self.config.acl.clone());
         let replace = Some(self.submit(Operation::replace(writer.path, reader, data, acl)));
         self.conversion = Some(Conversion::Downgrading { replace });
     }
 
     /// The node that takes the place of our writer's.
     fn reader_path(&self) -> Option<String> {
-        let contest = &self.contest;
+        let config = &self.config;
         let node = self.node.as_ref()?;
-        let number = contest.scheme.parse(node.name())?.sequence;
-        let prefix = contest.scheme.prefix(Claim::Shared, contest.guid, contest.session);
+        let number = config.scheme.parse(node.name())?.sequence;
+        let prefix = config.scheme.prefix(LockMode::Shared, config.guid, config.session);
         let is_safe = (0..=LAST_TO_DOWNGRADE).contains(&number.0);
         is_safe.then(|| self.path_of(&numbered(prefix, number)))
     }
@@ -177,7 +177,7 @@ impl Contender {
             Err(error) if error.outcome() == Outcome::NotApplied => {
                 self.not_converted(error.into());
             }
-            Err(error) if Remedy::of(&error) == Remedy::Now => self.find_reader(),
+            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Now => self.find_reader(),
             Err(_) => {
                 self.conversion = Some(Conversion::Downgrading { replace: None });
                 self.set_timer(RETRY_AFTER);
@@ -188,7 +188,7 @@ impl Contender {
     fn downgraded(&mut self) {
         if let (Some(path), Some(writer)) = (self.reader_path(), &self.node) {
             let czxid = writer.czxid;
-            self.converted(Node::new(path, czxid), Claim::Shared);
+            self.converted(Node::new(path, czxid), LockMode::Shared);
         }
     }
 
@@ -205,7 +205,7 @@ impl Contender {
             .and_then(|reply| reply.decode::<ExistsResponse>())
             .map(|response| response.stat.ephemeral_owner);
         match owner {
-            Ok(owner) if owner == self.contest.session => self.downgraded(),
+            Ok(owner) if owner == self.config.session => self.downgraded(),
             // It may not be read, so it is there.
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.downgraded(),
             // If somebody else has put it there, that will be refused.
@@ -227,7 +227,7 @@ impl Contender {
     // ---- Up ------------------------------------------------------------------------------------
 
     fn upgrade(&mut self) {
-        let create = self.submit_creation(Claim::Exclusive);
+        let create = self.submit_creation(LockMode::Exclusive);
         let list = self.list();
         self.conversion = Some(Conversion::Upgrading { create, list, created: None });
     }
@@ -237,8 +237,8 @@ impl Contender {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
             let reader_is_there = children.iter().any(is_reader);
-            let sight = self.eyes_of_writer().see(writer.name(), children.iter());
-            Ok((sight.view, sight.refusal, reader_is_there))
+            let milestone = self.eyes_of_writer().see(writer.name(), children.iter());
+            Ok((milestone.position, milestone.refusal, reader_is_there))
         });
         let error = match seen {
             // Somebody else may have held the lock in between.
@@ -248,16 +248,18 @@ impl Contender {
                 return self.lose(Loss::NodeDeleted);
             }
             Ok((_, Some(error), _)) => error,
-            Ok((View::First, None, _)) if self.is_held() => {
+            Ok((QueuePosition::First, None, _)) if self.is_held() => {
                 self.unwatch_self();
                 if let Some(reader) = self.node.take() {
                     self.delete(reader.path);
                 }
-                return self.converted(writer, Claim::Exclusive);
+                return self.converted(writer, LockMode::Exclusive);
             }
-            Ok((View::First | View::Behind { .. }, None, _)) => LockError::NotAlone,
-            Ok((View::Absent, None, _)) => LockError::NodeVanished,
-            Ok((View::Exhausted, None, _)) => LockError::SequenceExhausted,
+            Ok((QueuePosition::First | QueuePosition::Behind { .. }, None, _)) => {
+                LockError::NotAlone
+            }
+            Ok((QueuePosition::Absent, None, _)) => LockError::NodeVanished,
+            Ok((QueuePosition::Exhausted, None, _)) => LockError::SequenceExhausted,
             Err(error) => error.into(),
         };
         self.delete(writer.path);
@@ -285,7 +287,7 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
             // A writer that nobody knows of would keep all who come later waiting.
             Err(Error::ReplyTooLarge { .. }) if !self.lists_own() => {
-                let own = self.list_own(Claim::Exclusive);
+                let own = self.list_own(LockMode::Exclusive);
                 if let Some(Conversion::FindingWriter { list, own: is_own, .. }) =
                     &mut self.conversion
                 {
@@ -305,14 +307,14 @@ impl Contender {
         matches!(self.conversion, Some(Conversion::FindingWriter { own: true, .. }))
     }
 
-    const fn eyes_of_writer(&self) -> Eyes {
-        Eyes { claim: Claim::Exclusive, ..self.eyes() }
+    const fn eyes_of_writer(&self) -> QueueReader {
+        QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() }
     }
 
     // ---- The end of it -------------------------------------------------------------------------
 
-    fn converted(&mut self, node: Node, claim: Claim) {
-        self.contest.claim = claim;
+    fn converted(&mut self, node: Node, mode: LockMode) {
+        self.config.mode = mode;
         self.tell_converted(&node);
         self.node = Some(node);
         self.end_conversion();
@@ -326,8 +328,8 @@ impl Contender {
     }
 
     fn tell_converted(&mut self, node: &Node) {
-        let (claim, name) = (self.contest.claim, node.name().into());
-        self.tell(Event::Converted { claim, node: name, token: node.czxid });
+        let (mode, name) = (self.config.mode, node.name().into());
+        self.tell(Event::Converted { mode, node: name, token: node.czxid });
     }
 
     fn end_conversion(&mut self) {

@@ -11,9 +11,9 @@ use zk_session::{Error, Outcome};
 use super::super::operation::own_names;
 use super::super::parents::Verdict;
 use super::super::phase::{Node, Phase};
-use super::super::remedy::Remedy;
-use super::super::view::Eyes;
-use super::super::{Claim, Contest, Event, Foreign, Name, OpId, Operation};
+use super::super::queue::QueueReader;
+use super::super::retry_policy::RetryPolicy;
+use super::super::{AttemptConfig, Event, LockMode, Name, OpId, Operation, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
 use super::Mistake;
@@ -34,9 +34,9 @@ impl Contender {
             Err(error) => return self.retry_or_fail(error),
         };
         match reply.decode::<GetChildrenResponse<'_>>() {
-            Ok(response) => match self.eyes().refuse(response.children.iter()) {
+            Ok(response) => match self.queue_reader().refuse(response.children.iter()) {
                 Err(error) => self.fail(error),
-                Ok(()) if self.eyes().is_taken(response.children.iter()) => {
+                Ok(()) if self.queue_reader().is_taken(response.children.iter()) => {
                     self.fail(LockError::Busy);
                 }
                 Ok(()) => self.create(),
@@ -48,19 +48,19 @@ impl Contender {
     // ---- Creation ------------------------------------------------------------------------------
 
     pub(super) fn create(&mut self) {
-        if self.letting_go {
+        if self.is_releasing {
             return self.leave();
         }
-        let create = self.submit_creation(self.contest.claim);
-        let expects_nobody = self.contest.precedent.is_some_and(|it| it.expects_nobody());
+        let create = self.submit_creation(self.config.mode);
+        let expects_nobody = self.config.hint.is_some_and(|it| it.expects_nobody());
         let list = (!expects_nobody).then(|| self.list());
         self.phase = Phase::Creating { create, list };
     }
 
-    pub(super) fn submit_creation(&mut self, claim: Claim) -> OpId {
-        let contest = &self.contest;
-        let prefix = contest.scheme.prefix(claim, contest.guid, contest.session);
-        let (data, acl) = (contest.data.clone(), contest.acl.clone());
+    pub(super) fn submit_creation(&mut self, mode: LockMode) -> OpId {
+        let config = &self.config;
+        let prefix = config.scheme.prefix(mode, config.guid, config.session);
+        let (data, acl) = (config.data.clone(), config.acl.clone());
         self.submit(Operation::create_node(self.path_of(&prefix), data, acl))
     }
 
@@ -87,7 +87,7 @@ impl Contender {
         }
         self.node = Some(node);
         match list {
-            _ if self.letting_go => self.leave(),
+            _ if self.is_releasing => self.leave(),
             Some(list) => self.phase = Phase::Deciding { list },
             None if self.followed > 0 => self.acquired(),
             None => self.decide(),
@@ -96,14 +96,14 @@ impl Contender {
 
     /// How many contenders in a row have found nobody, if this is our node.
     fn followed_by(&self, node: &Node) -> u32 {
-        let before = self.contest.precedent.filter(|_| self.follows_precedent(node));
+        let before = self.config.hint.filter(|_| self.follows_precedent(node));
         before.map_or(0, |before| before.followed.saturating_add(1))
     }
 
     fn follows_precedent(&self, node: &Node) -> bool {
-        let Contest { scheme, foreign, precedent, .. } = &self.contest;
+        let AttemptConfig { scheme, unknown_nodes, hint, .. } = &self.config;
         let name = scheme.parse(node.name()).filter(Name::tells_order);
-        let (Some(before), Some(Name { claim, sequence, .. })) = (precedent, name) else {
+        let (Some(before), Some(Name { mode, sequence, .. })) = (hint, name) else {
             return false;
         };
         #[cfg(test)]
@@ -112,22 +112,24 @@ impl Contender {
             Some(Mistake::PrecedentForEver) => return sequence.0 == before.number.0 + 1,
             Some(Mistake::ShortcutAmongReaders) | None => {}
         }
-        let is_same = (before.scheme, before.foreign) == (*scheme, *foreign);
+        let is_same = (before.scheme, before.unknown_nodes) == (*scheme, *unknown_nodes);
         // A stranger's node that counts may stand anywhere, whenever it has come.
-        is_same && *foreign != Foreign::Count && before.is_followed_by(claim, sequence, node.czxid)
+        is_same
+            && *unknown_nodes != UnknownNodePolicy::Count
+            && before.is_followed_by(mode, sequence, node.czxid)
     }
 
     // ---- Directories ---------------------------------------------------------------------------
 
     fn make_parents(&mut self) {
-        if self.letting_go {
+        if self.is_releasing {
             return self.leave();
         }
         // Numbers begin anew.
-        self.contest.precedent = None;
+        self.config.hint = None;
         let first = OpId(self.last_op.0 + 1);
-        let (directory, acl) = (&self.contest.directory, &self.contest.parent_acl);
-        for operation in self.parents.attempt(directory, acl) {
+        let (lock_path, acl) = (&self.config.lock_path, &self.config.parent_acl);
+        for operation in self.parents.attempt(lock_path, acl) {
             self.submit(operation);
         }
         if first > self.last_op {
@@ -163,7 +165,7 @@ impl Contender {
             Ok(reply) => reply,
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
             Err(error @ Error::ReplyTooLarge { .. }) => {
-                let own = self.list_own(self.contest.claim);
+                let own = self.list_own(self.config.mode);
                 if let Phase::Resolving { list, unread, .. } = &mut self.phase {
                     (*list, *unread) = (own, Some(error));
                 }
@@ -175,7 +177,7 @@ impl Contender {
             Ok(response) => response.children,
             Err(error) => return self.fail(error.into()),
         };
-        let found = self.eyes().ours(children.iter());
+        let found = self.queue_reader().ours(children.iter());
         let mut found = found.into_iter().map(|name| self.path_of(name)).collect::<VecDeque<_>>();
         // The server has created none, or one; more if somebody plays tricks. The lowest counts.
         match found.pop_front() {
@@ -190,28 +192,36 @@ impl Contender {
 
     /// The list of all is too long, so the place is given up. That takes to know its node.
     fn found_own(&mut self, unread: Error, result: Result<Reply, Error>) {
-        let found = result.and_then(|reply| self.own_paths(self.eyes(), &reply));
+        let found = result.and_then(|reply| self.own_paths(self.queue_reader(), &reply));
         match found {
             Ok(paths) => {
                 paths.into_iter().for_each(|path| self.delete(path));
                 self.fail(unread.into());
             }
-            Err(error) if Remedy::of(&error) == Remedy::None => self.fail(unread.into()),
+            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => self.fail(unread.into()),
             Err(error) => self.retry_or_fail(error),
         }
     }
 
     /// Lists what an attempt at a creation may have left, whoever else is there.
-    pub(super) fn list_own(&mut self, claim: Claim) -> OpId {
-        let contest = &self.contest;
-        let prefix = contest.scheme.prefix(claim, contest.guid, contest.session);
+    pub(super) fn list_own(&mut self, mode: LockMode) -> OpId {
+        let config = &self.config;
+        let prefix = config.scheme.prefix(mode, config.guid, config.session);
         self.submit(Operation::list_own(self.path_of(&prefix)))
     }
 
     /// Which nodes that answer are ours.
-    pub(super) fn own_paths(&self, eyes: Eyes, reply: &Reply) -> Result<Vec<String>, Error> {
-        let names = own_names(&self.contest.directory, reply)?;
-        Ok(eyes.ours(names.into_iter()).into_iter().map(|name| self.path_of(name)).collect())
+    pub(super) fn own_paths(
+        &self,
+        queue_reader: QueueReader,
+        reply: &Reply,
+    ) -> Result<Vec<String>, Error> {
+        let names = own_names(&self.config.lock_path, reply)?;
+        Ok(queue_reader
+            .ours(names.into_iter())
+            .into_iter()
+            .map(|name| self.path_of(name))
+            .collect())
     }
 
     pub(super) fn adopted(&mut self, path: String, result: Result<Reply, Error>) {
@@ -219,13 +229,13 @@ impl Contender {
             Ok(response) => response.stat,
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
             Err(error) => {
-                if Remedy::of(&error) == Remedy::None {
+                if RetryPolicy::of(&error) == RetryPolicy::Never {
                     self.delete(path);
                 }
                 return self.retry_or_fail(error);
             }
         };
-        if stat.ephemeral_owner == self.contest.session {
+        if stat.ephemeral_owner == self.config.session {
             self.enqueued(Node::new(path, stat.czxid), None);
         } else {
             // Of another session, which will take it along when it ends. It is not the lock.

@@ -8,8 +8,8 @@ use zk_session::proto::{ErrorCode, GetDataResponse};
 use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
-use super::super::remedy::RETRY_AFTER;
-use super::super::{Contest, Event, OpId, Operation, Output, Trust};
+use super::super::retry_policy::RETRY_AFTER;
+use super::super::{AttemptConfig, DisconnectPolicy, Event, OpId, Operation, Output};
 use super::Contender;
 use crate::error::{LockError, Loss};
 
@@ -23,7 +23,7 @@ impl Contender {
             return self.vanished();
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
-        self.leaves_precedent = true;
+        self.leaves_hint = true;
         self.phase = Phase::Held { suspended: false };
         self.tell(Event::Acquired { node, token });
         if self.revoked {
@@ -36,11 +36,11 @@ impl Contender {
         }
     }
 
-    /// Whoever may be asked to let go looks out for it at once.
+    /// Whoever may be asked to release the lock looks out for it at once.
     pub(super) fn watch_self_in_time(&mut self) {
         match self.self_watch {
             Some(_) => {}
-            None if self.contest.revocable => self.watch_self(),
+            None if self.config.revocable => self.watch_self(),
             None => self.set_timer(WATCH_SELF_AFTER),
         }
     }
@@ -53,7 +53,7 @@ impl Contender {
             return;
         }
         if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
-            let op = self.submit(match self.contest.revocable {
+            let op = self.submit(match self.config.revocable {
                 true => Operation::watch_data(path),
                 false => Operation::watch(path),
             });
@@ -125,10 +125,10 @@ impl Contender {
     }
 
     fn look_for_revocation(&mut self, reply: &Reply) {
-        let asked = self.contest.revocable
+        let asked = self.config.revocable
             && reply
                 .decode::<GetDataResponse<'_>>()
-                .is_ok_and(|response| response.data == Some(Contest::REVOKE));
+                .is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE));
         if asked && !core::mem::replace(&mut self.revoked, true) && self.is_held() {
             self.tell(Event::Revoked);
         }
@@ -138,7 +138,7 @@ impl Contender {
 
     pub(super) fn handle_session(&mut self, state: State) {
         self.connection.change(state);
-        self.contest.follow(state);
+        self.config.follow(state);
         match state {
             State::Suspended | State::ReadOnly { .. } => {
                 self.doubt();
@@ -163,27 +163,29 @@ impl Contender {
 
     /// Ends an attempt that does not wait for a connection.
     pub(super) fn not_connected(&mut self) {
-        let is_over = self.letting_go || self.is_held() || matches!(self.phase, Phase::Leaving);
-        if !self.contest.entry.waits_for_connection() && !is_over {
+        let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
+        if !self.config.wait_policy.waits_for_connection() && !is_over {
             self.conclude(Event::Failed(LockError::NoConnection));
-            self.let_go();
+            self.release();
         }
     }
 
     fn suspend(&mut self) {
         if let Phase::Held { suspended: suspended @ false } = &mut self.phase {
             *suspended = true;
-            match self.contest.trust {
-                Trust::WhileConnected => self.lose(Loss::Disconnected),
-                Trust::UntilLeaseEnds if self.lease_ended => self.lose(Loss::LeaseEnded),
-                Trust::UntilLeaseEnds | Trust::UntilTold => self.tell(Event::Suspended),
+            match self.config.disconnect_policy {
+                DisconnectPolicy::WhileConnected => self.lose(Loss::Disconnected),
+                DisconnectPolicy::UntilLeaseEnds if self.lease_ended => self.lose(Loss::LeaseEnded),
+                DisconnectPolicy::UntilLeaseEnds | DisconnectPolicy::UntilServerReports => {
+                    self.tell(Event::Suspended);
+                }
             }
         }
     }
 
     pub(super) fn handle_end_of_lease(&mut self) {
         self.lease_ended = !self.connection.is_up();
-        match (&mut self.phase, self.contest.trust.loss_after_lease()) {
+        match (&mut self.phase, self.config.disconnect_policy.loss_after_lease()) {
             (Phase::Held { .. }, Some(loss)) => self.lose(loss),
             (Phase::Held { suspended: suspended @ false }, None) => {
                 *suspended = true;
@@ -195,7 +197,7 @@ impl Contender {
             (Phase::Held { .. }, None) | (Phase::Done, _) => {}
             // Nobody waits any longer for what is left to be done.
             (Phase::Leaving, _) => self.conclude(Event::NOT_CONFIRMED),
-            _ if self.letting_go => self.conclude(Event::NOT_CONFIRMED),
+            _ if self.is_releasing => self.conclude(Event::NOT_CONFIRMED),
             // Our own node may be gone, and events still arrive where no request does.
             _ => self.doubt(),
         }
@@ -212,7 +214,7 @@ impl Contender {
     }
 
     pub(super) fn lose(&mut self, loss: Loss) {
-        self.leaves_precedent = false;
+        self.leaves_hint = false;
         self.conclude(Event::Lost(loss));
         self.leave();
     }

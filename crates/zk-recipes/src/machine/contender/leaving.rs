@@ -5,7 +5,7 @@ use zk_session::proto::ErrorCode;
 use zk_session::session::Reply;
 
 use super::super::phase::Phase;
-use super::super::remedy::{RETRY_AFTER, Remedy};
+use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::{Event, OpId};
 use super::Contender;
 use crate::error::LockError;
@@ -42,13 +42,13 @@ impl Contender {
         match result {
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => {}
             // No name is used twice, so a repeated deletion can only hit our own node.
-            Err(error) => match Remedy::of(error) {
-                Remedy::Now => self.delete(path),
-                Remedy::Later => {
+            Err(error) => match RetryPolicy::of(error) {
+                RetryPolicy::Now => self.delete(path),
+                RetryPolicy::Later => {
                     self.deletions.push((None, path));
                     self.set_timer(RETRY_AFTER);
                 }
-                Remedy::None => self.abandon(&path, error),
+                RetryPolicy::Never => self.abandon(&path, error),
             },
         }
         self.finish_leaving();
@@ -59,7 +59,7 @@ impl Contender {
     fn abandon(&mut self, path: &str, error: &Error) {
         let node = path.rsplit('/').next().unwrap_or_default().into();
         self.tell(Event::Abandoned { node, error: error.clone() });
-        self.leaves_precedent = false;
+        self.leaves_hint = false;
         if matches!(self.phase, Phase::Leaving) {
             self.conclude(Event::Failed(error.clone().into()));
         }

@@ -23,17 +23,18 @@ use zk_session::{End, Error};
 use super::connection::Connection;
 use super::parents::Parents;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
-use super::remedy::{RETRY_AFTER, Remedy};
-use super::view::Eyes;
+use super::queue::QueueReader;
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
-    Claim, Contest, Entry, Event, Input, Machine, Name, OpId, Operation, Output, Precedent, Trust,
+    AttemptConfig, DisconnectPolicy, Event, FastPathHint, Input, LockMode, Machine, Name, OpId,
+    Operation, Output, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
 /// One attempt to get one lock. See the [module](super) for how to drive it.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    contest: Contest,
+    config: AttemptConfig,
     /// Whether it waits for any change below the lock's path, so that every change wakes all waiters.
     is_herd: bool,
     phase: Phase,
@@ -41,21 +42,21 @@ pub struct Contender {
     node: Option<Node>,
     conversion: Option<Conversion>,
     /// The caller has lost interest while it could not be told yet what there is to clean up.
-    letting_go: bool,
+    is_releasing: bool,
     connection: Connection,
     /// Whether there has been no connection for so long that the session need not be kept.
     lease_ended: bool,
     self_watch: Option<SelfWatch>,
     /// Whether somebody has asked for the lock.
     revoked: bool,
-    /// Whether the caller was told of a foreign node.
+    /// Whether the caller was told of a unknown node.
     warned: bool,
     /// Nodes that must go, with the request that is to delete each, unless it was refused for now.
     deletions: Vec<(Option<OpId>, String)>,
     /// How many contenders in a row have found nobody, us included.
     followed: u32,
     /// Whether we leave something to the next, since we hold the lock.
-    leaves_precedent: bool,
+    leaves_hint: bool,
     parents: Parents,
     /// Whether the caller was told how it ended.
     concluded: bool,
@@ -91,10 +92,10 @@ impl Machine for Contender {
             Input::Session(state) => self.handle_session(state),
             Input::LeaseEnded => self.handle_end_of_lease(),
             Input::Timer => self.handle_timer(),
-            Input::Convert(claim) => self.convert(claim),
+            Input::Convert(mode) => self.convert(mode),
             Input::Settled => self.settled(),
             Input::BehindAbandoned => self.behind_abandoned(),
-            Input::Leave | Input::LetGo => self.let_go(),
+            Input::Leave | Input::Release => self.release(),
         }
     }
 
@@ -111,22 +112,22 @@ impl Machine for Contender {
         matches!(self.phase, Phase::Done)
     }
 
-    fn precedent(&self) -> Option<Precedent> {
-        let node = self.node.as_ref().filter(|_| self.is_done() && self.leaves_precedent)?;
-        let Contest { scheme, foreign, .. } = self.contest;
-        let Name { claim, sequence: number, .. } = scheme.parse(node.name())?;
+    fn hint(&self) -> Option<FastPathHint> {
+        let node = self.node.as_ref().filter(|_| self.is_done() && self.leaves_hint)?;
+        let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
+        let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
         let (czxid, followed) = (node.czxid, self.followed);
-        Some(Precedent { scheme, foreign, claim, number, czxid, followed })
+        Some(FastPathHint { scheme, unknown_nodes, mode, number, czxid, followed })
     }
 }
 
 impl Contender {
-    /// An attempt. By [`Entry::Queue`] it begins now, and otherwise with the first
+    /// An attempt. By [`WaitPolicy::Queue`] it begins now, and otherwise with the first
     /// [`Input::Session`], if that is a connection.
-    pub fn new(contest: Contest) -> Self {
-        match contest.entry.waits_for_connection() {
-            true => Self::begun(contest),
-            false => Self::before(contest),
+    pub fn new(config: AttemptConfig) -> Self {
+        match config.wait_policy.waits_for_connection() {
+            true => Self::begun(config),
+            false => Self::before(config),
         }
     }
 
@@ -134,42 +135,42 @@ impl Contender {
     /// than for the end of its predecessor: a herd, since every change wakes all waiters.
     #[cfg(feature = "study")]
     #[must_use]
-    pub fn herd(contest: Contest) -> Self {
-        Self { is_herd: true, ..Self::new(contest) }
+    pub fn herd(config: AttemptConfig) -> Self {
+        Self { is_herd: true, ..Self::new(config) }
     }
 
-    /// An attempt that begins now, with a session that is connected or, by [`Entry::Queue`], will be.
-    pub(super) fn begun(contest: Contest) -> Self {
-        let mut contender = Self::before(contest);
+    /// An attempt that begins now, with a session that is connected or, by [`WaitPolicy::Queue`], will be.
+    pub(super) fn begun(config: AttemptConfig) -> Self {
+        let mut contender = Self::before(config);
         contender.begin();
         contender
     }
 
     fn begin(&mut self) {
-        match self.contest.entry {
-            Entry::Queue | Entry::OnlyIfFirst => self.create(),
-            Entry::OnlyIfFree => self.look(),
+        match self.config.wait_policy {
+            WaitPolicy::Queue | WaitPolicy::OnlyIfFirst => self.create(),
+            WaitPolicy::OnlyIfFree => self.look(),
         }
     }
 
     /// One that stands in no queue: what it wants it has got, with this node.
-    pub(super) fn holding(contest: Contest, node: Node, connection: Connection) -> Self {
-        let mut contender = Self { node: Some(node), connection, ..Self::before(contest) };
+    pub(super) fn holding(config: AttemptConfig, node: Node, connection: Connection) -> Self {
+        let mut contender = Self { node: Some(node), connection, ..Self::before(config) };
         contender.acquired();
         contender
     }
 
-    fn before(mut contest: Contest) -> Self {
-        if !contest.scheme.has_readers() {
-            contest.claim = Claim::Exclusive;
+    fn before(mut config: AttemptConfig) -> Self {
+        if !config.scheme.has_readers() {
+            config.mode = LockMode::Exclusive;
         }
         Self {
-            contest,
+            config,
             is_herd: false,
             phase: Phase::Beginning,
             node: None,
             conversion: None,
-            letting_go: false,
+            is_releasing: false,
             connection: Connection::Up,
             lease_ended: false,
             self_watch: None,
@@ -177,7 +178,7 @@ impl Contender {
             warned: false,
             deletions: Vec::new(),
             followed: 0,
-            leaves_precedent: false,
+            leaves_hint: false,
             parents: Parents::new(),
             concluded: false,
             last_op: OpId(0),
@@ -187,8 +188,8 @@ impl Contender {
         }
     }
 
-    pub(super) const fn trust(&mut self, trust: Trust) {
-        self.contest.trust = trust;
+    pub(super) const fn disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
+        self.config.disconnect_policy = disconnect_policy;
     }
 
     // ---- Inputs --------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ impl Contender {
         self.repeat();
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         match self.phase {
             Phase::Beginning
             | Phase::Looking { .. }
@@ -266,7 +267,7 @@ impl Contender {
             Phase::Creating { .. }
             | Phase::MakingParents { .. }
             | Phase::Resolving { .. }
-            | Phase::Adopting { .. } => self.letting_go = true,
+            | Phase::Adopting { .. } => self.is_releasing = true,
         }
     }
 
@@ -275,11 +276,11 @@ impl Contender {
             Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
             // The node goes with the session, which is all that was wanted.
             Phase::Leaving => Event::gone_with(end),
-            _ if self.letting_go => Event::gone_with(end),
+            _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
-        self.leaves_precedent = false;
+        self.leaves_hint = false;
         self.phase = Phase::Done;
     }
 
@@ -291,17 +292,17 @@ impl Contender {
     }
 
     fn fail(&mut self, error: LockError) {
-        if !self.letting_go {
+        if !self.is_releasing {
             self.conclude(Event::Failed(error));
         }
         self.leave();
     }
 
     fn retry_or_fail(&mut self, error: Error) {
-        match Remedy::of(&error) {
-            Remedy::Now => self.repeat(),
-            Remedy::Later => self.set_timer(RETRY_AFTER),
-            Remedy::None => self.fail(error.into()),
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.repeat(),
+            RetryPolicy::Later => self.set_timer(RETRY_AFTER),
+            RetryPolicy::Never => self.fail(error.into()),
         }
     }
 
@@ -331,11 +332,11 @@ impl Contender {
     }
 
     fn list(&mut self) -> OpId {
-        self.submit(Operation::list(self.contest.directory.clone()))
+        self.submit(Operation::list(self.config.lock_path.clone()))
     }
 
     fn sync(&mut self) -> OpId {
-        self.submit(Operation::sync(self.contest.directory.clone()))
+        self.submit(Operation::sync(self.config.lock_path.clone()))
     }
 
     fn delete(&mut self, path: String) {
@@ -358,9 +359,9 @@ impl Contender {
         }
     }
 
-    const fn eyes(&self) -> Eyes {
-        let Contest { scheme, foreign, claim, guid, .. } = self.contest;
-        Eyes { scheme, foreign, claim, guid }
+    const fn queue_reader(&self) -> QueueReader {
+        let AttemptConfig { scheme, unknown_nodes, mode, guid, .. } = self.config;
+        QueueReader { scheme, unknown_nodes, mode, guid }
     }
 
     /// Whether nothing is expected to happen soon.
@@ -369,6 +370,6 @@ impl Contender {
     }
 
     fn path_of(&self, name: &str) -> String {
-        path::child(&self.contest.directory, name)
+        path::child(&self.config.lock_path, name)
     }
 }

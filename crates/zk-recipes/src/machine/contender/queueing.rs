@@ -1,4 +1,4 @@
-//! Standing in the queue: who is before us, and is it over?
+//! QueuedNode in the queue: who is before us, and is it over?
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -8,8 +8,8 @@ use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
 use zk_session::session::Reply;
 
 use super::super::phase::{Phase, Rank};
-use super::super::view::{Sight, View};
-use super::super::{Contest, Event, Foreign, OpId, Operation, Output};
+use super::super::queue::{Observation, QueuePosition};
+use super::super::{AttemptConfig, Event, OpId, Operation, Output, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
 use super::Mistake;
@@ -34,40 +34,42 @@ impl Contender {
             (Ok(_), None) => return self.vanished(),
             (Err(error), _) => return self.fail(error.into()),
         };
-        let Sight { view, foreign, refusal } = self.eyes().see(&own, children.iter());
+        let Observation { position, unknown_node, refusal } =
+            self.queue_reader().see(&own, children.iter());
         if let Some(error) = refusal {
             return self.fail(error);
         }
-        if let Some(foreign) = foreign.map(ToString::to_string)
+        if let Some(unknown_node) = unknown_node.map(ToString::to_string)
             && !core::mem::replace(&mut self.warned, true)
         {
-            self.tell(Event::Foreign(foreign));
+            self.tell(Event::UnknownNode(unknown_node));
         }
-        match view {
-            View::Exhausted if self.contest.scheme.is_private() => {
-                let scheme = self.contest.scheme;
+        match position {
+            QueuePosition::Exhausted if self.config.scheme.is_private() => {
+                let scheme = self.config.scheme;
                 let others = children.iter().filter(|child| *child != own);
                 let rivals = others.filter(|child| scheme.parse(child).is_some());
                 self.rank(rivals.map(ToString::to_string).chain([own.clone()]).collect());
             }
             // With ranks, the shortcut of `predecessor_watch_fired` would be wrong.
-            view => self.judge(view, true),
+            position => self.judge(position, true),
         }
     }
 
-    fn judge(&mut self, view: View, by_number: bool) {
-        match view {
-            View::Absent => self.vanished(),
-            View::Exhausted => self.fail(LockError::SequenceExhausted),
-            View::First => self.acquired(),
-            View::Behind { predecessor, ahead } => {
-                if let Some(error) = self.contest.entry.refusal() {
+    fn judge(&mut self, position: QueuePosition, by_number: bool) {
+        match position {
+            QueuePosition::Absent => self.vanished(),
+            QueuePosition::Exhausted => self.fail(LockError::SequenceExhausted),
+            QueuePosition::First => self.acquired(),
+            QueuePosition::Behind { predecessor, ahead } => {
+                if let Some(error) = self.config.wait_policy.refusal() {
                     return self.fail(error);
                 }
                 self.tell(Event::Waiting { behind: predecessor.clone(), ahead });
-                let Contest { scheme, foreign, .. } = &self.contest;
+                let AttemptConfig { scheme, unknown_nodes, .. } = &self.config;
                 // A downgrade makes a new node with an old number, a stranger's can have any.
-                let only_rising = !scheme.has_readers() && *foreign != Foreign::Count;
+                let only_rising =
+                    !scheme.has_readers() && *unknown_nodes != UnknownNodePolicy::Count;
                 #[cfg(test)]
                 let only_rising =
                     only_rising || self.mistake == Some(Mistake::ShortcutAmongReaders);
@@ -96,7 +98,7 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_NODE)) => None,
             Err(error) => return self.retry_or_fail(error),
         };
-        let eyes = self.eyes();
+        let queue_reader = self.queue_reader();
         let Phase::Ranking { ranks, left } = &mut self.phase else {
             return;
         };
@@ -109,9 +111,9 @@ impl Contender {
         let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
         let view = match own {
             Some(own) if contenders.clone().any(|other| other == own) => {
-                eyes.see_ranked(own.0, contenders)
+                queue_reader.see_ranked(own.0, contenders)
             }
-            _ => View::Absent,
+            _ => QueuePosition::Absent,
         };
         self.judge(view, false);
     }
@@ -124,7 +126,7 @@ impl Contender {
             self.watch_self();
         }
         let watch = self.submit(Operation::watch(match self.is_herd {
-            true => self.contest.directory.clone(),
+            true => self.config.lock_path.clone(),
             false => self.path_of(&predecessor),
         }));
         self.phase = Phase::Waiting { predecessor, watch, only };
@@ -149,16 +151,16 @@ impl Contender {
     /// The directory that is watched comes with its children.
     fn seen_again(&mut self, reply: &Reply) {
         let own = self.node.as_ref().map_or("", |node| node.name());
-        let view = reply
+        let position = reply
             .decode::<GetChildrenResponse<'_>>()
-            .map(|response| self.eyes().see(own, response.children.iter()).view);
-        match view {
-            Ok(View::Behind { .. }) => {}
-            Ok(View::First) => {
+            .map(|response| self.queue_reader().see(own, response.children.iter()).position);
+        match position {
+            Ok(QueuePosition::Behind { .. }) => {}
+            Ok(QueuePosition::First) => {
                 self.unwatch_predecessor();
                 self.acquired();
             }
-            Ok(View::Absent | View::Exhausted) | Err(_) => self.decide(),
+            Ok(QueuePosition::Absent | QueuePosition::Exhausted) | Err(_) => self.decide(),
         }
     }
 

@@ -44,7 +44,7 @@ impl Participant {
         };
         let Step::Counting { look, is_stale, .. } = self.step else { return };
         if members < self.members {
-            match self.contest.entry.refusal() {
+            match self.config.wait_policy.refusal() {
                 Some(error) => self.fail(error),
                 None => self.step = Step::Waiting { look },
             }
@@ -52,7 +52,7 @@ impl Participant {
         }
         let tell = match is_stale {
             true => Operation::touch(self.ready()),
-            false => Operation::create_mark(self.ready(), self.contest.parent_acl.clone()),
+            false => Operation::create_mark(self.ready(), self.config.parent_acl.clone()),
         };
         let tell = self.submit(tell);
         self.unwatch_others();
@@ -72,7 +72,7 @@ impl Participant {
         let Some(place) = &self.place else { return };
         let acquired = Event::Acquired { node: place.name.clone(), token: place.token };
         self.step = Step::Inside;
-        self.node.trust(self.contest.trust);
+        self.node.disconnect_policy(self.config.disconnect_policy);
         self.tell(acquired);
         if self.suspended {
             self.tell(Event::Suspended);

@@ -7,7 +7,7 @@ use zk_session::Error;
 use zk_session::proto::{ErrorCode, GetChildrenResponse, path};
 use zk_session::session::Reply;
 
-use super::super::remedy::Remedy;
+use super::super::retry_policy::RetryPolicy;
 use super::super::{Event, Input, Machine, OpId, Operation};
 use super::{Participant, READY, Step};
 
@@ -131,7 +131,7 @@ impl Participant {
         let nobody = BTreeSet::new();
         match next(&place.name, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
             Next::WaitFor(other) => {
-                let other = path::child(&self.directory, other);
+                let other = path::child(&self.lock_path, other);
                 let watch = self.submit(Operation::watch(other));
                 self.work_on(Task::Watching { watch });
             }
@@ -141,7 +141,7 @@ impl Participant {
             }
             Next::Finish | Next::GetOut => {
                 self.work_on(Task::GettingOut);
-                self.node.handle(Input::LetGo);
+                self.node.handle(Input::Release);
             }
         }
     }
@@ -158,7 +158,7 @@ impl Participant {
     fn tidied(&mut self, result: Result<Reply, Error>) {
         match result {
             Err(error)
-                if Remedy::of(&error) == Remedy::None
+                if RetryPolicy::of(&error) == RetryPolicy::Never
                     && error != Error::Server(ErrorCode::NO_NODE) =>
             {
                 self.conclude(Event::Failed(error.into()));

@@ -15,10 +15,10 @@ use zk_session::{End, Error};
 
 use self::leaving::Leave;
 use super::connection::Connection;
-use super::remedy::{RETRY_AFTER, Remedy};
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
-    Claim, Contender, Contest, Event, Foreign, Input, Machine, OpId, Operation, Output, Scheme,
-    Trust,
+    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Operation,
+    Output, Scheme, UnknownNodePolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -32,14 +32,14 @@ const NODE: u32 = 1;
 /// One who enters a double barrier, and leaves it. Drive it as a [`Contender`].
 ///
 /// [`Event::Acquired`] tells that all have come. Then [`Input::Leave`] has it wait until all are
-/// out; [`Event::Released`] tells that. [`Input::LetGo`] has it out without waiting.
+/// out; [`Event::Released`] tells that. [`Input::Release`] has it out without waiting.
 ///
-/// Of its [`Contest`], scheme, claim and what to do about foreign nodes do not matter: members of any
+/// Of its [`AttemptConfig`], scheme, mode and what to do about unknown nodes do not matter: members of any
 /// name count. The entry says whether to wait for those who are missing.
 #[derive(Clone, Debug)]
 pub struct Participant {
-    directory: String,
-    contest: Contest,
+    lock_path: String,
+    config: AttemptConfig,
     members: usize,
     step: Step,
     node: Contender,
@@ -111,7 +111,7 @@ impl Machine for Participant {
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => {
                 self.connection.change(state);
-                self.contest.follow(state);
+                self.config.follow(state);
                 if !self.connection.is_up() {
                     self.not_connected();
                 }
@@ -128,7 +128,7 @@ impl Machine for Participant {
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
             Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
-            Input::Leave | Input::LetGo => self.quit(),
+            Input::Leave | Input::Release => self.quit(),
         }
         self.settle();
     }
@@ -145,23 +145,26 @@ impl Machine for Participant {
 impl Participant {
     pub(super) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
 
-    /// One of so many members. By [`Entry::Queue`](super::Entry::Queue) it begins to enter now, and
+    /// One of so many members. By [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins to enter now, and
     /// otherwise with the first [`Input::Session`], if that is a connection.
-    pub fn new(contest: Contest, members: usize) -> Self {
-        let contest = Contest {
+    pub fn new(config: AttemptConfig, members: usize) -> Self {
+        let config = AttemptConfig {
             scheme: Self::SCHEME,
-            claim: Claim::Shared,
-            foreign: Foreign::Ignore,
-            ..contest
+            mode: LockMode::Shared,
+            unknown_nodes: UnknownNodePolicy::Ignore,
+            ..config
         };
         let mut participant = Self {
-            directory: contest.directory.clone(),
+            lock_path: config.lock_path.clone(),
             members,
             step: Step::Coming,
             // Whoever waits for others has nothing yet that could be lost: as in any queue, it goes
             // on waiting as long as its session lives.
-            node: Contender::new(Contest { trust: Trust::UntilTold, ..contest.clone() }),
-            contest,
+            node: Contender::new(AttemptConfig {
+                disconnect_policy: DisconnectPolicy::UntilServerReports,
+                ..config.clone()
+            }),
+            config,
             place: None,
             connection: Connection::Up,
             suspended: false,
@@ -224,7 +227,7 @@ impl Participant {
             Event::Lost(loss) => self.lose(loss),
             Event::Failed(error) => self.fail(error),
             Event::Released => self.node_is_gone(),
-            Event::Foreign(_) => {}
+            Event::UnknownNode(_) => {}
             event => self.tell(event),
         }
     }
@@ -277,7 +280,7 @@ impl Participant {
             self.step,
             Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. }
         );
-        if !self.contest.entry.waits_for_connection() && is_entering {
+        if !self.config.wait_policy.waits_for_connection() && is_entering {
             self.fail(LockError::NoConnection);
         }
     }
@@ -285,7 +288,7 @@ impl Participant {
     /// Is out, whatever others do.
     fn quit(&mut self) {
         self.unwatch_others();
-        self.node.handle(Input::LetGo);
+        self.node.handle(Input::Release);
         self.step = Step::Quitting;
     }
 
@@ -301,13 +304,13 @@ impl Participant {
     // ---- Failures ------------------------------------------------------------------------------
 
     fn retry_or_fail(&mut self, error: Error) {
-        match Remedy::of(&error) {
-            Remedy::Now => self.repeat(),
-            Remedy::Later => {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.repeat(),
+            RetryPolicy::Later => {
                 self.stalled = true;
                 self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
             }
-            Remedy::None => self.fail(error.into()),
+            RetryPolicy::Never => self.fail(error.into()),
         }
     }
 
@@ -329,7 +332,7 @@ impl Participant {
     }
 
     fn list(&mut self) -> OpId {
-        self.submit(Operation::list(self.directory.clone()))
+        self.submit(Operation::list(self.lock_path.clone()))
     }
 
     fn tell(&mut self, event: Event) {
@@ -344,6 +347,6 @@ impl Participant {
     }
 
     fn ready(&self) -> String {
-        path::child(&self.directory, READY)
+        path::child(&self.lock_path, READY)
     }
 }

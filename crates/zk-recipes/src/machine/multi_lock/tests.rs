@@ -12,12 +12,12 @@ fn member(path: &str, demand: Demand) -> Member {
     Member { session: SessionId(1), root: "/".to_string(), path: path.to_string(), demand }
 }
 
-const fn place(claim: Claim) -> Demand {
-    Demand::Place { scheme: Scheme::CURATOR_READ_WRITE, claim }
+const fn place(mode: LockMode) -> Demand {
+    Demand::Place { scheme: Scheme::CURATOR_READ_WRITE, mode }
 }
 
-const READ: Demand = place(Claim::Shared);
-const WRITE: Demand = place(Claim::Exclusive);
+const READ: Demand = place(LockMode::Shared);
+const WRITE: Demand = place(LockMode::Exclusive);
 
 #[test]
 fn locks_are_taken_in_the_order_of_their_paths() {
@@ -37,27 +37,27 @@ fn what_is_given_twice_is_taken_once_in_a_way_that_satisfies_both() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     let a = member("/a", READ);
-    assert_eq!(in_order(&[]), Err(Mismatch::Empty));
+    assert_eq!(in_order(&[]), Err(MultiLockError::Empty));
     let elsewhere = Member { session: SessionId(2), ..a.clone() };
-    assert_eq!(in_order(&[a.clone(), elsewhere]), Err(Mismatch::Sessions));
+    assert_eq!(in_order(&[a.clone(), elsewhere]), Err(MultiLockError::Sessions));
     let below = Member { root: "/app".to_string(), ..a.clone() };
-    assert_eq!(in_order(&[a.clone(), below]), Err(Mismatch::Chroots));
-    let mutex = Demand::Place { scheme: Scheme::CURATOR_MUTEX, claim: Claim::Exclusive };
+    assert_eq!(in_order(&[a.clone(), below]), Err(MultiLockError::Chroots));
+    let mutex = Demand::Place { scheme: Scheme::CURATOR_MUTEX, mode: LockMode::Exclusive };
     for other in [mutex, Demand::Permits(1)] {
-        let refusal = Err(Mismatch::Schemes { path: "/a".to_string() });
+        let refusal = Err(MultiLockError::Schemes { path: "/a".to_string() });
         assert_eq!(in_order(&[a.clone(), member("/a", other)]), refusal);
     }
 }
 
 // ---- One attempt ---------------------------------------------------------------------------------
 
-fn wanted(together: &mut Together) -> Vec<Wanted> {
+fn wanted(together: &mut MultiAcquire) -> Vec<Wanted> {
     core::iter::from_fn(|| together.poll_output()).collect()
 }
 
 /// An attempt to take three locks that has got so many.
-fn having(held: usize) -> Together {
-    let mut together = Together::new(3);
+fn having(held: usize) -> MultiAcquire {
+    let mut together = MultiAcquire::new(3);
     for place in 0..held {
         assert_eq!(wanted(&mut together), [Wanted::Enter(place)]);
         together.handle(Happening::Acquired);
@@ -81,7 +81,7 @@ fn when_one_cannot_be_had_all_are_let_go_the_last_one_first() {
         let mut together = having(2);
         wanted(&mut together);
         together.handle(happening);
-        let all = [2, 1, 0].map(Wanted::LetGo);
+        let all = [2, 1, 0].map(Wanted::Release);
         assert_eq!(wanted(&mut together), [&all[..], &[Wanted::Failed(to_blame, error)]].concat());
     }
 }
@@ -91,11 +91,11 @@ fn letting_go_releases_the_last_one_first_and_ends_it() {
     for held in 0..=3 {
         let mut together = having(held);
         wanted(&mut together);
-        together.handle(Happening::LetGo);
+        together.handle(Happening::Release);
         let first = held.min(2);
-        let all: Vec<_> = (0..=first).rev().map(Wanted::LetGo).collect();
+        let all: Vec<_> = (0..=first).rev().map(Wanted::Release).collect();
         assert_eq!(wanted(&mut together), all);
-        for late in [Happening::Acquired, Happening::TooLate, Happening::LetGo] {
+        for late in [Happening::Acquired, Happening::TooLate, Happening::Release] {
             together.handle(late);
         }
         assert_eq!(wanted(&mut together), []);
@@ -118,20 +118,20 @@ fn what_is_held_is_not_given_up_for_anything_but_the_callers_wish() {
 #[derive(Clone)]
 struct World {
     queues: Vec<VecDeque<usize>>,
-    parties: [Party; 2],
+    clients: [Client; 2],
     faults: usize,
-    sights: BTreeSet<Sight>,
+    milestones: BTreeSet<Milestone>,
 }
 
 #[derive(Clone, Debug)]
-struct Party {
-    together: Together,
+struct Client {
+    together: MultiAcquire,
     /// Which of the queues comes when.
     order: Vec<usize>,
     told: Told,
     /// Whether it has heard that it is first in the queue that it is in last.
     heard: usize,
-    let_go: bool,
+    release: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ enum Told {
 enum Action {
     /// It hears that the next lock is its own.
     Acquire(usize),
-    LetGo(usize),
+    Release(usize),
     TooLate(usize),
     Fail(usize),
     /// Somebody takes a lock away from whoever holds it.
@@ -153,7 +153,7 @@ enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sight {
+enum Milestone {
     Acquired(usize),
     Failed,
     Waited,
@@ -164,7 +164,7 @@ const LOCKS: usize = 3;
 impl World {
     /// In canonical order, or as they are listed.
     fn new(faults: usize, is_ordered: bool) -> Self {
-        let party = |paths: [&str; LOCKS]| {
+        let client = |paths: [&str; LOCKS]| {
             let members = paths.map(|path| member(path, WRITE));
             let order = in_order(&members).expect("they fit").into_iter();
             let places: Vec<_> = match is_ordered {
@@ -172,52 +172,52 @@ impl World {
                 false => (0..LOCKS).collect(),
             };
             let queue = |place: usize| ["/a", "/b", "/c"].iter().position(|it| *it == paths[place]);
-            Party {
-                together: Together::new(LOCKS),
+            Client {
+                together: MultiAcquire::new(LOCKS),
                 order: places.into_iter().filter_map(queue).collect(),
                 told: Told::Nothing,
                 heard: 0,
-                let_go: false,
+                release: false,
             }
         };
-        let parties = [party(["/a", "/b", "/c"]), party(["/c", "/b", "/a"])];
+        let clients = [client(["/a", "/b", "/c"]), client(["/c", "/b", "/a"])];
         let queues = alloc::vec![VecDeque::new(); LOCKS];
-        let mut world = Self { queues, parties, faults, sights: BTreeSet::new() };
-        for party in 0..2 {
-            world.perform(party).expect("nothing has happened");
+        let mut world = Self { queues, clients, faults, milestones: BTreeSet::new() };
+        for client in 0..2 {
+            world.perform(client).expect("nothing has happened");
         }
         world
     }
 
     /// Does what the attempt wants.
     fn perform(&mut self, index: usize) -> Result<(), String> {
-        while let Some(wanted) = self.parties[index].together.poll_output() {
-            let party = &mut self.parties[index];
+        while let Some(wanted) = self.clients[index].together.poll_output() {
+            let client = &mut self.clients[index];
             match wanted {
-                Wanted::Enter(place) => self.queues[party.order[place]].push_back(index),
-                Wanted::LetGo(place) => {
-                    let later = party.order[place + 1..].iter();
+                Wanted::Enter(place) => self.queues[client.order[place]].push_back(index),
+                Wanted::Release(place) => {
+                    let later = client.order[place + 1..].iter();
                     if later.into_iter().any(|queue| self.queues[*queue].contains(&index)) {
                         return Err(format!("{index} lets go of {place} before the next"));
                     }
-                    party.heard = party.heard.min(place);
-                    self.queues[party.order[place]].retain(|other| *other != index);
+                    client.heard = client.heard.min(place);
+                    self.queues[client.order[place]].retain(|other| *other != index);
                 }
                 Wanted::Acquired => {
-                    party.told = Told::Acquired;
-                    self.sights.insert(Sight::Acquired(index));
+                    client.told = Told::Acquired;
+                    self.milestones.insert(Milestone::Acquired(index));
                     if self.queues.iter().any(|queue| queue.front() != Some(&index)) {
                         return Err(format!("{index} does not have all"));
                     }
                 }
                 Wanted::Failed(..) => {
-                    party.told = Told::Failed;
-                    self.sights.insert(Sight::Failed);
+                    client.told = Told::Failed;
+                    self.milestones.insert(Milestone::Failed);
                 }
             }
         }
-        let Party { told, let_go, .. } = self.parties[index];
-        let is_over = let_go || told == Told::Failed;
+        let Client { told, release, .. } = self.clients[index];
+        let is_over = release || told == Told::Failed;
         match is_over && self.queues.iter().any(|queue| queue.contains(&index)) {
             true => Err(format!("{index} keeps some")),
             false => Ok(()),
@@ -227,27 +227,27 @@ impl World {
 
 impl search::World for World {
     type Action = Action;
-    type Sight = Sight;
+    type Milestone = Milestone;
 
     fn fingerprint(&self) -> u64 {
-        let Self { queues, parties, faults, .. } = self;
-        search::fingerprint(|text| write!(text, "{queues:?}{parties:?}{faults}"))
+        let Self { queues, clients, faults, .. } = self;
+        search::fingerprint(|text| write!(text, "{queues:?}{clients:?}{faults}"))
     }
 
     fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
-        for (index, party) in self.parties.iter().enumerate() {
-            match party.told {
-                _ if party.let_go => {}
+        for (index, client) in self.clients.iter().enumerate() {
+            match client.told {
+                _ if client.release => {}
                 Told::Failed => {}
-                Told::Acquired => steps.push(Action::LetGo(index)),
+                Told::Acquired => steps.push(Action::Release(index)),
                 Told::Nothing => {
-                    let queue = &self.queues[party.order[party.heard]];
+                    let queue = &self.queues[client.order[client.heard]];
                     steps.extend((queue.front() == Some(&index)).then_some(Action::Acquire(index)));
                     if self.faults > 0 {
-                        let whims = [Action::LetGo, Action::TooLate, Action::Fail];
+                        let whims = [Action::Release, Action::TooLate, Action::Fail];
                         faults.extend(whims.map(|whim| whim(index)));
-                        faults.extend((0..party.heard).map(|place| Action::Lose(index, place)));
+                        faults.extend((0..client.heard).map(|place| Action::Lose(index, place)));
                     }
                 }
             }
@@ -259,49 +259,49 @@ impl search::World for World {
         let mut world = self.clone();
         let (index, happening) = match action {
             Action::Acquire(index) => (index, Happening::Acquired),
-            Action::LetGo(index) => (index, Happening::LetGo),
+            Action::Release(index) => (index, Happening::Release),
             Action::TooLate(index) => (index, Happening::TooLate),
             Action::Fail(index) => (index, Happening::Failed(LockError::Busy)),
             Action::Lose(index, place) => (index, Happening::Lost(place, Loss::NodeDeleted)),
         };
-        let party = &mut world.parties[index];
+        let client = &mut world.clients[index];
         if let Action::Lose(_, place) = action {
             // The others of its queue go on without it.
-            world.queues[party.order[place]].retain(|other| *other != index);
+            world.queues[client.order[place]].retain(|other| *other != index);
         }
-        party.heard += usize::from(action == Action::Acquire(index));
-        if action == Action::LetGo(index) {
-            party.let_go = true;
+        client.heard += usize::from(action == Action::Acquire(index));
+        if action == Action::Release(index) {
+            client.release = true;
         }
-        if party.told == Told::Nothing && action != Action::Acquire(index) {
+        if client.told == Told::Nothing && action != Action::Acquire(index) {
             world.faults -= 1;
         }
-        party.together.handle(happening);
+        client.together.handle(happening);
         world.perform(index)?;
         if world.queues.iter().any(|queue| queue.len() > 1) {
-            world.sights.insert(Sight::Waited);
+            world.milestones.insert(Milestone::Waited);
         }
         Ok(world)
     }
 
     fn check_end(&self) -> Result<(), String> {
-        let waits = |party: &Party| party.told == Told::Nothing && !party.let_go;
-        match self.parties.iter().position(waits) {
+        let waits = |client: &Client| client.told == Told::Nothing && !client.release;
+        match self.clients.iter().position(waits) {
             Some(index) => Err(format!("{index} waits for ever")),
             None => Ok(()),
         }
     }
 
-    fn take_sights(&mut self) -> BTreeSet<Sight> {
-        core::mem::take(&mut self.sights)
+    fn take_milestones(&mut self) -> BTreeSet<Milestone> {
+        core::mem::take(&mut self.milestones)
     }
 }
 
 #[test]
 fn two_who_want_the_same_never_wait_for_each_other_and_keep_all_or_none() {
-    let sights = [Sight::Acquired(0), Sight::Acquired(1), Sight::Waited];
-    search::prove(World::new(0, true), 9, &sights);
-    search::prove(World::new(2, true), 33, &[&sights[..], &[Sight::Failed]].concat());
+    let milestones = [Milestone::Acquired(0), Milestone::Acquired(1), Milestone::Waited];
+    search::prove(World::new(0, true), 9, &milestones);
+    search::prove(World::new(2, true), 33, &[&milestones[..], &[Milestone::Failed]].concat());
 }
 
 #[test]

@@ -5,14 +5,14 @@ use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse};
 use zk_session::session::Reply;
 
 use super::super::Operation;
-use super::super::remedy::Remedy;
-use super::own::Step;
-use super::{Borrower, Loan};
+use super::super::retry_policy::RetryPolicy;
+use super::requests::Step;
+use super::{PermitRequest, SemaphoreMachine};
 use crate::error::LockError;
 
-impl Borrower {
-    pub(super) fn list_leases(&mut self) {
-        let list = self.submit(Operation::watch(self.lease_directory()));
+impl SemaphoreMachine {
+    pub(super) fn list_permit_nodes(&mut self) {
+        let list = self.submit(Operation::watch(self.permits_path()));
         // The old one second, so that the server, which knows only one, need not be told.
         let old = self.own.taken.take();
         self.unwatch(old);
@@ -28,27 +28,27 @@ impl Borrower {
             Ok(response) => response.children,
             Err(error) => return self.fail(error.into()),
         };
-        if let Err(error) = self.eyes_on_leases().refuse(children.iter()) {
+        if let Err(error) = self.permit_reader().refuse(children.iter()) {
             return self.fail(error);
         }
         let is_missing = |name: &str| !children.iter().any(|child| child == name);
-        if self.leases.iter().any(|lease| is_missing(&lease.name)) {
+        if self.permit_nodes.iter().any(|permit_node| is_missing(&permit_node.name)) {
             // Somebody has deleted one. We are still first, and can have another.
             return self.borrow();
         }
-        self.counted(self.leases().taken(children.iter()));
+        self.counted(self.permit_nodes().taken(children.iter()));
     }
 
     fn not_listed(&mut self, error: Error) {
         let list = self.own.taken.take();
         self.unwatch(list);
-        match (&self.step, Remedy::of(&error)) {
+        match (&self.step, RetryPolicy::of(&error)) {
             (Step::Looking, _) if error == Error::Server(ErrorCode::NO_NODE) => self.counted(0),
             (Step::Waiting, _) if error == Error::Server(ErrorCode::NO_NODE) => self.borrow(),
-            (Step::Looking | Step::Waiting, Remedy::Now) => self.list_leases(),
-            (Step::Looking | Step::Waiting, Remedy::Later) => self.set_timer(),
-            (Step::Looking | Step::Waiting, Remedy::None) => self.fail(error.into()),
-            // Who creates leases lists them again when they are there.
+            (Step::Looking | Step::Waiting, RetryPolicy::Now) => self.list_permit_nodes(),
+            (Step::Looking | Step::Waiting, RetryPolicy::Later) => self.set_timer(),
+            (Step::Looking | Step::Waiting, RetryPolicy::Never) => self.fail(error.into()),
+            // Who creates permit nodes lists them again when they are there.
             _ => {}
         }
     }
@@ -61,7 +61,7 @@ impl Borrower {
     // ---- The maximum ---------------------------------------------------------------------------
 
     pub(super) fn look_at_maximum(&mut self) {
-        if !self.letting_go {
+        if !self.is_releasing {
             self.own.maximum.op = Some(self.submit(Operation::watch_data(self.maximum_path())));
         }
     }
@@ -69,17 +69,17 @@ impl Borrower {
     pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
         let maximum = match result {
             Ok(reply) => match reply.decode::<GetDataResponse<'_>>() {
-                Ok(response) => Loan::read_maximum(response.data.unwrap_or_default()),
+                Ok(response) => PermitRequest::read_maximum(response.data.unwrap_or_default()),
                 Err(error) => return self.fail(error.into()),
             },
             Err(error) => return self.not_looked(error),
         };
-        match (maximum, self.loan.maximum) {
+        match (maximum, self.request.maximum) {
             (None, _) => self.fail(LockError::NoMaximum),
             (Some(maximum), Some(expected)) if !self.own.agreed && maximum != expected => {
                 self.fail(LockError::OtherMaximum { maximum });
             }
-            (Some(maximum), _) => match self.loan.check_count(maximum) {
+            (Some(maximum), _) => match self.request.check_count(maximum) {
                 Ok(()) => {
                     self.own.agreed = true;
                     self.own.maximum.seen = Some(maximum);
@@ -96,13 +96,13 @@ impl Borrower {
     fn not_looked(&mut self, error: Error) {
         let look = self.own.maximum.take();
         self.unwatch(look);
-        match self.loan.maximum {
+        match self.request.maximum {
             _ if error != Error::Server(ErrorCode::NO_NODE) => self.look_again(error),
             None => self.fail(LockError::NoMaximum),
             // Nobody has any permits yet, so there is room.
             Some(_) if matches!(self.step, Step::Looking) => self.enter(),
             Some(maximum) => {
-                let acl = self.loan.contest.parent_acl.clone();
+                let acl = self.request.config.parent_acl.clone();
                 let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
                 self.own.create_maximum = Some(self.submit(create));
             }
@@ -117,16 +117,16 @@ impl Borrower {
     }
 
     fn look_again(&mut self, error: Error) {
-        match Remedy::of(&error) {
-            Remedy::Now => self.look_at_maximum(),
-            Remedy::Later => self.set_timer(),
-            Remedy::None => self.fail(error.into()),
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.look_at_maximum(),
+            RetryPolicy::Later => self.set_timer(),
+            RetryPolicy::Never => self.fail(error.into()),
         }
     }
 
     // ---- Is there room? ------------------------------------------------------------------------
 
-    /// Known when both the leases and their maximum are, and both watches stand: then both are
+    /// Known when both the permit nodes and their maximum are, and both watches stand: then both are
     /// what they were at one moment.
     pub(super) fn go_on_if_there_is_room(&mut self) {
         let (Some(taken), Some(maximum)) = (self.own.taken.seen, self.own.maximum.seen) else {
@@ -135,12 +135,12 @@ impl Borrower {
         let maximum = maximum as usize;
         match self.step {
             Step::Looking if taken.saturating_add(self.permits()) <= maximum => self.enter(),
-            // Our leases may be gone, if nobody could be asked.
+            // Our permit nodes may be gone, if nobody could be asked.
             Step::Waiting if taken <= maximum && self.is_suspended() => {}
             // Ours are among those that are taken.
             Step::Waiting if taken <= maximum => self.granted(),
             Step::Looking | Step::Waiting => {
-                if let Some(error) = self.loan.contest.entry.refusal() {
+                if let Some(error) = self.request.config.wait_policy.refusal() {
                     self.fail(error);
                 }
             }

@@ -1,4 +1,4 @@
-//! Creating leases: so many and no more, whatever happens to the connection.
+//! Creating permit nodes: so many and no more, whatever happens to the connection.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,32 +11,32 @@ use zk_session::session::Reply;
 
 use super::super::operation::own_names;
 use super::super::parents::Verdict;
-use super::super::remedy::Remedy;
-use super::super::{Claim, Contest, OpId, Operation, Scheme};
-use super::Borrower;
-use super::own::Step;
+use super::super::retry_policy::RetryPolicy;
+use super::super::{AttemptConfig, LockMode, OpId, Operation, Scheme};
+use super::SemaphoreMachine;
+use super::requests::Step;
 use crate::error::LockError;
 
-impl Borrower {
-    /// Asks for the leases and, in the same round trip, how many there are and may be.
+impl SemaphoreMachine {
+    /// Asks for the permit nodes and, in the same round trip, how many there are and may be.
     pub(super) fn borrow(&mut self) {
-        self.give_leases_back();
-        if self.letting_go {
+        self.return_permit_nodes();
+        if self.is_releasing {
             return self.nothing_was_created();
         }
         // First, since where there is no number no directory is to be made: servers do not delete
         // one that nothing was ever in.
         self.look_at_maximum_if_unknown();
-        if self.own.maximum.seen.is_none() && self.loan.asks_first() {
+        if self.own.maximum.seen.is_none() && self.request.asks_first() {
             self.step = Step::Asking;
             return;
         }
-        let Contest { guid, session, data, acl, .. } = self.loan.contest.clone();
-        let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
-        let prefix = path::child(&self.lease_directory(), &prefix);
-        let create = self.submit(Operation::create_nodes(prefix, self.loan.permits, data, acl));
+        let AttemptConfig { guid, session, data, acl, .. } = self.request.config.clone();
+        let prefix = Scheme::CURATOR_LEASE.prefix(LockMode::Exclusive, guid, session);
+        let prefix = path::child(&self.permits_path(), &prefix);
+        let create = self.submit(Operation::create_nodes(prefix, self.request.permits, data, acl));
         self.step = Step::Creating { create };
-        self.list_leases();
+        self.list_permit_nodes();
     }
 
     pub(super) fn created(&mut self, result: Result<Reply, Error>) {
@@ -61,12 +61,12 @@ impl Borrower {
     }
 
     fn make_parents(&mut self) {
-        if self.letting_go {
+        if self.is_releasing {
             return self.nothing_was_created();
         }
         let first = OpId(self.own.last_op + 1);
-        let (directory, acl) = (self.lease_directory(), self.loan.contest.parent_acl.clone());
-        for operation in self.own.parents.attempt(&directory, &acl) {
+        let (lock_path, acl) = (self.permits_path(), self.request.config.parent_acl.clone());
+        for operation in self.own.parents.attempt(&lock_path, &acl) {
             self.submit(operation);
         }
         let last = OpId(self.own.last_op);
@@ -91,9 +91,9 @@ impl Borrower {
         // The list that was sent with the creation tells nothing about what is found later.
         let list = self.own.taken.take();
         self.unwatch(list);
-        let directory = self.lease_directory();
-        let sync = self.submit(Operation::sync(directory.clone()));
-        let list = self.submit(Operation::list(directory));
+        let lock_path = self.permits_path();
+        let sync = self.submit(Operation::sync(lock_path.clone()));
+        let list = self.submit(Operation::list(lock_path));
         self.step = Step::Resolving { sync, list, synced: false, unread: None };
     }
 
@@ -103,10 +103,10 @@ impl Borrower {
     }
 
     pub(super) fn not_resolved(&mut self, error: Error) {
-        match Remedy::of(&error) {
-            Remedy::Now => self.resolve(),
-            Remedy::Later => self.resolve_later(),
-            Remedy::None => self.creation_failed(error.into()),
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.resolve(),
+            RetryPolicy::Later => self.resolve_later(),
+            RetryPolicy::Never => self.creation_failed(error.into()),
         }
     }
 
@@ -118,14 +118,15 @@ impl Borrower {
         }
         let names = result.and_then(|reply| {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            Ok(self.leases().ours(children.iter()))
+            Ok(self.permit_nodes().ours(children.iter()))
         });
         // Those of an earlier try are on their way out.
-        let is_new = |name: &String| !self.returned.iter().any(|lease| lease.name == *name);
+        let is_new =
+            |name: &String| !self.returned.iter().any(|permit_node| permit_node.name == *name);
         match names.map(|names| names.into_iter().filter(is_new).collect::<Vec<_>>()) {
             Ok(names) => match names.first() {
                 Some(first) => {
-                    let path = path::child(&self.lease_directory(), first);
+                    let path = path::child(&self.permits_path(), first);
                     let stat = self.submit(Operation::stat(path));
                     self.step = Step::Adopting { stat, names };
                 }
@@ -133,9 +134,9 @@ impl Borrower {
             },
             Err(Error::Server(ErrorCode::NO_NODE)) => self.borrow(),
             Err(error @ Error::ReplyTooLarge { .. }) => {
-                let Contest { guid, session, .. } = self.loan.contest;
-                let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, session);
-                let prefix = path::child(&self.lease_directory(), &prefix);
+                let AttemptConfig { guid, session, .. } = self.request.config;
+                let prefix = Scheme::CURATOR_LEASE.prefix(LockMode::Exclusive, guid, session);
+                let prefix = path::child(&self.permits_path(), &prefix);
                 let own = self.submit(Operation::list_own(prefix));
                 if let Step::Resolving { list, unread, .. } = &mut self.step {
                     (*list, *unread) = (own, Some(error));
@@ -148,17 +149,19 @@ impl Borrower {
     /// The list of all is too long, so nobody can count. Ours are given back.
     fn found_own(&mut self, unread: Error, result: Result<Reply, Error>) {
         let names = result.and_then(|reply| {
-            let names = own_names(&self.lease_directory(), &reply)?;
-            Ok(self.leases().ours(names.into_iter()))
+            let names = own_names(&self.permits_path(), &reply)?;
+            Ok(self.permit_nodes().ours(names.into_iter()))
         });
         match names {
             Ok(names) => {
                 let is_new = |name: &String| !self.returned.iter().any(|it| it.name == *name);
                 let names: Vec<_> = names.into_iter().filter(is_new).collect();
-                self.own_leases(&names, Zxid::ZERO);
+                self.adopt_permit_nodes(&names, Zxid::ZERO);
                 self.creation_failed(unread.into());
             }
-            Err(error) if Remedy::of(&error) == Remedy::None => self.creation_failed(unread.into()),
+            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {
+                self.creation_failed(unread.into());
+            }
             Err(error) => self.not_resolved(error),
         }
     }
@@ -169,25 +172,25 @@ impl Borrower {
             // One is gone; those that are left are found when the list is repeated.
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.resolve(),
             Err(error) => {
-                if Remedy::of(&error) == Remedy::None {
-                    self.own_leases(names, Zxid::ZERO);
+                if RetryPolicy::of(&error) == RetryPolicy::Never {
+                    self.adopt_permit_nodes(names, Zxid::ZERO);
                 }
                 return self.not_resolved(error);
             }
         };
-        if names.len() == self.permits() && stat.ephemeral_owner == self.loan.contest.session {
+        if names.len() == self.permits() && stat.ephemeral_owner == self.request.config.session {
             self.found(names, stat.czxid);
         } else {
-            self.own_leases(names, stat.czxid);
+            self.adopt_permit_nodes(names, stat.czxid);
             self.borrow();
         }
     }
 
-    /// These leases exist, and are ours.
+    /// These permit nodes exist, and are ours.
     fn found(&mut self, names: &[String], czxid: Zxid) {
-        self.own_leases(names, czxid);
-        if self.letting_go {
-            self.give_leases_back();
+        self.adopt_permit_nodes(names, czxid);
+        if self.is_releasing {
+            self.return_permit_nodes();
             return self.nothing_was_created();
         }
         self.step = Step::Waiting;

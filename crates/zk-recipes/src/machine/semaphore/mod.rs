@@ -1,18 +1,18 @@
 //! Permits: a lock that a number of contenders can hold at once.
 //!
-//! Three nodes below the semaphore's: `locks`, the queue of a mutex; `leases`, with one node for
+//! Three nodes below the semaphore's: `locks`, the queue of a mutex; `permit nodes`, with one node for
 //! each permit that is taken; and `max`, which holds their number. Whoever is first in the queue
-//! creates the leases that it wants, waits until there are few enough, and leaves the queue. So
-//! only one watches the leases at any time, and nobody holds a permit while it waits for another.
+//! creates the permit nodes that it wants, waits until there are few enough, and leaves the queue. So
+//! only one watches the permit nodes at any time, and nobody holds a permit while it waits for another.
 //!
-//! Nothing depends on the mutex for safety. Leases are created first and counted then: of all that
-//! hold permits the one with the newest lease has seen the others' when it counted.
+//! Nothing depends on the mutex for safety. PermitNodes are created first and counted then: of all that
+//! hold permits the one with the newest permit node has seen the others' when it counted.
 
 mod counting;
 mod creating;
-mod leases;
-mod own;
 mod parts;
+mod permit_nodes;
+mod requests;
 
 #[cfg(test)]
 mod tests;
@@ -25,25 +25,28 @@ use zk_session::proto::{Zxid, path};
 use zk_session::session::State;
 use zk_session::{End, Error};
 
-use self::leases::Leases;
-use self::own::{Own, Step};
+use self::permit_nodes::PermitNodes;
+use self::requests::{RequestState, Step};
 use super::connection::Connection;
 use super::phase::Node;
-use super::view::Eyes;
-use super::{Claim, Contender, Contest, Entry, Event, Input, Machine, Output, Scheme, Trust};
+use super::queue::QueueReader;
+use super::{
+    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, Output, Scheme,
+    WaitPolicy,
+};
 use crate::error::{LockError, Loss};
 
-/// Requests of the borrower itself.
+/// Requests of the contender itself.
 const OWN: u32 = 0;
-/// Requests of the contender in the queue. Those of leases have higher numbers.
+/// Requests of the contender in the queue. Those of permit nodes have higher numbers.
 const QUEUE: u32 = 1;
 
 /// What an attempt to get permits is about.
 #[derive(Clone, Debug)]
-pub struct Loan {
-    /// The path of the semaphore, and how to go about it. The claim does not matter, nor do the
+pub struct PermitRequest {
+    /// The path of the semaphore, and how to go about it. The mode does not matter, nor do the
     /// names.
-    pub contest: Contest,
+    pub config: AttemptConfig,
     /// How many permits are wanted, all at once; at least one, and [`MOST_AT_ONCE`](Self::MOST_AT_ONCE) at most.
     pub permits: u32,
     /// How many the semaphore has, if it does not exist yet; if it does, it must have so many.
@@ -51,7 +54,7 @@ pub struct Loan {
     pub maximum: Option<u32>,
 }
 
-impl Loan {
+impl PermitRequest {
     /// The most permits that one attempt can get. One transaction creates a node for each, so the limit
     /// of the servers (`jute.maxbuffer`, 1 MiB by default) is mostly lower: near 9,000 permits.
     pub const MOST_AT_ONCE: u32 = 1 << 16;
@@ -89,18 +92,18 @@ impl Loan {
 
 /// One attempt to get permits.
 #[derive(Clone, Debug)]
-pub struct Borrower {
-    loan: Loan,
+pub struct SemaphoreMachine {
+    request: PermitRequest,
     step: Step,
-    own: Own,
+    own: RequestState,
     /// Nothing before we have entered it.
     queue: Option<Contender>,
-    leases: Vec<Lease>,
-    /// Leases that are being given back.
-    returned: Vec<Lease>,
+    permit_nodes: Vec<PermitNode>,
+    /// PermitNodes that are being given back.
+    returned: Vec<PermitNode>,
     next_part: u32,
     /// The caller has lost interest, or was told that it did not work.
-    letting_go: bool,
+    is_releasing: bool,
     connection: Connection,
     suspended: bool,
     revoked: bool,
@@ -108,16 +111,16 @@ pub struct Borrower {
     outputs: VecDeque<Output>,
 }
 
-/// A lease of ours, which looks after itself.
+/// A permit node of ours, which looks after itself.
 #[derive(Clone, Debug)]
-struct Lease {
+struct PermitNode {
     part: u32,
     name: String,
     suspended: bool,
     machine: Contender,
 }
 
-impl Machine for Borrower {
+impl Machine for SemaphoreMachine {
     fn handle(&mut self, input: Input) {
         if self.is_done() {
             return;
@@ -142,7 +145,7 @@ impl Machine for Borrower {
             Input::BehindAbandoned => self.tell_parts(|| Input::BehindAbandoned),
             Input::LeaseEnded => {
                 self.tell_parts(|| Input::LeaseEnded);
-                if self.letting_go {
+                if self.is_releasing {
                     self.conclude(Event::NOT_CONFIRMED);
                 }
             }
@@ -151,7 +154,7 @@ impl Machine for Borrower {
                 self.ask_for_what_is_missing();
             }
             Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
-            Input::Leave | Input::LetGo => self.leave(),
+            Input::Leave | Input::Release => self.leave(),
         }
         self.settle();
     }
@@ -165,38 +168,38 @@ impl Machine for Borrower {
     }
 }
 
-impl Borrower {
-    /// An attempt. By [`Entry::Queue`] it begins now, and otherwise with the first
+impl SemaphoreMachine {
+    /// An attempt. By [`WaitPolicy::Queue`] it begins now, and otherwise with the first
     /// [`Input::Session`], if that is a connection.
-    pub fn new(loan: Loan) -> Self {
-        let mut borrower = Self {
-            loan,
+    pub fn new(request: PermitRequest) -> Self {
+        let mut machine = Self {
+            request,
             step: Step::Beginning,
-            own: Own::default(),
+            own: RequestState::default(),
             queue: None,
-            leases: Vec::new(),
+            permit_nodes: Vec::new(),
             returned: Vec::new(),
             next_part: QUEUE + 1,
-            letting_go: false,
+            is_releasing: false,
             connection: Connection::Up,
             suspended: false,
             revoked: false,
             concluded: false,
             outputs: VecDeque::new(),
         };
-        match borrower.loan.check() {
-            Err(error) => borrower.fail(error),
-            Ok(()) if borrower.loan.contest.entry.waits_for_connection() => borrower.begin(),
+        match machine.request.check() {
+            Err(error) => machine.fail(error),
+            Ok(()) if machine.request.config.wait_policy.waits_for_connection() => machine.begin(),
             Ok(()) => {}
         }
-        borrower.settle();
-        borrower
+        machine.settle();
+        machine
     }
 
     fn begin(&mut self) {
-        match self.loan.contest.entry {
-            Entry::Queue | Entry::OnlyIfFirst => self.enter(),
-            Entry::OnlyIfFree => {
+        match self.request.config.wait_policy {
+            WaitPolicy::Queue | WaitPolicy::OnlyIfFirst => self.enter(),
+            WaitPolicy::OnlyIfFree => {
                 self.step = Step::Looking;
                 self.ask_for_what_is_missing();
             }
@@ -206,14 +209,14 @@ impl Borrower {
     fn enter(&mut self) {
         self.unwatch_own();
         self.step = Step::Queueing;
-        self.queue = Some(Contender::begun(Contest {
-            claim: Claim::Exclusive,
-            directory: path::child(&self.loan.contest.directory, "locks"),
+        self.queue = Some(Contender::begun(AttemptConfig {
+            mode: LockMode::Exclusive,
+            lock_path: path::child(&self.request.config.lock_path, "locks"),
             revocable: false,
-            trust: Trust::UntilTold,
+            disconnect_policy: DisconnectPolicy::UntilServerReports,
             // It is one of another directory.
-            precedent: None,
-            ..self.loan.contest.clone()
+            hint: None,
+            ..self.request.config.clone()
         }));
     }
 
@@ -221,7 +224,7 @@ impl Borrower {
 
     fn session_changed(&mut self, state: State) {
         self.connection.change(state);
-        self.loan.contest.follow(state);
+        self.request.config.follow(state);
         if !matches!(state, State::Connected { .. }) {
             self.not_connected();
         } else if matches!(self.step, Step::Beginning) {
@@ -232,8 +235,8 @@ impl Borrower {
 
     /// Ends an attempt that does not wait for a connection.
     fn not_connected(&mut self) {
-        let is_over = self.letting_go || matches!(self.step, Step::Held);
-        if !self.loan.contest.entry.waits_for_connection() && !is_over {
+        let is_over = self.is_releasing || matches!(self.step, Step::Held);
+        if !self.request.config.wait_policy.waits_for_connection() && !is_over {
             self.fail(LockError::NoConnection);
         }
     }
@@ -242,41 +245,41 @@ impl Borrower {
         let event = match self.step {
             Step::Held => Event::Lost(Loss::Ended(end)),
             // The nodes go with the session, which is all that was wanted.
-            _ if self.letting_go => Event::gone_with(end),
+            _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
         self.conclude(event);
         self.step = Step::Done;
     }
 
-    // ---- Leases --------------------------------------------------------------------------------
+    // ---- PermitNodes --------------------------------------------------------------------------------
 
     /// Takes over nodes that exist.
-    fn own_leases(&mut self, names: &[String], czxid: Zxid) {
+    fn adopt_permit_nodes(&mut self, names: &[String], czxid: Zxid) {
         for name in names {
-            let contest = Contest {
-                directory: self.lease_directory(),
+            let config = AttemptConfig {
+                lock_path: self.permits_path(),
                 scheme: Scheme::CURATOR_LEASE,
-                trust: Trust::UntilTold,
-                ..self.loan.contest.clone()
+                disconnect_policy: DisconnectPolicy::UntilServerReports,
+                ..self.request.config.clone()
             };
-            let node = Node::new(path::child(&contest.directory, name), czxid);
-            self.leases.push(Lease {
+            let node = Node::new(path::child(&config.lock_path, name), czxid);
+            self.permit_nodes.push(PermitNode {
                 part: self.next_part,
                 name: name.to_string(),
                 suspended: false,
-                machine: Contender::holding(contest, node, self.connection),
+                machine: Contender::holding(config, node, self.connection),
             });
             self.next_part += 1;
         }
         self.own.token = czxid;
     }
 
-    fn give_leases_back(&mut self) {
-        for lease in &mut self.leases {
-            lease.machine.handle(Input::LetGo);
+    fn return_permit_nodes(&mut self) {
+        for permit_node in &mut self.permit_nodes {
+            permit_node.machine.handle(Input::Release);
         }
-        self.returned.append(&mut self.leases);
+        self.returned.append(&mut self.permit_nodes);
         // Whoever asked for one of these has got it.
         self.revoked = false;
     }
@@ -284,16 +287,17 @@ impl Borrower {
     fn granted(&mut self) {
         self.unwatch_own();
         if let Some(queue) = &mut self.queue {
-            queue.handle(Input::LetGo);
+            queue.handle(Input::Release);
         }
-        for lease in &mut self.leases {
-            lease.machine.trust(self.loan.contest.trust);
+        for permit_node in &mut self.permit_nodes {
+            permit_node.machine.disconnect_policy(self.request.config.disconnect_policy);
         }
-        let nodes: Vec<_> = self.leases.iter().map(|lease| lease.name.clone()).collect();
+        let nodes: Vec<_> =
+            self.permit_nodes.iter().map(|permit_node| permit_node.name.clone()).collect();
         let node = nodes.first().cloned().unwrap_or_default();
         self.step = Step::Held;
         if nodes.len() > 1 {
-            self.tell(Event::Leased(nodes));
+            self.tell(Event::Permits(nodes));
         }
         self.tell(Event::Acquired { node, token: self.own.token });
         if self.revoked {
@@ -304,20 +308,20 @@ impl Borrower {
     // ---- The end -------------------------------------------------------------------------------
 
     fn fail(&mut self, error: LockError) {
-        if !self.letting_go {
+        if !self.is_releasing {
             self.conclude(Event::Failed(error));
         }
         self.leave();
     }
 
     fn leave(&mut self) {
-        self.letting_go = true;
+        self.is_releasing = true;
         self.unwatch_own();
-        self.give_leases_back();
+        self.return_permit_nodes();
         if let Some(queue) = &mut self.queue {
-            queue.handle(Input::LetGo);
+            queue.handle(Input::Release);
         }
-        // Whether there are leases to delete may still have to turn out.
+        // Whether there are permit nodes to delete may still have to turn out.
         if !self.step.is_creating() {
             self.step = Step::Leaving;
         }
@@ -341,23 +345,28 @@ impl Borrower {
     }
 
     const fn permits(&self) -> usize {
-        self.loan.permits as usize
+        self.request.permits as usize
     }
 
-    fn lease_directory(&self) -> String {
-        path::child(&self.loan.contest.directory, "leases")
+    fn permits_path(&self) -> String {
+        path::child(&self.request.config.lock_path, "leases")
     }
 
     fn maximum_path(&self) -> String {
-        path::child(&self.loan.contest.directory, "max")
+        path::child(&self.request.config.lock_path, "max")
     }
 
-    fn eyes_on_leases(&self) -> Eyes {
-        let Contest { guid, foreign, .. } = self.loan.contest;
-        Eyes { scheme: Scheme::CURATOR_LEASE, foreign, claim: Claim::Exclusive, guid }
+    fn permit_reader(&self) -> QueueReader {
+        let AttemptConfig { guid, unknown_nodes, .. } = self.request.config;
+        QueueReader {
+            scheme: Scheme::CURATOR_LEASE,
+            unknown_nodes,
+            mode: LockMode::Exclusive,
+            guid,
+        }
     }
 
-    fn leases(&self) -> Leases {
-        Leases { guid: self.loan.contest.guid }
+    fn permit_nodes(&self) -> PermitNodes {
+        PermitNodes { guid: self.request.config.guid }
     }
 }

@@ -1,11 +1,11 @@
-//! What becomes of what the parts are told and want: the place in the queue, and each lease.
+//! What becomes of what the parts are told and want: the place in the queue, and each permit node.
 
 use super::super::{Contender, Event, Input, Machine, OpId, Output};
-use super::own::Step;
-use super::{Borrower, Lease, OWN, QUEUE};
+use super::requests::Step;
+use super::{OWN, PermitNode, QUEUE, SemaphoreMachine};
 use crate::error::LockError;
 
-impl Borrower {
+impl SemaphoreMachine {
     pub(super) fn pass_on(&mut self, op: OpId, input: impl FnOnce(OpId) -> Input) {
         let (part, op) = op.split();
         let input = input(op);
@@ -17,9 +17,10 @@ impl Borrower {
                 }
             }
             _ => {
-                let mut leases = self.leases.iter_mut().chain(&mut self.returned);
-                if let Some(lease) = leases.find(|lease| lease.part == part) {
-                    lease.machine.handle(input);
+                let mut permit_nodes = self.permit_nodes.iter_mut().chain(&mut self.returned);
+                if let Some(permit_node) = permit_nodes.find(|permit_node| permit_node.part == part)
+                {
+                    permit_node.machine.handle(input);
                 }
             }
         }
@@ -29,26 +30,29 @@ impl Borrower {
         if let Some(queue) = &mut self.queue {
             queue.handle(input());
         }
-        for lease in self.leases.iter_mut().chain(&mut self.returned) {
-            lease.machine.handle(input());
+        for permit_node in self.permit_nodes.iter_mut().chain(&mut self.returned) {
+            permit_node.machine.handle(input());
         }
     }
 
     /// Takes what the parts want, until none wants anything.
     pub(super) fn settle(&mut self) {
-        // Leases first: when they go, they are gone before the next in the queue counts.
+        // PermitNodes first: when they go, they are gone before the next in the queue counts.
         loop {
-            let of_lease = |lease: &mut Lease| Some((lease.part, lease.machine.poll_output()?));
-            let of_leases = self.leases.iter_mut().chain(&mut self.returned).find_map(of_lease);
+            let of_permit_node = |permit_node: &mut PermitNode| {
+                Some((permit_node.part, permit_node.machine.poll_output()?))
+            };
+            let of_permit_nodes =
+                self.permit_nodes.iter_mut().chain(&mut self.returned).find_map(of_permit_node);
             let of_queue = || Some((QUEUE, self.queue.as_mut()?.poll_output()?));
-            match of_leases.or_else(of_queue) {
+            match of_permit_nodes.or_else(of_queue) {
                 Some((part, output)) => self.take(part, output),
                 None => break,
             }
         }
-        self.returned.retain(|lease| !lease.machine.is_done());
+        self.returned.retain(|permit_node| !permit_node.machine.is_done());
         let has_left = self.queue.as_ref().is_none_or(Contender::is_done);
-        let is_clean = has_left && self.leases.is_empty() && self.returned.is_empty();
+        let is_clean = has_left && self.permit_nodes.is_empty() && self.returned.is_empty();
         if matches!(self.step, Step::Leaving) && is_clean {
             self.conclude(Event::Released);
             self.step = Step::Done;
@@ -57,18 +61,18 @@ impl Borrower {
 
     fn take(&mut self, part: u32, output: Output) {
         match output {
-            Output::Event(event) if part == QUEUE => self.queue_tells(event),
-            Output::Event(event) => self.lease_tells(part, event),
+            Output::Event(event) if part == QUEUE => self.queue_reports(event),
+            Output::Event(event) => self.permit_node_reports(part, event),
             output => self.outputs.push_back(output.of_part(part)),
         }
     }
 
-    fn queue_tells(&mut self, event: Event) {
+    fn queue_reports(&mut self, event: Event) {
         match event {
             Event::Abandoned { .. } => self.tell(event),
             // Nothing depends on our place in the queue any more.
             _ if matches!(self.step, Step::Held) => {}
-            Event::Enqueued { .. } | Event::Waiting { .. } | Event::Foreign(_)
+            Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
                 if !self.concluded =>
             {
                 self.tell(event);
@@ -83,7 +87,7 @@ impl Borrower {
         }
     }
 
-    fn lease_tells(&mut self, part: u32, event: Event) {
+    fn permit_node_reports(&mut self, part: u32, event: Event) {
         match event {
             // Its deletion goes on.
             Event::Failed(LockError::NotConfirmed(_)) => return,
@@ -92,16 +96,18 @@ impl Borrower {
             _ => {}
         }
         // Of those that are being given back nothing else matters.
-        let Some(lease) = self.leases.iter_mut().find(|lease| lease.part == part) else {
+        let Some(permit_node) =
+            self.permit_nodes.iter_mut().find(|permit_node| permit_node.part == part)
+        else {
             return;
         };
         match event {
             Event::Suspended => {
-                lease.suspended = true;
+                permit_node.suspended = true;
                 self.suspension_changed();
             }
             Event::Resumed => {
-                lease.suspended = false;
+                permit_node.suspended = false;
                 self.suspension_changed();
             }
             Event::Lost(loss) if matches!(self.step, Step::Held) => {
@@ -140,6 +146,6 @@ impl Borrower {
     }
 
     pub(super) fn is_suspended(&self) -> bool {
-        self.leases.iter().any(|lease| lease.suspended)
+        self.permit_nodes.iter().any(|permit_node| permit_node.suspended)
     }
 }

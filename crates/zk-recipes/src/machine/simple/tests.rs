@@ -7,7 +7,7 @@ use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
 
 use super::*;
 use crate::error::Loss;
-use crate::machine::{Entry, Scheme, Trust};
+use crate::machine::{DisconnectPolicy, Scheme, WaitPolicy};
 
 const PATH: &str = "/locks/printer";
 const GUID: Uuid = Uuid::from_u128(7);
@@ -57,13 +57,14 @@ struct Harness {
 
 impl Harness {
     fn new() -> Self {
-        Self::with(Trust::UntilTold)
+        Self::with(DisconnectPolicy::UntilServerReports)
     }
 
-    fn with(trust: Trust) -> Self {
-        let contest = Contest::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
-        let contest = Contest { data: Bytes::from_static(b"who"), trust, ..contest };
-        let machine = SimpleContender::new(contest);
+    fn with(disconnect_policy: DisconnectPolicy) -> Self {
+        let config = AttemptConfig::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
+        let config =
+            AttemptConfig { data: Bytes::from_static(b"who"), disconnect_policy, ..config };
+        let machine = SimpleContender::new(config);
         let mut h = Self { machine, asked: Vec::new(), lines: Vec::new() };
         h.take_outputs();
         h.expect(&["create"]);
@@ -89,7 +90,7 @@ impl Harness {
     /// Whether the node was deleted is unknown.
     fn releasing() -> Self {
         let mut h = Self::held();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.expect(&["delete"]);
         h.answer("delete", lost());
         h.expect(&["sync", "stat"]);
@@ -199,7 +200,7 @@ fn line(request: &Request<'_>) -> String {
 #[test]
 fn a_free_lock_takes_one_request_and_its_release_another() {
     let mut h = Harness::held();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete"]);
     h.answer("delete", done());
     h.expect_last(&["Released"]);
@@ -254,7 +255,7 @@ fn a_creation_whose_outcome_is_unknown_is_repeated_and_its_node_recognised() {
 #[test]
 fn an_attempt_that_began_on_a_read_only_server_knows_the_node_of_the_session_that_it_got() {
     let mut h = Harness::new();
-    h.machine.contest.session = SessionId(0x99);
+    h.machine.config.session = SessionId(0x99);
     h.feed(Input::Session(CONNECTED));
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
     h.answer("look", node(&mark(GUID), OURS));
@@ -267,12 +268,12 @@ fn a_node_of_no_session_is_refused_unless_it_is_ignored() {
         let mut h = Harness::new();
         h.answer("create", refused(ErrorCode::NODE_EXISTS));
         h.answer("look", node("", owner));
-        let why = LockError::Foreign { node: "printer".to_string() };
+        let why = LockError::UnknownNode { node: "printer".to_string() };
         h.expect(&["look", "unlook", &format!("Failed({why:?})")]);
         assert!(h.machine.is_done());
 
         let mut h = Harness::new();
-        h.machine.contest.foreign = Foreign::Ignore;
+        h.machine.config.unknown_nodes = UnknownNodePolicy::Ignore;
         h.answer("create", refused(ErrorCode::NODE_EXISTS));
         h.answer("look", node("", owner));
         h.expect(&["look", "Waiting behind printer"]);
@@ -326,7 +327,7 @@ fn what_is_refused_for_good_fails() {
 #[test]
 fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
     let mut h = Harness::new();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&[]);
     h.answer("create", created());
     h.expect(&["timer", "delete"]);
@@ -334,7 +335,7 @@ fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
     h.expect_last(&["Released"]);
 
     let mut h = Harness::new();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("create", lost());
     h.expect(&["create"]);
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
@@ -347,13 +348,13 @@ fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
     let mut h = Harness::new();
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
     h.expect(&["look"]);
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&[]);
     h.answer("look", node("somebody", THEIRS));
     h.expect_last(&["unlook", "Released"]);
 
     let mut h = Harness::new();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect_last(&["Released"]);
 }
@@ -361,15 +362,15 @@ fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
 #[test]
 fn whoever_waits_can_let_go_at_once() {
     let mut h = Harness::waiting();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect_last(&["unlook", "Released"]);
 }
 
 #[test]
 fn a_lock_that_is_not_trusted_without_a_connection_is_given_up_unseen() {
-    let mut h = Harness::with(Trust::WhileConnected);
+    let mut h = Harness::with(DisconnectPolicy::WhileConnected);
     h.feed(Input::Session(State::Suspended));
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("create", created());
     h.expect(&["Released", "delete"]);
     h.answer("delete", done());
@@ -443,13 +444,13 @@ fn the_end_of_the_session_ends_it_wherever_it_is() {
 }
 
 fn asking() -> Harness {
-    asking_by(Entry::OnlyIfFirst)
+    asking_by(WaitPolicy::OnlyIfFirst)
 }
 
-fn asking_by(entry: Entry) -> Harness {
-    let contest = Contest::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
+fn asking_by(wait_policy: WaitPolicy) -> Harness {
+    let config = AttemptConfig::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
     let data = Bytes::from_static(b"who");
-    let machine = SimpleContender::new(Contest { data, entry, ..contest });
+    let machine = SimpleContender::new(AttemptConfig { data, wait_policy, ..config });
     let mut h = Harness { machine, asked: Vec::new(), lines: Vec::new() };
     h.take_outputs();
     h.expect(&[]);
@@ -476,13 +477,13 @@ fn whoever_asks_once_gets_what_is_free_and_fails_if_it_is_not() {
 #[test]
 fn whoever_asks_once_or_tries_does_not_wait_for_a_connection_and_leaves_nothing() {
     let failed = "Failed(NoConnection)";
-    for entry in [Entry::OnlyIfFirst, Entry::OnlyIfFree] {
-        let mut h = asking_by(entry);
+    for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
+        let mut h = asking_by(wait_policy);
         h.feed(Input::Session(State::Suspended));
         h.expect(&[failed]);
         assert!(h.machine.is_done());
 
-        let mut h = asking_by(entry);
+        let mut h = asking_by(wait_policy);
         h.feed(Input::Session(CONNECTED));
         h.expect(&["create"]);
         h.answer("create", lost());

@@ -176,7 +176,7 @@ fn a_request_refused_for_now_keeps_the_place() {
         h.expect(&["unwatch a-5", "list"]);
         h.answer("list", refusal);
         h.expect(&["timer"]);
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.expect(&["unwatch own-7", "delete own-7"]);
         h.feed(Input::Timer);
         h.expect(&[]);
@@ -295,7 +295,7 @@ fn the_lock_may_stand_in_the_root() {
     h.created(7);
     h.answer("list", children(&["zookeeper", "a-5", "own-7"]));
     h.wanted();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-7", "unwatch a-5", "delete own-7"]);
 
     // Which no server can be without.
@@ -335,7 +335,7 @@ fn a_late_list_of_the_first_attempt_decides_nothing() {
     h.expect(&["create", "list"]);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107"]);
-    // The oldest list, from before the directory was there.
+    // The oldest list, from before the lock path was there.
     h.answer("list", children(&["own-7"]));
     h.expect(&[]);
     h.answer("list", children(&["own-7"]));
@@ -409,11 +409,11 @@ fn only_the_first_of_two_directories_lost_means_both_again() {
 fn a_server_without_containers_gets_plain_directories() {
     let mut h = Harness::making_parents();
     h.answer("container /locks", refused(ErrorCode::UNIMPLEMENTED));
-    h.expect(&["directory /locks", "directory /locks/printer"]);
+    h.expect(&["parent /locks", "parent /locks/printer"]);
     h.answer("container /locks/printer", refused(ErrorCode::UNIMPLEMENTED));
     h.expect(&[]);
-    h.answer("directory /locks", ok());
-    h.answer("directory /locks/printer", ok());
+    h.answer("parent /locks", ok());
+    h.answer("parent /locks/printer", ok());
     h.expect(&["create", "list"]);
 }
 
@@ -449,7 +449,7 @@ fn whoever_deletes_two_neighbours_at_once_gives_the_second_no_lock() {
 #[test]
 fn what_else_arrives_with_a_hand_over_counts_first() {
     let mut h = taking_over();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-7", "delete own-7"]);
 
     let mut h = taking_over();

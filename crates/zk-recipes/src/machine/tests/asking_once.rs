@@ -3,7 +3,7 @@
 use super::*;
 
 fn asking() -> Harness {
-    let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFirst);
+    let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
     h.expect(&[]);
     h.feed(Input::Session(CONNECTED));
     h.expect(&["create", "list"]);
@@ -39,7 +39,7 @@ fn of_two_that_ask_at_once_the_first_gets_the_lock() {
 #[test]
 fn without_a_connection_nothing_is_requested() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
-        let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFirst);
+        let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
         h.feed(Input::Session(state));
         h.expect_last(&["Failed: NoConnection"]);
     }
@@ -124,8 +124,8 @@ fn once_held_it_is_a_lock_as_any_other() {
 
 #[test]
 fn whoever_lets_go_before_it_has_begun_leaves_nothing() {
-    let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFirst);
-    h.feed(Input::LetGo);
+    let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
+    h.feed(Input::Release);
     h.expect_last(&["Released"]);
 }
 

@@ -6,11 +6,11 @@ use super::*;
 type Member = Harness<Participant>;
 
 const LOOK: &str = "watch presence ready";
-const TELL: &str = "directory /locks/printer/ready";
+const TELL: &str = "parent /locks/printer/ready";
 
 impl Member {
     fn coming() -> Self {
-        Self::driving(contest(), |contest| Participant::new(contest, 2))
+        Self::driving(config(), |config| Participant::new(config, 2))
     }
 
     fn counting() -> Self {
@@ -57,7 +57,7 @@ impl Member {
 
     /// Not first, since others are before it.
     fn getting_out() -> Self {
-        let mut h = Self::driving(contest_of(0xf), |contest| Participant::new(contest, 2));
+        let mut h = Self::driving(contest_of(0xf), |config| Participant::new(config, 2));
         h.created_as("create f-B", "f-B7", czxid(7));
         h.answer("list", children(&["f-B7"]));
         h.told(czxid(8));
@@ -92,8 +92,8 @@ impl Member {
     }
 }
 
-fn contest_of(guid: u128) -> Contest {
-    Contest { guid: Uuid::from_u128(guid), ..contest() }
+fn contest_of(guid: u128) -> AttemptConfig {
+    AttemptConfig { guid: Uuid::from_u128(guid), ..config() }
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_suspension_is_told_to_who_is_inside() {
 fn letting_go_ends_it_wherever_it_comes() {
     for place in PLACES.map(|(arrive, _)| arrive) {
         let mut h = place();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         for _ in 0..10 {
             let Some(asked) = h.asked.iter().find(|asked| !asked.answered) else { break };
             match asked.line.clone().as_str() {
@@ -339,15 +339,15 @@ fn the_table_says_what_becomes_of_a_member() {
 }
 
 fn asking() -> Member {
-    asking_by(Entry::OnlyIfFirst)
+    asking_by(WaitPolicy::OnlyIfFirst)
 }
 
-fn asking_by(entry: Entry) -> Member {
-    let contest = Contest { entry, ..contest() };
-    let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
+fn asking_by(wait_policy: WaitPolicy) -> Member {
+    let config = AttemptConfig { wait_policy, ..config() };
+    let mut h = Member::driving(config, |config| Participant::new(config, 2));
     h.expect(&[]);
     h.feed(Input::Session(CONNECTED));
-    if entry == Entry::OnlyIfFree {
+    if wait_policy == WaitPolicy::OnlyIfFree {
         h.answer("list", children(&[]));
     }
     h.created_as("create B", "own-B7", czxid(7));
@@ -376,8 +376,8 @@ fn whoever_asks_once_enters_as_the_last_one_and_fails_before_that() {
 #[test]
 fn whoever_asks_once_or_tries_does_not_wait_for_a_connection() {
     let failed = "Failed: NoConnection";
-    for entry in [Entry::OnlyIfFirst, Entry::OnlyIfFree] {
-        let mut h = asking_by(entry);
+    for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
+        let mut h = asking_by(wait_policy);
         h.wanted();
         h.disconnect();
         assert_eq!(h.wanted()[0], failed);
@@ -386,8 +386,8 @@ fn whoever_asks_once_or_tries_does_not_wait_for_a_connection() {
         h.expect_last(&[]);
 
         for state in [State::Connecting, State::Suspended, READ_ONLY] {
-            let contest = Contest { entry, ..contest() };
-            let mut h = Member::driving(contest, |contest| Participant::new(contest, 2));
+            let config = AttemptConfig { wait_policy, ..config() };
+            let mut h = Member::driving(config, |config| Participant::new(config, 2));
             h.feed(Input::Session(state));
             h.expect_last(&[failed]);
         }

@@ -6,7 +6,7 @@ const REPLACE: &str = "replace own-W7 by own-R7";
 const WATCH: &str = "watch own-R7";
 
 fn held() -> Harness {
-    let mut h = Harness::reader_or_writer(Claim::Exclusive);
+    let mut h = Harness::reader_or_writer(LockMode::Exclusive);
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7", "a-W8", "b-R9"]));
     h.feed(Input::Timer);
@@ -17,7 +17,7 @@ fn held() -> Harness {
 
 fn downgrading() -> Harness {
     let mut h = held();
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["unwatch own-W7", REPLACE]);
     h
 }
@@ -45,7 +45,7 @@ fn one_node_takes_the_place_of_the_other_and_the_token_stays() {
     h.feed(Input::Timer);
     h.expect(&[WATCH]);
     h.answer(WATCH, ok());
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-R7", "delete own-R7"]);
     h.answer("delete own-R7", ok());
     h.expect_last(&["Released"]);
@@ -54,7 +54,7 @@ fn one_node_takes_the_place_of_the_other_and_the_token_stays() {
 #[test]
 fn a_reader_is_one_already() {
     let mut h = downgraded();
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["Converted to own-R7 token 107"]);
 }
 
@@ -71,7 +71,7 @@ fn the_reader_is_lost_as_any_other() {
 #[test]
 fn a_mutex_has_no_readers() {
     let mut h = Harness::held();
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["NotConverted: NoReaders"]);
 }
 
@@ -79,11 +79,11 @@ fn a_mutex_has_no_readers() {
 fn numbers_that_may_soon_tell_nothing_are_not_inherited() {
     for number in ["2145386496", "2146435071"] {
         let label = format!("own-W{number}");
-        let mut h = Harness::reader_or_writer(Claim::Exclusive);
+        let mut h = Harness::reader_or_writer(LockMode::Exclusive);
         h.created_as("create W", &label, czxid(7));
         h.answer("list", children(&[&label]));
         h.wanted();
-        h.feed(Input::Convert(Claim::Shared));
+        h.feed(Input::Convert(LockMode::Shared));
         h.expect(&["NotConverted: SequenceExhausted", "timer"]);
     }
 }
@@ -196,7 +196,7 @@ fn a_refusal_leaves_the_writer() {
         h.expect(&[told, "timer"]);
         h.feed(Input::Timer);
         h.expect(&["watch own-W7"]);
-        h.feed(Input::Convert(Claim::Shared));
+        h.feed(Input::Convert(LockMode::Shared));
         h.expect(&["unwatch own-W7", REPLACE]);
     }
 }
@@ -227,7 +227,7 @@ fn a_timer_of_before_disturbs_nothing() {
 #[test]
 fn letting_go_in_between_deletes_both() {
     for (mut h, found) in [(downgrading(), false), (finding(), true)] {
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.expect(&["delete own-R7", "delete own-W7"]);
         // What was asked before matters no more.
         if found {
@@ -246,7 +246,7 @@ fn letting_go_in_between_deletes_both() {
 #[test]
 fn letting_go_in_between_and_losing_the_connection_deletes_both() {
     let mut h = downgrading();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete own-R7", "delete own-W7"]);
     h.disconnect();
     h.expect(&["delete own-R7", "delete own-W7"]);
@@ -258,13 +258,13 @@ fn letting_go_in_between_and_losing_the_connection_deletes_both() {
 
 #[test]
 fn a_lock_that_is_not_trusted_any_more_is_left_by_both_names() {
-    let mut h = Harness::of(|contest| {
-        (contest.scheme, contest.claim) = (READ_WRITE, Claim::Exclusive);
-        contest.trust = Trust::UntilLeaseEnds;
+    let mut h = Harness::of(|config| {
+        (config.scheme, config.mode) = (READ_WRITE, LockMode::Exclusive);
+        config.disconnect_policy = DisconnectPolicy::UntilLeaseEnds;
     });
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.wanted();
     h.disconnect();
     h.expect(&["sync", "stat own-R7", "Suspended"]);
@@ -284,7 +284,7 @@ fn the_end_of_the_session_in_between_loses_the_lock() {
 fn without_a_connection_it_waits_for_one() {
     let mut h = held();
     h.disconnect();
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["Suspended", "unwatch own-W7", REPLACE]);
     // It was not sent before, and is now; nothing else is asked in the meantime.
     h.reconnect();
@@ -297,8 +297,8 @@ fn without_a_connection_it_waits_for_one() {
 
 #[test]
 fn whoever_does_not_hold_the_lock_converts_nothing() {
-    let mut h = Harness::reader_or_writer(Claim::Exclusive);
+    let mut h = Harness::reader_or_writer(LockMode::Exclusive);
     h.wanted();
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&[]);
 }

@@ -3,11 +3,11 @@
 use super::table::{Place, check_table};
 use super::*;
 
-type Candidate = Harness<Candidacy>;
+type Candidate = Harness<ElectionMachine>;
 
 impl Candidate {
     fn standing() -> Self {
-        Self::driving(contest(), Candidacy::new)
+        Self::driving(config(), ElectionMachine::new)
     }
 
     /// Second in line.
@@ -20,8 +20,9 @@ impl Candidate {
         h
     }
 
-    fn leading_with(trust: Trust) -> Self {
-        let mut h = Self::driving(Contest { trust, ..contest() }, Candidacy::new);
+    fn leading_with(disconnect_policy: DisconnectPolicy) -> Self {
+        let mut h =
+            Self::driving(AttemptConfig { disconnect_policy, ..config() }, ElectionMachine::new);
         h.created(7);
         h.answer("list", children(&["own-7"]));
         h.feed(Input::Timer);
@@ -30,12 +31,12 @@ impl Candidate {
     }
 
     fn leading() -> Self {
-        Self::leading_with(Trust::UntilTold)
+        Self::leading_with(DisconnectPolicy::UntilServerReports)
     }
 
     /// It gave the lead up without a connection, and its node is still there.
     fn retreating() -> Self {
-        let mut h = Self::leading_with(Trust::WhileConnected);
+        let mut h = Self::leading_with(DisconnectPolicy::WhileConnected);
         h.disconnect();
         h
     }
@@ -48,7 +49,7 @@ impl Candidate {
 
     fn resigning() -> Self {
         let mut h = Self::retreating();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h
     }
 
@@ -74,7 +75,7 @@ fn a_leader_that_has_lost_stands_again_with_another_guid() {
     h.answer("watch a-8", ok());
     h.deleted("watch a-8");
     h.expect(&["Acquired 2-9 token 109"]);
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch 2-9", "delete 2-9"]);
     h.answer("delete 2-9", ok());
     h.expect_last(&["Released"]);
@@ -93,7 +94,7 @@ fn a_follower_that_has_lost_its_place_stands_again_and_nobody_need_know() {
 #[test]
 fn one_that_resigns_without_a_server_says_so_at_the_end_of_the_lease() {
     let mut h = Candidate::leading();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.disconnect();
     h.wanted();
     h.feed(Input::LeaseEnded);
@@ -161,10 +162,11 @@ fn one_that_stands_again_without_a_connection_knows_that() {
 
 #[test]
 fn it_is_an_election_of_one_leader() {
-    let contest = Contest { claim: Claim::Shared, entry: Entry::OnlyIfFree, ..contest() };
-    let mut h = Candidate::driving(contest, Candidacy::new);
+    let config =
+        AttemptConfig { mode: LockMode::Shared, wait_policy: WaitPolicy::OnlyIfFree, ..config() };
+    let mut h = Candidate::driving(config, ElectionMachine::new);
     h.expect(&["create", "list"]);
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["NotConverted: NoReaders"]);
 }
 
@@ -177,7 +179,7 @@ fn letting_go_ends_it_wherever_it_comes() {
         (Candidate::pausing, &[]),
     ] {
         let mut h = arrive();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.reconnect();
         for line in wants {
             h.answer(line, ok());
@@ -187,7 +189,7 @@ fn letting_go_ends_it_wherever_it_comes() {
     }
 }
 
-const PLACES: [Place<Candidacy>; 5] = [
+const PLACES: [Place<ElectionMachine>; 5] = [
     (
         Candidate::following,
         &[
@@ -210,7 +212,7 @@ fn the_table_says_what_becomes_of_a_candidate() {
             rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>()
         };
         match after(" step: ").as_str() {
-            "Standing" => format!("Standing: {}", after(" phase: ")),
+            "Contending" => format!("Contending: {}", after(" phase: ")),
             step => step.to_string(),
         }
     });

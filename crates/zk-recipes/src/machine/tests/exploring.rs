@@ -18,11 +18,11 @@ const TWO: &str = "1 acquires";
 const THREE: &str = "2 acquires";
 const ACQUIRES: [&str; 4] = [ONE, TWO, THREE, "3 acquires"];
 
-/// What is seen when this has ended what a party held.
-fn lost_by(party: usize, loss: &Loss) -> Result<&'static str, String> {
+/// What is seen when this has ended what a client held.
+fn lost_by(client: usize, loss: &Loss) -> Result<&'static str, String> {
     match loss {
         Loss::NodeDeleted => Ok("loses its node"),
         Loss::Ended(_) => Ok("loses its session"),
-        loss => Err(format!("{party} does not trust the ensemble: {loss}")),
+        loss => Err(format!("{client} does not trust the ensemble: {loss}")),
     }
 }

@@ -17,7 +17,7 @@ pub(in super::super) struct Language {
 
 pub(in super::super) struct Harness<M = Contender> {
     pub(in super::super) machine: M,
-    directory: String,
+    lock_path: String,
     language: Language,
     pub(in super::super) asked: Vec<Asked>,
     /// What it wanted that no test has looked at.
@@ -28,15 +28,18 @@ pub(in super::super) struct Harness<M = Contender> {
 
 impl<M: Machine> Harness<M> {
     /// What `make` makes of the contest, and what it wants first.
-    pub(in super::super) fn driving(contest: Contest, make: impl FnOnce(Contest) -> M) -> Self {
-        let directory = contest.directory.clone();
+    pub(in super::super) fn driving(
+        config: AttemptConfig,
+        make: impl FnOnce(AttemptConfig) -> M,
+    ) -> Self {
+        let lock_path = config.lock_path.clone();
         let language = Language { line, told };
-        Self::speaking(language, directory, make(contest))
+        Self::speaking(language, lock_path, make(config))
     }
 
-    pub(in super::super) fn speaking(language: Language, directory: String, machine: M) -> Self {
+    pub(in super::super) fn speaking(language: Language, lock_path: String, machine: M) -> Self {
         let (asked, lines) = (Vec::new(), Vec::new());
-        let mut h = Self { machine, directory, language, asked, lines, has_more: false };
+        let mut h = Self { machine, lock_path, language, asked, lines, has_more: false };
         h.take_outputs();
         h
     }
@@ -65,7 +68,7 @@ impl<M: Machine> Harness<M> {
 
     #[track_caller]
     pub(in super::super) fn created_as(&mut self, line: &str, label: &str, czxid: Zxid) {
-        let path = format!("{}/{}", self.directory.trim_end_matches('/'), name(label));
+        let path = format!("{}/{}", self.lock_path.trim_end_matches('/'), name(label));
         let stat = Stat { czxid, ephemeral_owner: SESSION, ..Stat::default() };
         self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
     }
@@ -116,7 +119,7 @@ impl<M: Machine> Harness<M> {
         while let Some(output) = self.machine.poll_output() {
             let line = match output {
                 Output::Submit { op, operation } => {
-                    let line = (self.language.line)(&self.directory, &operation);
+                    let line = (self.language.line)(&self.lock_path, &operation);
                     self.asked.push(Asked { op, line: line.clone(), answered: false });
                     line
                 }
@@ -167,19 +170,19 @@ impl<M: Machine> Harness<M> {
             self.feed(Input::Session(state));
         }
         self.feed(Input::Timer);
-        self.feed(Input::LetGo);
+        self.feed(Input::Release);
         self.expect(&[]);
     }
 }
 
-fn line(directory: &str, operation: &Operation) -> String {
-    operation.with_request(|request| request_line(directory, operation, request))
+fn line(lock_path: &str, operation: &Operation) -> String {
+    operation.with_request(|request| request_line(lock_path, operation, request))
 }
 
-fn request_line(directory: &str, operation: &Operation, request: &Request<'_>) -> String {
+fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -> String {
     let in_directory = |path: &str| {
         let parent = zk_session::proto::path::parent(path);
-        assert_eq!(parent, Some(directory), "{path}");
+        assert_eq!(parent, Some(lock_path), "{path}");
         label(path)
     };
     match request {
@@ -217,7 +220,7 @@ fn request_line(directory: &str, operation: &Operation, request: &Request<'_>) -
         }
         Request::Create(create) => {
             assert_eq!(create.mode, CreateMode::PERSISTENT);
-            format!("directory {}", create.path)
+            format!("parent {}", create.path)
         }
         Request::Delete(delete) => {
             assert_eq!(delete.version, -1);
@@ -233,7 +236,7 @@ fn request_line(directory: &str, operation: &Operation, request: &Request<'_>) -
             labels::creation(prefix).replace("create", "list own")
         }
         Request::Sync(sync) => {
-            assert_eq!(sync.path, directory);
+            assert_eq!(sync.path, lock_path);
             "sync".to_string()
         }
         Request::GetChildren(list) if list.watch => {
@@ -241,7 +244,7 @@ fn request_line(directory: &str, operation: &Operation, request: &Request<'_>) -
             format!("watch {}", in_directory(list.path))
         }
         Request::GetChildren(list) => {
-            assert_eq!(list.path, directory);
+            assert_eq!(list.path, lock_path);
             "list".to_string()
         }
         request => panic!("{request:?}"),

@@ -5,21 +5,21 @@
 use super::*;
 
 pub(super) fn prefix(guid: u128) -> String {
-    SCHEME.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION)
+    SCHEME.prefix(LockMode::Exclusive, Uuid::from_u128(guid), SESSION)
 }
 
 pub(super) fn name(label: &str) -> String {
     let read = || {
         let (guid, rest) = label.split_once('-')?;
-        let (scheme, claim, number) = match rest.split_at_checked(1)? {
-            ("R", number) => (READ_WRITE, Claim::Shared, number),
-            ("W", number) => (READ_WRITE, Claim::Exclusive, number),
-            ("M", number) => (PRIVATE, Claim::Exclusive, number),
-            ("B", number) => (Participant::SCHEME, Claim::Shared, number),
-            _ => (SCHEME, Claim::Exclusive, rest),
+        let (scheme, mode, number) = match rest.split_at_checked(1)? {
+            ("R", number) => (READ_WRITE, LockMode::Shared, number),
+            ("W", number) => (READ_WRITE, LockMode::Exclusive, number),
+            ("M", number) => (PRIVATE, LockMode::Exclusive, number),
+            ("B", number) => (Participant::SCHEME, LockMode::Shared, number),
+            _ => (SCHEME, LockMode::Exclusive, rest),
         };
         let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).ok()? };
-        let prefix = scheme.prefix(claim, Uuid::from_u128(guid), SESSION);
+        let prefix = scheme.prefix(mode, Uuid::from_u128(guid), SESSION);
         Some(format!("{prefix}{:010}", number.parse::<i32>().ok()?))
     };
     read().unwrap_or_else(|| label.to_string())
@@ -28,12 +28,12 @@ pub(super) fn name(label: &str) -> String {
 pub(super) fn label(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     let read = |scheme: Scheme| {
-        let Name { guid, claim, sequence, .. } = scheme.parse(name)?;
-        let kind = match (scheme, claim) {
+        let Name { guid, mode, sequence, .. } = scheme.parse(name)?;
+        let kind = match (scheme, mode) {
             (PRIVATE, _) => "M",
             (Participant::SCHEME, _) => "B",
-            (READ_WRITE, Claim::Shared) => "R",
-            (READ_WRITE, Claim::Exclusive) => "W",
+            (READ_WRITE, LockMode::Shared) => "R",
+            (READ_WRITE, LockMode::Exclusive) => "W",
             _ => "",
         };
         let guid = match guid?.as_u128() {

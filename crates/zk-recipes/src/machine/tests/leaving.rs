@@ -47,7 +47,7 @@ fn count(lines: &[String], prefix: &str) -> usize {
 fn letting_go_leaves_nothing_wherever_it_comes() {
     for ((place, arrive), known) in BEFORE {
         let mut h = arrive();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         let said_at_once = h.wanted();
         assert_eq!(count(&said_at_once, "delete own-7"), usize::from(known), "{place}");
         assert!(!h.machine.is_done(), "{place}");
@@ -68,7 +68,7 @@ fn letting_go_leaves_nothing_wherever_it_comes() {
 #[test]
 fn letting_go_while_a_node_is_resolved_that_exists_deletes_it() {
     let mut h = Harness::resolving();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     let lines = settle(&mut h, true);
     let expected = ["stat own-7", "Enqueued own-7 token 107", "delete own-7", "Released"];
     assert_eq!(lines, expected);
@@ -78,7 +78,7 @@ fn letting_go_while_a_node_is_resolved_that_exists_deletes_it() {
 #[test]
 fn letting_go_while_a_foreign_node_is_looked_at_deletes_it_and_creates_none() {
     let mut h = Harness::adopting();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("stat own-7", stat(SessionId(9), 7));
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());
@@ -88,12 +88,12 @@ fn letting_go_while_a_foreign_node_is_looked_at_deletes_it_and_creates_none() {
 #[test]
 fn a_failure_after_letting_go_is_none() {
     let mut h = Harness::creating();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("create", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Released"]);
 
     let mut h = Harness::making_parents();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("container /locks", refused(ErrorCode::NO_AUTH));
     h.answer("container /locks/printer", refused(ErrorCode::NO_NODE));
     h.expect_last(&["Released"]);
@@ -102,23 +102,23 @@ fn a_failure_after_letting_go_is_none() {
 #[test]
 fn releasing_drops_the_watch_before_it_deletes() {
     let mut h = Harness::held();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete own-7"]);
     assert!(!h.machine.is_done());
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
 
     let mut h = Harness::held_and_watched();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-7", "delete own-7"]);
 
     let mut h = Harness::second();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-7", "unwatch a-5", "delete own-7"]);
     // Too late.
     h.deleted("watch a-5");
     h.deleted("watch own-7");
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.feed(Input::Timer);
     h.expect(&[]);
 }
@@ -126,7 +126,7 @@ fn releasing_drops_the_watch_before_it_deletes() {
 #[test]
 fn a_deletion_is_repeated_until_its_outcome_is_known() {
     let mut h = Harness::held();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete own-7"]);
     for _ in 0..3 {
         h.disconnect();
@@ -141,7 +141,7 @@ fn a_deletion_is_repeated_until_its_outcome_is_known() {
 fn a_deletion_refused_for_now_is_repeated_later() {
     for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
         let mut h = Harness::held();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.expect(&["delete own-7"]);
         h.answer("delete own-7", refusal);
         h.expect(&["timer"]);
@@ -156,7 +156,7 @@ fn a_deletion_refused_for_now_is_repeated_later() {
 #[test]
 fn a_deletion_refused_for_good_is_told() {
     let mut h = Harness::held();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Abandoned own-7: ErrorCode(NO_AUTH)", "Failed: ErrorCode(NO_AUTH)"]);
@@ -173,7 +173,7 @@ fn a_deletion_refused_for_good_is_told() {
 fn every_deletion_that_is_not_repeated_is_reported() {
     for code in [ErrorCode::NO_AUTH, ErrorCode::BAD_ARGUMENTS, ErrorCode::NOT_EMPTY] {
         let mut h = Harness::held();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.answer("delete own-7", refused(code));
         assert_eq!(h.wanted()[1], format!("Abandoned own-7: {code:?}"));
         assert!(h.machine.is_done());
@@ -181,7 +181,7 @@ fn every_deletion_that_is_not_repeated_is_reported() {
     // Whatever may go well another time is repeated.
     for code in [ErrorCode::SYSTEM_ERROR, ErrorCode::THROTTLED_OP, ErrorCode(-9999)] {
         let mut h = Harness::held();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.answer("delete own-7", refused(code));
         h.feed(Input::Timer);
         h.expect(&["delete own-7", "timer", "delete own-7"]);
@@ -208,7 +208,7 @@ fn it_is_over_only_when_every_deletion_is_settled() {
     h.answer("sync", ok());
     h.answer("list", children(&["own-7", "own-8"]));
     h.expect(&["stat own-7", "delete own-8"]);
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("stat own-7", stat(SESSION, 7));
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
     h.answer("delete own-7", ok());
@@ -251,7 +251,7 @@ fn the_end_of_the_session_is_also_learned_from_an_answer() {
         h.expect_last(&["Lost(Ended(Closed))"]);
 
         let mut h = Harness::held();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.expect(&["delete own-7"]);
         // Its node is there until the servers end the session.
         h.answer("delete own-7", ended());
@@ -262,7 +262,7 @@ fn the_end_of_the_session_is_also_learned_from_an_answer() {
 #[test]
 fn a_release_that_no_server_confirms_ends_with_the_lease_and_the_deletion_goes_on() {
     let mut h = Harness::held();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.disconnect();
     h.expect(&["delete own-7", "delete own-7"]);
     h.feed(Input::LeaseEnded);
@@ -279,7 +279,7 @@ fn a_release_that_no_server_confirms_ends_with_the_lease_and_the_deletion_goes_o
 #[test]
 fn an_attempt_given_up_without_a_server_ends_with_the_lease_and_leaves_nothing() {
     let mut h = Harness::creating();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.disconnect();
     h.expect(&["sync", "list"]);
     h.feed(Input::LeaseEnded);
@@ -297,7 +297,7 @@ fn an_attempt_given_up_without_a_server_ends_with_the_lease_and_leaves_nothing()
 fn the_end_of_the_session_releases_what_was_let_go() {
     for ((place, arrive), _) in BEFORE {
         let mut h = arrive();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.wanted();
         h.expire();
         assert_eq!(h.wanted(), ["Released"], "{place}");
@@ -305,7 +305,7 @@ fn the_end_of_the_session_releases_what_was_let_go() {
     }
     for (place, arrive) in HOLDING {
         let mut h = arrive();
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.wanted();
         h.expire();
         assert_eq!(h.wanted(), ["Released"], "{place}");

@@ -54,8 +54,8 @@ fn who_comes_to_the_head_of_a_queue_that_became_too_long_gives_its_place_up() {
 
 #[test]
 fn who_only_looks_says_so() {
-    let contest = Contest { entry: Entry::OnlyIfFree, ..contest() };
-    let mut h = Harness::driving(contest, Contender::new);
+    let config = AttemptConfig { wait_policy: WaitPolicy::OnlyIfFree, ..config() };
+    let mut h = Harness::driving(config, Contender::new);
     h.feed(Input::Session(CONNECTED));
     h.expect(&["list"]);
     h.answer("list", too_long());
@@ -103,7 +103,7 @@ fn a_search_for_our_own_nodes_that_fails_is_repeated_as_the_list_is() {
 #[test]
 fn who_is_not_wanted_any_more_cleans_up_all_the_same() {
     let mut h = Harness::resolving();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("sync", ok());
     h.answer("list", too_long());
     h.answer("list own", own_nodes(&["own-7"]));
@@ -113,12 +113,12 @@ fn who_is_not_wanted_any_more_cleans_up_all_the_same() {
 }
 
 fn upgrading() -> Harness {
-    let mut h = Harness::reader_or_writer(Claim::Shared);
+    let mut h = Harness::reader_or_writer(LockMode::Shared);
     h.created_as("create R", "own-R7", czxid(7));
     h.answer("list", children(&["own-R7"]));
     h.feed(Input::Timer);
     h.answer("watch own-R7", ok());
-    h.feed(Input::Convert(Claim::Exclusive));
+    h.feed(Input::Convert(LockMode::Exclusive));
     h.wanted();
     h
 }
@@ -152,7 +152,7 @@ fn a_writer_that_may_have_been_created_is_found_without_the_list_of_all_and_goes
 
 #[test]
 fn a_member_of_a_double_barrier_that_cannot_read_the_list_leaves() {
-    let mut h = Harness::driving(contest(), |contest| Participant::new(contest, 2));
+    let mut h = Harness::driving(config(), |config| Participant::new(config, 2));
     h.created_as("create B", "own-B7", czxid(7));
     h.answer("list", children(&["own-B7"]));
     h.answer("watch presence ready", refused(ErrorCode::NO_NODE));
@@ -167,7 +167,7 @@ fn a_member_of_a_double_barrier_that_cannot_read_the_list_leaves() {
 
 #[test]
 fn a_candidate_that_cannot_read_the_list_says_so_and_is_out() {
-    let mut h = Harness::driving(contest(), Candidacy::new);
+    let mut h = Harness::driving(config(), ElectionMachine::new);
     h.created(7);
     h.wanted();
     h.answer("list", too_long());

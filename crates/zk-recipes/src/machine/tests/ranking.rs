@@ -3,7 +3,7 @@
 use super::*;
 
 fn enqueued(label: &str, token: i64) -> Harness {
-    let mut h = Harness::of(|contest| contest.scheme = PRIVATE);
+    let mut h = Harness::of(|config| config.scheme = PRIVATE);
     h.expect(&["create", "list"]);
     h.created_as("create", label, Zxid(token));
     h.expect(&[&*format!("Enqueued {label} token {token}")]);
@@ -25,7 +25,7 @@ fn whoever_was_created_first_is_first_whatever_its_number() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647", "a-M-2147483648", "junk", "b-M2147483647"]));
     h.expect(&[
-        "Foreign(\"junk\")",
+        "UnknownNode(\"junk\")",
         "stat a-M-2147483648",
         "stat b-M2147483647",
         "stat own-M2147483647",
@@ -117,7 +117,7 @@ fn ranks_that_were_refused_are_asked_for_again_later_or_not_at_all() {
 fn letting_go_while_ranks_are_asked_for_leaves_nothing() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647"]));
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["stat own-M2147483647", "delete own-M2147483647"]);
     ranked(&mut h, &[("own-M2147483647", Some(7))]);
     h.answer("delete own-M2147483647", ok());
@@ -142,7 +142,7 @@ impl Stub {
             i32::MAX if !self.overlapping => i32::MAX,
             number => number.wrapping_add(1),
         };
-        let prefix = PRIVATE.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION);
+        let prefix = PRIVATE.prefix(LockMode::Exclusive, Uuid::from_u128(guid), SESSION);
         let node = (format!("{prefix}{}", SequenceNumber(number)), Zxid(self.zxid));
         self.nodes.push(node.clone());
         node
@@ -183,12 +183,12 @@ impl Stub {
     }
 }
 
-/// In which order so many get the lock, by their tokens; each lets go when it has it.
+/// In which order so many get the lock, by their tokens; each releases when it has it.
 fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
     let mut machines: Vec<_> = (0..contenders)
         .map(|number| {
             let guid = Uuid::from_u128(number as u128);
-            Contender::new(Contest::new("/lock".to_string(), PRIVATE, guid, SESSION))
+            Contender::new(AttemptConfig::new("/lock".to_string(), PRIVATE, guid, SESSION))
         })
         .collect();
     let mut watches: Vec<(usize, OpId, String)> = Vec::new();
@@ -215,7 +215,7 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
             }
         }
         if let Some(number) = holder.take() {
-            machines[number].handle(Input::LetGo);
+            machines[number].handle(Input::Release);
             while let Some(output) = machines[number].poll_output() {
                 if let Output::Submit { op, operation } = output {
                     let result = stub.answer(&operation, number as u128);
@@ -253,14 +253,14 @@ fn names_that_others_use_too_fail_closed() {
     ] {
         let guid = Uuid::from_u128(OWN);
         let mut contender =
-            Contender::new(Contest::new("/lock".to_string(), scheme, guid, SESSION));
+            Contender::new(AttemptConfig::new("/lock".to_string(), scheme, guid, SESSION));
         let ops: Vec<_> = core::iter::from_fn(|| contender.poll_output())
             .filter_map(|output| match output {
                 Output::Submit { op, .. } => Some(op),
                 _ => None,
             })
             .collect();
-        let own = scheme.prefix(Claim::Exclusive, guid, SESSION);
+        let own = scheme.prefix(LockMode::Exclusive, guid, SESSION);
         let own = format!("{own}2147483647");
         let path = format!("/lock/{own}");
         let stat = Stat { czxid: Zxid(7), ephemeral_owner: SESSION, ..Stat::default() };

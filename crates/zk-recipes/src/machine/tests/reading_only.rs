@@ -8,10 +8,10 @@ const LOCAL: SessionId = SessionId(0x99);
 
 /// Begins while the session is such a one; then there is a quorum.
 fn begun_before_the_quorum<M: Machine>(
-    contest: Contest,
-    make: impl FnOnce(Contest) -> M,
+    config: AttemptConfig,
+    make: impl FnOnce(AttemptConfig) -> M,
 ) -> Harness<M> {
-    let mut h = Harness::driving(Contest { session: LOCAL, ..contest }, make);
+    let mut h = Harness::driving(AttemptConfig { session: LOCAL, ..config }, make);
     h.feed(Input::Session(State::ReadOnly { server: 2, session: LOCAL }));
     h.disconnect();
     h.reconnect();
@@ -77,7 +77,7 @@ fn a_holder_is_suspended_until_the_majority_has_confirmed_it() {
 
 #[test]
 fn the_lease_ends_there_as_anywhere() {
-    let mut h = Harness::of(|contest| contest.trust = Trust::UntilLeaseEnds);
+    let mut h = Harness::of(|config| config.disconnect_policy = DisconnectPolicy::UntilLeaseEnds);
     h.created(7);
     h.answer("list", children(&["own-7"]));
     h.wanted();
@@ -91,7 +91,7 @@ fn the_lease_ends_there_as_anywhere() {
 fn a_deletion_refused_there_is_repeated() {
     let mut h = Harness::held();
     go_astray(&mut h);
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["Suspended", "delete own-7"]);
     h.answer("delete own-7", refused(ErrorCode::NOT_READ_ONLY));
     h.expect(&["timer"]);
@@ -105,13 +105,13 @@ fn a_deletion_refused_there_is_repeated() {
 
 #[test]
 fn an_attempt_that_began_there_downgrades_on_the_session_that_owns_its_node() {
-    let writer = Contest { scheme: READ_WRITE, ..contest() };
+    let writer = AttemptConfig { scheme: READ_WRITE, ..config() };
     let mut h = begun_before_the_quorum(writer, Contender::new);
     h.answer("sync", ok());
     h.answer("list", children(&[]));
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.wanted();
     h.disconnect();
     h.reconnect();
@@ -123,7 +123,7 @@ fn an_attempt_that_began_there_downgrades_on_the_session_that_owns_its_node() {
 
 #[test]
 fn an_attempt_that_began_there_adopts_the_node_of_the_session_that_it_got() {
-    let mut h = begun_before_the_quorum(contest(), Contender::new);
+    let mut h = begun_before_the_quorum(config(), Contender::new);
     h.answer("sync", ok());
     h.answer("list", children(&["own-7"]));
     h.wanted();
@@ -133,7 +133,7 @@ fn an_attempt_that_began_there_adopts_the_node_of_the_session_that_it_got() {
 
 #[test]
 fn a_candidate_that_began_there_stands_again_with_the_session_that_it_got() {
-    let mut h = begun_before_the_quorum(contest(), Candidacy::new);
+    let mut h = begun_before_the_quorum(config(), ElectionMachine::new);
     h.answer("sync", ok());
     h.answer("list", children(&[]));
     h.created(7);

@@ -55,20 +55,20 @@ fn a_holder_finds_that_its_own_node_has_gone_unnoticed() {
 
 #[test]
 fn a_holder_finds_that_somebody_has_asked_for_the_lock_unnoticed() {
-    let mut h = Harness::of(|contest| contest.revocable = true);
+    let mut h = Harness::of(|config| config.revocable = true);
     h.created(7);
     h.answer("list", children(&["own-7"]));
     h.answer("watch data own-7", data(b"who"));
     h.wanted();
     h.renewed("watch data own-7", data(b"who"));
     h.expect(&[]);
-    h.renewed("watch data own-7", data(Contest::REVOKE));
+    h.renewed("watch data own-7", data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
 }
 
 #[test]
 fn a_candidate_that_has_lost_its_node_unnoticed_stands_again() {
-    let mut h = Harness::driving(contest(), Candidacy::new);
+    let mut h = Harness::driving(config(), ElectionMachine::new);
     h.created(7);
     h.answer("list", children(&["own-7"]));
     h.feed(Input::Timer);
@@ -80,7 +80,7 @@ fn a_candidate_that_has_lost_its_node_unnoticed_stands_again() {
 
 #[test]
 fn a_member_of_a_double_barrier_finds_that_all_have_come_or_gone_unnoticed() {
-    let mut h = Harness::driving(contest(), |contest| Participant::new(contest, 2));
+    let mut h = Harness::driving(config(), |config| Participant::new(config, 2));
     h.created_as("create B", "own-B7", czxid(7));
     h.answer("list", children(&["own-B7"]));
     h.answer("watch presence ready", gone());

@@ -77,7 +77,7 @@ fn a_stray_that_cannot_be_deleted_does_not_end_the_attempt() {
     h.answer("list", children(&["own-7", "own-8"]));
     let abandoned = "Abandoned own-8: ErrorCode(NO_AUTH)";
     h.expect(&["Enqueued own-7 token 107", "list", abandoned, "Acquired own-7 token 107", "timer"]);
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);

@@ -2,30 +2,30 @@
 
 use super::*;
 
-fn with(precedent: Option<Precedent>) -> Harness {
-    Harness::of(|contest| contest.precedent = precedent)
+fn with(hint: Option<FastPathHint>) -> Harness {
+    Harness::of(|config| config.hint = hint)
 }
 
-/// What is left by a contender that has let go.
-fn left(h: &mut Harness) -> Option<Precedent> {
-    h.feed(Input::LetGo);
+/// What is left by a contender that has released it.
+fn left(h: &mut Harness) -> Option<FastPathHint> {
+    h.feed(Input::Release);
     let asked = h.asked.iter().rfind(|asked| !asked.answered && asked.line.starts_with("delete"));
     let line = asked.expect("a deletion").line.clone();
-    assert_eq!(h.machine.precedent(), None, "it is there still");
+    assert_eq!(h.machine.hint(), None, "it is there still");
     h.answer(&line, ok());
     assert!(h.machine.is_done());
-    h.machine.precedent()
+    h.machine.hint()
 }
 
 #[test]
 fn whoever_has_found_nobody_often_enough_lists_no_more() {
-    let mut precedent = None;
+    let mut hint = None;
     for number in 1..=20 {
         let (own, token) = (format!("own-{number}"), 100 + number);
         let (enqueued, acquired) =
             (format!("Enqueued {own} token {token}"), format!("Acquired {own} token {token}"));
-        let mut h = with(precedent);
-        // Number 1 has no precedent, so 2 is the first to follow one, and 9 the eighth.
+        let mut h = with(hint);
+        // Number 1 has no hint, so 2 is the first to follow one, and 9 the eighth.
         if number <= 9 {
             h.expect(&["create", "list"]);
             h.created(number);
@@ -37,10 +37,10 @@ fn whoever_has_found_nobody_often_enough_lists_no_more() {
             h.created(number);
             h.expect(&[&*enqueued, &*acquired, "timer"]);
         }
-        precedent = left(&mut h);
+        hint = left(&mut h);
         let followed = number.cast_unsigned() - 1;
         let (number, czxid) = (SequenceNumber(number), czxid(number));
-        assert_eq!(precedent, Some(Precedent { number, czxid, followed, ..BEFORE }));
+        assert_eq!(hint, Some(FastPathHint { number, czxid, followed, ..BEFORE }));
     }
 }
 
@@ -55,9 +55,9 @@ fn where_somebody_has_come_the_list_is_asked_for_and_next_time_at_once() {
     h.answer("watch a-7", ok());
     h.deleted("watch a-7");
     h.expect(&["Acquired own-8 token 108"]);
-    let precedent = left(&mut h);
-    assert_eq!(precedent.map(|precedent| precedent.followed), Some(0));
-    with(precedent).expect(&["create", "list"]);
+    let hint = left(&mut h);
+    assert_eq!(hint.map(|hint| hint.followed), Some(0));
+    with(hint).expect(&["create", "list"]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_new_directory_may_have_come_to_the_next_number_again() {
 
 #[test]
 fn a_list_that_was_refused_is_not_missed_when_nobody_has_come() {
-    let mut h = with(Some(Precedent { followed: 0, ..BEFORE }));
+    let mut h = with(Some(FastPathHint { followed: 0, ..BEFORE }));
     h.expect(&["create", "list"]);
     h.answer("list", Err(QUEUE_FULL));
     h.created(7);
@@ -92,19 +92,20 @@ fn a_creation_whose_outcome_is_unknown_is_looked_for_as_ever() {
 #[test]
 fn letting_go_of_a_creation_deletes_the_node() {
     let mut h = Harness::relying_on_precedent();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
-    assert_eq!(h.machine.precedent(), None);
+    assert_eq!(h.machine.hint(), None);
 }
 
 #[test]
 fn numbers_say_nothing_where_strangers_count() {
-    let mut h = Harness::of(|contest| {
-        let foreign = Foreign::Count;
-        (contest.precedent, contest.foreign) = (Some(Precedent { foreign, ..BEFORE }), foreign);
+    let mut h = Harness::of(|config| {
+        let unknown_nodes = UnknownNodePolicy::Count;
+        (config.hint, config.unknown_nodes) =
+            (Some(FastPathHint { unknown_nodes, ..BEFORE }), unknown_nodes);
     });
     h.created(7);
     h.expect(&["create", "Enqueued own-7 token 107", "list"]);
@@ -112,17 +113,17 @@ fn numbers_say_nothing_where_strangers_count() {
 
 #[test]
 fn another_scheme_or_another_policy_looks_at_others() {
-    let differ: [fn(&mut Contest); 2] = [
-        |contest| contest.scheme = Scheme::KAZOO_MUTEX,
-        |contest| contest.foreign = Foreign::Refuse,
+    let differ: [fn(&mut AttemptConfig); 2] = [
+        |config| config.scheme = Scheme::KAZOO_MUTEX,
+        |config| config.unknown_nodes = UnknownNodePolicy::Refuse,
     ];
     for differ in differ {
-        let mut h = Harness::of(|contest| {
-            contest.precedent = Some(BEFORE);
-            differ(contest);
+        let mut h = Harness::of(|config| {
+            config.hint = Some(BEFORE);
+            differ(config);
         });
         let prefix =
-            |scheme: Scheme| scheme.prefix(Claim::Exclusive, Uuid::from_u128(OWN), SESSION);
+            |scheme: Scheme| scheme.prefix(LockMode::Exclusive, Uuid::from_u128(OWN), SESSION);
         let own = match h.wanted().remove(0).as_str() {
             "create" => name("own-7"),
             _ => format!("{}0000000007", prefix(Scheme::KAZOO_MUTEX)),
@@ -147,48 +148,48 @@ fn a_directory_that_is_missing_is_made_and_counts_anew() {
 
 #[test]
 fn a_conversion_takes_the_next_number_itself() {
-    for claim in [Claim::Exclusive, Claim::Shared] {
-        let own = if claim == Claim::Shared { "own-R7" } else { "own-W7" };
-        let other = if claim == Claim::Shared { Claim::Exclusive } else { Claim::Shared };
-        let mut h = Harness::reader_or_writer(claim);
+    for mode in [LockMode::Exclusive, LockMode::Shared] {
+        let own = if mode == LockMode::Shared { "own-R7" } else { "own-W7" };
+        let other = if mode == LockMode::Shared { LockMode::Exclusive } else { LockMode::Shared };
+        let mut h = Harness::reader_or_writer(mode);
         let create = h.asked[0].line.clone();
         h.created_as(&create, own, czxid(7));
         h.answer("list", children(&[own]));
         h.feed(Input::Convert(other));
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         for asked in 0..h.asked.len() {
             if !h.asked[asked].answered {
                 let line = h.asked[asked].line.clone();
                 h.answer(&line, refused(ErrorCode::NO_NODE));
             }
         }
-        assert!(h.machine.is_done(), "{claim:?}");
-        assert_eq!(h.machine.precedent(), None, "{claim:?}");
+        assert!(h.machine.is_done(), "{mode:?}");
+        assert_eq!(h.machine.hint(), None, "{mode:?}");
     }
 }
 
 #[test]
 fn a_reader_leaves_nothing_to_a_writer_and_a_writer_something_to_a_reader() {
-    let second = |before, claim| {
+    let second = |before, mode| {
         let scheme = READ_WRITE;
-        let precedent = Some(Precedent { scheme, claim: before, ..BEFORE });
-        let mut h = Harness::of(|contest| {
-            *contest = Contest { precedent, scheme, claim, ..contest.clone() };
+        let hint = Some(FastPathHint { scheme, mode: before, ..BEFORE });
+        let mut h = Harness::of(|config| {
+            *config = AttemptConfig { hint, scheme, mode, ..config.clone() };
         });
         let create = h.wanted().remove(0);
-        let label = if claim == Claim::Shared { "own-R7" } else { "own-W7" };
+        let label = if mode == LockMode::Shared { "own-R7" } else { "own-W7" };
         h.created_as(&create, label, czxid(7));
         h.wanted().remove(1)
     };
-    assert_eq!(second(Claim::Shared, Claim::Exclusive), "list");
-    assert_eq!(second(Claim::Shared, Claim::Shared), "Acquired own-R7 token 107");
-    assert_eq!(second(Claim::Exclusive, Claim::Shared), "Acquired own-R7 token 107");
+    assert_eq!(second(LockMode::Shared, LockMode::Exclusive), "list");
+    assert_eq!(second(LockMode::Shared, LockMode::Shared), "Acquired own-R7 token 107");
+    assert_eq!(second(LockMode::Exclusive, LockMode::Shared), "Acquired own-R7 token 107");
 }
 
 #[test]
 fn numbers_near_their_end_say_nothing() {
     let last = SequenceNumber(i32::MAX - 2);
-    let mut h = with(Some(Precedent { number: last, ..BEFORE }));
+    let mut h = with(Some(FastPathHint { number: last, ..BEFORE }));
     h.created_as("create", "own-2147483646", czxid(7));
     h.expect(&["create", "Enqueued own-2147483646 token 107", "list"]);
 }
@@ -199,7 +200,7 @@ fn only_who_has_held_the_lock_and_has_let_go_leaves_a_precedent() {
     let ends: [(&str, End); 5] = [
         ("never held", |h| {
             h.answer("list", children(&["a-5", "own-7"]));
-            h.feed(Input::LetGo);
+            h.feed(Input::Release);
             h.answer("delete own-7", ok());
         }),
         ("deleted", |h| {
@@ -214,12 +215,12 @@ fn only_who_has_held_the_lock_and_has_let_go_leaves_a_precedent() {
         }),
         ("expired while it let go", |h| {
             h.answer("list", children(&["own-7"]));
-            h.feed(Input::LetGo);
+            h.feed(Input::Release);
             h.expire();
         }),
         ("could not be deleted", |h| {
             h.answer("list", children(&["own-7"]));
-            h.feed(Input::LetGo);
+            h.feed(Input::Release);
             h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
         }),
     ];
@@ -227,6 +228,6 @@ fn only_who_has_held_the_lock_and_has_let_go_leaves_a_precedent() {
         let mut h = Harness::deciding();
         end(&mut h);
         assert!(h.machine.is_done(), "{what}");
-        assert_eq!(h.machine.precedent(), None, "{what}");
+        assert_eq!(h.machine.hint(), None, "{what}");
     }
 }

@@ -1,11 +1,11 @@
-//! Being asked to let go.
+//! Being asked to release the lock.
 
 use super::*;
 
 const WATCH: &str = "watch data own-7";
 
 fn enqueued() -> Harness {
-    let mut h = Harness::of(|contest| contest.revocable = true);
+    let mut h = Harness::of(|config| config.revocable = true);
     h.created(7);
     h.expect(&["create", "list", "Enqueued own-7 token 107"]);
     h
@@ -26,17 +26,17 @@ fn the_holder_is_told_once() {
     h.expect(&[]);
     h.fire(WATCH, EventType::NODE_DATA_CHANGED);
     h.expect(&[WATCH]);
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
     // Again, and after a reconnect.
     h.fire(WATCH, EventType::NODE_DATA_CHANGED);
     h.expect(&[WATCH]);
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&[]);
     h.disconnect();
     h.reconnect();
     h.expect(&["Suspended", WATCH, &format!("un{WATCH}")]);
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Resumed"]);
 }
 
@@ -57,7 +57,7 @@ fn other_data_asks_for_nothing_and_the_watch_is_set_again() {
 #[test]
 fn a_request_from_before_the_lock_was_acquired_is_told_then() {
     let mut h = held();
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
 }
 
@@ -67,7 +67,7 @@ fn a_request_that_comes_while_waiting_is_told_when_the_lock_is_acquired() {
     let mut h = enqueued();
     h.answer("list", children(&["a-5", "own-7"]));
     h.expect(&["Waiting behind a-5, 1 ahead", WATCH, "watch a-5"]);
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.answer("watch a-5", ok());
     h.expect(&[]);
     h.deleted("watch a-5");
@@ -84,7 +84,7 @@ fn a_request_that_comes_while_waiting_is_told_when_the_lock_is_acquired() {
     h.expect(&["unwatch a-5", "list"]);
     h.answer("list", children(&["own-7"]));
     h.expect(&["Acquired own-7 token 107", WATCH]);
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
 }
 
@@ -95,7 +95,7 @@ fn a_request_that_comes_without_a_connection_is_told_after_the_reconnect() {
     h.disconnect();
     h.reconnect();
     h.expect(&["Suspended", WATCH, &format!("un{WATCH}")]);
-    h.answer(WATCH, data(Contest::REVOKE));
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Resumed", "Revoked"]);
 }
 
@@ -109,8 +109,8 @@ fn whoever_is_not_revocable_reads_no_data() {
 #[test]
 fn letting_go_on_request_leaves_nothing() {
     let mut h = held();
-    h.answer(WATCH, data(Contest::REVOKE));
-    h.feed(Input::LetGo);
+    h.answer(WATCH, data(AttemptConfig::REVOKE));
+    h.feed(Input::Release);
     h.expect(&["Revoked", &format!("un{WATCH}"), "delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
@@ -118,17 +118,17 @@ fn letting_go_on_request_leaves_nothing() {
 
 #[test]
 fn a_reader_that_was_a_writer_is_revocable_as_before() {
-    let mut h = Harness::of(|contest| {
-        (contest.scheme, contest.claim) = (READ_WRITE, Claim::Exclusive);
-        contest.revocable = true;
+    let mut h = Harness::of(|config| {
+        (config.scheme, config.mode) = (READ_WRITE, LockMode::Exclusive);
+        config.revocable = true;
     });
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
     h.answer("watch data own-W7", data(b"who"));
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.answer("replace own-W7 by own-R7", replaced(None));
     let lines = h.wanted();
     assert_eq!(lines[lines.len() - 2..], ["Converted to own-R7 token 107", "watch data own-R7"]);
-    h.answer("watch data own-R7", data(Contest::REVOKE));
+    h.answer("watch data own-R7", data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
 }

@@ -15,7 +15,7 @@ pub(crate) trait World: Sized {
     /// Something that can happen.
     type Action: Copy + Debug;
     /// What is to happen somewhere in every world that is large enough for it.
-    type Sight: Copy + Debug + Ord;
+    type Milestone: Copy + Debug + Ord;
 
     /// Stands for all that matters for what can still happen.
     fn fingerprint(&self) -> u64;
@@ -30,12 +30,12 @@ pub(crate) trait World: Sized {
     fn check_end(&self) -> Result<(), String>;
 
     /// What has happened on the way here, and was not taken yet.
-    fn take_sights(&mut self) -> BTreeSet<Self::Sight>;
+    fn take_milestones(&mut self) -> BTreeSet<Self::Milestone>;
 }
 
 struct Explored<W: World> {
     states: usize,
-    sights: BTreeSet<W::Sight>,
+    milestones: BTreeSet<W::Milestone>,
     /// What is wrong, and the way there.
     violation: Option<(String, Vec<W::Action>)>,
 }
@@ -45,7 +45,7 @@ fn explore<W: World>(first: W) -> Explored<W> {
     // How every state was reached, by the place of the one before it.
     let mut ways: Vec<(usize, Option<W::Action>)> = alloc::vec![(0, None)];
     let mut queue = VecDeque::from([(0, first)]);
-    let mut sights = BTreeSet::new();
+    let mut milestones = BTreeSet::new();
     let mut violation = None;
     while let (Some((place, world)), None) = (queue.pop_front(), &violation) {
         let (steps, faults) = world.actions();
@@ -57,7 +57,7 @@ fn explore<W: World>(first: W) -> Explored<W> {
         for action in steps.into_iter().chain(faults) {
             match world.after(action) {
                 Ok(mut next) => {
-                    sights.append(&mut next.take_sights());
+                    milestones.append(&mut next.take_milestones());
                     if known.insert(next.fingerprint()) {
                         ways.push((place, Some(action)));
                         queue.push_back((ways.len() - 1, next));
@@ -71,7 +71,7 @@ fn explore<W: World>(first: W) -> Explored<W> {
             }
         }
     }
-    Explored { states: known.len(), sights, violation }
+    Explored { states: known.len(), milestones, violation }
 }
 
 fn way<A: Copy>(ways: &[(usize, Option<A>)], mut place: usize) -> Vec<A> {
@@ -87,12 +87,12 @@ fn way<A: Copy>(ways: &[(usize, Option<A>)], mut place: usize) -> Vec<A> {
 /// Nothing is ever wrong in what can become of this world, and all of this happens. The number of
 /// states is here to be noticed when it changes: what is explored has changed then.
 #[track_caller]
-pub(crate) fn prove<W: World>(first: W, states: usize, sights: &[W::Sight]) {
+pub(crate) fn prove<W: World>(first: W, states: usize, milestones: &[W::Milestone]) {
     let explored = explore(first);
     if let Some((wrong, way)) = explored.violation {
         panic!("{wrong} after {way:#?}");
     }
-    assert_eq!(explored.sights, sights.iter().copied().collect());
+    assert_eq!(explored.milestones, milestones.iter().copied().collect());
     assert_eq!(explored.states, states);
 }
 

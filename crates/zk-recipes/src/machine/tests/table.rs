@@ -10,7 +10,7 @@ pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happ
 /// What can happen to every machine everywhere.
 fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     [
-        ("release", |h| h.feed(Input::LetGo)),
+        ("release", |h| h.feed(Input::Release)),
         ("connection lost", Harness::disconnect),
         ("the lease ends", |h| h.feed(Input::LeaseEnded)),
         ("connection lost, and the lease ends", |h| {
@@ -25,10 +25,10 @@ fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
 }
 
 const PLACES: [Place; 17] = [
-    (|| Harness::of(|contest| contest.entry = Entry::OnlyIfFree), &[]),
+    (|| Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree), &[]),
     (
         || {
-            let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+            let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
             h.feed(Input::Session(CONNECTED));
             h
         },
@@ -106,7 +106,7 @@ const PLACES: [Place; 17] = [
     ),
     (
         || {
-            let mut h = Harness::of(|contest| contest.scheme = PRIVATE);
+            let mut h = Harness::of(|config| config.scheme = PRIVATE);
             h.created_as("create", "own-M7", Zxid(7));
             h.answer("list", children(&["own-M7", "a-M-5"]));
             h
@@ -146,7 +146,7 @@ const PLACES: [Place; 17] = [
     (
         || {
             let mut h = writer();
-            h.feed(Input::Convert(Claim::Shared));
+            h.feed(Input::Convert(LockMode::Shared));
             h
         },
         &[
@@ -162,7 +162,7 @@ const PLACES: [Place; 17] = [
     (
         || {
             let mut h = writer();
-            h.feed(Input::Convert(Claim::Shared));
+            h.feed(Input::Convert(LockMode::Shared));
             h.disconnect();
             h.reconnect();
             h
@@ -181,7 +181,7 @@ const PLACES: [Place; 17] = [
     (
         || {
             let mut h = reader();
-            h.feed(Input::Convert(Claim::Exclusive));
+            h.feed(Input::Convert(LockMode::Exclusive));
             h
         },
         &[
@@ -202,7 +202,7 @@ const PLACES: [Place; 17] = [
     (
         || {
             let mut h = reader();
-            h.feed(Input::Convert(Claim::Exclusive));
+            h.feed(Input::Convert(LockMode::Exclusive));
             h.disconnect();
             h.reconnect();
             h
@@ -215,7 +215,7 @@ const PLACES: [Place; 17] = [
     (
         || {
             let mut h = Harness::held();
-            h.feed(Input::LetGo);
+            h.feed(Input::Release);
             h
         },
         &[("deleted, or gone", |h| h.answer("delete own-7", ok()))],
@@ -223,14 +223,14 @@ const PLACES: [Place; 17] = [
 ];
 
 fn writer() -> Harness {
-    let mut h = Harness::reader_or_writer(Claim::Exclusive);
+    let mut h = Harness::reader_or_writer(LockMode::Exclusive);
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
     h
 }
 
 fn reader() -> Harness {
-    let mut h = Harness::reader_or_writer(Claim::Shared);
+    let mut h = Harness::reader_or_writer(LockMode::Shared);
     h.created_as("create R", "own-R7", czxid(7));
     h.answer("list", children(&["own-R7"]));
     h
@@ -247,7 +247,7 @@ fn place(h: &Harness) -> String {
     let suffix = match phase.as_str() {
         "Held" if text.contains("suspended: true") => ", suspended",
         "Done" => "",
-        _ if text.contains("letting_go: true") => ", releasing",
+        _ if text.contains("is_releasing: true") => ", releasing",
         "Creating" if text.contains("list: None") => ", with a hint",
         "Waiting" if text.contains("only: true") => ", second in line",
         _ => "",

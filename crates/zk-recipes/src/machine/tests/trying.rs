@@ -3,17 +3,17 @@
 use super::*;
 
 fn trying() -> Harness {
-    let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+    let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
     h.expect(&[]);
     h.feed(Input::Session(CONNECTED));
     h.expect(&["list"]);
     h
 }
 
-fn trying_as(claim: Claim) -> Harness {
-    let mut h = Harness::of(|contest| {
-        (contest.scheme, contest.claim) = (READ_WRITE, claim);
-        contest.entry = Entry::OnlyIfFree;
+fn trying_as(mode: LockMode) -> Harness {
+    let mut h = Harness::of(|config| {
+        (config.scheme, config.mode) = (READ_WRITE, mode);
+        config.wait_policy = WaitPolicy::OnlyIfFree;
     });
     h.feed(Input::Session(CONNECTED));
     h.expect(&["list"]);
@@ -69,7 +69,7 @@ fn whoever_comes_in_between_wins_and_our_node_goes() {
 #[test]
 fn without_a_connection_nothing_is_requested() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
-        let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
+        let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
         h.feed(Input::Session(state));
         h.expect_last(&["Failed: NoConnection"]);
     }
@@ -158,15 +158,15 @@ fn the_loss_of_the_connection_ends_a_creation_and_the_node_goes_when_there_is_on
 
 #[test]
 fn letting_go_before_it_has_begun_leaves_nothing_to_do() {
-    let mut h = Harness::of(|contest| contest.entry = Entry::OnlyIfFree);
-    h.feed(Input::LetGo);
+    let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
+    h.feed(Input::Release);
     h.expect_last(&["Released"]);
 }
 
 #[test]
 fn letting_go_while_looking_leaves_nothing_to_do() {
     let mut h = trying();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect_last(&["Released"]);
 }
 
@@ -179,12 +179,12 @@ fn the_end_of_the_session_while_looking_is_told() {
 
 #[test]
 fn a_reader_that_tries_passes_readers_but_no_writer() {
-    let mut h = trying_as(Claim::Shared);
+    let mut h = trying_as(LockMode::Shared);
     h.answer("list", children(&["a-R5", "b-R6"]));
     h.expect(&["create R", "list"]);
 
     // It would overtake the writer, who waits.
-    let mut h = trying_as(Claim::Shared);
+    let mut h = trying_as(LockMode::Shared);
     h.answer("list", children(&["a-R5", "b-W6"]));
     h.expect_last(&["Failed: Busy"]);
 }
@@ -192,7 +192,7 @@ fn a_reader_that_tries_passes_readers_but_no_writer() {
 #[test]
 fn a_writer_that_tries_passes_nobody() {
     for there in ["a-R5", "a-W5"] {
-        let mut h = trying_as(Claim::Exclusive);
+        let mut h = trying_as(LockMode::Exclusive);
         h.answer("list", children(&[there]));
         h.expect_last(&["Failed: Busy"]);
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn held() -> Harness {
-    let mut h = Harness::reader_or_writer(Claim::Shared);
+    let mut h = Harness::reader_or_writer(LockMode::Shared);
     h.created_as("create R", "own-R7", czxid(7));
     h.answer("list", children(&["own-R7"]));
     h.feed(Input::Timer);
@@ -14,7 +14,7 @@ fn held() -> Harness {
 
 fn upgrading() -> Harness {
     let mut h = held();
-    h.feed(Input::Convert(Claim::Exclusive));
+    h.feed(Input::Convert(LockMode::Exclusive));
     h.expect(&["create W", "list"]);
     h
 }
@@ -48,7 +48,7 @@ fn the_only_one_becomes_a_writer() {
     h.feed(Input::Timer);
     h.expect(&["watch own-W9"]);
     h.answer("watch own-W9", ok());
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-W9", "delete own-W9"]);
     h.answer("delete own-W9", ok());
     h.expect_last(&["Released"]);
@@ -81,7 +81,7 @@ fn a_writer_is_one_already() {
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.answer("delete own-R7", ok());
     h.wanted();
-    h.feed(Input::Convert(Claim::Exclusive));
+    h.feed(Input::Convert(LockMode::Exclusive));
     h.expect(&["Converted to own-W9 token 109"]);
 }
 
@@ -91,11 +91,11 @@ fn there_and_back_again() {
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.answer("delete own-R7", ok());
     h.wanted();
-    h.feed(Input::Convert(Claim::Shared));
+    h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["replace own-W9 by own-R9"]);
     h.answer("replace own-W9 by own-R9", replaced(None));
     h.expect(&["Converted to own-R9 token 109", "timer"]);
-    h.feed(Input::Convert(Claim::Exclusive));
+    h.feed(Input::Convert(LockMode::Exclusive));
     h.expect(&["create W", "list"]);
 }
 
@@ -204,7 +204,7 @@ fn a_writer_that_somebody_deletes_leaves_the_reader() {
 #[test]
 fn letting_go_in_between_deletes_both() {
     let mut h = created();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-R7", "delete own-R7"]);
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.expect(&["delete own-W9"]);
@@ -214,7 +214,7 @@ fn letting_go_in_between_deletes_both() {
     h.expect_last(&["Released"]);
 
     let mut h = finding();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch own-R7", "delete own-R7"]);
     h.answer("sync", ok());
     h.answer("list", children(&["own-R7", "own-W9"]));
@@ -227,7 +227,7 @@ fn letting_go_in_between_deletes_both() {
 #[test]
 fn letting_go_before_a_creation_that_is_refused_leaves_nothing() {
     let mut h = upgrading();
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.answer("delete own-R7", ok());
     h.expect(&["unwatch own-R7", "delete own-R7"]);
     h.answer("create W", refused(ErrorCode::NO_NODE));

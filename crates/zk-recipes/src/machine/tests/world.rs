@@ -31,7 +31,7 @@ use super::*;
 pub(super) use flaw::Flaw;
 pub(super) use line::Line;
 use line::{Answer, Asked, News};
-pub(super) use play::{Act, Cause, Outside, Play, Refusal, Scene, Sights, Told, When};
+pub(super) use play::{Act, Cause, Milestones, Outside, Play, Refusal, Scene, Told, When};
 pub(super) use tree::{Index, Node, NodeId, Numbers, STRANGER, Tree};
 
 /// When timers fire.
@@ -84,7 +84,7 @@ impl Bounds {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
-    /// The server answers the next request of this party.
+    /// The server answers the next request of this client.
     Serve(usize),
     Refuse(usize, Refusal),
     /// The machine receives the next thing.
@@ -96,12 +96,12 @@ pub(super) enum Action {
     /// The connection goes. Of what the server had not answered, so much was sent, and of that so
     /// much has its effect.
     Cut {
-        party: usize,
+        client: usize,
         sent: usize,
         applied: usize,
     },
     Resume {
-        party: usize,
+        client: usize,
         server: usize,
         /// Watches are set again in the other order.
         reversed: bool,
@@ -116,7 +116,7 @@ pub(super) enum Action {
 }
 
 #[derive(Clone)]
-struct Party<M> {
+struct Client<M> {
     machine: Rc<M>,
     /// Stands for the state of `machine`.
     fingerprint: u64,
@@ -129,7 +129,7 @@ struct Party<M> {
     line: Line,
 }
 
-impl<M> Hash for Party<M> {
+impl<M> Hash for Client<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { fingerprint, server, timer, settling, noted, line, .. } = self;
         (fingerprint, server, timer, settling, noted, line).hash(state);
@@ -141,17 +141,17 @@ pub(super) struct World<P: Play> {
     bounds: Bounds,
     pub(super) play: P,
     pub(super) tree: Tree,
-    parties: Vec<Rc<Party<P::Machine>>>,
-    sights: Sights,
+    clients: Vec<Rc<Client<P::Machine>>>,
+    milestones: Milestones,
 }
 
-/// Guids that are far enough from each other for several attempts of each party.
-pub(super) const fn guid(party: usize, attempt: u128) -> Uuid {
-    Uuid::from_u128(((party as u128 + 1) << 8) + attempt)
+/// Guids that are far enough from each other for several attempts of each client.
+pub(super) const fn guid(client: usize, attempt: u128) -> Uuid {
+    Uuid::from_u128(((client as u128 + 1) << 8) + attempt)
 }
 
-pub(super) const fn session(party: usize) -> SessionId {
-    SessionId(party as i64 + 1)
+pub(super) const fn session(client: usize) -> SessionId {
+    SessionId(client as i64 + 1)
 }
 
 /// Stands for all that matters about something.
@@ -162,8 +162,8 @@ fn digest(value: &impl Debug) -> u64 {
 impl<P: Play> World<P> {
     pub(super) fn new(bounds: Bounds, play: P) -> Self {
         let tree = Tree::new(bounds.numbers, bounds.servers, bounds.flaw, &play.nodes());
-        let party = |machine| {
-            Rc::new(Party {
+        let client = |machine| {
+            Rc::new(Client {
                 machine: Rc::new(machine),
                 fingerprint: 0,
                 server: Some(0),
@@ -173,28 +173,28 @@ impl<P: Play> World<P> {
                 line: Line::default(),
             })
         };
-        let parties = play.machines().into_iter().map(party).collect();
-        let mut world = Self { bounds, play, tree, parties, sights: Sights::new() };
-        for party in 0..world.parties.len() {
-            world.perform(party, None, Cause::Other, 0).expect("nothing has happened");
+        let clients = play.machines().into_iter().map(client).collect();
+        let mut world = Self { bounds, play, tree, clients, milestones: Milestones::new() };
+        for client in 0..world.clients.len() {
+            world.perform(client, None, Cause::Other, 0).expect("nothing has happened");
         }
         world
     }
 
-    fn party(&mut self, party: usize) -> &mut Party<P::Machine> {
-        Rc::make_mut(&mut self.parties[party])
+    fn client(&mut self, client: usize) -> &mut Client<P::Machine> {
+        Rc::make_mut(&mut self.clients[client])
     }
 }
 
 impl<P: Play> search::World for World<P> {
     type Action = Action;
-    type Sight = &'static str;
+    type Milestone = &'static str;
 
     fn fingerprint(&self) -> u64 {
         let Bounds { faults, meddling, leases, refusals, whims, .. } = self.bounds;
         let mut hasher = DefaultHasher::new();
         (faults, meddling, leases, refusals, whims).hash(&mut hasher);
-        (&self.play, &self.tree, &self.parties).hash(&mut hasher);
+        (&self.play, &self.tree, &self.clients).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -202,19 +202,19 @@ impl<P: Play> search::World for World<P> {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
         // What a machine does when it receives something touches nobody else before its next request
         // is served. So it may as well happen now, unless a cut can take away what is to be received.
-        let is_safe = |party: &Rc<Party<_>>| {
-            let calm = self.bounds.faults == 0 && party.server.is_some();
-            calm && party.line.has_news() || !party.line.inbox.is_empty()
+        let is_safe = |client: &Rc<Client<_>>| {
+            let calm = self.bounds.faults == 0 && client.server.is_some();
+            calm && client.line.has_news() || !client.line.inbox.is_empty()
         };
-        if let Some(party) = self.parties.iter().position(is_safe) {
-            self.local_actions(party, &mut steps, &mut faults);
+        if let Some(client) = self.clients.iter().position(is_safe) {
+            self.local_actions(client, &mut steps, &mut faults);
             return (steps, faults);
         }
         steps.extend(self.tree.lagging().map(Action::CatchUp));
-        for (party, state) in self.parties.iter().enumerate() {
-            if !state.machine.is_done() && !self.play.is_to_come(party) {
-                self.local_actions(party, &mut steps, &mut faults);
-                self.session_actions(party, &mut steps, &mut faults);
+        for (client, state) in self.clients.iter().enumerate() {
+            if !state.machine.is_done() && !self.play.is_to_come(client) {
+                self.local_actions(client, &mut steps, &mut faults);
+                self.session_actions(client, &mut steps, &mut faults);
             }
         }
         for (outside, when) in self.play.outside(&self.tree, self.bounds.faults > 0) {
@@ -229,7 +229,7 @@ impl<P: Play> search::World for World<P> {
                 > 0;
         let amid = self.bounds.timers == Timers::AmongFaults && may_go_wrong;
         if self.bounds.timers != Timers::Always && (amid || steps.is_empty()) {
-            let timers = (0..self.parties.len()).filter(|party| self.parties[*party].timer);
+            let timers = (0..self.clients.len()).filter(|client| self.clients[*client].timer);
             steps.extend(timers.map(Action::Timer));
         }
         (steps, faults)
@@ -242,30 +242,30 @@ impl<P: Play> search::World for World<P> {
             world.apply_next(0);
         }
         while !world.bounds.late
-            && let Some(party) = world
-                .parties
+            && let Some(client) = world
+                .clients
                 .iter()
-                .position(|party| party.line.has_news() && party.settling.is_none())
+                .position(|client| client.line.has_news() && client.settling.is_none())
         {
-            world.hear(party)?;
+            world.hear(client)?;
         }
-        let lines: Vec<_> = world.parties.iter().map(|party| &party.line).collect();
-        world.play.check(&world.tree, &lines, &mut world.sights)?;
+        let lines: Vec<_> = world.clients.iter().map(|client| &client.line).collect();
+        world.play.check(&world.tree, &lines, &mut world.milestones)?;
         Ok(world)
     }
 
     fn check_end(&self) -> Result<(), String> {
-        let waits = |party: &usize| {
-            !self.parties[*party].machine.is_done() && !self.play.may_wait(*party, &self.tree)
+        let waits = |client: &usize| {
+            !self.clients[*client].machine.is_done() && !self.play.may_wait(*client, &self.tree)
         };
-        match (0..self.parties.len()).find(waits) {
-            Some(party) => Err(format!("{party} waits for ever")),
+        match (0..self.clients.len()).find(waits) {
+            Some(client) => Err(format!("{client} waits for ever")),
             None => Ok(()),
         }
     }
 
-    fn take_sights(&mut self) -> Sights {
-        core::mem::take(&mut self.sights)
+    fn take_milestones(&mut self) -> Milestones {
+        core::mem::take(&mut self.milestones)
     }
 }
 
@@ -273,14 +273,14 @@ impl<P: Play> search::World for World<P> {
 
 impl<P: Play> World<P> {
     fn local_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
-        let party = &self.parties[index];
-        if party.line.has_news() {
+        let client = &self.clients[index];
+        if client.line.has_news() {
             steps.push(Action::Hear(index));
         }
-        if party.settling.is_some() && party.line.inbox.is_empty() {
+        if client.settling.is_some() && client.line.inbox.is_empty() {
             steps.push(Action::Settle(index));
         }
-        if party.timer && self.bounds.timers == Timers::Always {
+        if client.timer && self.bounds.timers == Timers::Always {
             steps.push(Action::Timer(index));
         }
         for (act, when) in self.play.acts(index) {
@@ -293,32 +293,32 @@ impl<P: Play> World<P> {
     }
 
     fn session_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
-        let party = &self.parties[index];
-        let unserved = party.line.unserved();
-        if party.server.is_some() && unserved > 0 {
+        let client = &self.clients[index];
+        let unserved = client.line.unserved();
+        if client.server.is_some() && unserved > 0 {
             steps.push(Action::Serve(index));
             if self.bounds.refusals > 0 {
-                let next = &party.line.next().operation;
+                let next = &client.line.next().operation;
                 let refusals = next.with_request(|request| self.play.refusals(request));
                 faults.extend(refusals.iter().map(|it| Action::Refuse(index, *it)));
             }
         }
-        if party.server.is_none() && !party.line.ended {
-            for server in self.tree.that_know(party.line.seen) {
-                let orders = if party.line.has_several_watches() { 2 } else { 1 };
-                let resume = |reversed| Action::Resume { party: index, server, reversed };
+        if client.server.is_none() && !client.line.ended {
+            for server in self.tree.that_know(client.line.seen) {
+                let orders = if client.line.has_several_watches() { 2 } else { 1 };
+                let resume = |reversed| Action::Resume { client: index, server, reversed };
                 steps.extend([false, true].into_iter().take(orders).map(resume));
             }
         }
         if self.bounds.faults > 0 {
-            match party.server {
+            match client.server {
                 Some(_) => {
                     for sent in 0..=unserved {
-                        let cut = |applied| Action::Cut { party: index, sent, applied };
+                        let cut = |applied| Action::Cut { client: index, sent, applied };
                         faults.extend((0..=sent).map(cut));
                     }
                 }
-                None if !party.line.expired => faults.push(Action::Expire(index)),
+                None if !client.line.expired => faults.push(Action::Expire(index)),
                 None => {}
             }
         }
@@ -331,39 +331,39 @@ impl<P: Play> World<P> {
 
     fn act(&mut self, action: Action) -> Result<(), String> {
         match action {
-            Action::Serve(party) => self.serve(party),
-            Action::Refuse(party, refusal) => {
+            Action::Serve(client) => self.serve(client),
+            Action::Refuse(client, refusal) => {
                 self.bounds.refusals -= 1;
-                self.refuse(party, refusal);
+                self.refuse(client, refusal);
             }
-            Action::Hear(party) => self.hear(party)?,
-            Action::Settle(party) => {
-                let since = self.party(party).settling.take().unwrap_or_default();
-                self.perform(party, Some(Input::Settled), Cause::Settled, since)?;
+            Action::Hear(client) => self.hear(client)?,
+            Action::Settle(client) => {
+                let since = self.client(client).settling.take().unwrap_or_default();
+                self.perform(client, Some(Input::Settled), Cause::Settled, since)?;
             }
-            Action::Timer(party) => {
-                self.party(party).timer = false;
-                self.perform(party, Some(Input::Timer), Cause::Other, 0)?;
+            Action::Timer(client) => {
+                self.client(client).timer = false;
+                self.perform(client, Some(Input::Timer), Cause::Other, 0)?;
             }
-            Action::Act(party, act) => {
-                let is_whim = self.play.acts(party).contains(&(act, When::Whim));
+            Action::Act(client, act) => {
+                let is_whim = self.play.acts(client).contains(&(act, When::Whim));
                 self.bounds.whims -= usize::from(is_whim);
-                self.play.acted(party, act, &mut self.sights);
-                self.perform(party, Some(act.input()), Cause::Other, 0)?;
+                self.play.acted(client, act, &mut self.milestones);
+                self.perform(client, Some(act.input()), Cause::Other, 0)?;
             }
-            Action::Cut { party, sent, applied } => {
+            Action::Cut { client, sent, applied } => {
                 self.bounds.faults -= 1;
-                self.cut(party, sent, applied);
+                self.cut(client, sent, applied);
             }
-            Action::Resume { party, server, reversed } => self.resume(party, server, reversed),
-            Action::Expire(party) => {
+            Action::Resume { client, server, reversed } => self.resume(client, server, reversed),
+            Action::Expire(client) => {
                 self.bounds.faults -= 1;
-                self.party(party).line.expired = true;
-                self.tree.expire(party);
+                self.client(client).line.expired = true;
+                self.tree.expire(client);
             }
-            Action::LeaseEnds(party) => {
+            Action::LeaseEnds(client) => {
                 self.bounds.leases -= 1;
-                self.perform(party, Some(Input::LeaseEnded), Cause::Other, 0)?;
+                self.perform(client, Some(Input::LeaseEnded), Cause::Other, 0)?;
             }
             Action::Meddle(node) => {
                 let budget = self.bounds.meddling.as_mut().unwrap_or(&mut self.bounds.faults);
@@ -382,66 +382,66 @@ impl<P: Play> World<P> {
 
     fn apply_next(&mut self, server: usize) {
         let (now, events) = self.tree.apply_next(server);
-        for party in 0..self.parties.len() {
-            if self.parties[party].server == Some(server) {
-                let line = &mut self.party(party).line;
+        for client in 0..self.clients.len() {
+            if self.clients[client].server == Some(server) {
+                let line = &mut self.client(client).line;
                 events.iter().for_each(|(path, event)| line.fire(path, *event, now));
             }
         }
     }
 
     fn cut(&mut self, index: usize, sent: usize, applied: usize) {
-        let line = &self.parties[index].line;
+        let line = &self.clients[index].line;
         let lost: Vec<_> = line.asked.iter().skip(line.served).take(applied).cloned().collect();
         for asked in lost {
             asked.operation.with_request(|request| drop(self.tree.write(index, request)));
         }
         let trusts_sync = self.bounds.flaw == Some(Flaw::LostSyncTrusted);
-        let party = self.party(index);
-        party.line.cut(sent, |asked| {
+        let client = self.client(index);
+        client.line.cut(sent, |asked| {
             trusts_sync && asked.is(|request| matches!(request, Request::Sync(_)))
         });
-        party.server = None;
+        client.server = None;
     }
 
     fn resume(&mut self, index: usize, server: usize, reversed: bool) {
-        let party = Rc::make_mut(&mut self.parties[index]);
-        if party.line.expired {
-            return party.line.end();
+        let client = Rc::make_mut(&mut self.clients[index]);
+        if client.line.expired {
+            return client.line.end();
         }
-        party.server = Some(server);
-        party.line.resume(&self.tree, self.tree.now(server), reversed);
+        client.server = Some(server);
+        client.line.resume(&self.tree, self.tree.now(server), reversed);
     }
 
     // ---- The server ----------------------------------------------------------------------------
 
     fn serve(&mut self, index: usize) {
-        let server = self.parties[index].server.expect("a connection");
-        let asked = self.parties[index].line.next().clone();
+        let server = self.clients[index].server.expect("a connection");
+        let asked = self.clients[index].line.next().clone();
         let answer =
             asked.operation.with_request(|request| self.answer(index, server, &asked, request));
-        self.party(index).line.reply(answer);
+        self.client(index).line.reply(answer);
     }
 
     fn refuse(&mut self, index: usize, refusal: Refusal) {
-        let server = self.parties[index].server.expect("a connection");
+        let server = self.clients[index].server.expect("a connection");
         let result = match refusal {
             Refusal::ForNow => refused(ErrorCode::THROTTLED_OP),
             Refusal::ForGood => refused(ErrorCode::NO_AUTH),
             Refusal::Garbage => {
-                let asked = self.parties[index].line.next().clone();
+                let asked = self.clients[index].line.next().clone();
                 asked.operation.with_request(|request| drop(self.tree.write(index, request)));
                 self.catch_up(server);
                 ok()
             }
         };
-        let asked = &self.parties[index].line.next().operation;
+        let asked = &self.clients[index].line.next().operation;
         let watch = (result.is_ok() && asked.watches()).then(|| {
             let now = self.tree.now(server);
             asked.with_request(|request| self.tree.read(index, request, now).1)
         });
         let answer = Answer::new(result, watch, self.tree.now(server));
-        self.party(index).line.reply(answer);
+        self.client(index).line.reply(answer);
     }
 
     /// A server answers a write, or a sync, when it has applied all that was before.
@@ -465,7 +465,7 @@ impl<P: Play> World<P> {
         let flaw = self.bounds.flaw;
         if let Request::Sync(_) = request {
             let is_for_stat = || {
-                let next = self.parties[index].line.asked.get(self.parties[index].line.served + 1);
+                let next = self.clients[index].line.asked.get(self.clients[index].line.served + 1);
                 next.is_some_and(|next| next.is(|next| matches!(next, Request::Exists(_))))
             };
             let waits = match flaw {
@@ -481,7 +481,7 @@ impl<P: Play> World<P> {
         let (mut result, mut watch) = self.tree.read(index, request, now);
         let is_set = result.is_ok() || watch == tree::Watched::Absence;
         if let Request::GetChildren(list) = request {
-            let noted = self.parties[index].noted;
+            let noted = self.clients[index].noted;
             match flaw {
                 Some(Flaw::NamesWithoutGuid) if asked.is_behind_sync => {
                     let own = guid(index, 0).as_hyphenated().to_string();
@@ -498,7 +498,7 @@ impl<P: Play> World<P> {
                         .map(|it| it.path.clone())
                         .collect();
                     let one = others.into_iter().rev().nth(maximum - 1);
-                    self.party(index).line.redirect(asked.op, one.unwrap_or_else(|| "/".into()));
+                    self.client(index).line.redirect(asked.op, one.unwrap_or_else(|| "/".into()));
                     watch = tree::Watched::Children;
                 }
                 _ => {}
@@ -512,12 +512,12 @@ impl<P: Play> World<P> {
 
     /// The machine receives the next of what its session has to report.
     fn hear(&mut self, index: usize) -> Result<(), String> {
-        let party = self.party(index);
-        if party.line.inbox.is_empty() {
-            party.line.receive();
+        let client = self.client(index);
+        if client.line.inbox.is_empty() {
+            client.line.receive();
         }
         // Or the watch had been dropped.
-        let Some(news) = party.line.inbox.pop_front() else {
+        let Some(news) = client.line.inbox.pop_front() else {
             return Ok(());
         };
         let (input, cause, now) = match news {
@@ -529,8 +529,8 @@ impl<P: Play> World<P> {
                 });
                 let result = (*answer.result).clone();
                 if result.is_ok() {
-                    let Self { play, sights, .. } = self;
-                    asked.operation.with_request(|request| play.heard(request, sights));
+                    let Self { play, milestones, .. } = self;
+                    asked.operation.with_request(|request| play.heard(request, milestones));
                 }
                 (Input::Reply { op: asked.op, result }, cause, answer.now)
             }
@@ -552,7 +552,7 @@ impl<P: Play> World<P> {
         };
         let is_end = matches!(input, Input::Session(State::Ended(_)));
         self.perform(index, Some(input), cause, now)?;
-        match is_end && !self.parties[index].machine.is_done() {
+        match is_end && !self.clients[index].machine.is_done() {
             true => Err(format!("{index} outlives its session")),
             false => Ok(()),
         }
@@ -566,7 +566,7 @@ impl<P: Play> World<P> {
         cause: Cause,
         now: Index,
     ) -> Result<(), String> {
-        let mut machine = (*self.parties[index].machine).clone();
+        let mut machine = (*self.clients[index].machine).clone();
         if let Some(input) = input {
             machine.handle(input);
         }
@@ -574,13 +574,13 @@ impl<P: Play> World<P> {
         while let Some(output) = machine.poll_output() {
             outputs += 1;
             match output {
-                Output::SetTimer(_) => self.party(index).timer = true,
-                Output::Settle => self.party(index).settling = Some(now),
-                Output::Unwatch(op) => self.party(index).line.unwatch(op),
+                Output::SetTimer(_) => self.client(index).timer = true,
+                Output::Settle => self.client(index).settling = Some(now),
+                Output::Unwatch(op) => self.client(index).line.unwatch(op),
                 Output::Submit { op, operation } => self.submit(index, op, operation),
                 Output::Event(event) => {
-                    let Self { tree, sights, .. } = self;
-                    self.play.told(index, &event, Scene { tree, now, cause, sights })?;
+                    let Self { tree, milestones, .. } = self;
+                    self.play.told(index, &event, Scene { tree, now, cause, milestones })?;
                 }
             }
         }
@@ -588,16 +588,16 @@ impl<P: Play> World<P> {
             return Err(format!("{index} is busy"));
         }
         let done = machine.is_done();
-        let party = self.party(index);
-        party.fingerprint = digest(&machine);
-        party.machine = Rc::new(machine);
+        let client = self.client(index);
+        client.fingerprint = digest(&machine);
+        client.machine = Rc::new(machine);
         if done { self.finish(index) } else { Ok(()) }
     }
 
     fn submit(&mut self, index: usize, op: OpId, mut operation: Operation) {
-        let Self { bounds: Bounds { flaw, .. }, play, tree, sights, .. } = self;
+        let Self { bounds: Bounds { flaw, .. }, play, tree, milestones, .. } = self;
         let flaw = *flaw;
-        operation.with_request(|request| play.asked(index, request, sights));
+        operation.with_request(|request| play.asked(index, request, milestones));
         let is_several = |request: &Request<'_>| matches!(request, Request::Multi(_));
         let notes = flaw == Some(Flaw::CountedBeforeCreated) && operation.with_request(is_several);
         let (log, watches) = (tree.log, operation.watches());
@@ -612,19 +612,19 @@ impl<P: Play> World<P> {
             Some(Flaw::DataUnwatched) => operation.with_request(is_data),
             _ => false,
         };
-        let party = self.party(index);
+        let client = self.client(index);
         if notes {
-            party.noted = log;
+            client.noted = log;
         }
-        party.line.submit(op, operation);
+        client.line.submit(op, operation);
         if is_unwatched {
-            party.line.unwatch(op);
+            client.line.unwatch(op);
         }
     }
 
     /// Nothing that is still outstanding may matter.
     fn finish(&mut self, index: usize) -> Result<(), String> {
-        let Party { line, machine, server, .. } = &*self.parties[index];
+        let Client { line, machine, server, .. } = &*self.clients[index];
         let creates = |asked: &Asked| {
             asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
         };
@@ -641,14 +641,14 @@ impl<P: Play> World<P> {
             }
         }
         let next = self.play.next(index, machine, server.is_some() && !line.ended);
-        let party = self.party(index);
-        (party.timer, party.settling) = (false, None);
-        party.line.forget();
+        let client = self.client(index);
+        (client.timer, client.settling) = (false, None);
+        client.line.forget();
         match next {
             None => Ok(()),
             Some(next) => {
-                party.machine = Rc::new(next);
-                self.sights.insert("returns");
+                client.machine = Rc::new(next);
+                self.milestones.insert("returns");
                 self.perform(index, None, Cause::Other, 0)
             }
         }

@@ -6,14 +6,14 @@ use zk_session::proto::{ErrorCode, EventType};
 use zk_session::session::State;
 
 use super::super::super::tests::{CONNECTED, READ_ONLY, data, lost, ok, refused};
-use super::super::super::{Contest, Entry, Input, Machine, Trust};
+use super::super::super::{AttemptConfig, DisconnectPolicy, Input, Machine, WaitPolicy};
 use super::harness::{Harness, children, created, maximum};
 
 #[test]
 fn free_permits_cost_two_round_trips_and_their_release_one() {
     let mut h = Harness::new().held();
     h.answer("delete locks/own-7", ok());
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["delete leases/own-3", "delete leases/own-4"]);
     h.answer("delete leases/own-3", ok());
     h.expect(&[]);
@@ -34,7 +34,7 @@ fn who_waits_counts_again_when_leases_change() {
     h.expect(&[
         "unwatch leases",
         "unwatch max",
-        "Leased leases/own-3 leases/own-4",
+        "Permits leases/own-3 leases/own-4",
         "Acquired leases/own-3 token 100",
         "delete locks/own-7",
     ]);
@@ -58,8 +58,8 @@ fn a_borrower_finds_that_leases_or_their_number_have_changed_unnoticed() {
 #[test]
 fn leases_behind_ours_keep_nobody_waiting() {
     let mut h = Harness::new().counting();
-    let leases = ["leases/a-1", "leases/own-3", "leases/own-4", "leases/b-5"];
-    h.answer("watch leases", children(&leases));
+    let permit_nodes = ["leases/a-1", "leases/own-3", "leases/own-4", "leases/b-5"];
+    h.answer("watch leases", children(&permit_nodes));
     assert!(h.wanted().iter().any(|line| line.starts_with("Acquired")));
 }
 
@@ -138,7 +138,7 @@ fn permits_are_ours_without_doubt_after_a_lease_was_deleted_while_we_were_away()
         "timer",
         "unwatch leases",
         "unwatch max",
-        "Leased leases/own-5 leases/own-6",
+        "Permits leases/own-5 leases/own-6",
         "Acquired leases/own-5 token 100",
         "unwatch locks/own-7",
         "delete locks/own-7",
@@ -176,17 +176,21 @@ fn all_leases_are_suspended_and_resumed_as_one() {
 
 #[test]
 fn trust_ends_when_the_caller_wants_it_to() {
-    let until = |trust: Trust| Harness::of(|loan| loan.contest.trust = trust).held();
-    let mut h = until(Trust::WhileConnected);
+    let until = |disconnect_policy: DisconnectPolicy| {
+        Harness::of(|request| request.config.disconnect_policy = disconnect_policy).held()
+    };
+    let mut h = until(DisconnectPolicy::WhileConnected);
     h.disconnect();
     assert_eq!(h.wanted()[1], "Lost(Disconnected)");
-    let mut h = until(Trust::UntilLeaseEnds);
+    let mut h = until(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.expect(&["delete locks/own-7", "Suspended"]);
     h.feed(Input::LeaseEnded);
     assert_eq!(h.wanted()[0], "Lost(LeaseEnded)");
     // While it waits nothing is lost yet.
-    let mut h = Harness::of(|loan| loan.contest.trust = Trust::WhileConnected).waiting();
+    let mut h =
+        Harness::of(|request| request.config.disconnect_policy = DisconnectPolicy::WhileConnected)
+            .waiting();
     h.disconnect();
     h.expect(&[]);
 }
@@ -206,13 +210,13 @@ fn one_lease_that_is_lost_loses_all() {
 
 #[test]
 fn whoever_is_asked_for_one_permit_hears_it_once() {
-    let mut h = Harness::of(|loan| loan.contest.revocable = true).queueing();
+    let mut h = Harness::of(|request| request.config.revocable = true).queueing();
     h.answer("list locks", children(&["locks/own-7"]));
     h.answer("create 2 leases", created(&[3, 4]));
     h.answer("watch max", maximum(3));
     h.wanted();
-    h.answer("watch leases/own-3", data(Contest::REVOKE));
-    h.answer("watch leases/own-4", data(Contest::REVOKE));
+    h.answer("watch leases/own-3", data(AttemptConfig::REVOKE));
+    h.answer("watch leases/own-4", data(AttemptConfig::REVOKE));
     h.expect(&[]);
     h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
     let revoked = h.wanted().into_iter().filter(|line| line == "Revoked").count();
@@ -220,7 +224,7 @@ fn whoever_is_asked_for_one_permit_hears_it_once() {
 }
 
 fn trying() -> Harness {
-    let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
+    let mut h = Harness::of(|request| request.config.wait_policy = WaitPolicy::OnlyIfFree);
     h.expect(&[]);
     h.feed(Input::Timer);
     h.expect(&[]);
@@ -244,7 +248,7 @@ fn trying_creates_nothing_where_there_is_no_room() {
 }
 
 fn asking() -> Harness {
-    let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFirst);
+    let mut h = Harness::of(|request| request.config.wait_policy = WaitPolicy::OnlyIfFirst);
     h.expect(&[]);
     h.feed(Input::Session(CONNECTED));
     h
@@ -278,14 +282,14 @@ fn whoever_asks_once_gets_permits_that_are_free_and_fails_if_they_are_not() {
 
 #[test]
 fn whoever_asks_once_or_tries_begins_only_with_a_connection() {
-    for entry in [Entry::OnlyIfFirst, Entry::OnlyIfFree] {
+    for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
         for state in [State::Connecting, State::Suspended, READ_ONLY] {
-            let mut h = Harness::of(|loan| loan.contest.entry = entry);
+            let mut h = Harness::of(|request| request.config.wait_policy = wait_policy);
             h.feed(Input::Session(state));
             h.expect_last(&["Failed: NoConnection"]);
         }
-        let mut h = Harness::of(|loan| loan.contest.entry = entry);
-        h.feed(Input::LetGo);
+        let mut h = Harness::of(|request| request.config.wait_policy = wait_policy);
+        h.feed(Input::Release);
         h.expect_last(&["Released"]);
     }
 }

@@ -9,8 +9,8 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::super::super::tests::{QUEUE_FULL, SESSION, data, lost, ok, refused};
-use super::super::super::{Claim, Input, Scheme};
-use super::harness::{Harness, children, created, maximum, own_leases, stat};
+use super::super::super::{Input, LockMode, Scheme};
+use super::harness::{Harness, adopt_permit_nodes, children, created, maximum, stat};
 use crate::error::LockError;
 
 #[test]
@@ -18,7 +18,7 @@ fn leases_beside_another_kind_of_lock_are_refused() {
     let mut h = Harness::new().counting();
     let mutex = Scheme::CURATOR_MUTEX;
     let other =
-        format!("{}0000000002", mutex.prefix(Claim::Exclusive, Uuid::from_u128(9), SESSION));
+        format!("{}0000000002", mutex.prefix(LockMode::Exclusive, Uuid::from_u128(9), SESSION));
     h.answer("watch leases", children(&["leases/own-3", "leases/own-4", "locks/9-2"]));
     let why = LockError::OtherLock { node: other, scheme: mutex.into() };
     assert_eq!(h.wanted()[0], format!("Failed: {why:?}"));
@@ -26,7 +26,7 @@ fn leases_beside_another_kind_of_lock_are_refused() {
 
 #[test]
 fn a_borrower_that_began_on_a_read_only_server_adopts_the_leases_of_the_session_that_it_got() {
-    let mut h = Harness::of(|loan| loan.contest.session = SessionId(0x99));
+    let mut h = Harness::of(|request| request.config.session = SessionId(0x99));
     h.reconnect();
     let mut h = h.adopting();
     h.answer("stat leases/own-3", stat(SESSION));
@@ -36,7 +36,7 @@ fn a_borrower_that_began_on_a_read_only_server_adopts_the_leases_of_the_session_
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_sent() {
     let failed = |permits, maximum| {
-        let mut h = Harness::of(|loan| (loan.permits, loan.maximum) = (permits, maximum));
+        let mut h = Harness::of(|request| (request.permits, request.maximum) = (permits, maximum));
         let lines = h.wanted();
         h.expect_last(&[]);
         lines
@@ -49,9 +49,10 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert_eq!(failed(u32::MAX, Some(1 << 30)), too_many);
 }
 
-/// A borrower of a semaphore as it is, first in the queue.
+/// A contender of a semaphore as it is, first in the queue.
 fn first_in_the_queue(permits: u32) -> Harness {
-    let mut h = Harness::of(|loan| (loan.permits, loan.maximum) = (permits, None)).queueing();
+    let mut h =
+        Harness::of(|request| (request.permits, request.maximum) = (permits, None)).queueing();
     h.answer("list locks", children(&["locks/own-7"]));
     h
 }
@@ -80,7 +81,7 @@ fn many_permits_are_created_once_it_is_known_that_there_are_so_many() {
 
     let mut h = first_in_the_queue(200);
     h.expect(&["watch max", "timer"]);
-    h.feed(Input::LetGo);
+    h.feed(Input::Release);
     h.expect(&["unwatch max", "delete locks/own-7"]);
     h.answer("delete locks/own-7", ok());
     h.expect_last(&["Released"]);
@@ -238,7 +239,7 @@ fn a_maximum_that_is_absent_or_says_something_else() {
         h.wanted();
         h.expect_last(&[]);
     }
-    let mut h = Harness::of(|loan| loan.maximum = None).creating();
+    let mut h = Harness::of(|request| request.maximum = None).creating();
     h.answer("watch max", refused(ErrorCode::NO_NODE));
     assert_eq!(h.wanted()[1], "Failed: NoMaximum");
 }
@@ -290,11 +291,11 @@ fn who_lets_go_anywhere_leaves_nothing_and_is_told_once() {
             for first in [true, false] {
                 let mut h = place(Harness::new());
                 if first {
-                    h.feed(Input::LetGo);
+                    h.feed(Input::Release);
                     trouble(&mut h);
                 } else {
                     trouble(&mut h);
-                    h.feed(Input::LetGo);
+                    h.feed(Input::Release);
                 }
                 h.reconnect();
                 for _ in 0..3 {
@@ -323,7 +324,7 @@ fn a_session_that_ends_anywhere_ends_it() {
         h.expire();
         h.expect_last(&[if is_held { "Lost(Ended(Expired))" } else { "Failed: Ended(Expired)" }]);
         let mut h = place(Harness::new());
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.wanted();
         h.expire();
         h.expect_last(&["Released"]);
@@ -387,7 +388,7 @@ fn leases_that_may_have_been_created_are_found_without_the_list_of_all_and_go() 
     h.wanted();
     h.answer("list leases", too_long());
     h.expect(&["list own leases"]);
-    h.answer("list own leases", own_leases(&["leases/own-3", "leases/own-4"]));
+    h.answer("list own leases", adopt_permit_nodes(&["leases/own-3", "leases/own-4"]));
     let lines = h.wanted();
     assert!(lines.contains(&failed()), "{lines:?}");
     for line in ["delete leases/own-3", "delete leases/own-4", "delete locks/own-7"] {

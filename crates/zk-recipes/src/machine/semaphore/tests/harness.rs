@@ -1,4 +1,4 @@
-//! A borrower whose requests the test answers.
+//! A contender whose requests the test answers.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,33 +14,35 @@ use zk_session::session::Reply;
 
 use super::super::super::tests::harness::Language;
 use super::super::super::tests::{OWN, SESSION, data, lost, ok, refused, reply};
-use super::super::super::{Borrower, Claim, Contest, Event, Input, Loan, Name, Operation, Scheme};
+use super::super::super::{
+    AttemptConfig, Event, Input, LockMode, Name, Operation, PermitRequest, Scheme, SemaphoreMachine,
+};
 use crate::error::LockError;
 
 const SCHEMES: [(&str, Scheme); 2] =
     [("locks", Scheme::CURATOR_MUTEX), ("leases", Scheme::CURATOR_LEASE)];
 
-/// A borrower of two permits of three, unless said otherwise.
-pub(super) type Harness = super::super::super::tests::harness::Harness<Borrower>;
+/// A contender of two permits of three, unless said otherwise.
+pub(super) type Harness = super::super::super::tests::harness::Harness<SemaphoreMachine>;
 
-/// `leases/own-3` for the whole name, and the other way round.
+/// `permit nodes/own-3` for the whole name, and the other way round.
 fn name(label: &str) -> String {
-    let (directory, rest) = label.split_once('/').expect("a directory");
-    let (_, scheme) = SCHEMES.into_iter().find(|(name, _)| *name == directory).expect("known");
+    let (lock_path, rest) = label.split_once('/').expect("a parent");
+    let (_, scheme) = SCHEMES.into_iter().find(|(name, _)| *name == lock_path).expect("known");
     let (guid, number) = rest.split_once('-').expect("a number");
     let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).expect("a guid") };
-    let prefix = scheme.prefix(Claim::Exclusive, Uuid::from_u128(guid), SESSION);
+    let prefix = scheme.prefix(LockMode::Exclusive, Uuid::from_u128(guid), SESSION);
     format!("{prefix}{number:0>10}")
 }
 
 fn label(name: &str) -> String {
-    let read = |(directory, scheme): (&str, Scheme)| {
+    let read = |(lock_path, scheme): (&str, Scheme)| {
         let Name { guid, sequence, .. } = scheme.parse(name)?;
         let guid = match guid?.as_u128() {
             OWN => "own".to_string(),
             guid => format!("{guid:x}"),
         };
-        Some(format!("{directory}/{guid}-{}", sequence.0))
+        Some(format!("{lock_path}/{guid}-{}", sequence.0))
     };
     SCHEMES.into_iter().find_map(read).unwrap_or_else(|| name.to_string())
 }
@@ -75,9 +77,9 @@ fn line(_: &str, operation: &Operation) -> String {
 
 fn told(event: &Event) -> String {
     match event {
-        Event::Leased(nodes) => {
+        Event::Permits(nodes) => {
             let labels: Vec<_> = nodes.iter().map(|node| label(node)).collect();
-            format!("Leased {}", labels.join(" "))
+            format!("Permits {}", labels.join(" "))
         }
         Event::Enqueued { node, .. } => format!("Enqueued {}", label(node)),
         Event::Waiting { behind, .. } => format!("Waiting behind {}", label(behind)),
@@ -99,7 +101,7 @@ pub(super) fn children(labels: &[&str]) -> Result<Reply, Error> {
 }
 
 /// What the server says about our own nodes.
-pub(super) fn own_leases(labels: &[&str]) -> Result<Reply, Error> {
+pub(super) fn adopt_permit_nodes(labels: &[&str]) -> Result<Reply, Error> {
     let paths: Vec<_> = labels.iter().map(|label| format!("/sem/leases/{}", name(label))).collect();
     let paths: Vec<_> = paths.iter().map(String::as_str).collect();
     reply(OpCode::GET_EPHEMERALS, &GetEphemeralsResponse { ephemerals: paths[..].into() })
@@ -109,7 +111,7 @@ pub(super) fn maximum(maximum: u32) -> Result<Reply, Error> {
     data(&maximum.to_be_bytes())
 }
 
-/// The leases with these numbers were created, by transaction 100.
+/// The permit nodes with these numbers were created, by transaction 100.
 pub(super) fn created(numbers: &[i32]) -> Result<Reply, Error> {
     let path = |number: &i32| format!("/sem/leases/{}", name(&format!("leases/own-{number}")));
     let paths: Vec<_> = numbers.iter().map(path).collect();
@@ -129,12 +131,12 @@ impl Harness {
         Self::of(|_| {})
     }
 
-    pub(super) fn of(differ: impl FnOnce(&mut Loan)) -> Self {
+    pub(super) fn of(differ: impl FnOnce(&mut PermitRequest)) -> Self {
         let guid = Uuid::from_u128(OWN);
-        let contest = Contest::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
-        let mut loan = Loan { contest, permits: 2, maximum: Some(3) };
-        differ(&mut loan);
-        Self::speaking(Language { line, told }, String::new(), Borrower::new(loan))
+        let config = AttemptConfig::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
+        let mut request = PermitRequest { config, permits: 2, maximum: Some(3) };
+        differ(&mut request);
+        Self::speaking(Language { line, told }, String::new(), SemaphoreMachine::new(request))
     }
 
     // ---- Places on the way ---------------------------------------------------------------------
@@ -186,7 +188,7 @@ impl Harness {
         h
     }
 
-    /// Its leases are there, and it knows not how many others are.
+    /// Its permit nodes are there, and it knows not how many others are.
     pub(super) fn counting(self) -> Self {
         let mut h = self.creating();
         h.answer("create 2 leases", created(&[3, 4]));
@@ -208,7 +210,7 @@ impl Harness {
         h.expect(&[
             "unwatch leases",
             "unwatch max",
-            "Leased leases/own-3 leases/own-4",
+            "Permits leases/own-3 leases/own-4",
             "Acquired leases/own-3 token 100",
             "delete locks/own-7",
         ]);
@@ -218,7 +220,7 @@ impl Harness {
     pub(super) fn leaving(self) -> Self {
         let mut h = self.held();
         h.answer("delete locks/own-7", ok());
-        h.feed(Input::LetGo);
+        h.feed(Input::Release);
         h.expect(&["delete leases/own-3", "delete leases/own-4"]);
         h
     }
@@ -227,13 +229,13 @@ impl Harness {
 
     /// Two permits are out already.
     pub(super) fn full(&mut self, line: &str) {
-        let leases = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
-        self.answer(line, children(&leases));
+        let permit_nodes = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
+        self.answer(line, children(&permit_nodes));
     }
 
     pub(super) fn full_again(&mut self) {
-        let leases = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
-        self.renewed("watch leases", children(&leases));
+        let permit_nodes = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
+        self.renewed("watch leases", children(&permit_nodes));
     }
 
     pub(super) fn answer_if_asked(&mut self, line: &str, result: Result<Reply, Error>) -> bool {

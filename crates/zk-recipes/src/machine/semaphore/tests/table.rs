@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use zk_session::proto::{ErrorCode, EventType};
 
 use super::super::super::tests::{CONNECTED, SESSION, documented_rows, lost, ok, refused};
-use super::super::super::{Entry, Input};
+use super::super::super::{Input, WaitPolicy};
 use super::harness::{Harness, children, created, maximum, stat};
 
 type Place = fn(Harness) -> Harness;
@@ -86,7 +86,7 @@ const HAPPENINGS: [(&str, Happening); 24] = [
         h.reconnect();
     }),
     ("session ended", Harness::expire),
-    ("release", |h| h.feed(Input::LetGo)),
+    ("release", |h| h.feed(Input::Release)),
 ];
 
 fn row(step: &str, happening: &str, h: &mut Harness) -> Option<String> {
@@ -116,22 +116,23 @@ fn table() -> Vec<String> {
         }
     }
     let looking = || {
-        let mut h = Harness::of(|loan| loan.contest.entry = Entry::OnlyIfFree);
+        let mut h = Harness::of(|request| request.config.wait_policy = WaitPolicy::OnlyIfFree);
         h.feed(Input::Session(CONNECTED));
         h
     };
-    for (happening, leases) in [
+    for (happening, permit_nodes) in [
         ("permits are free", &["leases/a-1"][..]),
         ("no permits are free", &["leases/a-1", "leases/b-2"]),
     ] {
         let mut h = looking();
         h.wanted();
         h.answer("watch max", maximum(3));
-        h.answer("watch leases", children(leases));
+        h.answer("watch leases", children(permit_nodes));
         rows.extend(row("Looking", happening, &mut h));
     }
     for (happening, number) in [("maximum read: 200", 200), ("maximum read: 3", 3)] {
-        let mut h = Harness::of(|loan| (loan.permits, loan.maximum) = (200, None)).queueing();
+        let mut h =
+            Harness::of(|request| (request.permits, request.maximum) = (200, None)).queueing();
         h.answer("list locks", children(&["locks/own-7"]));
         h.wanted();
         h.answer("watch max", maximum(number));

@@ -2,10 +2,12 @@
 
 use alloc::collections::BTreeSet;
 
-use super::super::world::{Act, Index, Line, Play, Scene, Sights, Told, Tree, When, guid, session};
+use super::super::world::{
+    Act, Index, Line, Milestones, Play, Scene, Told, Tree, When, guid, session,
+};
 use super::*;
 
-const DIRECTORY: &str = "/meeting";
+const LOCK_PATH: &str = "/meeting";
 
 const READY: &str = "/meeting/ready";
 
@@ -28,7 +30,7 @@ struct Member {
     came_at: Option<Index>,
     /// Nobody will tell it that all have come, since that has become impossible.
     is_stuck: bool,
-    let_go: bool,
+    release: bool,
     leaves: bool,
     /// Those who were there when it began to leave.
     others: BTreeSet<usize>,
@@ -39,99 +41,100 @@ impl Play for Meeting {
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
         let used = self.is_used.then_some((READY, &b""[..]));
-        [(DIRECTORY, &b""[..])].into_iter().chain(used).collect()
+        [(LOCK_PATH, &b""[..])].into_iter().chain(used).collect()
     }
 
     fn machines(&self) -> Vec<Participant> {
-        let contest =
-            |party| Contest::new(DIRECTORY.to_string(), SCHEME, guid(party, 0), session(party));
-        let machine = |party| Participant::new(contest(party), self.expected);
+        let config = |client| {
+            AttemptConfig::new(LOCK_PATH.to_string(), SCHEME, guid(client, 0), session(client))
+        };
+        let machine = |client| Participant::new(config(client), self.expected);
         (0..self.members.len()).map(machine).collect()
     }
 
-    fn acts(&self, party: usize) -> Vec<(Act, When)> {
-        let Member { told, let_go, leaves, is_stuck, .. } = self.members[party];
+    fn acts(&self, client: usize) -> Vec<(Act, When)> {
+        let Member { told, release, leaves, is_stuck, .. } = self.members[client];
         match told {
-            _ if let_go => Vec::new(),
-            Told::Nothing if is_stuck => alloc::vec![(Act::LetGo, When::AtLast)],
+            _ if release => Vec::new(),
+            Told::Nothing if is_stuck => alloc::vec![(Act::Release, When::AtLast)],
             Told::Held | Told::Suspended if !leaves => {
-                alloc::vec![(Act::Leave, When::AtLast), (Act::LetGo, When::Whim)]
+                alloc::vec![(Act::Leave, When::AtLast), (Act::Release, When::Whim)]
             }
-            Told::Nothing | Told::Held | Told::Suspended => alloc::vec![(Act::LetGo, When::Whim)],
+            Told::Nothing | Told::Held | Told::Suspended => alloc::vec![(Act::Release, When::Whim)],
             Told::Over => Vec::new(),
         }
     }
 
-    fn acted(&mut self, party: usize, act: Act, _: &mut Sights) {
+    fn acted(&mut self, client: usize, act: Act, _: &mut Milestones) {
         let there = |member: &Member| member.came_at.is_some();
         let others = (0..self.members.len()).filter(|place| there(&self.members[*place]));
-        let others = others.filter(|other| *other != party).collect();
-        let member = &mut self.members[party];
+        let others = others.filter(|other| *other != client).collect();
+        let member = &mut self.members[client];
         match act {
             Act::Leave => (member.leaves, member.others) = (true, others),
-            Act::LetGo | Act::Convert(_) => member.let_go = true,
+            Act::Release | Act::Convert(_) => member.release = true,
         }
     }
 
-    fn told(&mut self, party: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
-        let Member { told, let_go, leaves, came_at, ref others, .. } = self.members[party];
-        let through = leaves && !let_go;
+    fn told(&mut self, client: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
+        let Member { told, release, leaves, came_at, ref others, .. } = self.members[client];
+        let through = leaves && !release;
         let tree = scene.tree;
         let owners = || tree.owned().filter_map(|(_, node)| node.owner);
-        let (told, sight) = match (told, event) {
+        let (told, milestone) = match (told, event) {
             (Told::Nothing, Event::Enqueued { .. }) => (Told::Nothing, "comes"),
-            (Told::Nothing, Event::Acquired { token, .. }) if !let_go => {
+            (Told::Nothing, Event::Acquired { token, .. }) if !release => {
                 if i64::from(self.complete_at) < token.0 {
-                    return Err(format!("{party} is in before all have come"));
+                    return Err(format!("{client} is in before all have come"));
                 }
                 (Told::Held, "is in")
             }
-            (Told::Nothing, Event::Failed(error)) if !let_go => match error {
+            (Told::Nothing, Event::Failed(error)) if !release => match error {
                 LockError::Ended(_) => (Told::Over, "ends before it is in"),
                 LockError::Lost(_) | LockError::NodeVanished => (Told::Over, "is lost before"),
-                error => return Err(format!("{party} fails: {error}")),
+                error => return Err(format!("{client} fails: {error}")),
             },
             (Told::Held, Event::Suspended) => (Told::Suspended, "is suspended"),
             (Told::Suspended, Event::Resumed) => (Told::Held, "is in still"),
-            (Told::Held | Told::Suspended, Event::Lost(_)) if !let_go => {
+            (Told::Held | Told::Suspended, Event::Lost(_)) if !release => {
                 (Told::Over, if leaves { "is lost on its way out" } else { "is lost inside" })
             }
             (Told::Held | Told::Suspended, Event::Failed(LockError::Ended(_))) if through => {
-                if came_at.is_some_and(|_| owners().any(|owner| owner == party)) {
-                    return Err(format!("{party} was still in"));
+                if came_at.is_some_and(|_| owners().any(|owner| owner == client)) {
+                    return Err(format!("{client} was still in"));
                 }
                 (Told::Over, "hears no more of the others")
             }
             (Told::Held | Told::Suspended, Event::Released) if through => {
                 if owners().any(|owner| others.contains(&owner)) {
-                    return Err(format!("{party} is out before all want to be"));
+                    return Err(format!("{client} is out before all want to be"));
                 }
                 (Told::Over, "is out")
             }
-            (Told::Nothing | Told::Held | Told::Suspended, Event::Released) if let_go => {
+            (Told::Nothing | Told::Held | Told::Suspended, Event::Released) if release => {
                 (Told::Over, "gives up")
             }
-            (_, event) => return Err(format!("{party} tells {event:?} out of turn")),
+            (_, event) => return Err(format!("{client} tells {event:?} out of turn")),
         };
-        self.members[party].told = told;
-        scene.sees(sight);
+        self.members[client].told = told;
+        scene.sees(milestone);
         Ok(())
     }
 
-    fn progress(&self, party: usize) -> Told {
-        self.members[party].told
+    fn progress(&self, client: usize) -> Told {
+        self.members[client].told
     }
 
-    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Sights) -> Result<(), String> {
-        for (party, member) in self.members.iter_mut().enumerate() {
-            member.came_at = tree.owned_by(party, tree.log).next().map(|node| node.created);
+    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
+        for (client, member) in self.members.iter_mut().enumerate() {
+            member.came_at = tree.owned_by(client, tree.log).next().map(|node| node.created);
         }
         let there = self.members.iter().filter(|member| member.came_at.is_some()).count();
         let is_complete = there == self.members.len();
         if is_complete {
             self.complete_at = tree.log;
         }
-        let has_gone = |member: &Member| member.let_go || member.told == Told::Over;
+        let has_gone = |member: &Member| member.release || member.told == Told::Over;
         let came = tree.all().filter(|(_, node)| node.owner.is_some()).count();
         let some_have_gone = self.members.iter().any(has_gone) || came >= self.members.len();
         let ready = tree.find(READY).map(|ready| ready.data_at(tree.log).0);
@@ -191,15 +194,15 @@ const SURVIVED: [&str; 5] = ["comes", "is suspended", "is in", "is in still", "i
 #[ignore = "a minute; in a release build half a minute"]
 fn who_dies_is_not_waited_for() {
     let died = ["ends before it is in", "is lost inside", "is lost on its way out"];
-    let sights = [&SURVIVED[..], &died, &["hears no more of the others", "gives up"]].concat();
-    search::prove(meeting(2, Bounds { faults: 2, ..CALM }), 407_013, &sights);
+    let milestones = [&SURVIVED[..], &died, &["hears no more of the others", "gives up"]].concat();
+    search::prove(meeting(2, Bounds { faults: 2, ..CALM }), 407_013, &milestones);
 }
 
 #[test]
 fn whose_node_is_deleted_is_not_waited_for() {
     let bounds = Bounds { meddling: Some(1), ..CALM };
-    let sights = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(meeting(2, bounds), 25_564, &sights);
+    let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
+    search::prove(meeting(2, bounds), 25_564, &milestones);
 }
 
 #[test]
@@ -207,8 +210,8 @@ fn whose_node_is_deleted_is_not_waited_for() {
 fn who_looks_after_its_node_hears_of_its_end() {
     let bounds = Bounds { meddling: Some(1), timers: Timers::AmongFaults, ..CALM };
     let lost = ["is lost before", "is lost inside", "is lost on its way out"];
-    let sights = [&["comes", "is in", "is out", "gives up"][..], &lost].concat();
-    search::prove(meeting(2, bounds), 174_193, &sights);
+    let milestones = [&["comes", "is in", "is out", "gives up"][..], &lost].concat();
+    search::prove(meeting(2, bounds), 174_193, &milestones);
 }
 
 #[test]

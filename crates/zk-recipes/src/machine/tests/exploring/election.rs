@@ -1,9 +1,9 @@
 //! What candidates do in every world within bounds.
 
-use super::super::world::{Act, Line, Play, Scene, Sights, Told, Tree, When, guid, session};
+use super::super::world::{Act, Line, Milestones, Play, Scene, Told, Tree, When, guid, session};
 use super::*;
 
-const DIRECTORY: &str = "/election";
+const LOCK_PATH: &str = "/election";
 
 #[derive(Clone, Hash)]
 struct Election {
@@ -34,73 +34,74 @@ impl Hash for Stance {
 }
 
 impl Play for Election {
-    type Machine = Candidacy;
+    type Machine = ElectionMachine;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
-        alloc::vec![(DIRECTORY, b"")]
+        alloc::vec![(LOCK_PATH, b"")]
     }
 
-    fn machines(&self) -> Vec<Candidacy> {
-        let contest =
-            |party| Contest::new(DIRECTORY.to_string(), SCHEME, guid(party, 0), session(party));
-        (0..self.candidates.len()).map(|party| Candidacy::new(contest(party))).collect()
+    fn machines(&self) -> Vec<ElectionMachine> {
+        let config = |client| {
+            AttemptConfig::new(LOCK_PATH.to_string(), SCHEME, guid(client, 0), session(client))
+        };
+        (0..self.candidates.len()).map(|client| ElectionMachine::new(config(client))).collect()
     }
 
     /// Who leads resigns at last, so that all others can lead; and anybody may resign.
-    fn acts(&self, party: usize) -> Vec<(Act, When)> {
-        match self.candidates[party].resigns {
+    fn acts(&self, client: usize) -> Vec<(Act, When)> {
+        match self.candidates[client].resigns {
             true => Vec::new(),
-            false if self.progress(party).is_held() => alloc::vec![(Act::LetGo, When::AtLast)],
-            false => alloc::vec![(Act::LetGo, When::Whim)],
+            false if self.progress(client).is_held() => alloc::vec![(Act::Release, When::AtLast)],
+            false => alloc::vec![(Act::Release, When::Whim)],
         }
     }
 
-    fn acted(&mut self, party: usize, _: Act, _: &mut Sights) {
-        self.candidates[party].resigns = true;
+    fn acted(&mut self, client: usize, _: Act, _: &mut Milestones) {
+        self.candidates[client].resigns = true;
     }
 
-    fn told(&mut self, party: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
+    fn told(&mut self, client: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
         if self.is_deaf && matches!(event, Event::Suspended | Event::Resumed) {
             return Ok(());
         }
-        let candidate = &mut self.candidates[party];
+        let candidate = &mut self.candidates[client];
         let Stance(before) = &candidate.leadership;
-        let after = before.after(event, DIRECTORY);
-        let sight = match (before, &after, event) {
+        let after = before.after(event, LOCK_PATH);
+        let milestone = match (before, &after, event) {
             (Leadership::Resigned | Leadership::Failed(_), ..) => {
-                return Err(format!("{party} tells {event:?} when all is over"));
+                return Err(format!("{client} tells {event:?} when all is over"));
             }
             (Leadership::Follower, Leadership::Leader(term), _) if !candidate.resigns => {
                 if term.token.0 <= self.token {
-                    return Err(format!("{party} has a token that does not rise"));
+                    return Err(format!("{client} has a token that does not rise"));
                 }
                 self.token = term.token.0;
                 candidate.terms += 1;
                 ["leads", "leads again"][candidate.terms.min(2) - 1]
             }
             (_, Leadership::Leader(_), Event::Acquired { .. }) => {
-                return Err(format!("{party} is elected out of turn"));
+                return Err(format!("{client} is elected out of turn"));
             }
             (Leadership::Suspended(_), Leadership::Leader(_), _) => "leads still",
             (Leadership::Leader(_) | Leadership::Suspended(_), Leadership::Follower, _) => "loses",
             (_, Leadership::Resigned, _) if !candidate.resigns => {
-                return Err(format!("{party} resigns by itself"));
+                return Err(format!("{client} resigns by itself"));
             }
             (_, Leadership::Resigned, _) => "resigns",
             (_, Leadership::Failed(LockError::Ended(_)), _) => "ends with its session",
             (_, Leadership::Failed(LockError::NotConfirmed(_)), _) if candidate.resigns => {
                 "resigns without an answer"
             }
-            (_, Leadership::Failed(error), _) => return Err(format!("{party} fails: {error}")),
+            (_, Leadership::Failed(error), _) => return Err(format!("{client} fails: {error}")),
             _ => "goes on",
         };
-        scene.sees(sight);
+        scene.sees(milestone);
         candidate.leadership = Stance(after);
         Ok(())
     }
 
-    fn progress(&self, party: usize) -> Told {
-        match self.candidates[party].leadership.0 {
+    fn progress(&self, client: usize) -> Told {
+        match self.candidates[client].leadership.0 {
             Leadership::Leader(_) => Told::Held,
             Leadership::Suspended(_) => Told::Suspended,
             Leadership::Resigned | Leadership::Failed(_) => Told::Over,
@@ -108,7 +109,7 @@ impl Play for Election {
         }
     }
 
-    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Sights) -> Result<(), String> {
+    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
         // Whoever resigns does not rely on it any more.
         let unsuspecting = self.candidates.iter().filter_map(|it| match &it.leadership {
             Stance(Leadership::Leader(term)) if !it.resigns => Some(term),
@@ -122,7 +123,7 @@ impl Play for Election {
         let mut owners: Vec<_> = tree.owned().map(|(_, node)| node.owner).collect();
         owners.sort_unstable();
         match owners.array_windows().find(|[one, other]| one == other) {
-            Some([Some(party), _]) => Err(format!("{party} stands twice")),
+            Some([Some(client), _]) => Err(format!("{client} stands twice")),
             _ => Ok(()),
         }
     }
@@ -151,16 +152,16 @@ fn two_lead_in_turn() {
 #[test]
 fn of_two_whose_sessions_may_be_lost_one_leads_without_suspicion() {
     let bounds = Bounds { faults: 2, ..CALM };
-    let sights = ["leads", "leads still", "resigns", "ends with its session"];
-    search::prove(election(2, bounds), 42_017, &[&sights[..], &["goes on"]].concat());
+    let milestones = ["leads", "leads still", "resigns", "ends with its session"];
+    search::prove(election(2, bounds), 42_017, &[&milestones[..], &["goes on"]].concat());
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn of_two_whose_nodes_may_be_deleted_each_queues_again() {
     let bounds = Bounds { meddling: Some(2), whims: 1, ..CALM };
-    let sights = ["leads", "leads again", "loses", "resigns", "goes on"];
-    search::prove(election(2, bounds), 88_183, &sights);
+    let milestones = ["leads", "leads again", "loses", "resigns", "goes on"];
+    search::prove(election(2, bounds), 88_183, &milestones);
 }
 
 const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns", "goes on"];
@@ -168,8 +169,8 @@ const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns
 #[test]
 fn one_survives_faults_of_every_kind() {
     let bounds = Bounds { faults: 3, meddling: Some(2), whims: 1, ..CALM };
-    let sights = [&ALL[..], &["ends with its session"]].concat();
-    search::prove(election(1, bounds), 21_357, &sights);
+    let milestones = [&ALL[..], &["ends with its session"]].concat();
+    search::prove(election(1, bounds), 21_357, &milestones);
 }
 
 #[test]
@@ -182,8 +183,8 @@ fn two_survive_faults_of_every_kind() {
 #[test]
 fn who_loses_the_lead_with_its_lease_queues_again_behind_no_node_of_its_own() {
     let bounds = Bounds { faults: 2, leases: 1, timers: Timers::AtLast, ..CALM };
-    let sights = [&ALL[..], &["ends with its session", "resigns without an answer"]].concat();
-    search::prove(election(2, bounds), 69_952, &sights);
+    let milestones = [&ALL[..], &["ends with its session", "resigns without an answer"]].concat();
+    search::prove(election(2, bounds), 69_952, &milestones);
 }
 
 #[test]

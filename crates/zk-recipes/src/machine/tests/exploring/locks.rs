@@ -1,44 +1,44 @@
 //! What contenders for a lock do in every world within bounds.
 
 use super::super::world::{
-    Act, Cause, Flaw, Index, Line, Node, Outside, Play, STRANGER, Scene, Sights, Told, Tree, When,
-    guid, session,
+    Act, Cause, Flaw, Index, Line, Milestones, Node, Outside, Play, STRANGER, Scene, Told, Tree,
+    When, guid, session,
 };
 use super::*;
 
-const DIRECTORY: &str = "/lock";
+const LOCK_PATH: &str = "/lock";
 
 /// What a contender is about.
 #[derive(Clone, Copy)]
 struct Role {
-    claim: Claim,
-    entry: Entry,
+    mode: LockMode,
+    wait_policy: WaitPolicy,
     /// What it may want to hold the lock with, once it holds it.
-    wish: Option<Claim>,
-    /// With what it contends once more after it has let go, relying on its precedent, if it does.
-    returns: Option<Claim>,
+    wish: Option<LockMode>,
+    /// With what it contends once more after it has released it, relying on its hint, if it does.
+    returns: Option<LockMode>,
 }
 
 impl Hash for Role {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.claim, self.wish, self.returns).hash(state);
+        (self.mode, self.wish, self.returns).hash(state);
     }
 }
 
-const fn role(claim: Claim) -> Role {
-    Role { claim, entry: Entry::Queue, wish: None, returns: None }
+const fn role(mode: LockMode) -> Role {
+    Role { mode, wait_policy: WaitPolicy::Queue, wish: None, returns: None }
 }
 
-const READER: Role = role(Claim::Shared);
-const WRITER: Role = role(Claim::Exclusive);
-const DOWNGRADER: Role = Role { wish: Some(Claim::Shared), ..WRITER };
-const UPGRADER: Role = Role { wish: Some(Claim::Exclusive), ..READER };
-const RETURNER: Role = Role { returns: Some(Claim::Exclusive), ..WRITER };
-const PROMOTED: Role = Role { returns: Some(Claim::Exclusive), ..READER };
-const REREADER: Role = Role { returns: Some(Claim::Shared), ..READER };
-const DEMOTED: Role = Role { returns: Some(Claim::Shared), ..DOWNGRADER };
-const TRIER: Role = Role { entry: Entry::OnlyIfFree, ..WRITER };
-const ASKER: Role = Role { entry: Entry::OnlyIfFirst, ..WRITER };
+const READER: Role = role(LockMode::Shared);
+const WRITER: Role = role(LockMode::Exclusive);
+const DOWNGRADER: Role = Role { wish: Some(LockMode::Shared), ..WRITER };
+const UPGRADER: Role = Role { wish: Some(LockMode::Exclusive), ..READER };
+const RETURNER: Role = Role { returns: Some(LockMode::Exclusive), ..WRITER };
+const PROMOTED: Role = Role { returns: Some(LockMode::Exclusive), ..READER };
+const REREADER: Role = Role { returns: Some(LockMode::Shared), ..READER };
+const DEMOTED: Role = Role { returns: Some(LockMode::Shared), ..DOWNGRADER };
+const TRIER: Role = Role { wait_policy: WaitPolicy::OnlyIfFree, ..WRITER };
+const ASKER: Role = Role { wait_policy: WaitPolicy::OnlyIfFirst, ..WRITER };
 
 /// A lock, and those who contend for it.
 #[derive(Clone)]
@@ -58,11 +58,11 @@ struct Contending {
     role: Role,
     attempt: u128,
     told: Told,
-    let_go: bool,
+    release: bool,
     /// What it wants the lock with, or holds it with.
-    claim: Claim,
-    wish: Option<Claim>,
-    converting: Option<Claim>,
+    mode: LockMode,
+    wish: Option<LockMode>,
+    converting: Option<LockMode>,
     /// Whether there may be a second node, for an upgrade.
     upgrades: bool,
     /// How often it has asked for a node.
@@ -76,7 +76,7 @@ struct Grant {
     /// What it knew of the tree is of then.
     at: Index,
     token: Index,
-    claim: Claim,
+    mode: LockMode,
     /// The number of its node.
     number: i32,
 }
@@ -87,8 +87,8 @@ impl Contending {
             role,
             attempt,
             told: Told::Nothing,
-            let_go: false,
-            claim: role.claim,
+            release: false,
+            mode: role.mode,
             wish: role.wish,
             converting: None,
             upgrades: false,
@@ -99,10 +99,10 @@ impl Contending {
 
     /// Whether it relies on having the lock. Whoever gives exclusiveness up, or does not have it
     /// yet, does not rely on that.
-    fn believes(&self) -> Option<(Claim, i32)> {
-        let claim = if self.converting.is_some() { Claim::Shared } else { self.claim };
-        let held = self.told.is_held() && !self.let_go;
-        self.grant.filter(|_| held).map(|grant| (claim, grant.number))
+    fn believes(&self) -> Option<(LockMode, i32)> {
+        let mode = if self.converting.is_some() { LockMode::Shared } else { self.mode };
+        let held = self.told.is_held() && !self.release;
+        self.grant.filter(|_| held).map(|grant| (mode, grant.number))
     }
 }
 
@@ -110,7 +110,7 @@ impl Play for Lock {
     type Machine = Contender;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
-        alloc::vec![(DIRECTORY, b"")]
+        alloc::vec![(LOCK_PATH, b"")]
     }
 
     fn machines(&self) -> Vec<Contender> {
@@ -118,43 +118,43 @@ impl Play for Lock {
     }
 
     fn acts(&self, contender: usize) -> Vec<(Act, When)> {
-        let Contending { told, let_go, wish, converting, .. } = self.contenders[contender];
+        let Contending { told, release, wish, converting, .. } = self.contenders[contender];
         match told {
-            _ if let_go => Vec::new(),
+            _ if release => Vec::new(),
             Told::Held | Told::Suspended => {
-                // It can let go while it converts, but an answer must come without it, too.
+                // It can release while it converts, but an answer must come without it, too.
                 let when = if converting.is_some() { When::Perhaps } else { When::AtLast };
                 let wish = wish.filter(|_| converting.is_none());
-                let convert = wish.map(|claim| (Act::Convert(claim), When::Perhaps));
-                [(Act::LetGo, when)].into_iter().chain(convert).collect()
+                let convert = wish.map(|mode| (Act::Convert(mode), When::Perhaps));
+                [(Act::Release, when)].into_iter().chain(convert).collect()
             }
-            Told::Nothing | Told::Over => alloc::vec![(Act::LetGo, When::Whim)],
+            Told::Nothing | Told::Over => alloc::vec![(Act::Release, When::Whim)],
         }
     }
 
-    fn acted(&mut self, contender: usize, act: Act, sights: &mut Sights) {
+    fn acted(&mut self, contender: usize, act: Act, milestones: &mut Milestones) {
         let contending = &mut self.contenders[contender];
         match act {
-            Act::Convert(claim) => {
-                (contending.wish, contending.converting) = (None, Some(claim));
+            Act::Convert(mode) => {
+                (contending.wish, contending.converting) = (None, Some(mode));
             }
-            Act::LetGo | Act::Leave => {
-                contending.let_go = true;
+            Act::Release | Act::Leave => {
+                contending.release = true;
                 if contending.converting.is_some() {
-                    sights.insert("leaves while converting");
+                    milestones.insert("leaves while converting");
                 }
             }
         }
     }
 
-    fn asked(&mut self, contender: usize, request: &Request<'_>, sights: &mut Sights) {
+    fn asked(&mut self, contender: usize, request: &Request<'_>, milestones: &mut Milestones) {
         if let Request::Create2(create) = request {
-            let claim = self.name(&format!("{}0000000000", create.path)).claim;
+            let mode = self.name(&format!("{}0000000000", create.path)).mode;
             let contending = &mut self.contenders[contender];
-            contending.upgrades |= claim != contending.claim;
-            contending.creations += usize::from(claim == contending.claim);
+            contending.upgrades |= mode != contending.mode;
+            contending.creations += usize::from(mode == contending.mode);
             if contending.creations > 1 {
-                sights.insert("creates again");
+                milestones.insert("creates again");
             }
         }
     }
@@ -165,8 +165,8 @@ impl Play for Lock {
         event: &Event,
         mut scene: Scene<'_>,
     ) -> Result<(), String> {
-        let Contending { told, let_go, converting, .. } = self.contenders[contender];
-        let Some(after) = told.after(event, let_go) else {
+        let Contending { told, release, converting, .. } = self.contenders[contender];
+        let Some(after) = told.after(event, release) else {
             return Err(format!("{contender} tells {event:?} out of turn"));
         };
         match event {
@@ -188,14 +188,14 @@ impl Play for Lock {
                 }
                 scene.sees("resumes");
             }
-            Event::Converted { claim, node, token } if converting == Some(*claim) => {
-                self.check_conversion(contender, *claim, node, *token, &mut scene)?;
+            Event::Converted { mode, node, token } if converting == Some(*mode) => {
+                self.check_conversion(contender, *mode, node, *token, &mut scene)?;
                 if scene.cause == Cause::Looked {
                     scene.sees("finds itself converted");
                 }
             }
             Event::NotConverted(_) if converting.is_some() => {
-                if converting == Some(Claim::Exclusive) {
+                if converting == Some(LockMode::Exclusive) {
                     scene.sees("is not upgraded");
                 }
                 self.contenders[contender].converting = None;
@@ -223,8 +223,13 @@ impl Play for Lock {
         self.contenders[contender].told
     }
 
-    fn check(&mut self, tree: &Tree, lines: &[&Line], sights: &mut Sights) -> Result<(), String> {
-        self.check_exclusion(tree, sights)?;
+    fn check(
+        &mut self,
+        tree: &Tree,
+        lines: &[&Line],
+        milestones: &mut Milestones,
+    ) -> Result<(), String> {
+        self.check_exclusion(tree, milestones)?;
         for (contender, contending) in self.contenders.iter().enumerate() {
             let own = tree.owned_by(contender, tree.log);
             let readers = own.clone().filter(|node| is_reader(node)).count();
@@ -239,14 +244,14 @@ impl Play for Lock {
     /// What the next attempt has to rely on, it relies on at once.
     fn next(&mut self, contender: usize, done: &Contender, connected: bool) -> Option<Contender> {
         let Contending { role, attempt, .. } = self.contenders[contender];
-        let claim = role.returns.filter(|_| connected)?;
-        let mut precedent = Precedent { followed: u32::MAX, ..done.precedent()? };
+        let mode = role.returns.filter(|_| connected)?;
+        let mut hint = FastPathHint { followed: u32::MAX, ..done.hint()? };
         if self.scenario.forgets_readers {
-            precedent.claim = Claim::Exclusive;
+            hint.mode = LockMode::Exclusive;
         }
-        let role = Role { claim, wish: None, returns: None, ..role };
+        let role = Role { mode, wish: None, returns: None, ..role };
         self.contenders[contender] = Contending::new(role, attempt + 1);
-        Some(self.machine(contender, Some(precedent)))
+        Some(self.machine(contender, Some(hint)))
     }
 
     fn outside(&self, tree: &Tree, may_go_wrong: bool) -> Vec<(Outside, When)> {
@@ -267,12 +272,12 @@ impl Play for Lock {
     fn happens(&mut self, outside: Outside, tree: &mut Tree) {
         match outside {
             Outside::Forge(contender) => {
-                let Contending { claim, attempt, .. } = self.contenders[contender];
-                let prefix = self.scenario.scheme.prefix(claim, guid(contender, attempt), SESSION);
-                tree.add(STRANGER, &format!("{DIRECTORY}/{prefix}"));
+                let Contending { mode, attempt, .. } = self.contenders[contender];
+                let prefix = self.scenario.scheme.prefix(mode, guid(contender, attempt), SESSION);
+                tree.add(STRANGER, &format!("{LOCK_PATH}/{prefix}"));
             }
             Outside::Vanish(node) => tree.delete(node),
-            Outside::Recreate => tree.recreate(DIRECTORY),
+            Outside::Recreate => tree.recreate(LOCK_PATH),
             Outside::Change => {}
         }
     }
@@ -283,16 +288,16 @@ fn is_reader(node: &Node) -> bool {
 }
 
 impl Lock {
-    fn machine(&self, contender: usize, precedent: Option<Precedent>) -> Contender {
+    fn machine(&self, contender: usize, hint: Option<FastPathHint>) -> Contender {
         let Contending { role, attempt, .. } = self.contenders[contender];
         let (guid, session) = (guid(contender, attempt), session(contender));
-        let mut machine = Contender::new(Contest {
-            claim: role.claim,
-            entry: role.entry,
-            precedent,
-            ..Contest::new(DIRECTORY.to_string(), self.scenario.scheme, guid, session)
+        let mut machine = Contender::new(AttemptConfig {
+            mode: role.mode,
+            wait_policy: role.wait_policy,
+            hint,
+            ..AttemptConfig::new(LOCK_PATH.to_string(), self.scenario.scheme, guid, session)
         });
-        if role.entry != Entry::Queue {
+        if role.wait_policy != WaitPolicy::Queue {
             machine.handle(Input::Session(State::Connected { server: 0, session }));
         }
         machine.mistake = self.scenario.mistake;
@@ -322,19 +327,19 @@ impl Lock {
         if own.owner != Some(contender) || !own.exists_at(scene.now) {
             return Err(format!("{contender} is granted the lock without its node"));
         }
-        let Name { claim, guid, sequence, .. } = self.name(&own.path);
+        let Name { mode, guid, sequence, .. } = self.name(&own.path);
         let blocks = |other: &Node| {
             let name = self.name(&other.path);
-            name.guid != guid && [claim, name.claim].contains(&Claim::Exclusive)
+            name.guid != guid && [mode, name.mode].contains(&LockMode::Exclusive)
         };
         let mut before =
             scene.tree.at(scene.now).filter(|(_, it)| it.owner.is_some() && it.place < own.place);
         if before.any(|(_, node)| blocks(node)) {
             return Err(format!("{contender} is granted the lock before its turn"));
         }
-        let grant = Grant { at: scene.now, token, claim, number: sequence.0 };
+        let grant = Grant { at: scene.now, token, mode, number: sequence.0 };
         let out_of_order = |other: Grant| {
-            [claim, other.claim].contains(&Claim::Exclusive)
+            [mode, other.mode].contains(&LockMode::Exclusive)
                 && (other.at < grant.at) != (other.token < grant.token)
         };
         let others = self.contenders.iter().enumerate().filter(|(other, _)| *other != contender);
@@ -348,18 +353,18 @@ impl Lock {
     fn check_conversion(
         &mut self,
         contender: usize,
-        claim: Claim,
+        mode: LockMode,
         node: &str,
         token: Zxid,
         scene: &mut Scene<'_>,
     ) -> Result<(), String> {
         let before = self.contenders[contender].grant.expect("a grant");
-        let path = format!("{DIRECTORY}/{node}");
+        let path = format!("{LOCK_PATH}/{node}");
         let mut own = scene.tree.owned_by(contender, scene.now);
         if !own.clone().any(|node| *node.path == *path) {
             return Err(format!("{contender} holds the lock by a node that is not there"));
         }
-        if claim == Claim::Shared {
+        if mode == LockMode::Shared {
             if Zxid(before.token.into()) != token {
                 return Err(format!("{contender} has a token that others do not reach"));
             }
@@ -373,23 +378,23 @@ impl Lock {
             scene.sees("is upgraded");
         }
         let contending = &mut self.contenders[contender];
-        (contending.claim, contending.converting) = (claim, None);
+        (contending.mode, contending.converting) = (mode, None);
         Ok(())
     }
 
     /// Nobody holds the lock beside a writer, as the ensemble sees it.
-    fn check_exclusion(&self, tree: &Tree, sights: &mut Sights) -> Result<(), String> {
+    fn check_exclusion(&self, tree: &Tree, milestones: &mut Milestones) -> Result<(), String> {
         let holds = |(contender, contending): (usize, &Contending)| {
-            let (claim, number) = contending.believes()?;
+            let (mode, number) = contending.believes()?;
             let mut own = tree.owned_by(contender, tree.log);
-            own.any(|node| self.number(node) == number).then_some(claim)
+            own.any(|node| self.number(node) == number).then_some(mode)
         };
         let holders: Vec<_> = self.contenders.iter().enumerate().filter_map(holds).collect();
         if holders.len() > 1 {
-            if holders.contains(&Claim::Exclusive) {
+            if holders.contains(&LockMode::Exclusive) {
                 return Err("two hold the lock".to_string());
             }
-            sights.insert("hold together");
+            milestones.insert("hold together");
         }
         Ok(())
     }
@@ -397,7 +402,7 @@ impl Lock {
     /// The end of a node wakes one, or readers who waited for a writer: no herd. Whose own node is
     /// gone does not count, having nothing more to wait for.
     fn check_wake_ups(&self, tree: &Tree, lines: &[&Line]) -> Result<(), String> {
-        let mut waiting: Vec<(&str, Claim)> = Vec::new();
+        let mut waiting: Vec<(&str, LockMode)> = Vec::new();
         for (contender, line) in lines.iter().enumerate() {
             let own: Vec<_> =
                 tree.all().filter(|(_, node)| node.owner == Some(contender)).collect();
@@ -410,12 +415,12 @@ impl Lock {
             if others.len() > 1 {
                 return Err(format!("{contender} waits for two"));
             }
-            waiting.extend(others.into_iter().map(|path| (path, self.contenders[contender].claim)));
+            waiting.extend(others.into_iter().map(|path| (path, self.contenders[contender].mode)));
         }
         for (path, _) in &waiting {
-            let count = |claim| waiting.iter().filter(|it| **it == (*path, claim)).count();
+            let count = |mode| waiting.iter().filter(|it| **it == (*path, mode)).count();
             let is_reader = path.contains("__READ__");
-            if count(Claim::Exclusive) > 1 || is_reader && count(Claim::Shared) > 0 {
+            if count(LockMode::Exclusive) > 1 || is_reader && count(LockMode::Shared) > 0 {
                 return Err("too many wait for one node".to_string());
             }
         }
@@ -430,9 +435,9 @@ struct Scenario {
     roles: &'static [Role],
     /// Whether somebody else may also create nodes that look like a contender's.
     forgeries: bool,
-    /// Whether somebody may also remove the directory and make it anew, when nobody is in it.
+    /// Whether somebody may also remove the lock path and make it anew, when nobody is in it.
     recreations: bool,
-    /// How many nodes were in the directory before.
+    /// How many nodes were in the lock path before.
     created_before: i32,
     mistake: Option<Mistake>,
     /// After a reader a writer looks for others as little as another reader: a mistake.
@@ -459,7 +464,7 @@ impl Scenario {
         Self { scheme: READ_WRITE, ..Self::of(roles) }
     }
 
-    /// Numbers are so high that a precedent counts for some transactions.
+    /// Numbers are so high that a hint counts for some transactions.
     const fn later(roles: &'static [Role]) -> Self {
         Self { created_before: 1, recreations: true, ..Self::of(roles) }
     }
@@ -484,13 +489,13 @@ impl Scenario {
     fn world(self) -> World<Lock> {
         let contenders = self.roles.iter().map(|role| Contending::new(*role, 0)).collect();
         let mut world = World::new(self.bounds, Lock { scenario: self, contenders });
-        world.tree.created_before(DIRECTORY, self.created_before);
+        world.tree.created_before(LOCK_PATH, self.created_before);
         world
     }
 
     #[track_caller]
-    fn proves(self, states: usize, sights: &[&'static str]) {
-        search::prove(self.world(), states, sights);
+    fn proves(self, states: usize, milestones: &[&'static str]) {
+        search::prove(self.world(), states, milestones);
     }
 
     #[track_caller]
@@ -522,49 +527,49 @@ fn three_take_turns() {
 #[test]
 #[ignore = "half a minute; in a release build a few seconds"]
 fn two_survive_one_fault_and_one_who_gives_up() {
-    let sights = [&FAULT[..], &[ONE, TWO, "takes over", "gives up"]].concat();
-    Scenario::of(&[WRITER; 2]).faults(1).impatient().proves(126_021, &sights);
+    let milestones = [&FAULT[..], &[ONE, TWO, "takes over", "gives up"]].concat();
+    Scenario::of(&[WRITER; 2]).faults(1).impatient().proves(126_021, &milestones);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build a few seconds"]
 fn two_survive_one_fault_on_servers_that_lag() {
-    let sights = [&FAULT[..], &[ONE, TWO, "takes over"]].concat();
-    Scenario::of(&[WRITER; 2]).faults(1).lagging().proves(151_933, &sights);
+    let milestones = [&FAULT[..], &[ONE, TWO, "takes over"]].concat();
+    Scenario::of(&[WRITER; 2]).faults(1).lagging().proves(151_933, &milestones);
 }
 
 #[test]
 fn one_survives_two_faults_on_servers_that_lag() {
-    let sights = [&FAULTS[..], &[ONE, "gives up"]].concat();
-    Scenario::of(&[WRITER]).faults(2).lagging().impatient().proves(10_433, &sights);
+    let milestones = [&FAULTS[..], &[ONE, "gives up"]].concat();
+    Scenario::of(&[WRITER]).faults(2).lagging().impatient().proves(10_433, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn two_survive_two_faults() {
-    let sights = [&FAULTS[..], &[ONE, TWO, "takes over"]].concat();
-    Scenario::of(&[WRITER; 2]).faults(2).proves(559_974, &sights);
+    let milestones = [&FAULTS[..], &[ONE, TWO, "takes over"]].concat();
+    Scenario::of(&[WRITER; 2]).faults(2).proves(559_974, &milestones);
 }
 
 #[test]
 #[ignore = "half an hour; in a release build five minutes"]
 fn three_survive_one_fault() {
-    let sights = [&FAULT[..], &[ONE, TWO, THREE, "takes over"]].concat();
-    Scenario::of(&[WRITER; 3]).faults(1).proves(7_370_969, &sights);
+    let milestones = [&FAULT[..], &[ONE, TWO, THREE, "takes over"]].concat();
+    Scenario::of(&[WRITER; 3]).faults(1).proves(7_370_969, &milestones);
 }
 
 // ---- Those who return ----------------------------------------------------------------------------
 
 #[test]
 fn one_who_returns_needs_no_list_unless_another_has_come() {
-    let sights = [ONE, TWO, "takes over", "needs no list", "returns"];
-    Scenario::later(&[RETURNER, WRITER]).proves(2_181, &sights);
+    let milestones = [ONE, TWO, "takes over", "needs no list", "returns"];
+    Scenario::later(&[RETURNER, WRITER]).proves(2_181, &milestones);
 }
 
 #[test]
 fn one_who_returns_alone_survives_two_faults_on_servers_that_lag() {
-    let sights = [&FAULTS[..], &[ONE, "needs no list", "returns"]].concat();
-    Scenario::later(&[RETURNER]).faults(2).lagging().proves(27_300, &sights);
+    let milestones = [&FAULTS[..], &[ONE, "needs no list", "returns"]].concat();
+    Scenario::later(&[RETURNER]).faults(2).lagging().proves(27_300, &milestones);
 }
 
 #[test]
@@ -610,21 +615,21 @@ fn one_who_has_read_and_returns_to_write_beside_a_reader() {
 #[test]
 fn one_who_has_read_and_returns_to_write_beside_one_who_becomes_a_reader() {
     let more = ["returns", "hold together", "is downgraded", "leaves while converting"];
-    let sights = [&more[..], &[ONE, TWO]].concat();
-    later_shared(&[PROMOTED, DOWNGRADER]).proves(21_796, &sights);
+    let milestones = [&more[..], &[ONE, TWO]].concat();
+    later_shared(&[PROMOTED, DOWNGRADER]).proves(21_796, &milestones);
 }
 
 #[test]
 fn one_who_has_become_a_reader_and_returns_to_read_beside_a_writer() {
     let more = ["needs no list", "returns", "is downgraded", "leaves while converting"];
-    let sights = [&more[..], &[ONE, TWO]].concat();
-    later_shared(&[DEMOTED, WRITER]).proves(6_079, &sights);
+    let milestones = [&more[..], &[ONE, TWO]].concat();
+    later_shared(&[DEMOTED, WRITER]).proves(6_079, &milestones);
 }
 
 #[test]
 fn one_who_returns_to_read_beside_one_who_becomes_a_writer() {
-    let sights = [&UPGRADED[..], &["needs no list", "returns", "hold together"]].concat();
-    later_shared(&[REREADER, UPGRADER]).proves(62_793, &sights);
+    let milestones = [&UPGRADED[..], &["needs no list", "returns", "hold together"]].concat();
+    later_shared(&[REREADER, UPGRADER]).proves(62_793, &milestones);
 }
 
 // ---- Those who do not wait, forged nodes, and the end of numbers ---------------------------------
@@ -632,8 +637,8 @@ fn one_who_returns_to_read_beside_one_who_becomes_a_writer() {
 #[test]
 fn two_survive_a_fault_or_a_forged_node() {
     let scenario = Scenario { forgeries: true, ..Scenario::of(&[WRITER; 2]) };
-    let sights = [&FAULT[..], &[ONE, TWO, "takes over"]].concat();
-    scenario.faults(1).proves(90_657, &sights);
+    let milestones = [&FAULT[..], &[ONE, TWO, "takes over"]].concat();
+    scenario.faults(1).proves(90_657, &milestones);
 }
 
 #[test]
@@ -645,8 +650,8 @@ fn one_survives_two_faults_and_forged_nodes() {
 #[test]
 fn one_who_asks_once_beside_one_who_waits() {
     let more = [ONE, TWO, "takes over", "is busy", "has no connection"];
-    let sights = [&FAULT[..], &more].concat();
-    Scenario::of(&[ASKER, WRITER]).faults(1).proves(29_505, &sights);
+    let milestones = [&FAULT[..], &more].concat();
+    Scenario::of(&[ASKER, WRITER]).faults(1).proves(29_505, &milestones);
 }
 
 #[test]
@@ -657,8 +662,8 @@ fn two_who_ask_once() {
 #[test]
 fn one_who_does_not_wait_beside_one_who_does() {
     let more = [ONE, TWO, "takes over", "is busy", "has no connection"];
-    let sights = [&FAULT[..], &more].concat();
-    Scenario::of(&[TRIER, WRITER]).faults(1).proves(30_775, &sights);
+    let milestones = [&FAULT[..], &more].concat();
+    Scenario::of(&[TRIER, WRITER]).faults(1).proves(30_775, &milestones);
 }
 
 #[test]
@@ -671,8 +676,8 @@ fn where_numbers_have_ended_names_of_others_fail_closed() {
 #[ignore = "some seconds; in a release build one"]
 fn where_numbers_have_ended_two_of_ours_survive_a_fault() {
     let scenario = Scenario { scheme: PRIVATE, ..Scenario::of(&[WRITER; 2]) };
-    let sights = [&FAULT[..], &[ONE, TWO]].concat();
-    scenario.numbers(Numbers::End).faults(1).proves(67_212, &sights);
+    let milestones = [&FAULT[..], &[ONE, TWO]].concat();
+    scenario.numbers(Numbers::End).faults(1).proves(67_212, &milestones);
 }
 
 // ---- Readers and writers -------------------------------------------------------------------------
@@ -685,8 +690,8 @@ fn a_reader_and_a_writer_take_turns() {
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn readers_hold_together_and_no_writer_with_them() {
-    let sights = [ONE, TWO, THREE, "hold together"];
-    Scenario::shared(&[READER, WRITER, READER]).proves(110_573, &sights);
+    let milestones = [ONE, TWO, THREE, "hold together"];
+    Scenario::shared(&[READER, WRITER, READER]).proves(110_573, &milestones);
 }
 
 const DOWNGRADED: [&str; 4] = [ONE, TWO, "is downgraded", "leaves while converting"];
@@ -698,8 +703,8 @@ fn a_downgrade_keeps_a_writer_out() {
 
 #[test]
 fn a_downgrade_lets_a_reader_in() {
-    let sights = [&DOWNGRADED[..], &["hold together"]].concat();
-    Scenario::shared(&[DOWNGRADER, READER]).proves(7_313, &sights);
+    let milestones = [&DOWNGRADED[..], &["hold together"]].concat();
+    Scenario::shared(&[DOWNGRADER, READER]).proves(7_313, &milestones);
 }
 
 /// Of one who is alone, and of one who is not.
@@ -711,23 +716,23 @@ fn downgraded_with(faults: &[&'static str]) -> [Vec<&'static str>; 2] {
 
 #[test]
 fn a_downgrade_survives_one_fault_on_servers_that_lag() {
-    let [sights, _] = downgraded_with(&FAULT);
-    Scenario::shared(&[DOWNGRADER]).faults(1).lagging().proves(7_463, &sights);
+    let [milestones, _] = downgraded_with(&FAULT);
+    Scenario::shared(&[DOWNGRADER]).faults(1).lagging().proves(7_463, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn a_downgrade_beside_a_writer_survives_one_fault() {
-    let [_, sights] = downgraded_with(&FAULT);
-    Scenario::shared(&[DOWNGRADER, WRITER]).faults(1).proves(241_799, &sights);
+    let [_, milestones] = downgraded_with(&FAULT);
+    Scenario::shared(&[DOWNGRADER, WRITER]).faults(1).proves(241_799, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn a_downgrade_beside_a_reader_survives_one_fault() {
-    let [_, sights] = downgraded_with(&FAULT);
-    let sights = [&sights[..], &["hold together"]].concat();
-    Scenario::shared(&[DOWNGRADER, READER]).faults(1).proves(350_971, &sights);
+    let [_, milestones] = downgraded_with(&FAULT);
+    let milestones = [&milestones[..], &["hold together"]].concat();
+    Scenario::shared(&[DOWNGRADER, READER]).faults(1).proves(350_971, &milestones);
 }
 
 const UPGRADED: [&str; 5] = [ONE, TWO, "is upgraded", "is not upgraded", "leaves while converting"];
@@ -740,29 +745,29 @@ fn an_upgrade_beside_a_writer_works_or_does_not() {
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn of_two_who_upgrade_nobody_waits_for_ever() {
-    let sights = [&UPGRADED[..], &["hold together"]].concat();
-    Scenario::shared(&[UPGRADER, UPGRADER]).proves(196_440, &sights);
+    let milestones = [&UPGRADED[..], &["hold together"]].concat();
+    Scenario::shared(&[UPGRADER, UPGRADER]).proves(196_440, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn an_upgrade_beside_a_writer_survives_one_fault() {
-    let sights = [&UPGRADED[..], &FAULT].concat();
-    Scenario::shared(&[UPGRADER, WRITER]).faults(1).proves(422_178, &sights);
+    let milestones = [&UPGRADED[..], &FAULT].concat();
+    Scenario::shared(&[UPGRADER, WRITER]).faults(1).proves(422_178, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build ten seconds"]
 fn a_downgrade_between_a_reader_and_a_writer_lets_in_one_and_not_the_other() {
-    let sights = [&DOWNGRADED[..], &[THREE, "hold together"]].concat();
-    Scenario::shared(&[DOWNGRADER, READER, WRITER]).proves(547_373, &sights);
+    let milestones = [&DOWNGRADED[..], &[THREE, "hold together"]].concat();
+    Scenario::shared(&[DOWNGRADER, READER, WRITER]).proves(547_373, &milestones);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn a_downgrade_survives_two_faults_on_servers_that_lag() {
-    let [sights, _] = downgraded_with(&FAULTS);
-    Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(68_829, &sights);
+    let [milestones, _] = downgraded_with(&FAULTS);
+    Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(68_829, &milestones);
 }
 
 // ---- Negative controls ---------------------------------------------------------------------------

@@ -1,12 +1,12 @@
-//! What borrowers of permits do in every world within bounds.
+//! What contenders of permits do in every world within bounds.
 
 use super::super::world::{
-    Act, Flaw, Index, Line, Node, Outside, Play, Refusal, Scene, Sights, Told, Tree, When, guid,
-    session,
+    Act, Flaw, Index, Line, Milestones, Node, Outside, Play, Refusal, Scene, Told, Tree, When,
+    guid, session,
 };
 use super::*;
 
-const DIRECTORY: &str = "/sem";
+const LOCK_PATH: &str = "/sem";
 const PLACES: &str = "/sem/locks";
 const LEASES: &str = "/sem/leases";
 const MAXIMUM: &str = "/sem/max";
@@ -14,19 +14,19 @@ const MAXIMUM: &str = "/sem/max";
 /// A semaphore, and what is special about it.
 #[derive(Clone, Copy)]
 struct Semaphore {
-    /// How many permits each borrower wants.
+    /// How many permits each contender wants.
     wants: &'static [u32],
     maximum: u32,
-    /// Whether the first borrower keeps what it has got for ever.
+    /// Whether the first contender keeps what it has got for ever.
     keeper: bool,
-    /// Whether the last borrower only tries.
+    /// Whether the last contender only tries.
     trier: bool,
-    /// Whether the first has to make the directories and the maximum.
+    /// Whether the first has to make the parents and the maximum.
     fresh: bool,
     /// What the maximum may be changed to, one after another.
     changes: &'static [u32],
     /// Who wants two permits borrows one, leaves the queue, and borrows another: a mistake. The
-    /// borrowers of the second half are those of the first once more.
+    /// contenders of the second half are those of the first once more.
     one_at_a_time: bool,
     bounds: Bounds,
 }
@@ -43,7 +43,7 @@ struct Lending {
 #[derive(Clone, Default, Hash)]
 struct Borrowing {
     told: Told,
-    let_go: bool,
+    release: bool,
     creations: usize,
     /// The transaction that created the permits that it was granted.
     token: Index,
@@ -51,7 +51,7 @@ struct Borrowing {
 
 impl Borrowing {
     fn holds(&self) -> bool {
-        self.told.is_held() && !self.let_go
+        self.told.is_held() && !self.release
     }
 }
 
@@ -80,47 +80,47 @@ fn is_lease(node: &Node) -> bool {
 
 fn maximum_at(tree: &Tree, index: Index) -> Option<u32> {
     let maximum = tree.find_at(MAXIMUM, index).map(|node| tree.node(node));
-    maximum.and_then(|node| Loan::read_maximum(node.data_at(index).1))
+    maximum.and_then(|node| PermitRequest::read_maximum(node.data_at(index).1))
 }
 
 impl Lending {
-    fn partner(&self, borrower: usize) -> usize {
+    fn partner(&self, machine: usize) -> usize {
         let half = self.borrowers.len() / 2;
-        (borrower + half) % self.borrowers.len()
+        (machine + half) % self.borrowers.len()
     }
 
     /// The permits may be granted on what is known of the tree.
     fn check_grant(
         &mut self,
-        borrower: usize,
+        machine: usize,
         token: Zxid,
         scene: &Scene<'_>,
     ) -> Result<(), String> {
         let token = Index::try_from(token.0).expect("a transaction of this world");
-        let leases =
+        let permit_nodes =
             || scene.tree.at(scene.now).map(|(_, node)| node).filter(|node| is_lease(node));
-        let is_own = |node: &&Node| node.created == token && node.owner == Some(borrower);
-        if leases().filter(is_own).count() != self.semaphore.wants[borrower] as usize {
-            return Err(format!("{borrower} is granted permits without its leases"));
+        let is_own = |node: &&Node| node.created == token && node.owner == Some(machine);
+        if permit_nodes().filter(is_own).count() != self.semaphore.wants[machine] as usize {
+            return Err(format!("{machine} is granted permits without its leases"));
         }
-        let taken = leases().filter(|node| node.created <= token).count();
+        let taken = permit_nodes().filter(|node| node.created <= token).count();
         if maximum_at(scene.tree, scene.now).is_none_or(|maximum| taken > maximum as usize) {
-            return Err(format!("{borrower} is granted permits that there are not"));
+            return Err(format!("{machine} is granted permits that there are not"));
         }
-        self.borrowers[borrower].token = token;
+        self.borrowers[machine].token = token;
         Ok(())
     }
 }
 
 impl Play for Lending {
-    type Machine = Borrower;
+    type Machine = SemaphoreMachine;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
         const BYTES: [[u8; 4]; 3] = [[0; 4], [0, 0, 0, 1], [0, 0, 0, 2]];
         match self.semaphore.fresh {
             true => Vec::new(),
             false => alloc::vec![
-                (DIRECTORY, &b""[..]),
+                (LOCK_PATH, &b""[..]),
                 (PLACES, b""),
                 (LEASES, b""),
                 (MAXIMUM, &BYTES[self.semaphore.maximum as usize]),
@@ -128,15 +128,16 @@ impl Play for Lending {
         }
     }
 
-    fn machines(&self) -> Vec<Borrower> {
-        let machine = |(borrower, permits): (usize, &u32)| {
-            let tries = self.semaphore.trier && borrower + 1 == self.semaphore.wants.len();
-            let entry = if tries { Entry::OnlyIfFree } else { Entry::Queue };
-            let (guid, session) = (guid(borrower, 0), session(borrower));
-            let contest = Contest::new(DIRECTORY.to_string(), SCHEME, guid, session);
-            let contest = Contest { entry, ..contest };
+    fn machines(&self) -> Vec<SemaphoreMachine> {
+        let machine = |(machine, permits): (usize, &u32)| {
+            let tries = self.semaphore.trier && machine + 1 == self.semaphore.wants.len();
+            let wait_policy = if tries { WaitPolicy::OnlyIfFree } else { WaitPolicy::Queue };
+            let (guid, session) = (guid(machine, 0), session(machine));
+            let config = AttemptConfig::new(LOCK_PATH.to_string(), SCHEME, guid, session);
+            let config = AttemptConfig { wait_policy, ..config };
             let maximum = Some(self.semaphore.maximum);
-            let mut machine = Borrower::new(Loan { contest, permits: *permits, maximum });
+            let mut machine =
+                SemaphoreMachine::new(PermitRequest { config, permits: *permits, maximum });
             if tries {
                 machine.handle(Input::Session(State::Connected { server: 0, session }));
             }
@@ -145,45 +146,45 @@ impl Play for Lending {
         self.semaphore.wants.iter().enumerate().map(machine).collect()
     }
 
-    fn acts(&self, borrower: usize) -> Vec<(Act, When)> {
-        let partner = &self.borrowers[self.partner(borrower)];
-        let has_all = !self.semaphore.one_at_a_time || partner.holds() || partner.let_go;
-        let keeps = self.semaphore.keeper && borrower == 0;
-        let Borrowing { told, let_go, .. } = self.borrowers[borrower];
+    fn acts(&self, machine: usize) -> Vec<(Act, When)> {
+        let partner = &self.borrowers[self.partner(machine)];
+        let has_all = !self.semaphore.one_at_a_time || partner.holds() || partner.release;
+        let keeps = self.semaphore.keeper && machine == 0;
+        let Borrowing { told, release, .. } = self.borrowers[machine];
         let when = match told {
-            _ if let_go => None,
+            _ if release => None,
             Told::Held | Told::Suspended => (!keeps && has_all).then_some(When::AtLast),
             Told::Nothing => Some(When::Whim),
             Told::Over => None,
         };
-        when.map(|when| (Act::LetGo, when)).into_iter().collect()
+        when.map(|when| (Act::Release, when)).into_iter().collect()
     }
 
-    fn acted(&mut self, borrower: usize, _: Act, _: &mut Sights) {
-        self.borrowers[borrower].let_go = true;
+    fn acted(&mut self, machine: usize, _: Act, _: &mut Milestones) {
+        self.borrowers[machine].release = true;
     }
 
-    fn asked(&mut self, borrower: usize, request: &Request<'_>, sights: &mut Sights) {
+    fn asked(&mut self, machine: usize, request: &Request<'_>, milestones: &mut Milestones) {
         if let Request::Multi(_) = request {
-            self.borrowers[borrower].creations += 1;
-            if self.borrowers[borrower].creations > 1 {
-                sights.insert("creates again");
+            self.borrowers[machine].creations += 1;
+            if self.borrowers[machine].creations > 1 {
+                milestones.insert("creates again");
             }
         }
     }
 
-    fn told(&mut self, borrower: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
-        let Borrowing { told, let_go, .. } = self.borrowers[borrower];
-        let Some(after) = told.after(event, let_go) else {
-            return Err(format!("{borrower} tells {event:?} out of turn"));
+    fn told(&mut self, machine: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
+        let Borrowing { told, release, .. } = self.borrowers[machine];
+        let Some(after) = told.after(event, release) else {
+            return Err(format!("{machine} tells {event:?} out of turn"));
         };
         match event {
             Event::Acquired { token, .. } => {
-                self.check_grant(borrower, *token, &scene)?;
-                scene.sees(ACQUIRES[borrower]);
+                self.check_grant(machine, *token, &scene)?;
+                scene.sees(ACQUIRES[machine]);
             }
             Event::Resumed => scene.sees("resumes"),
-            Event::Lost(loss) => scene.sees(lost_by(borrower, loss)?),
+            Event::Lost(loss) => scene.sees(lost_by(machine, loss)?),
             Event::Released if told == Told::Nothing => scene.sees("gives up"),
             Event::Failed(error) => scene.sees(match error {
                 LockError::NodeVanished => "vanishes",
@@ -193,27 +194,27 @@ impl Play for Lending {
                 LockError::TooManyPermits { .. } => "wants too many",
                 LockError::OtherMaximum { .. } => "finds another maximum",
                 LockError::Ended(_) => "ends with its session",
-                error => return Err(format!("{borrower} fails: {error}")),
+                error => return Err(format!("{machine} fails: {error}")),
             }),
             _ => {}
         }
-        self.borrowers[borrower].told = after;
+        self.borrowers[machine].told = after;
         Ok(())
     }
 
-    fn heard(&mut self, request: &Request<'_>, sights: &mut Sights) {
+    fn heard(&mut self, request: &Request<'_>, milestones: &mut Milestones) {
         if let Request::Exists(exists) = request
             && exists.path.starts_with(LEASES)
         {
-            sights.insert("adopts");
+            milestones.insert("adopts");
         }
     }
 
-    fn progress(&self, borrower: usize) -> Told {
-        self.borrowers[borrower].told
+    fn progress(&self, machine: usize) -> Told {
+        self.borrowers[machine].told
     }
 
-    fn check(&mut self, tree: &Tree, lines: &[&Line], _: &mut Sights) -> Result<(), String> {
+    fn check(&mut self, tree: &Tree, lines: &[&Line], _: &mut Milestones) -> Result<(), String> {
         let is_granted = |node: &Node| {
             let borrowing = node.owner.and_then(|owner| self.borrowers.get(owner));
             borrowing.is_some_and(|it| it.holds() && it.token == node.created)
@@ -237,27 +238,27 @@ impl Play for Lending {
     }
 
     /// The other half of what is wanted comes second.
-    fn is_to_come(&self, borrower: usize) -> bool {
-        let is_second = borrower >= self.borrowers.len() / 2;
-        let first = &self.borrowers[self.partner(borrower)];
+    fn is_to_come(&self, machine: usize) -> bool {
+        let is_second = machine >= self.borrowers.len() / 2;
+        let first = &self.borrowers[self.partner(machine)];
         self.semaphore.one_at_a_time && is_second && first.told == Told::Nothing
     }
 
     /// What they want is kept by somebody.
-    fn may_wait(&self, borrower: usize, tree: &Tree) -> bool {
-        let Borrowing { let_go, .. } = self.borrowers[borrower];
-        if !self.semaphore.keeper || let_go || self.borrowers[borrower].holds() {
-            return borrower == 0 && self.semaphore.keeper && self.borrowers[borrower].holds();
+    fn may_wait(&self, machine: usize, tree: &Tree) -> bool {
+        let Borrowing { release, .. } = self.borrowers[machine];
+        if !self.semaphore.keeper || release || self.borrowers[machine].holds() {
+            return machine == 0 && self.semaphore.keeper && self.borrowers[machine].holds();
         }
         let all = self.borrowers.iter().zip(self.semaphore.wants);
         let out: u32 = all.filter(|(it, _)| it.holds()).map(|(_, wants)| *wants).sum();
         let maximum = maximum_at(tree, tree.log).unwrap_or(u32::MAX);
         let first = tree.owned().find(|(_, node)| node.is_in(PLACES));
-        let is_first = first.is_none_or(|(_, node)| node.owner == Some(borrower));
-        !(is_first && out + self.semaphore.wants[borrower] <= maximum)
+        let is_first = first.is_none_or(|(_, node)| node.owner == Some(machine));
+        !(is_first && out + self.semaphore.wants[machine] <= maximum)
     }
 
-    /// What it may not, only costs the borrower the knowledge of what there is to clean up.
+    /// What it may not, only costs the contender the knowledge of what there is to clean up.
     fn refusals(&self, request: &Request<'_>) -> &'static [Refusal] {
         use Refusal::{ForGood, ForNow, Garbage};
         match request {
@@ -310,8 +311,8 @@ impl Semaphore {
     }
 
     #[track_caller]
-    fn proves(self, states: usize, sights: &[&'static str]) {
-        search::prove(self.world(), states, sights);
+    fn proves(self, states: usize, milestones: &[&'static str]) {
+        search::prove(self.world(), states, milestones);
     }
 
     #[track_caller]
@@ -347,15 +348,15 @@ fn who_tries_never_waits() {
 
 #[test]
 fn one_who_tries_leaves_nothing_when_it_loses_its_connection() {
-    let sights = [&SURVIVED[..6], &["has no connection"]].concat();
-    Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(814, &sights);
+    let milestones = [&SURVIVED[..6], &["has no connection"]].concat();
+    Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(814, &milestones);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn who_tries_beside_another_leaves_nothing_when_it_loses_its_connection() {
-    let sights = [&SURVIVED[..6], &[TWO, "is busy", "has no connection"]].concat();
-    Semaphore { trier: true, ..CALM }.faults(1).proves(243_490, &sights);
+    let milestones = [&SURVIVED[..6], &[TWO, "is busy", "has no connection"]].concat();
+    Semaphore { trier: true, ..CALM }.faults(1).proves(243_490, &milestones);
 }
 
 #[test]
@@ -378,23 +379,23 @@ fn one_survives_a_fault() {
 #[test]
 fn one_survives_a_refusal() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
-    let sights = [ONE, "adopts", "creates again", "gives up", "is refused"];
-    semaphore.refusals(1).impatient().proves(1_829, &sights);
+    let milestones = [ONE, "adopts", "creates again", "gives up", "is refused"];
+    semaphore.refusals(1).impatient().proves(1_829, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn one_survives_two_faults() {
-    let sights = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
-    Semaphore { wants: &[2], ..ROOMY }.faults(2).impatient().proves(78_461, &sights);
+    let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
+    Semaphore { wants: &[2], ..ROOMY }.faults(2).impatient().proves(78_461, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn one_survives_a_refusal_and_a_fault() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
-    let sights = [&SURVIVED[..], &["is refused"]].concat();
-    semaphore.faults(1).refusals(1).impatient().proves(87_715, &sights);
+    let milestones = [&SURVIVED[..], &["is refused"]].concat();
+    semaphore.faults(1).refusals(1).impatient().proves(87_715, &milestones);
 }
 
 #[test]
@@ -421,7 +422,7 @@ fn counting_before_creating_grants_too_much() {
 
 #[test]
 fn watching_one_lease_misses_the_end_of_others() {
-    // The lease that is watched stays, another one goes (H42).
+    // The permit node that is watched stays, another one goes (H42).
     let semaphore = Semaphore { wants: &[1, 1, 1], keeper: true, ..ROOMY };
     semaphore.refutes(Flaw::OnePermitWatched(2), "2 waits for ever", 24);
 }

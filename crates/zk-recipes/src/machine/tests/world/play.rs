@@ -4,7 +4,7 @@ use super::tree::Index;
 use super::*;
 
 /// What has happened on the way.
-pub(in super::super) type Sights = BTreeSet<&'static str>;
+pub(in super::super) type Milestones = BTreeSet<&'static str>;
 
 pub(in super::super) trait Play: Clone + Hash {
     type Machine: Machine + Clone;
@@ -12,30 +12,35 @@ pub(in super::super) trait Play: Clone + Hash {
     /// What is there before: paths, and what they hold.
     fn nodes(&self) -> Vec<(&str, &[u8])>;
 
-    /// Parties and their machines, as they begin.
+    /// Clients and their machines, as they begin.
     fn machines(&self) -> Vec<Self::Machine>;
 
     /// What the owner of this machine can do now.
-    fn acts(&self, party: usize) -> Vec<(Act, When)>;
+    fn acts(&self, client: usize) -> Vec<(Act, When)>;
 
-    fn acted(&mut self, party: usize, act: Act, sights: &mut Sights);
+    fn acted(&mut self, client: usize, act: Act, milestones: &mut Milestones);
 
     /// The machine requests this.
-    fn asked(&mut self, _party: usize, _request: &Request<'_>, _sights: &mut Sights) {}
+    fn asked(&mut self, _party: usize, _request: &Request<'_>, _sights: &mut Milestones) {}
 
     /// The machine receives the answer to this.
-    fn heard(&mut self, _request: &Request<'_>, _sights: &mut Sights) {}
+    fn heard(&mut self, _request: &Request<'_>, _sights: &mut Milestones) {}
 
     /// The machine reports this.
-    fn told(&mut self, party: usize, event: &Event, scene: Scene<'_>) -> Result<(), String>;
+    fn told(&mut self, client: usize, event: &Event, scene: Scene<'_>) -> Result<(), String>;
 
     /// How far the machine has come, by what it has reported.
-    fn progress(&self, party: usize) -> Told;
+    fn progress(&self, client: usize) -> Told;
 
     /// Looks at what there is now.
-    fn check(&mut self, tree: &Tree, lines: &[&Line], sights: &mut Sights) -> Result<(), String>;
+    fn check(
+        &mut self,
+        tree: &Tree,
+        lines: &[&Line],
+        milestones: &mut Milestones,
+    ) -> Result<(), String>;
 
-    /// Whether this party has not begun yet.
+    /// Whether this client has not begun yet.
     fn is_to_come(&self, _party: usize) -> bool {
         false
     }
@@ -45,7 +50,7 @@ pub(in super::super) trait Play: Clone + Hash {
         false
     }
 
-    /// The machine is done. Returns the next one of this party, if there is to be one.
+    /// The machine is done. Returns the next one of this client, if there is to be one.
     fn next(
         &mut self,
         _party: usize,
@@ -72,16 +77,16 @@ pub(in super::super) trait Play: Clone + Hash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Act {
     Leave,
-    LetGo,
-    Convert(Claim),
+    Release,
+    Convert(LockMode),
 }
 
 impl Act {
     pub(super) const fn input(self) -> Input {
         match self {
             Self::Leave => Input::Leave,
-            Self::LetGo => Input::LetGo,
-            Self::Convert(claim) => Input::Convert(claim),
+            Self::Release => Input::Release,
+            Self::Convert(mode) => Input::Convert(mode),
         }
     }
 }
@@ -99,11 +104,11 @@ pub(in super::super) enum When {
 /// What somebody else does to the tree.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Outside {
-    /// Creates a node with the guid of this party.
+    /// Creates a node with the guid of this client.
     Forge(usize),
     /// Its session ends.
     Vanish(NodeId),
-    /// Removes the directory and makes it anew.
+    /// Removes the lock path and makes it anew.
     Recreate,
     /// Writes other data.
     Change,
@@ -130,22 +135,22 @@ pub(in super::super) enum Told {
 impl Told {
     /// After this event of a machine whose owner wants it no more, or still does. Whatever ends an
     /// attempt comes once, and only what is held is suspended, resumed or lost.
-    pub(in super::super) fn after(self, event: &Event, let_go: bool) -> Option<Self> {
+    pub(in super::super) fn after(self, event: &Event, release: bool) -> Option<Self> {
         match (self, event) {
-            (Self::Nothing, Event::Enqueued { .. } | Event::Waiting { .. } | Event::Leased(_)) => {
+            (Self::Nothing, Event::Enqueued { .. } | Event::Waiting { .. } | Event::Permits(_)) => {
                 Some(Self::Nothing)
             }
-            (Self::Nothing, Event::Acquired { .. }) if !let_go => Some(Self::Held),
+            (Self::Nothing, Event::Acquired { .. }) if !release => Some(Self::Held),
             (Self::Held, Event::Suspended) => Some(Self::Suspended),
             (Self::Suspended, Event::Resumed) => Some(Self::Held),
             (Self::Held | Self::Suspended, Event::Converted { .. } | Event::NotConverted(_))
-                if !let_go =>
+                if !release =>
             {
                 Some(self)
             }
-            (Self::Held | Self::Suspended, Event::Lost(_)) if !let_go => Some(Self::Over),
-            (Self::Nothing, Event::Failed(_)) if !let_go => Some(Self::Over),
-            (Self::Nothing | Self::Held | Self::Suspended, Event::Released) if let_go => {
+            (Self::Held | Self::Suspended, Event::Lost(_)) if !release => Some(Self::Over),
+            (Self::Nothing, Event::Failed(_)) if !release => Some(Self::Over),
+            (Self::Nothing | Self::Held | Self::Suspended, Event::Released) if release => {
                 Some(Self::Over)
             }
             _ => None,
@@ -174,11 +179,11 @@ pub(in super::super) struct Scene<'a> {
     /// What was just received is of the tree as it was then.
     pub(in super::super) now: Index,
     pub(in super::super) cause: Cause,
-    pub(in super::super) sights: &'a mut Sights,
+    pub(in super::super) milestones: &'a mut Milestones,
 }
 
 impl Scene<'_> {
-    pub(in super::super) fn sees(&mut self, sight: &'static str) {
-        self.sights.insert(sight);
+    pub(in super::super) fn sees(&mut self, milestone: &'static str) {
+        self.milestones.insert(milestone);
     }
 }

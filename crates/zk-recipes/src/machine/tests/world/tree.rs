@@ -10,7 +10,7 @@ pub(in super::super) type Index = u8;
 /// A node, by its place among all that were ever created.
 pub(in super::super) type NodeId = usize;
 
-/// Owns nodes, and is no party of this world.
+/// Owns nodes, and is no client of this world.
 pub(in super::super) const STRANGER: usize = 99;
 
 /// More than there are nodes.
@@ -89,8 +89,8 @@ impl Node {
         *self.path == *path || self.alias.as_deref() == Some(path)
     }
 
-    pub(in super::super) fn is_in(&self, directory: &str) -> bool {
-        path::parent(&self.path) == Some(directory)
+    pub(in super::super) fn is_in(&self, lock_path: &str) -> bool {
+        path::parent(&self.path) == Some(lock_path)
     }
 }
 
@@ -138,9 +138,9 @@ impl Tree {
     }
 
     /// So many nodes were in this directory before.
-    pub(in super::super) fn created_before(&mut self, directory: &str, nodes: i32) {
-        let directory = self.find_at(directory, self.log).expect("a directory");
-        self.nodes[directory].children = nodes;
+    pub(in super::super) fn created_before(&mut self, lock_path: &str, nodes: i32) {
+        let lock_path = self.find_at(lock_path, self.log).expect("a parent");
+        self.nodes[lock_path].children = nodes;
     }
 
     // ---- What there is -------------------------------------------------------------------------
@@ -167,10 +167,10 @@ impl Tree {
 
     pub(in super::super) fn owned_by(
         &self,
-        party: usize,
+        client: usize,
         index: Index,
     ) -> impl Iterator<Item = &Node> + Clone {
-        self.at(index).map(|(_, node)| node).filter(move |node| node.owner == Some(party))
+        self.at(index).map(|(_, node)| node).filter(move |node| node.owner == Some(client))
     }
 
     pub(in super::super) fn find_at(&self, path: &str, index: Index) -> Option<NodeId> {
@@ -181,9 +181,9 @@ impl Tree {
         self.find_at(path, self.log).map(|id| &self.nodes[id])
     }
 
-    /// The path that a party sees.
-    fn shown(&self, node: &Node, party: usize) -> Rc<str> {
-        let is_own = node.owner == Some(party);
+    /// The path that a client sees.
+    fn shown(&self, node: &Node, client: usize) -> Rc<str> {
+        let is_own = node.owner == Some(client);
         let by_alias = is_own == (self.flaw == Some(Flaw::ReadersWatchHigherWriters));
         node.alias.clone().filter(|_| by_alias).unwrap_or_else(|| node.path.clone())
     }
@@ -264,7 +264,7 @@ impl Tree {
     /// What a server that knows so much answers, and the watch that it sets if it was asked to.
     pub(super) fn read(
         &self,
-        party: usize,
+        client: usize,
         request: &Request<'_>,
         now: Index,
     ) -> (Result<Reply, Error>, Watched) {
@@ -273,14 +273,14 @@ impl Tree {
         match request {
             Request::Exists(exists) => match find(exists.path) {
                 Some(node) => {
-                    let stat = self.stat(node, party, now);
+                    let stat = self.stat(node, client, now);
                     (reply(OpCode::EXISTS, &ExistsResponse { stat }), Watched::Data)
                 }
                 None => (absent, Watched::Absence),
             },
             Request::GetData(get) => {
                 let answer = find(get.path).map_or(absent, |node| {
-                    let (stat, (_, data)) = (self.stat(node, party, now), node.data_at(now));
+                    let (stat, (_, data)) = (self.stat(node, client, now), node.data_at(now));
                     reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data), stat })
                 });
                 (answer, Watched::Data)
@@ -289,7 +289,7 @@ impl Tree {
                 let exists = find(list.path).is_some()
                     || list.watch && self.flaw == Some(Flaw::ExistsForWatch);
                 (
-                    if exists { self.list(list.path, party, now, |_| true) } else { absent },
+                    if exists { self.list(list.path, client, now, |_| true) } else { absent },
                     Watched::Children,
                 )
             }
@@ -301,21 +301,21 @@ impl Tree {
     /// The children that `includes` does not leave out.
     pub(super) fn list(
         &self,
-        directory: &str,
-        party: usize,
+        lock_path: &str,
+        client: usize,
         now: Index,
         includes: impl Fn(&Node) -> bool,
     ) -> Result<Reply, Error> {
-        let below = self.at(now).map(|(_, node)| node).filter(|node| node.is_in(directory));
+        let below = self.at(now).map(|(_, node)| node).filter(|node| node.is_in(lock_path));
         let paths: Vec<_> =
-            below.filter(|it| includes(it)).map(|it| self.shown(it, party)).collect();
+            below.filter(|it| includes(it)).map(|it| self.shown(it, client)).collect();
         let names: Vec<_> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
         reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
     }
 
-    fn stat(&self, node: &Node, party: usize, now: Index) -> Stat {
+    fn stat(&self, node: &Node, client: usize, now: Index) -> Stat {
         let owner = match self.flaw {
-            Some(Flaw::OwnerUnchecked) if node.owner.is_some() => Some(party),
+            Some(Flaw::OwnerUnchecked) if node.owner.is_some() => Some(client),
             _ => node.owner,
         };
         Stat {
@@ -331,14 +331,14 @@ impl Tree {
     /// A write reaches the log. Nothing if it is none.
     pub(super) fn write(
         &mut self,
-        party: usize,
+        client: usize,
         request: &Request<'_>,
     ) -> Option<Result<Reply, Error>> {
         let answer = match request {
-            Request::Create2(create) => self.create(Some(party), create).map(|id| {
+            Request::Create2(create) => self.create(Some(client), create).map(|id| {
                 let (path, stat) = (
-                    self.shown(&self.nodes[id], party),
-                    self.stat(&self.nodes[id], party, self.log),
+                    self.shown(&self.nodes[id], client),
+                    self.stat(&self.nodes[id], client, self.log),
                 );
                 reply(OpCode::CREATE2, &Create2Response { path: &path, stat })
             }),
@@ -348,11 +348,11 @@ impl Tree {
             Request::Delete(delete) => self.delete_path(delete.path).map(|()| ok()),
             Request::SetData(set) => {
                 self.set_data(set.path, set.data.unwrap_or_default()).map(|id| {
-                    let stat = self.stat(&self.nodes[id], party, self.log);
+                    let stat = self.stat(&self.nodes[id], client, self.log);
                     reply(OpCode::SET_DATA, &SetDataResponse { stat })
                 })
             }
-            Request::Multi(multi) => Ok(self.multi(party, &multi.iter().collect::<Vec<_>>())),
+            Request::Multi(multi) => Ok(self.multi(client, &multi.iter().collect::<Vec<_>>())),
             _ => return None,
         };
         let log = self.log;
@@ -406,7 +406,7 @@ impl Tree {
     }
 
     /// Some nodes at once, or one in the place of another.
-    fn multi(&mut self, party: usize, operations: &[MultiOp<'_>]) -> Result<Reply, Error> {
+    fn multi(&mut self, client: usize, operations: &[MultiOp<'_>]) -> Result<Reply, Error> {
         let before = self.log;
         if let [MultiOp::Create(create), MultiOp::Delete(delete)] = operations {
             let exists = self.find(create.path).is_some();
@@ -414,7 +414,7 @@ impl Tree {
                 _ if exists => replaced(Some(ErrorCode::NODE_EXISTS)),
                 None => replaced(Some(ErrorCode::NO_NODE)),
                 Some(old) => {
-                    let new = self.create(Some(party), create).expect("its directory is there");
+                    let new = self.create(Some(client), create).expect("its parent is there");
                     self.nodes[old].deleted = Some(self.log);
                     self.nodes[new].place = self.nodes[old].place;
                     replaced(None)
@@ -425,7 +425,7 @@ impl Tree {
         for operation in operations {
             let MultiOp::Create(create) = operation else { panic!("{operation:?}") };
             self.log = before;
-            let node = self.create(Some(party), create).map_err(Error::Server)?;
+            let node = self.create(Some(client), create).map_err(Error::Server)?;
             paths.push(self.nodes[node].path.clone());
         }
         let created = |path| MultiResult::Create(CreateResponse { path });
@@ -454,7 +454,7 @@ impl Tree {
     pub(in super::super) fn add(&mut self, owner: usize, prefix: &str) {
         let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
         let create = CreateRequest { path: prefix, data: None, acl: AccessList::OPEN.list(), mode };
-        self.create(Some(owner), &create).expect("its directory is there");
+        self.create(Some(owner), &create).expect("its parent is there");
     }
 
     /// A directory is removed, and made anew.
@@ -471,10 +471,10 @@ impl Tree {
     }
 
     /// All nodes of a session go in one transaction.
-    pub(super) fn expire(&mut self, party: usize) {
+    pub(super) fn expire(&mut self, client: usize) {
         let now = self.log + 1;
         for node in &mut self.nodes {
-            if node.owner == Some(party) && node.deleted.is_none() {
+            if node.owner == Some(client) && node.deleted.is_none() {
                 node.deleted = Some(now);
                 self.log = now;
             }

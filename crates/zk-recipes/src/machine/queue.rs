@@ -1,4 +1,4 @@
-//! What a list of a lock's directory says: who is in the queue, and who blocks whom.
+//! What a list of a lock path says: who is in the queue, and who blocks whom.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::Zxid;
 
-use super::name::{Claim, Glancer, Name, Scheme};
+use super::name::{Glancer, LockMode, Name, Scheme};
 use crate::error::LockError;
 
 /// Numbers this close to the end of the range, or beyond it, do not tell who came first.
@@ -25,7 +25,7 @@ impl Name<'_> {
 
 /// What to do about children of the lock's path that are no contenders of this lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Foreign {
+pub enum UnknownNodePolicy {
     /// A contender of another [known](Scheme::recognize) kind of lock is refused: neither lock
     /// would see the other, and both could be held at once. Every attempt that sees one fails with
     /// [`LockError::OtherLock`]. Any other node is passed over, and reported once by every attempt
@@ -36,28 +36,28 @@ pub enum Foreign {
     /// several kinds share on purpose, although they do not exclude each other.
     Ignore,
     /// No attempt enters a queue with any in it: [`LockError::OtherLock`], or
-    /// [`LockError::Foreign`] for a node that is no contender of any known kind.
+    /// [`LockError::UnknownNode`] for a node that is no contender of any known kind.
     Refuse,
-    /// They stand in the queue wherever their name sorts, as Curator has it. For directories that
-    /// are shared with it and have foreign nodes in them.
+    /// They stand in the queue wherever their name sorts, as Curator has it. For parents that
+    /// are shared with it and have unknown nodes in them.
     Count,
 }
 
 /// How one contender looks at the queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Eyes {
+pub(super) struct QueueReader {
     pub(super) scheme: Scheme,
-    pub(super) foreign: Foreign,
-    pub(super) claim: Claim,
+    pub(super) unknown_nodes: UnknownNodePolicy,
+    pub(super) mode: LockMode,
     pub(super) guid: Uuid,
 }
 
 /// The queue, as seen by one contender in one list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum QueuePosition {
     /// Our node is not there.
     Absent,
-    /// The numbers of the directory are used up, or ours is none that we can read, so they do not
+    /// The numbers of the lock path are used up, or ours is none that we can read, so they do not
     /// tell who is first.
     Exhausted,
     /// Nobody is before us who could block us.
@@ -65,7 +65,7 @@ pub(super) enum View {
     /// Somebody is.
     Behind {
         /// The one immediately before us, of those who block us: the only one worth watching. To
-        /// watch any other, or the directory, would wake many when only one can go on: the herd
+        /// watch any other, or the lock path, would wake many when only one can go on: the herd
         /// effect.
         predecessor: String,
         /// How many block us.
@@ -73,7 +73,7 @@ pub(super) enum View {
     },
 }
 
-impl View {
+impl QueuePosition {
     fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
             None => Self::First,
@@ -84,19 +84,23 @@ impl View {
 
 /// What one list has to say.
 #[derive(Debug)]
-pub(super) struct Sight<'a> {
-    pub(super) view: View,
+pub(super) struct Observation<'a> {
+    pub(super) position: QueuePosition,
     /// A child that is no contender.
-    pub(super) foreign: Option<&'a str>,
+    pub(super) unknown_node: Option<&'a str>,
     /// Why the attempt must not go on.
     pub(super) refusal: Option<LockError>,
 }
 
-impl Eyes {
+impl QueueReader {
     /// What `children` mean for the contender that owns `own`. A list may be long, so every name
     /// is read once, and most of them only as far as their number says that they do not matter.
-    pub(super) fn see<'a>(&self, own: &str, children: impl Iterator<Item = &'a str>) -> Sight<'a> {
-        let (mut is_there, mut in_order, mut foreign) = (false, true, None);
+    pub(super) fn see<'a>(
+        &self,
+        own: &str,
+        children: impl Iterator<Item = &'a str>,
+    ) -> Observation<'a> {
+        let (mut is_there, mut in_order, mut unknown_node) = (false, true, None);
         let mut refusal = None;
         let own_name = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
         let own_place = own_name.map(|own| by_number(own.child));
@@ -109,7 +113,7 @@ impl Eyes {
                 && glance.number != own.head
             {
                 let is_ours = || Some(glance.mark) == mark && self.is_ours(child);
-                if glance.number < own.head && self.is_blocked_by(glance.claim) && !is_ours() {
+                if glance.number < own.head && self.is_blocked_by(glance.mode) && !is_ours() {
                     ahead += 1;
                     if nearest.is_none_or(|nearest: Place<'_>| nearest.head <= glance.number) {
                         nearest = nearest.max(Some(by_number(child)));
@@ -126,7 +130,7 @@ impl Eyes {
                 Some(name) => in_order &= name.tells_order(),
                 None => {
                     refusal = self.refusal(refusal.take(), child);
-                    foreign = foreign.or(Some(child));
+                    unknown_node = unknown_node.or(Some(child));
                 }
             }
             if let Some(own) = own_place
@@ -137,14 +141,14 @@ impl Eyes {
                 nearest = nearest.max(Some(place));
             }
         }
-        let view = if !is_there {
-            View::Absent
+        let position = if !is_there {
+            QueuePosition::Absent
         } else if !in_order || own_place.is_none() {
-            View::Exhausted
+            QueuePosition::Exhausted
         } else {
-            View::behind(ahead, nearest.map(|nearest| nearest.child))
+            QueuePosition::behind(ahead, nearest.map(|nearest| nearest.child))
         };
-        Sight { view, foreign, refusal }
+        Observation { position, unknown_node, refusal }
     }
 
     /// Why the attempt must not go on, given a child that is no contender, and what others have
@@ -154,13 +158,12 @@ impl Eyes {
             let scheme = Scheme::recognize(child)?;
             Some(LockError::OtherLock { node: child.to_string(), scheme: scheme.into() })
         };
-        match (self.foreign, &before) {
-            (Foreign::Ignore | Foreign::Count, _) | (_, Some(LockError::OtherLock { .. })) => {
-                before
-            }
-            (Foreign::RefuseOtherLocks, _) => of_lock(),
-            (Foreign::Refuse, _) => {
-                let of_node = || Some(LockError::Foreign { node: child.to_string() });
+        match (self.unknown_nodes, &before) {
+            (UnknownNodePolicy::Ignore | UnknownNodePolicy::Count, _)
+            | (_, Some(LockError::OtherLock { .. })) => before,
+            (UnknownNodePolicy::RefuseOtherLocks, _) => of_lock(),
+            (UnknownNodePolicy::Refuse, _) => {
+                let of_node = || Some(LockError::UnknownNode { node: child.to_string() });
                 of_lock().or(before).or_else(of_node)
             }
         }
@@ -172,10 +175,10 @@ impl Eyes {
         children: impl Iterator<Item = &'a str>,
     ) -> Result<(), LockError> {
         let glancer = self.glancer(&children);
-        let is_foreign =
+        let is_unknown =
             |child: &&str| glancer.glance(child).is_none() && self.scheme.parse(child).is_none();
-        let foreign = children.filter(is_foreign);
-        foreign.fold(None, |before, child| self.refusal(before, child)).map_or(Ok(()), Err)
+        let unknown_nodes = children.filter(is_unknown);
+        unknown_nodes.fold(None, |before, child| self.refusal(before, child)).map_or(Ok(()), Err)
     }
 
     /// As [`see`](Self::see), where numbers tell nothing: the contenders come with the
@@ -184,28 +187,28 @@ impl Eyes {
         &self,
         own: Zxid,
         contenders: impl Iterator<Item = (Zxid, &'a str)>,
-    ) -> View {
+    ) -> QueuePosition {
         let blockers = contenders.filter(|(czxid, child)| {
             *czxid < own && self.scheme.parse(child).is_some_and(|name| self.blocks(name))
         });
         let mut ahead = 0;
         let nearest = blockers.inspect(|_| ahead += 1).max();
-        View::behind(ahead, nearest.map(|(_, child)| child))
+        QueuePosition::behind(ahead, nearest.map(|(_, child)| child))
     }
 
     /// Whether somebody who came now would have to wait.
     pub(super) fn is_taken<'a>(&self, children: impl Iterator<Item = &'a str>) -> bool {
         let mut contenders = children.filter_map(|child| self.scheme.parse(child));
-        contenders.any(|contender| self.is_blocked_by(contender.claim))
+        contenders.any(|contender| self.is_blocked_by(contender.mode))
     }
 
-    /// The nodes that carry our guid and claim, lowest first.
+    /// The nodes that carry our guid and mode, lowest first.
     pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         let (glancer, mark) = (self.glancer(&children), self.scheme.mark(self.guid));
         let may_be_ours =
             |child: &&str| glancer.glance(child).is_none_or(|glance| Some(glance.mark) == mark);
         let names = children.filter(may_be_ours).filter_map(|child| self.scheme.parse(child));
-        let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.claim == self.claim;
+        let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.mode == self.mode;
         let mut ours: Vec<_> = names.filter(is_ours).collect();
         ours.sort_unstable_by_key(|name| (name.sequence, name.child));
         ours.into_iter().map(|name| name.child).collect()
@@ -215,7 +218,9 @@ impl Eyes {
     fn place_of<'a>(&self, child: &'a str, name: Option<Name<'a>>) -> Option<Place<'a>> {
         match name {
             Some(name) => self.blocks(name).then(|| by_number(child)),
-            None if self.foreign == Foreign::Count && self.is_blocked_by(Claim::Shared) => {
+            None if self.unknown_nodes == UnknownNodePolicy::Count
+                && self.is_blocked_by(LockMode::Shared) =>
+            {
                 Some(Place::new(child, child))
             }
             None => None,
@@ -230,14 +235,14 @@ impl Eyes {
         self.scheme.parse(child).is_some_and(|name| name.guid == Some(self.guid))
     }
 
-    const fn is_blocked_by(&self, other: Claim) -> bool {
-        matches!(self.claim, Claim::Exclusive) || matches!(other, Claim::Exclusive)
+    const fn is_blocked_by(&self, other: LockMode) -> bool {
+        matches!(self.mode, LockMode::Exclusive) || matches!(other, LockMode::Exclusive)
     }
 
     /// Whether a contender blocks us if it is before us. What else carries our guid is us: before
     /// or after a downgrade, or an upgrade.
     fn blocks(&self, name: Name<'_>) -> bool {
-        name.guid != Some(self.guid) && self.is_blocked_by(name.claim)
+        name.guid != Some(self.guid) && self.is_blocked_by(name.mode)
     }
 }
 
@@ -271,30 +276,33 @@ fn by_number(child: &str) -> Place<'_> {
 
 /// A contender, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing<'a> {
+pub struct QueuedNode<'a> {
     /// Its node.
     pub name: Name<'a>,
     /// The node that blocks it, if there is one.
     pub waits_for: Option<&'a str>,
 }
 
-/// The queue among the children of a lock's directory, in the order of arrival, as numbers tell
+/// The queue among the children of a lock path, in the order of arrival, as numbers tell
 /// it.
-pub fn standing<'a>(scheme: Scheme, children: impl Iterator<Item = &'a str>) -> Vec<Standing<'a>> {
+pub fn standing<'a>(
+    scheme: Scheme,
+    children: impl Iterator<Item = &'a str>,
+) -> Vec<QueuedNode<'a>> {
     let mut names: Vec<_> = children.filter_map(|child| scheme.parse(child)).collect();
     names.sort_unstable_by_key(|name| (name.sequence, name.child));
     // The last contender and the last exclusive one, of those before.
     let (mut last, mut exclusive) = (None, None);
     let standing = |name: Name<'a>| {
-        let waits_for = match name.claim {
-            Claim::Exclusive => last,
-            Claim::Shared => exclusive,
+        let waits_for = match name.mode {
+            LockMode::Exclusive => last,
+            LockMode::Shared => exclusive,
         };
         last = Some(name.child);
-        if name.claim == Claim::Exclusive {
+        if name.mode == LockMode::Exclusive {
             exclusive = last;
         }
-        Standing { name, waits_for }
+        QueuedNode { name, waits_for }
     };
     names.into_iter().map(standing).collect()
 }
@@ -309,28 +317,35 @@ mod tests {
     use super::super::name::LAST_SAFE_HEAD;
     use super::*;
 
-    fn eyes(scheme: Scheme, claim: Claim, guid: u128) -> Eyes {
-        Eyes { scheme, foreign: Foreign::default(), claim, guid: Uuid::from_u128(guid) }
+    fn queue_reader(scheme: Scheme, mode: LockMode, guid: u128) -> QueueReader {
+        QueueReader {
+            scheme,
+            unknown_nodes: UnknownNodePolicy::default(),
+            mode,
+            guid: Uuid::from_u128(guid),
+        }
     }
 
-    fn node(scheme: Scheme, claim: Claim, guid: u128, sequence: i32) -> String {
-        let prefix = scheme.prefix(claim, Uuid::from_u128(guid), SessionId(1));
+    fn node(scheme: Scheme, mode: LockMode, guid: u128, sequence: i32) -> String {
+        let prefix = scheme.prefix(mode, Uuid::from_u128(guid), SessionId(1));
         format!("{prefix}{sequence:010}")
     }
 
     fn name(guid: u128, sequence: i32) -> String {
-        node(Scheme::CURATOR_MUTEX, Claim::Exclusive, guid, sequence)
+        node(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid, sequence)
     }
 
     /// What the contender of a mutex that owns `own` sees.
-    fn view(own: &str, children: &[&str]) -> View {
+    fn position(own: &str, children: &[&str]) -> QueuePosition {
         let guid = Scheme::CURATOR_MUTEX.parse(own).and_then(|name| name.guid);
         let guid = guid.unwrap_or(Uuid::from_u128(1)).as_u128();
-        eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, guid).see(own, children.iter().copied()).view
+        queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid)
+            .see(own, children.iter().copied())
+            .position
     }
 
-    fn behind(predecessor: &str, ahead: usize) -> View {
-        View::Behind { predecessor: predecessor.to_string(), ahead }
+    fn behind(predecessor: &str, ahead: usize) -> QueuePosition {
+        QueuePosition::Behind { predecessor: predecessor.to_string(), ahead }
     }
 
     #[test]
@@ -339,44 +354,52 @@ mod tests {
         let names: Vec<_> = (0..4).map(|n| name(9 - n as u128, n)).collect();
         let children =
             [&*names[3], "junk", &*names[1], "_c_junk-lock-0000000000", &*names[0], &*names[2]];
-        assert_eq!(view(&names[0], &children), View::First);
+        assert_eq!(position(&names[0], &children), QueuePosition::First);
         for n in 1..4 {
-            assert_eq!(view(&names[n], &children), behind(&names[n - 1], n));
+            assert_eq!(position(&names[n], &children), behind(&names[n - 1], n));
         }
-        assert_eq!(view(&name(7, 7), &children), View::Absent);
+        assert_eq!(position(&name(7, 7), &children), QueuePosition::Absent);
     }
 
     #[test]
     fn readers_look_only_at_lower_writers() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let queue = "WRRWRW";
-        let claim = |role| if role == 'W' { Claim::Exclusive } else { Claim::Shared };
+        let mode = |role| if role == 'W' { LockMode::Exclusive } else { LockMode::Shared };
         let names: Vec<_> = (0..)
             .zip(queue.chars())
-            .map(|(n, role)| node(SCHEME, claim(role), 20 - n as u128, n))
+            .map(|(n, role)| node(SCHEME, mode(role), 20 - n as u128, n))
             .collect();
         let expected = [None, Some((0, 1)), Some((0, 1)), Some((2, 3)), Some((3, 2)), Some((4, 5))];
         for (n, (role, blocked)) in queue.chars().zip(expected).enumerate() {
-            let view = eyes(SCHEME, claim(role), 20 - n as u128)
+            let position = queue_reader(SCHEME, mode(role), 20 - n as u128)
                 .see(&names[n], names.iter().map(String::as_str))
-                .view;
-            let expected = blocked.map_or(View::First, |(by, ahead)| behind(&names[by], ahead));
-            assert_eq!(view, expected, "number {n}");
+                .position;
+            let expected =
+                blocked.map_or(QueuePosition::First, |(by, ahead)| behind(&names[by], ahead));
+            assert_eq!(position, expected, "number {n}");
         }
     }
 
     #[test]
     fn one_waits_for_both_halves_of_somebody_elses_downgrade_and_not_for_its_own() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
-        let writer = node(SCHEME, Claim::Exclusive, 2, 5);
-        let reader = node(SCHEME, Claim::Shared, 2, 5);
-        let next = node(SCHEME, Claim::Exclusive, 1, 6);
+        let writer = node(SCHEME, LockMode::Exclusive, 2, 5);
+        let reader = node(SCHEME, LockMode::Shared, 2, 5);
+        let next = node(SCHEME, LockMode::Exclusive, 1, 6);
         for there in [vec![&writer, &reader], vec![&writer], vec![&reader]] {
             let children = there.iter().map(|node| node.as_str()).chain([&*next]);
-            let view = eyes(SCHEME, Claim::Exclusive, 1).see(&next, children.clone()).view;
-            assert!(matches!(view, View::Behind { ahead, .. } if ahead == there.len()), "{view:?}");
+            let position =
+                queue_reader(SCHEME, LockMode::Exclusive, 1).see(&next, children.clone()).position;
+            assert!(
+                matches!(position, QueuePosition::Behind { ahead, .. } if ahead == there.len()),
+                "{position:?}"
+            );
             if there.contains(&&reader) {
-                assert_eq!(eyes(SCHEME, Claim::Shared, 2).see(&reader, children).view, View::First);
+                assert_eq!(
+                    queue_reader(SCHEME, LockMode::Shared, 2).see(&reader, children).position,
+                    QueuePosition::First
+                );
             }
         }
     }
@@ -385,9 +408,9 @@ mod tests {
     fn who_waits_for_whom_can_be_told_from_names() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let queue = "RRWRRWWRWRR".bytes().zip(0..);
-        let claim = |role| if role == b'W' { Claim::Exclusive } else { Claim::Shared };
+        let mode = |role| if role == b'W' { LockMode::Exclusive } else { LockMode::Shared };
         let names: Vec<_> =
-            queue.map(|(role, n)| node(SCHEME, claim(role), 20 - n as u128, n)).collect();
+            queue.map(|(role, n)| node(SCHEME, mode(role), 20 - n as u128, n)).collect();
         let children = names.iter().rev().map(String::as_str).chain(["junk"]);
         let standing = standing(SCHEME, children);
         assert!(standing.iter().map(|place| place.name.child).eq(&names));
@@ -402,19 +425,22 @@ mod tests {
     fn numbers_at_the_end_of_the_range_decide_nothing() {
         for other in [i32::MAX, LAST_SAFE + 1, -1, i32::MIN] {
             let (own, other) = (name(1, 5), name(2, other));
-            assert_eq!(view(&own, &[&own, &other]), View::Exhausted, "{other}");
+            assert_eq!(position(&own, &[&own, &other]), QueuePosition::Exhausted, "{other}");
         }
         let (own, other) = (name(1, 5), name(2, LAST_SAFE));
-        assert_eq!(view(&own, &[&own, &other]), View::First);
+        assert_eq!(position(&own, &[&own, &other]), QueuePosition::First);
     }
 
     #[test]
     fn ranks_decide_where_numbers_do_not() {
         let (one, two, own) = (name(2, -7), name(3, i32::MAX), name(1, i32::MIN));
-        let eyes = eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1);
+        let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
         let ranked = [(Zxid(9), &*one), (Zxid(5), &*two), (Zxid(7), &*own)];
-        assert_eq!(eyes.see_ranked(Zxid(7), ranked.into_iter()), behind(&two, 1));
-        assert_eq!(eyes.see_ranked(Zxid(7), [ranked[0], ranked[2]].into_iter()), View::First);
+        assert_eq!(queue_reader.see_ranked(Zxid(7), ranked.into_iter()), behind(&two, 1));
+        assert_eq!(
+            queue_reader.see_ranked(Zxid(7), [ranked[0], ranked[2]].into_iter()),
+            QueuePosition::First
+        );
     }
 
     #[test]
@@ -422,15 +448,17 @@ mod tests {
         // No server does that; somebody may have chosen the name of a node.
         let (one, two) = (name(1, 5), name(2, 5));
         let children = [&*two, &*one];
-        assert_eq!(view(&one, &children), View::First);
-        assert_eq!(view(&two, &children), behind(&one, 1));
+        assert_eq!(position(&one, &children), QueuePosition::First);
+        assert_eq!(position(&two, &children), behind(&one, 1));
     }
 
-    /// What [`Eyes::see`] must say, by reading every name to its end.
-    fn plainly(eyes: &Eyes, own: &str, children: &[&str]) -> View {
-        let own_name = eyes.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
+    /// What [`QueueReader::see`] must say, by reading every name to its end.
+    fn plainly(queue_reader: &QueueReader, own: &str, children: &[&str]) -> QueuePosition {
+        let own_name =
+            queue_reader.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
         let others = children.iter().filter(|child| **child != own);
-        let names: Vec<_> = others.map(|child| (*child, eyes.scheme.parse(child))).collect();
+        let names: Vec<_> =
+            others.map(|child| (*child, queue_reader.scheme.parse(child))).collect();
         let place = |child: &str| {
             let number = child.split_at_checked(child.len().wrapping_sub(10));
             (number.map_or(child, |(_, number)| number).to_string(), child.to_string())
@@ -438,26 +466,26 @@ mod tests {
         let is_exhausted =
             |(_, name): &(_, Option<Name<'_>>)| name.is_some_and(|it| !it.tells_order());
         if !children.contains(&own) {
-            return View::Absent;
+            return QueuePosition::Absent;
         }
         if own_name.is_none() || names.iter().any(is_exhausted) {
-            return View::Exhausted;
+            return QueuePosition::Exhausted;
         }
         let mut before: Vec<_> = names
             .iter()
             .filter_map(|(child, name)| match name {
-                Some(name) if name.guid == Some(eyes.guid) => None,
-                Some(name) => Some((place(child), name.claim)),
-                None if eyes.foreign == Foreign::Count => {
-                    Some(((child.to_string(), child.to_string()), Claim::Shared))
+                Some(name) if name.guid == Some(queue_reader.guid) => None,
+                Some(name) => Some((place(child), name.mode)),
+                None if queue_reader.unknown_nodes == UnknownNodePolicy::Count => {
+                    Some(((child.to_string(), child.to_string()), LockMode::Shared))
                 }
                 None => None,
             })
-            .filter(|(at, claim)| *at < place(own) && eyes.is_blocked_by(*claim))
+            .filter(|(at, mode)| *at < place(own) && queue_reader.is_blocked_by(*mode))
             .collect();
         before.sort();
         match before.last() {
-            None => View::First,
+            None => QueuePosition::First,
             Some(((_, child), _)) => behind(child, before.len()),
         }
     }
@@ -486,7 +514,7 @@ mod tests {
         let (mut read, mut glanced) = (0, 0);
         for _ in 0..20_000 {
             let scheme = schemes[draw(schemes.len())];
-            let claims = [Claim::Shared, Claim::Exclusive];
+            let modes = [LockMode::Shared, LockMode::Exclusive];
             let is_spoilt = draw(4) == 0;
             let count = 1 + draw(24);
             let mut children = Vec::new();
@@ -497,7 +525,7 @@ mod tests {
                     0 => bad_numbers[draw(bad_numbers.len())],
                     _ => numbers[draw(numbers.len())],
                 };
-                let mut child = node(writer, claims[draw(2)], guid, number);
+                let mut child = node(writer, modes[draw(2)], guid, number);
                 if is_spoilt {
                     let at = draw(child.len());
                     child.replace_range(at..=at, odd[draw(odd.len())].encode_utf8(&mut [0; 4]));
@@ -516,7 +544,7 @@ mod tests {
                 if let Some(glance) = glancer.glance(child) {
                     glanced += 1;
                     let name = name.unwrap_or_else(|| panic!("{child} by {scheme:?}"));
-                    assert_eq!(glance.claim, name.claim, "{child}");
+                    assert_eq!(glance.mode, name.mode, "{child}");
                     assert_eq!(glance.number, by_number(child).head, "{child}");
                     assert_eq!(Some(glance.mark), name.guid.and_then(|guid| scheme.mark(guid)));
                     assert_eq!(name.tells_order(), glance.number <= LAST_SAFE_HEAD, "{child}");
@@ -526,12 +554,20 @@ mod tests {
             let guid = scheme.parse(&own).and_then(|name| name.guid).unwrap_or_default();
             let list: Vec<_> = children.iter().map(String::as_str).collect();
             let list = if draw(16) == 0 { &list[1..] } else { &list[..] };
-            for foreign in [Foreign::Ignore, Foreign::RefuseOtherLocks, Foreign::Count] {
-                for claim in claims {
-                    let eyes = Eyes { scheme, foreign, claim, guid };
-                    let Sight { view, foreign: stranger, .. } =
-                        eyes.see(&own, list.iter().copied());
-                    assert_eq!(view, plainly(&eyes, &own, list), "{own} in {list:?} by {eyes:?}");
+            for unknown_nodes in [
+                UnknownNodePolicy::Ignore,
+                UnknownNodePolicy::RefuseOtherLocks,
+                UnknownNodePolicy::Count,
+            ] {
+                for mode in modes {
+                    let queue_reader = QueueReader { scheme, unknown_nodes, mode, guid };
+                    let Observation { position, unknown_node: stranger, .. } =
+                        queue_reader.see(&own, list.iter().copied());
+                    assert_eq!(
+                        position,
+                        plainly(&queue_reader, &own, list),
+                        "{own} in {list:?} by {queue_reader:?}"
+                    );
                     let mut others = list.iter().filter(|child| **child != own);
                     let expected = others.find(|child| scheme.parse(child).is_none());
                     assert_eq!(stranger, expected.copied());
@@ -545,46 +581,52 @@ mod tests {
     #[test]
     fn our_own_number_must_be_readable() {
         let own = name(1, 5).replace("0000000005", "3000000000");
-        assert_eq!(view(&own, &[&own, &name(2, 5)]), View::Exhausted);
-        assert_eq!(view(&own, &[&name(2, 5)]), View::Absent);
+        assert_eq!(position(&own, &[&own, &name(2, 5)]), QueuePosition::Exhausted);
+        assert_eq!(position(&own, &[&name(2, 5)]), QueuePosition::Absent);
     }
 
     #[test]
-    fn a_foreign_child_counts_where_curator_would_sort_it() {
+    fn an_unknown_child_counts_where_curator_would_sort_it() {
         let own = name(1, 5);
-        let see = |foreign, child: &'static str| {
+        let see = |unknown_nodes, child: &'static str| {
             let children = [child, &*own];
-            let eyes = Eyes { foreign, ..eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1) };
-            let sight = eyes.see(&own, children.into_iter());
-            assert_eq!(sight.foreign, Some(child));
-            sight.view
+            let queue_reader = QueueReader {
+                unknown_nodes,
+                ..queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1)
+            };
+            let observation = queue_reader.see(&own, children.into_iter());
+            assert_eq!(observation.unknown_node, Some(child));
+            observation.position
         };
-        assert_eq!(see(Foreign::Count, "0000000004"), behind("0000000004", 1));
-        assert_eq!(see(Foreign::Count, "-early"), behind("-early", 1));
-        assert_eq!(see(Foreign::Count, "lease_holder"), View::First);
-        assert_eq!(see(Foreign::Ignore, "0000000004"), View::First);
+        assert_eq!(see(UnknownNodePolicy::Count, "0000000004"), behind("0000000004", 1));
+        assert_eq!(see(UnknownNodePolicy::Count, "-early"), behind("-early", 1));
+        assert_eq!(see(UnknownNodePolicy::Count, "lease_holder"), QueuePosition::First);
+        assert_eq!(see(UnknownNodePolicy::Ignore, "0000000004"), QueuePosition::First);
     }
 
     #[test]
     fn a_lock_is_taken_by_whoever_would_block_a_newcomer() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let (reader, writer) =
-            (node(SCHEME, Claim::Shared, 2, 1), node(SCHEME, Claim::Exclusive, 3, 2));
+            (node(SCHEME, LockMode::Shared, 2, 1), node(SCHEME, LockMode::Exclusive, 3, 2));
         let taken =
-            |claim, child: &str| eyes(SCHEME, claim, 1).is_taken([child, "junk"].into_iter());
-        assert!(taken(Claim::Exclusive, &reader) && taken(Claim::Exclusive, &writer));
-        assert!(taken(Claim::Shared, &writer) && !taken(Claim::Shared, &reader));
-        assert!(!taken(Claim::Exclusive, "more junk"));
+            |mode, child: &str| queue_reader(SCHEME, mode, 1).is_taken([child, "junk"].into_iter());
+        assert!(taken(LockMode::Exclusive, &reader) && taken(LockMode::Exclusive, &writer));
+        assert!(taken(LockMode::Shared, &writer) && !taken(LockMode::Shared, &reader));
+        assert!(!taken(LockMode::Exclusive, "more junk"));
     }
 
     #[test]
     fn nodes_are_found_by_guid_and_claim() {
         let (low, high, other) = (name(1, 3), name(1, 8), name(2, 4));
-        let eyes = eyes(Scheme::CURATOR_MUTEX, Claim::Exclusive, 1);
-        assert_eq!(eyes.ours([&*high, &*other, &*low, "junk"].into_iter()), [&*low, &*high]);
-        let children = [(Claim::Shared, 1), (Claim::Exclusive, 2)]
-            .map(|(claim, n)| node(Scheme::CURATOR_READ_WRITE, claim, 1, n));
-        let eyes = Eyes { scheme: Scheme::CURATOR_READ_WRITE, ..eyes };
-        assert_eq!(eyes.ours(children.iter().map(String::as_str)), [&*children[1]]);
+        let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
+        assert_eq!(
+            queue_reader.ours([&*high, &*other, &*low, "junk"].into_iter()),
+            [&*low, &*high]
+        );
+        let children = [(LockMode::Shared, 1), (LockMode::Exclusive, 2)]
+            .map(|(mode, n)| node(Scheme::CURATOR_READ_WRITE, mode, 1, n));
+        let queue_reader = QueueReader { scheme: Scheme::CURATOR_READ_WRITE, ..queue_reader };
+        assert_eq!(queue_reader.ours(children.iter().map(String::as_str)), [&*children[1]]);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn held_with(trust: Trust) -> Harness {
-    let mut h = Harness::of(|contest| contest.trust = trust);
+fn held_with(disconnect_policy: DisconnectPolicy) -> Harness {
+    let mut h = Harness::of(|config| config.disconnect_policy = disconnect_policy);
     h.created(7);
     h.answer("list", children(&["own-7"]));
     h.feed(Input::Timer);
@@ -14,7 +14,7 @@ fn held_with(trust: Trust) -> Harness {
 
 #[test]
 fn the_lock_is_held_until_told_otherwise() {
-    let mut h = held_with(Trust::UntilTold);
+    let mut h = held_with(DisconnectPolicy::UntilServerReports);
     h.disconnect();
     h.expect(&["Suspended"]);
     h.feed(Input::LeaseEnded);
@@ -26,7 +26,7 @@ fn the_lock_is_held_until_told_otherwise() {
 
 #[test]
 fn the_lock_is_given_up_when_the_lease_ends() {
-    let mut h = held_with(Trust::UntilLeaseEnds);
+    let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.expect(&["Suspended"]);
     h.feed(Input::LeaseEnded);
@@ -40,7 +40,7 @@ fn the_lock_is_given_up_when_the_lease_ends() {
 
 #[test]
 fn the_lock_is_kept_when_the_connection_is_back_before_the_lease_ends() {
-    let mut h = held_with(Trust::UntilLeaseEnds);
+    let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.reconnect();
     h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
@@ -50,8 +50,8 @@ fn the_lock_is_kept_when_the_connection_is_back_before_the_lease_ends() {
 
 #[test]
 fn the_lock_is_given_up_when_the_lease_ends_although_the_connection_looks_alive() {
-    for trust in [Trust::UntilLeaseEnds, Trust::WhileConnected] {
-        let mut h = held_with(trust);
+    for disconnect_policy in [DisconnectPolicy::UntilLeaseEnds, DisconnectPolicy::WhileConnected] {
+        let mut h = held_with(disconnect_policy);
         h.feed(Input::LeaseEnded);
         h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
     }
@@ -59,7 +59,7 @@ fn the_lock_is_given_up_when_the_lease_ends_although_the_connection_looks_alive(
 
 #[test]
 fn a_lock_held_until_told_otherwise_is_asked_for_when_the_lease_ends() {
-    let mut h = held_with(Trust::UntilTold);
+    let mut h = held_with(DisconnectPolicy::UntilServerReports);
     h.feed(Input::LeaseEnded);
     h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
     h.feed(Input::LeaseEnded);
@@ -70,7 +70,7 @@ fn a_lock_held_until_told_otherwise_is_asked_for_when_the_lease_ends() {
 
 #[test]
 fn the_lock_is_given_up_when_the_lease_ends_while_it_is_verified() {
-    let mut h = held_with(Trust::UntilLeaseEnds);
+    let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.reconnect();
     h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
@@ -84,7 +84,7 @@ fn the_lock_is_given_up_when_the_lease_ends_while_it_is_verified() {
 
 #[test]
 fn the_lock_is_given_up_with_the_connection() {
-    let mut h = held_with(Trust::WhileConnected);
+    let mut h = held_with(DisconnectPolicy::WhileConnected);
     h.disconnect();
     h.expect(&["Lost(Disconnected)", "unwatch own-7", "delete own-7"]);
     h.reconnect();
@@ -94,7 +94,7 @@ fn the_lock_is_given_up_with_the_connection() {
 
 #[test]
 fn a_lock_acquired_without_a_connection_is_lost_at_once() {
-    let mut h = Harness::of(|contest| contest.trust = Trust::WhileConnected);
+    let mut h = Harness::of(|config| config.disconnect_policy = DisconnectPolicy::WhileConnected);
     h.created(7);
     h.feed(Input::Session(State::Suspended));
     h.answer("list", children(&["own-7"]));
@@ -104,7 +104,7 @@ fn a_lock_acquired_without_a_connection_is_lost_at_once() {
 
 #[test]
 fn a_lock_acquired_after_its_lease_has_ended_is_lost_at_once() {
-    let mut h = Harness::of(|contest| contest.trust = Trust::UntilLeaseEnds);
+    let mut h = Harness::of(|config| config.disconnect_policy = DisconnectPolicy::UntilLeaseEnds);
     h.created(7);
     h.feed(Input::Session(State::Suspended));
     h.feed(Input::LeaseEnded);
@@ -115,8 +115,12 @@ fn a_lock_acquired_after_its_lease_has_ended_is_lost_at_once() {
 
 #[test]
 fn whoever_waits_waits_on_whatever_it_trusts() {
-    for trust in [Trust::UntilTold, Trust::UntilLeaseEnds, Trust::WhileConnected] {
-        let mut h = Harness::of(|contest| contest.trust = trust);
+    for disconnect_policy in [
+        DisconnectPolicy::UntilServerReports,
+        DisconnectPolicy::UntilLeaseEnds,
+        DisconnectPolicy::WhileConnected,
+    ] {
+        let mut h = Harness::of(|config| config.disconnect_policy = disconnect_policy);
         h.created(7);
         h.answer("list", children(&["a-5", "b-6", "own-7"]));
         h.answer("watch b-6", ok());
@@ -128,7 +132,7 @@ fn whoever_waits_waits_on_whatever_it_trusts() {
         h.deleted("watch b-6");
         h.expect(&["unwatch b-6", "list"]);
         h.answer("list", children(&["own-7"]));
-        assert_eq!(h.wanted()[0], "Acquired own-7 token 107", "{trust:?}");
+        assert_eq!(h.wanted()[0], "Acquired own-7 token 107", "{disconnect_policy:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a list of the leases says.
+//! What a list of the permit nodes says.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use super::super::{Name, Scheme};
 
-/// How one borrower looks at the leases.
-pub(super) struct Leases {
+/// How one contender looks at the permit nodes.
+pub(super) struct PermitNodes {
     pub(super) guid: Uuid,
 }
 
-impl Leases {
+impl PermitNodes {
     /// The names of ours.
     pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<String> {
         self.own(children).map(|name| name.child.to_string()).collect()
@@ -41,19 +41,20 @@ mod tests {
 
     use zk_session::proto::{SequenceNumber, SessionId};
 
-    use super::super::super::Claim;
+    use super::super::super::LockMode;
     use super::*;
 
-    fn lease(guid: u128, number: i32) -> String {
+    fn permit_node(guid: u128, number: i32) -> String {
         let guid = Uuid::from_u128(guid);
-        let prefix = Scheme::CURATOR_LEASE.prefix(Claim::Exclusive, guid, SessionId(1));
+        let prefix = Scheme::CURATOR_LEASE.prefix(LockMode::Exclusive, guid, SessionId(1));
         format!("{prefix}{}", SequenceNumber(number))
     }
 
-    fn taken(leases: &[(u128, i32)]) -> usize {
-        let names: Vec<_> = leases.iter().map(|(guid, number)| lease(*guid, *number)).collect();
+    fn taken(permit_nodes: &[(u128, i32)]) -> usize {
+        let names: Vec<_> =
+            permit_nodes.iter().map(|(guid, number)| permit_node(*guid, *number)).collect();
         let children = names.iter().map(String::as_str).chain(["junk"]);
-        Leases { guid: Uuid::from_u128(1) }.taken(children)
+        PermitNodes { guid: Uuid::from_u128(1) }.taken(children)
     }
 
     #[test]
@@ -71,8 +72,9 @@ mod tests {
 
     #[test]
     fn ours_are_found_by_guid() {
-        let (one, two, other) = (lease(1, 3), lease(1, 4), lease(2, 5));
-        let found = Leases { guid: Uuid::from_u128(1) }.ours([&*one, &*other, &*two].into_iter());
+        let (one, two, other) = (permit_node(1, 3), permit_node(1, 4), permit_node(2, 5));
+        let found =
+            PermitNodes { guid: Uuid::from_u128(1) }.ours([&*one, &*other, &*two].into_iter());
         assert_eq!(found, [one, two]);
     }
 }

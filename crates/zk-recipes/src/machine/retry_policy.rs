@@ -10,16 +10,16 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// What to do about a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(super) enum RetryPolicy {
     /// Again at once; the session sends it when it is connected.
     Now,
     /// Again after a while, so that a server in trouble is not asked without end.
     Later,
     /// It will not work.
-    None,
+    Never,
 }
 
-impl Remedy {
+impl RetryPolicy {
     pub(super) fn of(error: &Error) -> Self {
         match error {
             Error::ConnectionLost => Self::Now,
@@ -33,7 +33,7 @@ impl Remedy {
             // The end of the connection, or of the session, is about to follow.
             | Error::Server(ErrorCode::SESSION_MOVED | ErrorCode::SESSION_EXPIRED) => Self::Later,
             error if error.outcome() != Outcome::NotApplied => Self::Later,
-            _ => Self::None,
+            _ => Self::Never,
         }
     }
 }

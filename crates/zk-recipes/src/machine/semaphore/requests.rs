@@ -1,4 +1,4 @@
-//! What a borrower asks for itself: where it stands, and who takes which answer.
+//! What a contender asks for itself: where it stands, and who takes which answer.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,9 +8,9 @@ use zk_session::proto::Zxid;
 use zk_session::session::Reply;
 
 use super::super::parents::Parents;
-use super::super::remedy::RETRY_AFTER;
+use super::super::retry_policy::RETRY_AFTER;
 use super::super::{Input, OpId, Operation, Output};
-use super::Borrower;
+use super::SemaphoreMachine;
 
 /// Where an attempt is, and which answers it waits for.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) enum Step {
     Queueing,
     /// We are first, and want so many that it is asked first whether there are so many.
     Asking,
-    /// Leases are being created.
+    /// PermitNodes are being created.
     Creating {
         create: OpId,
     },
@@ -37,17 +37,17 @@ pub(super) enum Step {
         sync: OpId,
         list: OpId,
         synced: bool,
-        /// Why the list could not be read. Then our own leases alone are listed, to be given back.
+        /// Why the list could not be read. Then our own permit nodes alone are listed, to be given back.
         unread: Option<Error>,
     },
-    /// Leases with our guid were found. Are they ours?
+    /// PermitNodes with our guid were found. Are they ours?
     Adopting {
         stat: OpId,
         names: Vec<String>,
     },
     /// Whether they were created is unknown, and was to be asked later.
     Unresolved,
-    /// There are too many leases, or it is not known yet how many.
+    /// There are too many permit nodes, or it is not known yet how many.
     Waiting,
     /// The permits are ours.
     Held,
@@ -57,7 +57,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Whether leases may exist that we do not know.
+    /// Whether permit nodes may exist that we do not know.
     pub(super) const fn is_creating(&self) -> bool {
         matches!(
             self,
@@ -92,7 +92,7 @@ impl<T> Watched<T> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Own {
+pub(super) struct RequestState {
     pub(super) last_op: u64,
     pub(super) parents: Parents,
     /// How many permits are taken, with ours.
@@ -102,11 +102,11 @@ pub(super) struct Own {
     pub(super) create_maximum: Option<OpId>,
     /// Whether their number was found to be the one that the caller has in mind.
     pub(super) agreed: bool,
-    /// The transaction that created our leases.
+    /// The transaction that created our permit nodes.
     pub(super) token: Zxid,
 }
 
-impl Default for Own {
+impl Default for RequestState {
     fn default() -> Self {
         Self {
             last_op: 0,
@@ -120,14 +120,14 @@ impl Default for Own {
     }
 }
 
-impl Borrower {
+impl SemaphoreMachine {
     pub(super) fn handle_own(&mut self, input: Input) {
         match input {
             Input::Reply { op, result } => self.handle_own_reply(op, result),
             Input::Watch { op, .. } if self.own.taken.is(op) => {
                 self.own.taken.take();
                 if matches!(self.step, Step::Looking | Step::Waiting) {
-                    self.list_leases();
+                    self.list_permit_nodes();
                 }
             }
             Input::Watch { op, .. } if self.own.maximum.is(op) => {
@@ -175,7 +175,9 @@ impl Borrower {
         match self.step {
             Step::Beginning | Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
             Step::Unresolved => self.resolve(),
-            Step::Looking | Step::Waiting if self.own.taken.op.is_none() => self.list_leases(),
+            Step::Looking | Step::Waiting if self.own.taken.op.is_none() => {
+                self.list_permit_nodes();
+            }
             _ => {}
         }
         self.look_at_maximum_if_unknown();

@@ -2,30 +2,30 @@
 
 use zk_session::proto::{SequenceNumber, Zxid};
 
-use super::{Claim, Foreign, Scheme};
+use super::{LockMode, Scheme, UnknownNodePolicy};
 
 /// How many in a row must have found nobody before one does without the list. If somebody has come
 /// after all it is asked for too late, which costs a round trip: with any pattern of turns, no more
 /// than one in so many.
 const ENOUGH: u32 = 8;
 
-/// That a contender held the lock, and has let go. The next one of the same lock
-/// [may rely on it](super::Contest::precedent).
+/// That a contender held the lock, and has released it. The next one of the same lock
+/// [may rely on it](super::AttemptConfig::hint).
 ///
 /// Nobody was in the way of that contender when it held the lock, and whoever comes takes a number.
 /// So whoever gets the very next one finds nobody in its way either, if it is content with as much:
 /// the lock is free, and needs no list.
 ///
-/// That is so as long as the directory is the same. If it was removed and made anew, the numbers
+/// That is so as long as the lock path is the same. If it was removed and made anew, the numbers
 /// begin again; but to come to the next number again takes as many creations in it as the number
 /// says, each a transaction of its own. Where fewer have passed, it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Precedent {
+pub struct FastPathHint {
     /// Whoever has another scheme, or another policy, looks at others.
     pub(super) scheme: Scheme,
-    pub(super) foreign: Foreign,
+    pub(super) unknown_nodes: UnknownNodePolicy,
     /// Behind a reader there may be other readers still.
-    pub(super) claim: Claim,
+    pub(super) mode: LockMode,
     pub(super) number: SequenceNumber,
     /// The transaction that created its node.
     pub(super) czxid: Zxid,
@@ -34,7 +34,7 @@ pub struct Precedent {
     pub(super) followed: u32,
 }
 
-impl Precedent {
+impl FastPathHint {
     /// Whether nobody is to be expected.
     pub(super) const fn expects_nobody(&self) -> bool {
         self.followed >= ENOUGH
@@ -44,11 +44,12 @@ impl Precedent {
     /// transaction.
     pub(super) const fn is_followed_by(
         &self,
-        claim: Claim,
+        mode: LockMode,
         number: SequenceNumber,
         czxid: Zxid,
     ) -> bool {
-        let is_content = matches!((self.claim, claim), (Claim::Exclusive, _) | (_, Claim::Shared));
+        let is_content =
+            matches!((self.mode, mode), (LockMode::Exclusive, _) | (_, LockMode::Shared));
         let between = czxid.0.saturating_sub(self.czxid.0).saturating_sub(1);
         let is_next = number.0 > 0 && number.0 - 1 == self.number.0;
         is_content && is_next && 0 <= between && between <= self.number.0 as i64
@@ -59,17 +60,17 @@ impl Precedent {
 mod tests {
     use super::*;
 
-    const BEFORE: Precedent = Precedent {
+    const BEFORE: FastPathHint = FastPathHint {
         scheme: Scheme::CURATOR_READ_WRITE,
-        foreign: Foreign::RefuseOtherLocks,
-        claim: Claim::Exclusive,
+        unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
+        mode: LockMode::Exclusive,
         number: SequenceNumber(6),
         czxid: Zxid(100),
         followed: 0,
     };
 
-    fn follows(before: Precedent, number: i32, czxid: i64) -> bool {
-        before.is_followed_by(Claim::Exclusive, SequenceNumber(number), Zxid(czxid))
+    fn follows(before: FastPathHint, number: i32, czxid: i64) -> bool {
+        before.is_followed_by(LockMode::Exclusive, SequenceNumber(number), Zxid(czxid))
     }
 
     #[test]
@@ -89,22 +90,22 @@ mod tests {
     #[test]
     fn numbers_that_have_ended_are_followed_by_none() {
         for (number, next) in [(i32::MAX, i32::MIN), (-5, -4), (-1, 0)] {
-            let before = Precedent { number: SequenceNumber(number), ..BEFORE };
+            let before = FastPathHint { number: SequenceNumber(number), ..BEFORE };
             assert!(!follows(before, next, 102), "{number}");
         }
     }
 
     #[test]
     fn a_reader_leaves_nothing_to_a_writer() {
-        use Claim::{Exclusive, Shared};
-        for (before, claim, follows) in [
+        use LockMode::{Exclusive, Shared};
+        for (before, mode, follows) in [
             (Exclusive, Exclusive, true),
             (Exclusive, Shared, true),
             (Shared, Shared, true),
             (Shared, Exclusive, false),
         ] {
-            let before = Precedent { claim: before, ..BEFORE };
-            assert_eq!(before.is_followed_by(claim, SequenceNumber(7), Zxid(102)), follows);
+            let before = FastPathHint { mode: before, ..BEFORE };
+            assert_eq!(before.is_followed_by(mode, SequenceNumber(7), Zxid(102)), follows);
         }
     }
 }

@@ -3,36 +3,36 @@
 use alloc::sync::Arc;
 use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 
-use crate::machine::{Contender, Contest, Input, Machine, Output, Precedent};
+use crate::machine::{AttemptConfig, Contender, FastPathHint, Input, Machine, Output};
 
 /// Shared by the clones of a lock.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory(Arc<StdMutex<Option<Precedent>>>);
+pub(crate) struct HintCache(Arc<StdMutex<Option<FastPathHint>>>);
 
-impl Memory {
+impl HintCache {
     /// A contender with the hint of the one before, which leaves its own when it is done.
-    pub(crate) fn contender(&self, contest: Contest) -> Remembering {
-        let contest = Contest { precedent: *self.precedent(), ..contest };
-        Remembering { contender: Contender::new(contest), memory: self.clone() }
+    pub(crate) fn contender(&self, config: AttemptConfig) -> HintingContender {
+        let config = AttemptConfig { hint: *self.hint(), ..config };
+        HintingContender { contender: Contender::new(config), hint_cache: self.clone() }
     }
 
-    fn precedent(&self) -> StdMutexGuard<'_, Option<Precedent>> {
+    fn hint(&self) -> StdMutexGuard<'_, Option<FastPathHint>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A contender that leaves a precedent when it is done.
+/// A contender that leaves a hint when it is done.
 #[derive(Debug)]
-pub(crate) struct Remembering {
+pub(crate) struct HintingContender {
     contender: Contender,
-    memory: Memory,
+    hint_cache: HintCache,
 }
 
-impl Machine for Remembering {
+impl Machine for HintingContender {
     fn handle(&mut self, input: Input) {
         self.contender.handle(input);
         if self.contender.is_done() {
-            *self.memory.precedent() = self.contender.precedent();
+            *self.hint_cache.hint() = self.contender.hint();
         }
     }
 
