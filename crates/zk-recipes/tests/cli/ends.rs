@@ -1,4 +1,4 @@
-//! How commands and their locks end: by themselves, by signals, by the loss of either.
+//! How commands and their locks end: by themselves, by signals, or by the loss of the lock.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -8,66 +8,76 @@ use std::time::Duration;
 use zk_recipes::Mutex;
 use zk_testkit::server::Config;
 
-use crate::{LONG, PATH, World, complaint, ended, ended_by, out, ready, send, unignoring};
+use crate::{LONG, PATH, World, ended, ended_by, error_message, out, ready, send, unignoring};
 
 #[test]
-fn a_command_is_told_by_signal_that_the_lock_is_lost() {
+fn a_command_gets_sigterm_when_the_lock_is_lost() {
     let world = World::new();
-    let script = "trap 'echo told; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
+    let script = "trap 'echo signalled; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let child = world.command(&["run", PATH, "--", "sh", "-c", script]).spawn();
-    let mut child = child.expect("the command runs");
+    let mut child = child.expect("zk-lock starts");
     ready(&mut child);
     world.break_lock();
     let output = ended(child);
-    assert_eq!((output.status.code(), out(&output)), (Some(73), "told\n".to_owned()));
-    assert!(complaint(&output).contains(&format!("'{PATH}' is lost")), "{}", complaint(&output));
+    assert_eq!((output.status.code(), out(&output)), (Some(73), "signalled\n".to_owned()));
+    assert!(
+        error_message(&output).contains(&format!("'{PATH}' is lost")),
+        "{}",
+        error_message(&output)
+    );
 }
 
 #[test]
-fn a_command_is_told_when_the_lock_cannot_be_trusted_for_want_of_a_connection() {
+fn a_command_gets_sigterm_when_no_server_confirms_the_session() {
     let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
-    let script = "trap 'echo told; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
+    let script = "trap 'echo signalled; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let arguments = ["--session-timeout", "1", "run", PATH, "--", "sh", "-c", script];
-    let mut child = world.command(&arguments).spawn().expect("it runs");
+    let mut child = world.command(&arguments).spawn().expect("zk-lock starts");
     ready(&mut child);
     world.embedded.kill(0);
     let output = ended(child);
-    assert_eq!((output.status.code(), out(&output)), (Some(73), "told\n".to_owned()));
-    assert!(complaint(&output).contains(&format!("'{PATH}' is lost")), "{}", complaint(&output));
+    assert_eq!((output.status.code(), out(&output)), (Some(73), "signalled\n".to_owned()));
+    assert!(
+        error_message(&output).contains(&format!("'{PATH}' is lost")),
+        "{}",
+        error_message(&output)
+    );
 }
 
-/// `run` in a long session, with a command that ends with its standard input, whatever it is sent.
-fn run_until_told(world: &World) -> Child {
+/// Starts `run` in a long session, with a command that ignores SIGTERM and ends with its standard
+/// input.
+fn run_until_end_of_input(world: &World) -> Child {
     let script = "trap '' TERM; echo ready; read x; exit 6";
     let arguments = [&LONG[..], &["run", PATH, "--", "sh", "-c", script]].concat();
-    let mut child = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut child =
+        world.command(&arguments).stdin(Stdio::piped()).spawn().expect("zk-lock starts");
     ready(&mut child);
     child
 }
 
 #[test]
-fn when_the_command_has_ended_servers_that_are_gone_are_not_waited_for() {
+fn after_the_command_zk_lock_does_not_wait_for_dead_servers() {
     let world = World::new();
-    let mut child = run_until_told(&world);
+    let mut child = run_until_end_of_input(&world);
     world.embedded.kill(0);
     drop(child.stdin.take());
     assert_eq!(ended(child).status.code(), Some(6));
 }
 
 #[test]
-fn when_the_command_has_ended_a_signal_ends_the_wait_for_servers() {
+fn after_the_command_a_signal_ends_the_wait_for_servers() {
     let world = World::new();
-    let mut child = run_until_told(&world);
-    // It answers nothing while it is looked at.
+    let mut child = run_until_end_of_input(&world);
+    // The ensemble answers nothing inside this closure.
     let output = world.embedded.with(|_| {
         drop(child.stdin.take());
         ended_by(child, |child| send("-TERM", &child.id().to_string()))
     });
-    assert_eq!((output.status.code(), complaint(&output)), (Some(6), String::new()));
+    assert_eq!((output.status.code(), error_message(&output)), (Some(6), String::new()));
 }
 
 #[test]
-fn whoever_gives_up_does_not_wait_for_servers() {
+fn a_waiter_that_gives_up_does_not_wait_for_servers() {
     for (how, signal, code) in
         [(&["--timeout", "1"][..], None, 1), (&[][..], Some("-TERM"), 128 + 15)]
     {
@@ -76,9 +86,9 @@ fn whoever_gives_up_does_not_wait_for_servers() {
         let mutex = Mutex::new(&client, PATH).expect("valid");
         let _guard = world.runtime.block_on(mutex.acquire()).expect("free");
         let arguments = [&LONG[..], &["run", PATH], how, &["--", "true"]].concat();
-        let child = world.command(&arguments).spawn().expect("it runs");
+        let child = world.command(&arguments).spawn().expect("zk-lock starts");
         world.eventually("a waiter", |world| world.contenders().len() == 2);
-        // It answers nothing while it is looked at.
+        // The ensemble answers nothing inside this closure.
         let output = world.embedded.with(|_| {
             if let Some(signal) = signal {
                 send(signal, &child.id().to_string());
@@ -95,23 +105,23 @@ fn signals_are_passed_on() {
     let script = "trap 'kill $!; exit 5' HUP; trap 'kill $!; exit 6' INT; \
                   sh -c 'echo ready; exec sleep 1000' & wait";
     for (signal, code) in [("-HUP", 5), ("-INT", 6)] {
-        // No terminal has it in the foreground.
+        // In its own process group, so outside the foreground of a terminal.
         let mut command = world.command(&["run", PATH, "--", "sh", "-c", script]);
-        let mut child = command.process_group(0).spawn().expect("it runs");
+        let mut child = command.process_group(0).spawn().expect("zk-lock starts");
         ready(&mut child);
         send(signal, &child.id().to_string());
         assert_eq!(ended(child).status.code(), Some(code), "{signal}");
-        assert!(world.contenders().is_empty(), "it is released");
+        assert!(world.contenders().is_empty(), "not released");
     }
 }
 
-/// Commands get them from the terminal themselves, unless they have left its foreground as this
-/// one has.
+/// Commands receive the terminal's signals themselves. This command has left the foreground, so it
+/// receives none.
 #[test]
 #[cfg(target_os = "linux")]
-fn signals_of_the_keyboard_are_not_passed_on() {
+fn signals_from_the_keyboard_are_not_passed_on() {
     let world = World::new();
-    let script = "trap 'echo interrupted' INT; trap 'echo told; exit 5' TERM; \
+    let script = "trap 'echo interrupted' INT; trap 'echo signalled; exit 5' TERM; \
                   sh -c 'echo $0; exec sleep 1000' $PPID & wait";
     let script = script.replace('$', "\\$");
     let (program, at) = (env!("CARGO_BIN_EXE_zk-lock"), world.embedded.connect_string());
@@ -121,18 +131,18 @@ fn signals_of_the_keyboard_are_not_passed_on() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("util-linux is there");
+        .expect("`script` of util-linux");
     let mut screen = BufReader::new(terminal.stdout.take().expect("piped"));
     let mut holder = String::new();
-    screen.read_line(&mut holder).expect("it says who it is");
+    screen.read_line(&mut holder).expect("the holder prints its id");
     let mut keyboard = terminal.stdin.take().expect("piped");
-    keyboard.write_all(b"\x03").expect("it listens");
+    keyboard.write_all(b"\x03").expect("the terminal reads");
     let mut echo = [0; 2];
     screen.read_exact(&mut echo).expect("the terminal echoes");
     assert_eq!(&echo, b"^C");
     send("-TERM", holder.trim());
     let mut rest = String::new();
     screen.read_to_string(&mut rest).expect("text");
-    assert_eq!(rest, "told\r\n");
+    assert_eq!(rest, "signalled\r\n");
     assert_eq!(ended(terminal).status.code(), Some(5));
 }

@@ -1,4 +1,4 @@
-//! `zk-lock`, as a user would use it, on the embedded ensemble.
+//! Tests of `zk-lock` as a user runs it, on the embedded ensemble.
 
 mod ends;
 #[cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ use zk_testkit::server::Config;
 use zk_testkit::watchdog::Watchdog;
 
 const PATH: &str = "/locks/cli";
-/// How long anything may take. Sessions of [`LONG`] are not given up within it.
+/// The longest time that any step may take. Sessions of [`LONG`] do not expire within it.
 const LIMIT: Duration = Duration::from_secs(20);
 const LONG: [&str; 2] = ["--session-timeout", "40"];
 
@@ -57,10 +57,10 @@ impl World {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        ended(self.command(arguments).spawn().expect("the command runs"))
+        ended(self.command(arguments).spawn().expect("zk-lock starts"))
     }
 
-    /// The names of all lock nodes.
+    /// Returns the names of all lock nodes.
     fn contenders(&self) -> Vec<String> {
         self.embedded.with(|ensemble| {
             let is_node = |path: &&str| path.starts_with(PATH) && path.contains("/_c_");
@@ -68,9 +68,9 @@ impl World {
         })
     }
 
-    /// Takes the lock from whoever holds it, who has noticed when this returns that it can be lost.
+    /// Deletes the holder's node, once the holder watches it.
     fn break_lock(&self) {
-        // The lock watches its own node after a moment.
+        // The holder watches its own node after a moment.
         self.eventually("a watch", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
         let node = self.contenders().remove(0);
         let client = self.client();
@@ -80,14 +80,14 @@ impl World {
     fn eventually(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
         while !condition(self) {
-            assert!(begun.elapsed() < LIMIT, "it never came to be: {what}");
+            assert!(begun.elapsed() < LIMIT, "timed out waiting for {what}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
-/// A program to which no signal is ignored. The tests may have inherited that, as below `nohup`, and
-/// what is ignored from the start stays so.
+/// Returns a command that starts `program` with no signal ignored. The tests may run below `nohup`,
+/// and programs inherit ignored signals.
 fn unignoring(program: &str) -> Command {
     if cfg!(target_os = "linux") {
         let mut command = Command::new("env");
@@ -98,10 +98,15 @@ fn unignoring(program: &str) -> Command {
     }
 }
 
-/// Waits for the line that it says when it is ready.
+/// Waits for the line `ready`.
 fn ready(child: &mut Child) {
     let mut line = [0; 6];
-    child.stdout.as_mut().expect("piped").read_exact(&mut line).expect("it says something");
+    child
+        .stdout
+        .as_mut()
+        .expect("piped")
+        .read_exact(&mut line)
+        .expect("the command prints `ready`");
     assert_eq!(&line, b"ready\n");
 }
 
@@ -110,34 +115,34 @@ fn send(signal: &str, process: &str) {
     assert!(sent.success(), "{signal}");
 }
 
-/// Waits for the end of a process that has to end by itself.
+/// Waits for a process that ends by itself.
 #[track_caller]
 fn ended(child: Child) -> Output {
     ended_by(child, |_| {})
 }
 
-/// Waits for the end of a process that is told, time and again.
+/// Waits for the end of a process, and calls `repeat` every 20 ms meanwhile.
 #[track_caller]
-fn ended_by(mut child: Child, tell: impl Fn(&Child)) -> Output {
+fn ended_by(mut child: Child, repeat: impl Fn(&Child)) -> Output {
     let begun = Instant::now();
-    while child.try_wait().expect("it is ours").is_none() {
+    while child.try_wait().expect("a child").is_none() {
         if begun.elapsed() > LIMIT {
-            child.kill().expect("it runs");
-            panic!("it never ends");
+            child.kill().expect("a running child");
+            panic!("the process does not end");
         }
-        tell(&child);
+        repeat(&child);
         std::thread::sleep(Duration::from_millis(20));
     }
-    child.wait_with_output().expect("it has ended")
+    child.wait_with_output().expect("an ended child")
 }
 
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it complains of, which is one line at most.
+/// Returns the error message, which has one line at most.
 #[track_caller]
-fn complaint(output: &Output) -> String {
+fn error_message(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.lines().count() <= 1, "{text}");
     text.trim_end().to_owned()
@@ -156,8 +161,8 @@ fn errors_are_one_line() {
         if !arguments.contains(&"--connect") {
             command.args(["--connect", &world.embedded.connect_string()]);
         }
-        let output = command.args(arguments).output().expect("it runs");
+        let output = command.args(arguments).output().expect("zk-lock starts");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(complaint(&output).contains(part), "{}", complaint(&output));
+        assert!(error_message(&output).contains(part), "{}", error_message(&output));
     }
 }

@@ -1,4 +1,4 @@
-//! No process of a command outlives its lock, whatever ends it.
+//! No process of a command outlives its lock, however either ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use zk_recipes::Mutex;
 
-use crate::{LONG, PATH, World, complaint, ended, out, send, unignoring};
+use crate::{LONG, PATH, World, ended, error_message, out, send, unignoring};
 
-/// `zk-lock run` in a session that is not given up, and what its command says.
+/// `zk-lock run` in a session that does not expire, and the output of its command.
 struct Job {
     zk_lock: Child,
     stdin: Option<ChildStdin>,
@@ -16,8 +16,8 @@ struct Job {
 }
 
 impl Job {
-    /// Runs `sh -c script`. Descriptor 3 of the script is the end of a pipe: what reads from it
-    /// goes on until [`Self::release`].
+    /// Runs `sh -c script`. Descriptor 3 of the script is the end of a pipe: a process that reads
+    /// from it runs until [`Self::release`].
     fn start(world: &World, how: &[&str], script: &str) -> Self {
         let script = format!("exec 3<&0; {script}");
         let arguments = [&LONG[..], &["run", PATH], how, &["--", "sh", "-c", &script]].concat();
@@ -25,13 +25,13 @@ impl Job {
     }
 
     fn spawn(mut command: Command) -> Self {
-        let mut zk_lock = command.stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut zk_lock = command.stdin(Stdio::piped()).spawn().expect("zk-lock starts");
         let lines = BufReader::new(zk_lock.stdout.take().expect("piped")).lines();
         Self { stdin: zk_lock.stdin.take(), zk_lock, lines }
     }
 
     fn line(&mut self) -> String {
-        self.lines.next().expect("it goes on").expect("text")
+        self.lines.next().expect("a line of output").expect("text")
     }
 
     fn id(&self) -> String {
@@ -47,11 +47,11 @@ impl Job {
     }
 }
 
-fn is_there(pid: &str) -> bool {
+fn is_running(pid: &str) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// A process that says its number, and leaves whatever it can leave.
+/// A process that prints its id, and leaves its session; the second one also ignores signals.
 const DAEMON: &str = "setsid sh -c 'echo $$; read x <&3' &";
 const STUBBORN_DAEMON: &str = "setsid sh -c 'trap \"\" HUP INT QUIT TERM; echo $$; read x <&3' &";
 
@@ -64,39 +64,39 @@ fn a_signal_ends_every_process_of_the_command() {
         let process = job.line();
         send(signal, &job.id());
         assert_eq!(job.code(), Some(code), "{signal}");
-        assert!(!is_there(&process) && world.contenders().is_empty(), "{signal}");
+        assert!(!is_running(&process) && world.contenders().is_empty(), "{signal}");
     }
 }
 
 #[test]
-fn what_outlives_the_command_keeps_the_lock() {
+fn a_process_that_outlives_the_command_keeps_the_lock() {
     for daemon in ["sh -c 'echo $$; read x <&3' &", DAEMON] {
         let world = World::new();
         let mut job = Job::start(&world, &[], &format!("echo $$; {daemon} exit 4"));
         let (command, process) = (job.line(), job.line());
-        world.eventually("the end of the command", |_| !is_there(&command));
+        world.eventually("the end of the command", |_| !is_running(&command));
         let next = world.run(&["run", PATH, "--try", "--", "true"]);
-        assert_eq!(next.status.code(), Some(1), "{}", complaint(&next));
-        assert!(is_there(&process));
+        assert_eq!(next.status.code(), Some(1), "{}", error_message(&next));
+        assert!(is_running(&process));
         job.release();
         assert_eq!(job.code(), Some(4));
-        assert!(!is_there(&process) && world.contenders().is_empty());
+        assert!(!is_running(&process) && world.contenders().is_empty());
     }
 }
 
 #[test]
-fn a_signal_ends_what_has_outlived_the_command() {
-    // Shells have interrupts ignored in the background.
+fn a_signal_ends_processes_that_outlived_the_command() {
+    // Shells make processes in the background ignore interrupts.
     for signal in ["-TERM", "-INT"] {
         let world = World::new();
         let mut job = Job::start(&world, &[], &format!("echo $$; {DAEMON} exit 4"));
         let (command, process) = (job.line(), job.line());
-        world.eventually("the end of the command", |_| !is_there(&command));
+        world.eventually("the end of the command", |_| !is_running(&command));
         let zk_lock = job.id();
-        // The keeper may not know yet that the command has ended.
-        world.eventually("the end of the rest", |_| {
+        // The keeper may not have noticed yet that the command has ended.
+        world.eventually("the end of the remaining process", |_| {
             let _ = Command::new("kill").args([signal, &zk_lock]).stderr(Stdio::null()).status();
-            !is_there(&process)
+            !is_running(&process)
         });
         assert_eq!(job.code(), Some(4));
         assert!(world.contenders().is_empty());
@@ -104,37 +104,39 @@ fn a_signal_ends_what_has_outlived_the_command() {
 }
 
 #[test]
-fn whoever_of_us_is_killed_the_command_ends_before_the_lock_is_free() {
+fn if_supervisor_or_keeper_is_killed_the_command_ends_before_the_lock_is_free() {
     let world = World::new();
     let script = format!("trap '' TERM; echo $$; echo $PPID; {STUBBORN_DAEMON} read x");
     let killed = |of: fn(&Job, &str) -> String| {
         let mut job = Job::start(&world, &["--kill-after", "0.01"], &script);
         let (command, keeper, daemon) = (job.line(), job.line(), job.line());
         send("-KILL", &of(&job, &keeper));
-        world.eventually("the end of all", |_| !is_there(&command) && !is_there(&daemon));
+        world.eventually("the end of all processes", |_| {
+            !is_running(&command) && !is_running(&daemon)
+        });
         job.code()
     };
     assert_eq!(killed(|job, _| job.id()), None);
-    // Nobody gives the session up: its keeper closes it.
+    // The keeper closes the session, which releases the lock.
     world.eventually("a free lock", |world| world.contenders().is_empty());
     assert_eq!(killed(|_, keeper| keeper.to_owned()), Some(73));
 }
 
 #[test]
-fn when_both_are_killed_the_command_is_told() {
+fn if_supervisor_and_keeper_are_killed_the_command_gets_sigterm() {
     let world = World::new();
-    let script = "trap 'echo told; exit' TERM; sh -c 'echo $0; read x <&3' $PPID & wait";
+    let script = "trap 'echo signalled; exit' TERM; sh -c 'echo $0; read x <&3' $PPID & wait";
     let mut job = Job::start(&world, &[], script);
     let keeper = job.line();
-    // Neither sees the end of the other.
+    // Neither notices the end of the other.
     send("-STOP", &keeper);
     send("-KILL", &job.id());
     send("-KILL", &keeper);
-    assert_eq!(job.line(), "told");
+    assert_eq!(job.line(), "signalled");
 }
 
 #[test]
-fn a_lost_lock_has_an_exit_code_of_its_own_and_leaves_no_process() {
+fn a_lost_lock_has_its_own_exit_code_and_leaves_no_process() {
     for (how, code) in [(&[][..], 73), (&["--lost-exit-code", "9"][..], 9)] {
         for script in ["trap 'exit 0' TERM; read x & wait", "trap '' TERM; read x; exit 0"] {
             let world = World::new();
@@ -143,36 +145,36 @@ fn a_lost_lock_has_an_exit_code_of_its_own_and_leaves_no_process() {
             let daemon = job.line();
             world.break_lock();
             assert_eq!(job.code(), Some(code), "{script}");
-            assert!(!is_there(&daemon), "{script}");
+            assert!(!is_running(&daemon), "{script}");
         }
     }
 }
 
 #[test]
-fn nobody_who_listens_changes_nothing() {
+fn broken_pipes_for_the_output_change_nothing() {
     let world = World::new();
     let script = "trap 'exit 0' TERM; sh -c 'echo ready >&3; exec sleep 1000' & wait";
-    let (mut said, says) = std::io::pipe().expect("a pipe");
+    let (mut output, input) = std::io::pipe().expect("a pipe");
     let program = env!("CARGO_BIN_EXE_zk-lock");
     let at = world.embedded.connect_string();
     let line = format!("exec '{program}' --connect {at} run {PATH} -- sh -c \"{script}\" 3>&0 <&-");
     let mut command = unignoring("sh");
-    command.args(["-c", &line]).stdin(says);
+    command.args(["-c", &line]).stdin(input);
     // Both are broken pipes.
     command.stdout(std::io::pipe().expect("a pipe").1).stderr(std::io::pipe().expect("a pipe").1);
-    let zk_lock = command.spawn().expect("it runs");
-    // Which has the pipe's other end, so that nothing would be read for ever.
+    let zk_lock = command.spawn().expect("zk-lock starts");
+    // It holds the other end of the pipe, without which a read would never end.
     drop(command);
     let mut ready = [0; 6];
-    std::io::Read::read_exact(&mut said, &mut ready).expect("it says so");
+    std::io::Read::read_exact(&mut output, &mut ready).expect("the command prints `ready`");
     world.break_lock();
     assert_eq!(ended(zk_lock).status.code(), Some(73));
 }
 
-/// A process group and a session whose first processes are in another namespace have the number 0,
-/// as in a container that was entered without a session of its own.
+/// In a container that was entered without a new session, the process group and the session may
+/// belong to another namespace. Their numbers are 0 then.
 #[test]
-fn a_process_group_without_a_number_is_no_obstacle() {
+fn a_process_group_of_another_namespace_does_no_harm() {
     let world = World::new();
     let unshare = |program| {
         let mut command = unignoring("unshare");
@@ -180,18 +182,18 @@ fn a_process_group_without_a_number_is_no_obstacle() {
         command.stderr(Stdio::inherit());
         command
     };
-    if !unshare("true").status().expect("util-linux is there").success() {
-        return eprintln!("not tried: no namespace can be made here");
+    if !unshare("true").status().expect("`unshare` of util-linux").success() {
+        return eprintln!("skipped: this machine cannot create namespaces");
     }
     let mut command = unshare(env!("CARGO_BIN_EXE_zk-lock"));
     command.args(["--connect", &world.embedded.connect_string(), "run", PATH, "--"]);
     command.args(["sh", "-c", "(sleep 0.1; echo later) & exit 7"]);
-    let output = ended(command.stdout(Stdio::piped()).spawn().expect("it runs"));
+    let output = ended(command.stdout(Stdio::piped()).spawn().expect("zk-lock starts"));
     assert_eq!((output.status.code(), out(&output)), (Some(7), "later\n".to_owned()));
 }
 
 #[test]
-fn a_program_that_is_replaced_while_it_waits_runs_its_command() {
+fn a_program_replaced_while_it_waits_runs_its_command() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
@@ -202,7 +204,8 @@ fn a_program_that_is_replaced_while_it_waits_runs_its_command() {
     std::fs::copy(env!("CARGO_BIN_EXE_zk-lock"), &program).expect("a copy");
     let mut command = Command::new(&program);
     command.args(["--connect", &world.embedded.connect_string(), "run", PATH, "--", "echo", "ran"]);
-    let zk_lock = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let zk_lock =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("zk-lock starts");
     world.eventually("a waiter", |world| world.contenders().len() == 2);
     std::fs::write(folder.join("new"), "no program").expect("an upgrade");
     std::fs::rename(folder.join("new"), &program).expect("an upgrade");
@@ -212,21 +215,21 @@ fn a_program_that_is_replaced_while_it_waits_runs_its_command() {
     assert_eq!((output.status.code(), out(&output)), (Some(0), "ran\n".to_owned()));
 }
 
-/// What a program is started with, as it finds it: ignored and blocked signals.
+/// Returns the ignored and blocked signals of a program that `command` starts.
 fn signals_of(mut command: Command) -> Vec<String> {
-    let output = command.stderr(Stdio::inherit()).output().expect("it runs");
+    let output = command.stderr(Stdio::inherit()).output().expect("zk-lock starts");
     let text = out(&output);
     let masks = text.lines().filter_map(|line| line.split_once(":\t"));
     let masks = masks.map(|(name, mask)| {
         let mask = u64::from_str_radix(mask, 16).expect("a mask");
-        // Those of the C library's threads.
+        // Without those of the C library's threads.
         format!("{name} {:x}", mask & !(3 << 31))
     });
     masks.collect()
 }
 
 #[test]
-fn a_command_finds_signals_as_it_would_without_a_lock() {
+fn a_command_inherits_signals_as_without_zk_lock() {
     let world = World::new();
     let show = "grep -E 'Sig(Ign|Blk)' /proc/self/status";
     let zk_lock = format!(
@@ -264,14 +267,14 @@ fn ignored_signals_stay_ignored() {
 }
 
 #[test]
-fn signals_for_one_program_reach_the_command_alone() {
+fn user_signals_reach_the_command_alone() {
     let world = World::new();
-    let script = "trap 'echo told' USR1; sh -c 'echo $$; read x <&3'& wait; wait; exit 5";
+    let script = "trap 'echo signalled' USR1; sh -c 'echo $$; read x <&3'& wait; wait; exit 5";
     let mut job = Job::start(&world, &[], script);
     let process = job.line();
     send("-USR1", &job.id());
-    assert_eq!(job.line(), "told");
-    assert!(is_there(&process));
+    assert_eq!(job.line(), "signalled");
+    assert!(is_running(&process));
     job.release();
     assert_eq!(job.code(), Some(5));
 }
@@ -289,18 +292,18 @@ fn signals_are_passed_on_as_often_as_they_come() {
     assert_eq!(job.code(), Some(6));
 }
 
-/// Whatever comes while it starts, before anything is ready: it ends it.
+/// Also before `zk-lock` is ready: the signal ends it.
 #[test]
-fn a_signal_at_any_moment_of_the_start_ends_it() {
+fn a_signal_at_any_moment_of_the_start_ends_zk_lock() {
     let world = World::new();
     for round in 0..12 {
         let job = Job::start(&world, &[], "read x");
-        // Not to wait for an event: to be in the midst of one.
+        // The delay puts the signal at different moments of the start.
         std::thread::sleep(std::time::Duration::from_millis(round));
         send("-TERM", &job.id());
         let status = ended(job.zk_lock).status;
         use std::os::unix::process::ExitStatusExt as _;
-        // Before it has begun to read signals, it ends as any program.
+        // Before `zk-lock` handles signals, the signal ends it like any program.
         let code = status.code().or(status.signal().map(|signal| 128 + signal));
         assert_eq!(code, Some(128 + 15), "{round}");
     }
@@ -308,7 +311,7 @@ fn a_signal_at_any_moment_of_the_start_ends_it() {
 }
 
 #[test]
-fn a_command_that_is_stopped_can_end() {
+fn a_stopped_command_can_end() {
     let world = World::new();
     let mut job = Job::start(&world, &[], "echo $$; read x; exit 5");
     let command = job.line();
@@ -323,7 +326,7 @@ fn a_command_that_is_stopped_can_end() {
 }
 
 #[test]
-fn closed_descriptors_are_no_obstacle() {
+fn closed_descriptors_do_no_harm() {
     let world = World::new();
     let line = format!(
         "exec '{}' --connect {} run {PATH} -- sh -c 'exit 5' <&- >&- 2>&-",
@@ -331,6 +334,6 @@ fn closed_descriptors_are_no_obstacle() {
         world.embedded.connect_string()
     );
     let mut command = unignoring("sh");
-    let zk_lock = command.args(["-c", &line]).spawn().expect("it runs");
+    let zk_lock = command.args(["-c", &line]).spawn().expect("zk-lock starts");
     assert_eq!(ended(zk_lock).status.code(), Some(5));
 }

@@ -1,4 +1,4 @@
-//! `zk-lock run` as a job of an interactive shell, on a terminal of its own: as under flock(1).
+//! `zk-lock run` as a job of an interactive shell on a terminal, compared with flock(1).
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -14,7 +14,7 @@ const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 
-/// bash, with somebody at the keyboard who looks at the screen.
+/// An interactive bash, its keyboard and its screen.
 struct Terminal<'a> {
     world: &'a World,
     script: Child,
@@ -31,7 +31,7 @@ impl<'a> Terminal<'a> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("util-linux is there");
+            .expect("`script` of util-linux");
         let mut output = script.stdout.take().expect("piped");
         let screen = Arc::new(Shared::new(String::new()));
         let shown = screen.clone();
@@ -39,57 +39,58 @@ impl<'a> Terminal<'a> {
             let mut bytes = [0; 1024];
             while let Ok(length @ 1..) = output.read(&mut bytes) {
                 let text = String::from_utf8_lossy(&bytes[..length]);
-                shown.lock().expect("nobody panics with it").push_str(&text);
+                shown.lock().expect("not poisoned").push_str(&text);
             }
         });
         let keyboard = script.stdin.take().expect("piped");
         Self { world, script, keyboard, screen }
     }
 
-    /// A line that runs `command` under the lock. What is typed does not look like what is said.
+    /// Returns a command line that runs `command` under the lock. The echo of the line must not
+    /// contain the output that a test waits for.
     fn zk_lock(&self, command: &str) -> String {
         let (program, at) = (env!("CARGO_BIN_EXE_zk-lock"), self.world.embedded.connect_string());
         format!("{program} --connect {at} {} run {PATH} -- {command}", LONG.join(" "))
     }
 
     fn types(&mut self, text: &str) {
-        self.keyboard.write_all(text.as_bytes()).expect("it listens");
+        self.keyboard.write_all(text.as_bytes()).expect("the terminal reads");
     }
 
-    /// Waits for the shell's prompt: what is typed before, around a signal, gets lost.
+    /// Enters a line, once the prompt is shown. Input before the prompt can get lost around a
+    /// signal.
     #[track_caller]
     fn enters(&mut self, line: &str) {
-        let is_prompted =
-            |_: &World| self.screen.lock().expect("nobody panics with it").ends_with(PROMPT);
+        let is_prompted = |_: &World| self.screen.lock().expect("not poisoned").ends_with(PROMPT);
         self.world.eventually("a prompt", is_prompted);
         self.types(&format!("{line}\n"));
     }
 
-    /// Presses a key that ends or stops the job, and again if a terminal in the midst of other things takes no notice.
+    /// Presses a key until the prompt is shown: a busy terminal may ignore one.
     #[track_caller]
     fn presses(&mut self, key: &str) {
         for _ in 0..1000 {
             self.types(key);
             std::thread::sleep(Duration::from_millis(20));
-            if self.screen.lock().expect("nobody panics with it").ends_with(PROMPT) {
+            if self.screen.lock().expect("not poisoned").ends_with(PROMPT) {
                 return;
             }
         }
-        panic!("it goes on");
+        panic!("the job does not end");
     }
 
-    /// Waits until the screen shows `text`, and takes everything up to there.
+    /// Waits until the screen shows `text`. Returns and removes everything up to there.
     #[track_caller]
     fn shows(&self, text: &str) -> String {
-        let screen = || self.screen.lock().expect("nobody panics with it");
+        let screen = || self.screen.lock().expect("not poisoned");
         self.world.eventually(text, |_| screen().contains(text));
         let mut screen = screen();
-        let end = screen.find(text).expect("it is there") + text.len();
+        let end = screen.find(text).expect("found above") + text.len();
         let rest = screen.split_off(end);
         std::mem::replace(&mut screen, rest)
     }
 
-    /// The exit code of the last command, and what was shown before it.
+    /// Returns the exit code of the last command, and the output before it.
     #[track_caller]
     fn code(&mut self) -> (String, String) {
         self.enters("echo \"code\"=$?=");
@@ -100,7 +101,7 @@ impl<'a> Terminal<'a> {
 
 impl Drop for Terminal<'_> {
     fn drop(&mut self) {
-        // Its terminal hangs up, which ends what runs on it.
+        // The terminal hangs up, which ends the processes on it.
         let _ = self.script.kill();
         let _ = self.script.wait();
     }
@@ -112,7 +113,7 @@ fn state(pid: &str) -> char {
 }
 
 #[test]
-fn an_interrupt_ends_the_command_and_the_loop_that_it_is_in() {
+fn an_interrupt_ends_the_command_and_the_loop_around_it() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
     let line = terminal.zk_lock("sh -c 'echo \"go\"ing; sleep 1000; true'");
@@ -125,7 +126,7 @@ fn an_interrupt_ends_the_command_and_the_loop_that_it_is_in() {
 }
 
 #[test]
-fn an_interrupt_ends_the_wait_and_the_loop_that_it_is_in() {
+fn an_interrupt_ends_the_wait_and_the_loop_around_it() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
@@ -141,7 +142,7 @@ fn an_interrupt_ends_the_wait_and_the_loop_that_it_is_in() {
 }
 
 #[test]
-fn a_job_that_is_stopped_keeps_its_lock_and_goes_on() {
+fn a_stopped_job_keeps_its_lock_and_can_continue() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
     let line = terminal.zk_lock("sh -c 'echo \"go\"ing $$ $PPID.; read x; echo read $x; exit 4'");
@@ -153,9 +154,9 @@ fn a_job_that_is_stopped_keeps_its_lock_and_goes_on() {
     assert_eq!(terminal.code().0, "148");
     world.eventually("a stop", |_| state(command) == 'T');
     assert_eq!(world.contenders().len(), 1);
-    assert_ne!(state(keeper), 'T', "it keeps the session");
+    assert_ne!(state(keeper), 'T', "the keeper is stopped");
     terminal.enters("fg");
-    // The shell says what it continues, and has given up the keyboard by then.
+    // The shell prints the command that it continues, after giving it the terminal.
     terminal.shows(PATH);
     terminal.types("this\n");
     terminal.shows("read this");
@@ -164,7 +165,7 @@ fn a_job_that_is_stopped_keeps_its_lock_and_goes_on() {
 }
 
 #[test]
-fn nothing_is_started_in_a_job_that_is_stopped() {
+fn a_stopped_job_does_not_start_its_command() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
@@ -176,7 +177,7 @@ fn nothing_is_started_in_a_job_that_is_stopped() {
     terminal.presses(CTRL_Z);
     assert_eq!(terminal.code().0, "148");
     world.runtime.block_on(guard.release()).expect("held");
-    // Whoever holds the lock watches its own node after a moment.
+    // The holder watches its own node after a moment.
     world.eventually("a holder", |world| world.embedded.with(|ensemble| ensemble.watches()) == 1);
     terminal.enters("echo \"wait\"ed; fg");
     assert!(!terminal.shows("waited").contains("going"));
@@ -186,10 +187,10 @@ fn nothing_is_started_in_a_job_that_is_stopped() {
 }
 
 #[test]
-fn a_command_has_the_terminal() {
+fn a_command_can_use_the_terminal() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
-    // In a pipeline, other programs have it too.
+    // In a pipeline, other programs use the terminal, too.
     for line in
         [terminal.zk_lock("cat"), format!("true | {} | cat", terminal.zk_lock("cat /dev/tty"))]
     {
@@ -203,7 +204,7 @@ fn a_command_has_the_terminal() {
 }
 
 #[test]
-fn a_job_in_the_background_is_stopped_when_it_reads_the_terminal() {
+fn a_background_job_is_stopped_when_it_reads_the_terminal() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
     let line = terminal.zk_lock("sh -c 'echo \"go\"ing $$.; read x; echo read $x'");
@@ -212,12 +213,12 @@ fn a_job_in_the_background_is_stopped_when_it_reads_the_terminal() {
     let command = terminal.shows(".").trim_end_matches('.').to_owned();
     world.eventually("a stop", |_| state(&command) == 'T');
     // Only then does `fg` continue it.
-    let mut does_the_shell_know = || {
+    let mut shell_reports_stop = || {
         terminal.types("jobs\n");
         terminal.shows("jobs");
         terminal.shows(PROMPT).contains("Stopped")
     };
-    assert!((0..1000).any(|_| does_the_shell_know()));
+    assert!((0..1000).any(|_| shell_reports_stop()));
     terminal.types("fg\n");
     terminal.shows(PATH);
     terminal.types("this\n");
@@ -225,9 +226,9 @@ fn a_job_in_the_background_is_stopped_when_it_reads_the_terminal() {
     assert_eq!(terminal.code().0, "0");
 }
 
-/// `kill -9` of a job reaches everybody in it, but not who keeps its lock.
+/// `kill -9` of a job ends the supervisor and the command, but not the keeper.
 #[test]
-fn a_job_that_is_killed_leaves_no_process_and_no_lock() {
+fn a_killed_job_leaves_no_process_and_no_lock() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
     let line =
@@ -235,9 +236,9 @@ fn a_job_that_is_killed_leaves_no_process_and_no_lock() {
     terminal.enters(&format!("{line} &"));
     terminal.shows("going ");
     let daemon = terminal.shows(".").trim_end_matches('.').to_owned();
-    // When its keeper is not in the group any more, the daemon has its number already.
+    // By then the keeper has left the group.
     terminal.types("kill -9 %1\n");
-    world.eventually("the end of all", |_| state(&daemon) == '-');
+    world.eventually("the end of all processes", |_| state(&daemon) == '-');
     world.eventually("a free lock", |world| world.contenders().is_empty());
 }
 

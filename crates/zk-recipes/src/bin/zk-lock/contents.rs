@@ -1,4 +1,4 @@
-//! What a lock path holds, whatever kind of lock it is.
+//! The contenders at a lock path, whatever the kind of lock.
 
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, RequestError};
@@ -6,28 +6,29 @@ use zk_recipes::{LockError, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphor
 
 use crate::Failure;
 
-/// Everybody who holds a lock or waits for it.
+/// All contenders at a lock path.
 #[derive(Default)]
 pub(crate) struct Contents {
-    /// What kinds of locks there are; more than one only by mistake.
+    /// The kinds of locks found; more than one only by mistake.
     pub(crate) kinds: Vec<String>,
     pub(crate) entries: Vec<QueueEntry>,
 }
 
-/// The kinds of locks that are one directory, as whoever looks at their names can tell them apart.
+/// The kinds of locks whose contenders are direct children of the lock path, told apart by their
+/// names.
 const KINDS: [(&str, Scheme); 5] = [
     ("mutex", Scheme::CURATOR_MUTEX),
     ("read/write lock", Scheme::CURATOR_READ_WRITE),
     ("leader election", Scheme::CURATOR_LEADER),
-    ("lock with names of kazoo", Scheme::KAZOO_READ_WRITE),
+    ("lock with kazoo's names", Scheme::KAZOO_READ_WRITE),
     ("mutex with names of ZooKeeper's recipe", Scheme::ZOOKEEPER_RECIPE),
 ];
 
-/// Where a semaphore has its contenders, and how they are named.
+/// The two nodes of a semaphore that have contenders as children, and the schemes of their names.
 const SEMAPHORE: [(&str, Scheme); 2] =
     [("leases", Scheme::CURATOR_LEASE), ("locks", Scheme::CURATOR_MUTEX)];
 
-/// Everybody at `path`; nothing if there is no such node.
+/// Reads all contenders at `path`. Returns `None` if the node does not exist.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>, Failure> {
     let Some(children) = children(client, path).await? else {
         return Ok(None);
@@ -45,7 +46,7 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
             contents.entries.extend(entries);
         }
     }
-    if SEMAPHORE.iter().any(|(lock_path, _)| children.iter().any(|child| child == lock_path)) {
+    if SEMAPHORE.iter().any(|(parent, _)| children.iter().any(|child| child == parent)) {
         read_semaphore(client, path, &mut contents).await?;
     }
     Ok(Some(contents))
@@ -68,13 +69,13 @@ async fn read_semaphore(
         Err(error) if error.reason == LockError::NoMaximum => "an unknown number of".to_owned(),
         Err(error) => return Err(error.into()),
     };
-    // The first in the queue has its leases already, and waits for others to be given back.
+    // The first waiter may have created its permit node already, while it waits for other permits.
     if let Some(first) = waiting.first_mut() {
-        first.waits_for = Some("the leases".to_owned());
+        first.waits_for = Some("permits".to_owned());
         let is_of_first =
             |lease: &&mut QueueEntry| lease.session == first.session && lease.token > first.token;
         for lease in leases.iter_mut().filter(is_of_first) {
-            lease.waits_for = Some("the leases".to_owned());
+            lease.waits_for = Some("permits".to_owned());
         }
     }
     contents.kinds.push(format!("semaphore with {permits} permits"));
@@ -83,9 +84,9 @@ async fn read_semaphore(
     Ok(())
 }
 
-/// Somebody at `path` who would not see contenders of this scheme, or of a semaphore if it is
-/// none, nor they it.
-pub(crate) async fn stranger(
+/// Returns a contender at `path` of another kind of lock: neither would see the other. `own` is the
+/// scheme of this lock, or `None` for a semaphore.
+pub(crate) async fn contender_of_other_kind(
     client: &Client,
     path: &str,
     own: Option<Scheme>,
@@ -94,15 +95,15 @@ pub(crate) async fn stranger(
     let is_other = |child: &&String| {
         KINDS.iter().any(|(_, scheme)| scheme.parse(child).is_some() && !sees(*scheme, child))
     };
-    let here = children(client, path).await?.unwrap_or_default();
-    if let Some(other) = here.iter().find(is_other) {
+    let direct = children(client, path).await?.unwrap_or_default();
+    if let Some(other) = direct.iter().find(is_other) {
         return Ok(Some(other.clone()));
     }
     if own.is_some() {
-        for (lock_path, scheme) in SEMAPHORE {
-            let lock_path = path::child(path, lock_path);
-            let there = children(client, &lock_path).await?.unwrap_or_default();
-            if let Some(other) = there.into_iter().find(|child| scheme.parse(child).is_some()) {
+        for (parent, scheme) in SEMAPHORE {
+            let parent = path::child(path, parent);
+            let below = children(client, &parent).await?.unwrap_or_default();
+            if let Some(other) = below.into_iter().find(|child| scheme.parse(child).is_some()) {
                 return Ok(Some(other));
             }
         }
@@ -110,12 +111,12 @@ pub(crate) async fn stranger(
     Ok(None)
 }
 
-/// Where a contender may be that has this name: nowhere if contenders do not have such names.
-pub(crate) fn places(lock: &str, node: &str) -> Vec<String> {
+/// Returns the paths where a contender of this name can be. None if no scheme has such names.
+pub(crate) fn possible_paths(lock: &str, node: &str) -> Vec<String> {
     let is_named_by = |(_, scheme): &(&str, Scheme)| scheme.parse(node).is_some();
     let direct = KINDS.iter().any(is_named_by).then(|| path::child(lock, node));
     let of_semaphore = SEMAPHORE.iter().filter(|kind| is_named_by(kind));
-    let below = |(lock_path, _): &(&str, _)| path::child(&path::child(lock, lock_path), node);
+    let below = |(parent, _): &(&str, _)| path::child(&path::child(lock, parent), node);
     direct.into_iter().chain(of_semaphore.map(below)).collect()
 }
 

@@ -1,13 +1,13 @@
 //! `zk-lock`: locks of a ZooKeeper ensemble, from the command line.
 
 mod contents;
+mod exec;
 mod processes;
 mod run;
 mod show;
 mod signals;
 mod supervise;
 mod text;
-mod tied;
 
 use std::error::Error;
 use std::fmt;
@@ -21,81 +21,81 @@ use zk_recipes::session::proto::{ErrorCode, path};
 
 use crate::run::Supervisor;
 
-/// What went wrong, in one line.
+/// An error, printed on one line.
 type Failure = Box<dyn Error>;
 
-/// Exit code for whatever is no lock that is taken, and no outcome of a command.
-const TROUBLE: u8 = 2;
+/// Exit code for errors other than a lock that was not acquired or was lost.
+const FAILED: u8 = 2;
 
-/// Locks of a ZooKeeper ensemble: hold one while a command runs, and see who holds and waits.
+/// Locks of a ZooKeeper ensemble: hold one while a command runs, and show holders and waiters.
 #[derive(Parser)]
 #[command(name = "zk-lock", version, max_term_width = 100)]
 struct Arguments {
     /// The ensemble: host:port,host:port/chroot
     #[arg(long, global = true, default_value = "127.0.0.1:2181", value_name = "HOSTS")]
     connect: String,
-    /// How long the ensemble keeps the locks of a process that it does not hear of, in seconds
-    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = some_seconds)]
+    /// Session timeout in seconds: how long the ensemble keeps the locks of a process that has gone
+    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
     session_timeout: Duration,
-    /// Within `run`: the process that has started this one to keep a lock for it
+    /// Within `run`: the process that has started this one as the keeper of its lock
     #[arg(long, hide = true)]
     supervisor: Option<i32>,
-    /// Within `run`: the signals that it has taken
+    /// Within `run`: the signals that the supervisor handles
     #[arg(long, hide = true, value_delimiter = ',')]
-    taken: Vec<i32>,
+    handled: Vec<i32>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a command while holding a lock, as flock(1) does; its exit code is passed on
+    /// Run a command while holding a lock, as flock(1) does, and pass on its exit code
     ///
-    /// The command finds the fencing token of the lock in ZK_LOCK_TOKEN, and the lock's node, as
-    /// seen below the chroot, in ZK_LOCK_NODE.
+    /// The environment of the command has the fencing token of the lock in ZK_LOCK_TOKEN, and the
+    /// path of the lock node, without the chroot, in ZK_LOCK_NODE.
     ///
     /// zk-lock holds the lock until every process of the command has ended, including background
-    /// processes and daemons. Then the lock is free; if no server can be reached, it is free after
-    /// the session timeout.
+    /// processes and daemons. Then it releases the lock. If no server answers, the lock is free
+    /// after the session timeout.
     ///
     /// Signals: SIGTERM, SIGHUP, SIGINT and SIGQUIT are passed on to every process of the command,
     /// SIGUSR1 and SIGUSR2 to the command itself. Signals that are ignored when zk-lock starts stay
     /// ignored, as with nohup(1). Ctrl-C, Ctrl-Z, fg and bg work as without zk-lock. A stopped job
     /// keeps its lock.
     ///
-    /// Loss: if the lock is lost, or no server confirms it for the session timeout, every process
-    /// gets SIGTERM, and those that are left get SIGKILL after --kill-after. The exit code is then
-    /// 73 (or --lost-exit-code), whatever the command returns. If zk-lock itself is killed, the
-    /// processes are ended in the same way.
+    /// Loss: the lock is lost if its node is deleted, its session ends, or no server confirms the
+    /// session for the session timeout. Every process then gets SIGTERM, and SIGKILL after
+    /// --kill-after. The exit code is 73 (or --lost-exit-code), whatever the command returns. If
+    /// zk-lock itself is killed, the processes are ended in the same way.
     ///
-    /// zk-lock cannot end processes of other users that you may not signal, processes that another
-    /// service starts (at, cron, systemd-run, docker run), or those left when both of its own
-    /// processes are killed at once. On systems other than Linux only the command itself is
-    /// signalled and waited for.
+    /// zk-lock cannot end three kinds of processes: those that you may not signal; those that
+    /// another service starts (at, cron, systemd-run, docker run); and those left when both
+    /// processes of zk-lock are killed at once. On systems other than Linux, zk-lock signals and
+    /// waits for the command itself only.
     ///
-    /// Everyone who can connect can read who holds the lock or waits for it: the name of this host,
-    /// the process id, and the name of the program that is run, without its arguments.
+    /// Everyone who can connect to the ensemble can read the name of this host, the process id, and
+    /// the name of the program. Its arguments are not published.
     ///
-    /// Exits as the command does, with 128 plus the number of the signal that ended it; with 126
-    /// or 127 if it cannot be run or found; with 1 (or -E) if the lock was not acquired in time, or
-    /// with --try or --timeout, if no server could be reached; with 73 (or --lost-exit-code) if the
-    /// lock was lost; with 2 if something else went wrong.
+    /// Exit codes: that of the command, or 128 plus the number of the signal that ended it; 126 if
+    /// it cannot be run, and 127 if it is not found; 1 (or -E) if the lock was not acquired in
+    /// time, which with --try and --timeout includes that no server answered; 73 (or
+    /// --lost-exit-code) if the lock was lost; 2 for any other error.
     Run(run::Arguments),
-    /// Show who holds a lock and who waits for it
+    /// Show the holders of a lock and its waiters
     Ls(Path),
-    /// Show who holds a lock and who waits for it, and every change, until interrupted or expired
+    /// Show the holders of a lock and its waiters, and every change, until interrupted or expired
     Watch(Path),
-    /// Remove somebody from a lock, who then loses it or its place
+    /// Remove a contender, which then loses the lock or its place in the queue
     ///
-    /// A contender that waits for permits of a semaphore is removed by its node `...-lock-...`. If
-    /// only its lease is removed, it creates another.
+    /// To remove a waiter of a semaphore, remove its node `...-lock-...`. If only its permit node
+    /// is removed, it creates another.
     ///
-    /// Exits with 0 if the node was removed; with 1 if the answer was no; with 2 if there is no
-    /// such node or something else went wrong.
+    /// Exits with 0 if the node was removed; with 1 if you answered no; with 2 if there is no such
+    /// node, or for any other error.
     Break(BreakArguments),
     /// Within `run`: become the command
     #[command(hide = true)]
-    Tied(tied::Arguments),
+    Exec(exec::Arguments),
 }
 
 impl Command {
@@ -104,7 +104,7 @@ impl Command {
             Self::Run(arguments) => Some(arguments.path()),
             Self::Ls(Path { path }) | Self::Watch(Path { path }) => Some(path),
             Self::Break(arguments) => Some(&arguments.path),
-            Self::Tied(_) => None,
+            Self::Exec(_) => None,
         }
     }
 }
@@ -122,31 +122,31 @@ struct BreakArguments {
     /// The node to remove, as `ls` shows it; no other node is read
     #[arg(long)]
     node: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
 
 impl Arguments {
-    /// How long to wait for the first server.
+    /// Returns how long to wait for the first server.
     fn connect_timeout(&self) -> Duration {
         match &self.command {
-            // Its own limit is for servers, too.
+            // The time limit of the command applies instead.
             Command::Run(run) if run.limit().is_some() => Duration::MAX,
             _ => self.session_timeout,
         }
     }
 }
 
-/// A time in seconds, as the arguments have it.
+/// Parses a time in seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-fn some_seconds(text: &str) -> Result<Duration, String> {
+fn positive_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
-        Duration::ZERO => Err("must be more than nothing".to_string()),
+        Duration::ZERO => Err("must be greater than 0".to_string()),
         seconds => Ok(seconds),
     }
 }
@@ -154,11 +154,11 @@ fn some_seconds(text: &str) -> Result<Duration, String> {
 fn main() -> ExitCode {
     match start(Arguments::parse()) {
         Ok(code) => code,
-        // Nobody listens any more, as with `| head`.
+        // The reader of the pipe has gone, as with `| head`.
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => {
-            complain(&explain(&failure));
-            ExitCode::from(TROUBLE)
+            print_error(&explain(&failure));
+            ExitCode::from(FAILED)
         }
     }
 }
@@ -171,7 +171,7 @@ fn is_broken_pipe(failure: &Failure) -> bool {
 fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(execute(arguments));
-    // Or it would wait for a host's name that is still looked up.
+    // Dropping the runtime would wait for a lookup of a host name.
     runtime.shutdown_background();
     done
 }
@@ -186,36 +186,36 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
     match arguments.command {
         Command::Run(run) => match arguments.supervisor {
             None => supervise::run(&run, arguments.session_timeout).await,
-            Some(pid) => run::run(connect, &run, Supervisor::new(pid, &arguments.taken)?).await,
+            Some(pid) => run::run(connect, &run, Supervisor::new(pid, &arguments.handled)?).await,
         },
         Command::Ls(Path { path }) => show::ls(&connect.await?, &path).await,
         Command::Watch(Path { path }) => show::watch(&connect.await?, &path).await,
         Command::Break(arguments) => break_lock(&connect.await?, &arguments).await,
-        Command::Tied(arguments) => Ok(tied::run(&arguments)),
+        Command::Exec(arguments) => Ok(exec::run(&arguments)),
     }
 }
 
 async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitCode, Failure> {
     let BreakArguments { path, node, yes } = arguments;
-    for place in contents::places(path, node) {
+    for candidate in contents::possible_paths(path, node) {
         if !yes {
-            let owner = match client.get_data(&place).await {
+            let owner = match client.get_data(&candidate).await {
                 Ok((data, _)) => show::owner(Some(&data)),
                 Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
-                // Removing needs no permission to read.
+                // Deleting needs no permission to read.
                 Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => show::owner(None),
                 Err(error) => return Err(error.into()),
             };
             let path = text::line(path);
-            show::say(&format!("{node} {owner}\nRemove it from {path}? [y/N] "))?;
+            show::print(&format!("{node} {owner}\nRemove it from {path}? [y/N] "))?;
             if !matches!(answer().await?.trim(), "y" | "Y" | "yes") {
-                show::say("Nothing was removed.\n")?;
+                show::print("Nothing was removed.\n")?;
                 return Ok(ExitCode::from(1));
             }
         }
-        match client.delete(&place, None).await {
+        match client.delete(&candidate, None).await {
             Ok(()) => {
-                show::say(&format!("Removed {node}.\n"))?;
+                show::print(&format!("Removed {node}.\n"))?;
                 return Ok(ExitCode::SUCCESS);
             }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
@@ -225,13 +225,13 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
     Err(format!("there is no contender '{node}' in {path}").into())
 }
 
-/// A line of the standard input. The session goes on meanwhile.
+/// Reads a line of the standard input. The session stays alive meanwhile.
 async fn answer() -> Result<String, Failure> {
     let line = || std::io::stdin().lines().next().transpose();
     Ok(tokio::task::spawn_blocking(line).await??.unwrap_or_default())
 }
 
-/// Prints an error and its causes on one line.
+/// Returns an error and its causes on one line.
 fn explain(failure: &Failure) -> String {
     let mut text = failure.to_string();
     let mut next = failure.source();
@@ -247,7 +247,7 @@ fn explain(failure: &Failure) -> String {
     text
 }
 
-/// Says what is wrong, if anybody listens.
-fn complain(what: &dyn fmt::Display) {
+/// Prints an error, if the standard error is open.
+fn print_error(what: &dyn fmt::Display) {
     let _ = writeln!(std::io::stderr(), "zk-lock: {}", text::line(&what.to_string()));
 }

@@ -1,8 +1,7 @@
-//! The processes of a command: its descendants, also those that started a session of their own.
+//! The processes of a command: all its descendants, including those in sessions of their own.
 //!
-//! On Linux an orphan among them becomes a child of this process, so they are all gone when there
-//! is no child any more. Elsewhere an orphan is out of reach, and the command itself is all there
-//! is.
+//! On Linux this process adopts orphaned descendants, so all have ended when it has no child left.
+//! Elsewhere orphans are out of reach, and only the command itself is tracked.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,23 +16,22 @@ use tokio::time::Instant;
 
 use crate::signals::{Signals, send};
 
-/// How often SIGKILL is repeated while there is somebody left, who may have been forked just now.
+/// The interval at which SIGKILL is repeated, for processes that were forked meanwhile.
 const REPEAT: Duration = Duration::from_millis(50);
-/// How often to look for new processes while a signal is sent. They may fork faster than that.
+/// The most rounds of looking for new processes while a signal is sent: they may fork faster.
 const MAX_ROUNDS: usize = 100;
 
 /// A child of this process and its descendants.
 pub(crate) struct Processes {
     children: Stream,
-    /// Who was there before, and is none of our business: children that this process had before it
-    /// became this program.
+    /// Children that this process had before it became this program. They are left alone.
     before: HashSet<Pid>,
     child: Pid,
     status: Option<ExitStatus>,
 }
 
 impl Processes {
-    /// Starts a child. Only once in a process.
+    /// Starts a child. May be called once in a process.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -47,13 +45,13 @@ impl Processes {
         self.child
     }
 
-    /// How the child has ended, if it has.
+    /// Returns how the child has ended, if it has.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         self.status
     }
 
-    /// Waits until some have ended, and returns whether all have.
-    pub(crate) async fn some_ended(&mut self) -> io::Result<bool> {
+    /// Waits until at least one process has ended. Returns whether all have.
+    pub(crate) async fn wait_any(&mut self) -> io::Result<bool> {
         self.children.recv().await;
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -69,11 +67,11 @@ impl Processes {
         }
     }
 
-    /// Sends `signal` to all of them, including processes forked meanwhile.
+    /// Sends `signal` to all processes, including those forked meanwhile.
     pub(crate) fn send_to_all(&self, signal: Signal) {
-        let mut told = HashSet::new();
+        let mut signalled = HashSet::new();
         for _ in 0..MAX_ROUNDS {
-            let new: Vec<_> = self.all().into_iter().filter(|pid| told.insert(*pid)).collect();
+            let new: Vec<_> = self.all().into_iter().filter(|pid| signalled.insert(*pid)).collect();
             if new.is_empty() {
                 return;
             }
@@ -90,13 +88,14 @@ impl Processes {
         all
     }
 
-    /// Ends all: by SIGTERM, and after `grace` by SIGKILL. Other signals are passed on meanwhile.
+    /// Ends all processes: by SIGTERM, and after `grace` by SIGKILL. Passes other signals on
+    /// meanwhile.
     pub(crate) async fn end(&mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
         self.send_to_all(Signal::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
             tokio::select! {
-                all_ended = self.some_ended() => if all_ended? {
+                all_ended = self.wait_any() => if all_ended? {
                     return Ok(());
                 },
                 () = tokio::time::sleep_until(kill_at) => {
@@ -114,7 +113,7 @@ impl Processes {
     }
 }
 
-/// Whether a process is stopped, as by Ctrl-Z. Nobody knows where the system does not tell.
+/// Returns whether a process is stopped, as by Ctrl-Z; `false` if the system does not say.
 pub(crate) fn is_stopped(pid: Pid) -> bool {
     tree::is_own_namespace()
         && tree::stat(&pid.to_string()).is_some_and(|process| process.state == "T")
@@ -130,7 +129,7 @@ mod tree {
         parent: Pid,
     }
 
-    /// `12 (a name) S 7 ...`, where the name may contain anything.
+    /// Parses `12 (a name) S 7 ...`, where the name may contain anything.
     pub(super) fn stat(pid: &str) -> Option<Process> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, rest) = stat.rsplit_once(") ")?;
@@ -146,8 +145,8 @@ mod tree {
         std::fs::read_link("/proc/self").is_ok_and(|shown| shown.as_os_str() == own.as_str())
     }
 
-    /// The running descendants of this process, except for `except` and their descendants. None
-    /// are found if `/proc` belongs to another PID namespace.
+    /// Returns the running descendants of this process, except for `except` and their descendants.
+    /// Returns none if `/proc` belongs to another PID namespace.
     pub(super) fn descendants(except: &HashSet<Pid>) -> Vec<Pid> {
         if !is_own_namespace() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Running a command under a lock.
+//! Runs a command under a lock.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -23,42 +23,42 @@ use zk_recipes::{
 
 use crate::processes::{Processes, is_stopped};
 use crate::signals::{Received, Signals, send};
-use crate::{Failure, complain, contents, explain, seconds, tied};
+use crate::{Failure, contents, exec, explain, print_error, seconds};
 
-/// Exit code when the lock was not acquired, as flock(1) has it.
+/// Exit code if the lock was not acquired, as of flock(1).
 const NOT_ACQUIRED: u8 = 1;
-/// Exit code when the lock was lost, which no command returns by habit.
+/// Exit code if the lock was lost, which no command returns by habit.
 const LOST: u8 = 73;
-/// Which part of the session timeout a command has at least to end after SIGTERM. The lease ends
-/// earlier than the session by as much.
-const LEAST_GRACE: u32 = 20;
-/// How long the end of a session is waited for whatever happens; it takes a round trip.
-const FAREWELL: Duration = Duration::from_millis(500);
-/// How much of a program's name others see, in characters.
-const PROGRAM_LENGTH: usize = 60;
+/// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
+/// ends earlier than the session by as much.
+const MIN_GRACE_DIVISOR: u32 = 20;
+/// How long to wait in any case for the end of a session, which takes a round trip.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// How many characters of the program's name are published.
+const MAX_PROGRAM_LENGTH: usize = 60;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The path of the lock; it is created if it is missing
+    /// The path of the lock; it is created if it does not exist
     path: String,
-    /// Hold a read/write lock for reading, with others
+    /// Hold a read/write lock for reading, together with other readers
     #[arg(long, conflicts_with_all = ["exclusive", "permits"])]
     shared: bool,
-    /// Hold a read/write lock for writing; without this, the lock is a mutex
+    /// Hold a read/write lock for writing; without this option, the lock is a mutex
     #[arg(long, conflicts_with = "permits")]
     exclusive: bool,
-    /// Hold so many permits of a semaphore
+    /// Hold this many permits of a semaphore
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
-    /// How many permits the semaphore has: its number if it does not exist yet, and checked if it
-    /// does
+    /// How many permits the semaphore has; sets the number of a new semaphore, and is compared with
+    /// that of an existing one
     #[arg(long, value_name = "N", requires = "permits")]
     of: Option<u32>,
-    /// Wait no longer than this, for servers as for the lock; 0 is the same as --try
+    /// Wait no longer than this for a server and the lock; 0 is the same as --try
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "try_only")]
     timeout: Option<Duration>,
-    /// Do not wait for the lock, nor for a connection that is lost; the first server is waited for as
-    /// long as the session timeout
+    /// Do not wait for the lock or for a new connection; the first server may take as long as the
+    /// session timeout
     #[arg(long = "try")]
     try_only: bool,
     /// Exit with this code if the lock was not acquired
@@ -81,7 +81,7 @@ impl Arguments {
         &self.path
     }
 
-    /// How long to wait for servers and the lock, where both have one limit.
+    /// Returns the time limit for a server and the lock together.
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.timeout.filter(|timeout| !timeout.is_zero())
     }
@@ -90,9 +90,9 @@ impl Arguments {
         self.try_only || self.timeout.is_some_and(|timeout| timeout.is_zero())
     }
 
-    /// Says that the lock is lost, and why.
-    pub(crate) fn complain_of_loss(&self, why: &dyn fmt::Display) {
-        complain(&format_args!("the lock '{}' is lost: {why}", self.path));
+    /// Prints that the lock is lost, and why.
+    pub(crate) fn print_loss(&self, why: &dyn fmt::Display) {
+        print_error(&format_args!("the lock '{}' is lost: {why}", self.path));
     }
 
     pub(crate) fn kill_after(&self) -> Option<Duration> {
@@ -104,7 +104,7 @@ impl Arguments {
     }
 }
 
-/// A lock of any kind that is held.
+/// A held lock of any kind.
 enum Guard {
     Mutex(MutexGuard),
     Read(ReadGuard),
@@ -130,23 +130,23 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, Failure> {
     match acquire_and_run(connect, arguments, &mut supervisor).await {
         Err(failure) if is_not_acquired(&failure, arguments) => {
-            complain(&explain(&failure));
+            print_error(&explain(&failure));
             Ok(ExitCode::from(arguments.conflict_exit_code))
         }
-        done => done,
+        result => result,
     }
 }
 
 fn is_not_acquired(failure: &Failure, arguments: &Arguments) -> bool {
     let reason = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
     let unreachable = failure.downcast_ref::<ConnectError>();
-    failure.is::<TooLate>()
+    failure.is::<TimedOut>()
         || failure.is::<NotConnected>()
         || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
         || matches!(unreachable, Some(ConnectError::Unreachable { .. })) && arguments.tries_only()
 }
 
-/// The connection is lost, and `--try` waits for none.
+/// The connection is lost, and `--try` does not wait for another.
 #[derive(Debug)]
 struct NotConnected {
     path: String,
@@ -157,14 +157,14 @@ impl fmt::Display for NotConnected {
         let Self { path } = self;
         write!(
             f,
-            "the lock '{path}' was not acquired: there is no connection to a quorum of servers"
+            "the lock '{path}' was not acquired: the connection to a server with a quorum is lost"
         )
     }
 }
 
 impl Error for NotConnected {}
 
-fn is_loss_of_connection(failure: &Failure) -> bool {
+fn is_connection_loss(failure: &Failure) -> bool {
     let of_recipe = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
     let of_request = failure.downcast_ref::<RequestError>().map(|error| &error.reason);
     of_recipe == Some(&LockError::NoConnection)
@@ -172,33 +172,33 @@ fn is_loss_of_connection(failure: &Failure) -> bool {
 }
 
 /// Waits until the connection is lost.
-async fn loss_of_connection(client: &Client) {
+async fn connection_lost(client: &Client) {
     let is_lost = |state: &State| !matches!(state, State::Connected { .. } | State::Ended(_));
     if client.states().wait_for(is_lost).await.is_err() {
-        // The end of the session fails whatever is asked.
+        // Requests fail by the end of the session, so this need not report it.
         pending::<()>().await;
     }
 }
 
 /// The time limit has passed.
 #[derive(Debug)]
-struct TooLate {
+struct TimedOut {
     path: String,
-    /// Whether the lock was asked for, so that it is not for want of a server.
+    /// Whether the lock was requested. If not, no server has answered.
     is_connected: bool,
 }
 
-impl fmt::Display for TooLate {
+impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.is_connected {
             true => "it was not free in time",
-            false => "no server has answered in time",
+            false => "no server answered in time",
         };
         write!(f, "the lock '{}' was not acquired: {why}", self.path)
     }
 }
 
-impl Error for TooLate {}
+impl Error for TimedOut {}
 
 async fn acquire_and_run(
     connect: impl Future<Output = Result<Client, Failure>>,
@@ -206,42 +206,42 @@ async fn acquire_and_run(
     supervisor: &mut Supervisor,
 ) -> Result<ExitCode, Failure> {
     let deadline = arguments.limit().and_then(|limit| Instant::now().checked_add(limit));
-    let too_late = |is_connected| TooLate { path: arguments.path.clone(), is_connected };
+    let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
     let client = tokio::select! {
-        client = before(deadline, connect) => client.unwrap_or_else(|| Err(too_late(false).into()))?,
-        signal = supervisor.wants_end() => return Ok(exit_code_of_signal(signal?)),
+        client = before(deadline, connect) => client.unwrap_or_else(|| Err(timed_out(false).into()))?,
+        signal = supervisor.end_signal() => return Ok(exit_code_of_signal(signal?)),
     };
     let not_connected = || NotConnected { path: arguments.path.clone() };
     let acquired = tokio::select! {
         acquired = before(deadline, acquire(&client, arguments)) => match acquired {
-            Some(Err(failure)) if arguments.tries_only() && is_loss_of_connection(&failure) => {
+            Some(Err(failure)) if arguments.tries_only() && is_connection_loss(&failure) => {
                 Err(Err(not_connected().into()))
             }
             Some(acquired) => acquired.map_err(Err),
             None => {
                 let is_connected = matches!(client.state(), State::Connected { .. });
-                Err(Err(too_late(is_connected).into()))
+                Err(Err(timed_out(is_connected).into()))
             }
         },
-        () = loss_of_connection(&client), if arguments.tries_only() => {
+        () = connection_lost(&client), if arguments.tries_only() => {
             Err(Err(not_connected().into()))
         }
-        signal = supervisor.wants_end() => Err(signal.map(exit_code_of_signal).map_err(Failure::from)),
+        signal = supervisor.end_signal() => Err(signal.map(exit_code_of_signal).map_err(Failure::from)),
     };
     match acquired {
         Ok(guard) => {
-            let done = run_with(guard.held(), arguments, &client, supervisor).await;
-            close(client, supervisor.wants_end()).await;
-            done
+            let result = run_with(guard.held(), arguments, &client, supervisor).await;
+            close(client, supervisor.end_signal()).await;
+            result
         }
-        Err(done) => {
+        Err(result) => {
             close(client, ready(())).await;
-            done
+            result
         }
     }
 }
 
-/// What comes of it, if it comes in time.
+/// Returns the output of `work`, or `None` if the deadline comes first.
 async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
         None => Some(work.await),
@@ -249,16 +249,16 @@ async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> 
     }
 }
 
-/// Ends the session, and with it whatever we hold and wherever we wait. Once the ensemble has had
-/// the time for it, `cut` ends the wait; it then finds out by itself, after the session timeout.
-async fn close(client: Client, cut: impl Future) {
-    let cut = async {
-        tokio::time::sleep(FAREWELL).await;
-        cut.await;
+/// Ends the session, which deletes the lock node. After [`CLOSE_TIMEOUT`], `interrupt` ends the
+/// wait; the servers then expire the session after its timeout.
+async fn close(client: Client, interrupt: impl Future) {
+    let interrupted = async {
+        tokio::time::sleep(CLOSE_TIMEOUT).await;
+        interrupt.await;
     };
     tokio::select! {
         () = client.close() => {}
-        () = cut => {}
+        () = interrupted => {}
     }
 }
 
@@ -273,8 +273,8 @@ async fn run_with(
     // The user stopped the job before the command began: do not start it.
     while supervisor.is_stopped() && !is_lost(held) {
         tokio::select! {
-            loss = &mut lost => arguments.complain_of_loss(&loss),
-            signal = supervisor.wants_end_or_continues() => if let Some(signal) = signal? {
+            loss = &mut lost => arguments.print_loss(&loss),
+            signal = supervisor.end_or_continue() => if let Some(signal) = signal? {
                 return Ok(exit_code_of_signal(signal));
             },
         }
@@ -282,18 +282,18 @@ async fn run_with(
     if is_lost(held) {
         return Ok(arguments.lost());
     }
-    let mut command = tied::command(&arguments.command, &supervisor.signals.blocked())?;
+    let mut command = exec::command(&arguments.command, &supervisor.signals.blocked())?;
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
     if let Some(group) = supervisor.group {
         command.process_group(group.as_raw_nonzero().get());
     }
-    // Before there is anything that `kill -9` of the job could leave behind.
+    // Before there is any process that `kill -9` of the job could leave behind.
     supervisor.leave_group();
     let mut processes = Processes::spawn(&mut command)?;
     let must_end = loop {
         tokio::select! {
-            ended = processes.some_ended() => {
+            ended = processes.wait_any() => {
                 if ended? {
                     break false;
                 }
@@ -302,14 +302,14 @@ async fn run_with(
                 }
             }
             loss = &mut lost => {
-                arguments.complain_of_loss(&loss);
+                arguments.print_loss(&loss);
                 break true;
             }
             received = supervisor.signals.next() => {
                 let received = received?;
-                if !supervisor.is_there() {
+                if !supervisor.is_alive() {
                     let path = &arguments.path;
-                    complain(&format_args!("zk-lock was killed, so its command under '{path}' is ended"));
+                    print_error(&format_args!("zk-lock was killed, so the command under '{path}' is ended"));
                     break true;
                 }
                 pass_on(received, &processes);
@@ -318,8 +318,8 @@ async fn run_with(
     };
     if must_end {
         let left = || held.lease().unwrap_or_else(Instant::now) - Instant::now();
-        let least = client.session_timeout() / LEAST_GRACE;
-        let grace = arguments.kill_after.unwrap_or_else(|| left().max(least));
+        let min = client.session_timeout() / MIN_GRACE_DIVISOR;
+        let grace = arguments.kill_after.unwrap_or_else(|| left().max(min));
         processes.end(grace, &mut supervisor.signals).await?;
     }
     match processes.status() {
@@ -332,14 +332,14 @@ fn is_lost(held: &Held) -> bool {
     matches!(held.state(), Holding::Lost(_))
 }
 
-/// Sends the command what was sent to `zk-lock`, unless it has it already.
+/// Passes a signal sent to `zk-lock` on to the command, unless the command has received it already.
 fn pass_on(received: Received, processes: &Processes) {
     match (received.signal, processes.status()) {
         (Signal::CONT, _) => {}
-        // They mean something to one program.
+        // Their meaning depends on the program.
         (signal @ (Signal::USR1 | Signal::USR2), _) => send(signal, processes.child()),
         (_, None) if received.is_from_keyboard => {}
-        // What is left ran in the background, where shells have interrupts ignored.
+        // The remaining processes ran in the background, where shells make them ignore interrupts.
         (Signal::INT | Signal::QUIT, Some(_)) => processes.send_to_all(Signal::TERM),
         (signal, _) => processes.send_to_all(signal),
     }
@@ -348,24 +348,24 @@ fn pass_on(received: Received, processes: &Processes) {
 /// The process that has started this one; see [`crate::supervise`].
 pub(crate) struct Supervisor {
     pid: Pid,
-    /// Not if it is a group of another PID namespace, which has no number here.
+    /// `None` if the group belongs to another PID namespace, and so has no number here.
     group: Option<Pid>,
     signals: Signals,
 }
 
 impl Supervisor {
     /// Makes this process the keeper of the supervisor's lock.
-    pub(crate) fn new(pid: i32, taken: &[i32]) -> Result<Self, Failure> {
-        let signals = Signals::inherit(taken)?;
-        tied::die_with(pid)?;
+    pub(crate) fn new(pid: i32, handled: &[i32]) -> Result<Self, Failure> {
+        let signals = Signals::inherit(handled)?;
+        exec::end_with_parent(pid)?;
         #[cfg(target_os = "linux")]
         rustix::thread::set_name(c"zk-lock-keeper")?;
-        let pid = Pid::from_raw(pid).ok_or("no process has this number")?;
+        let pid = Pid::from_raw(pid).ok_or("invalid process id")?;
         Ok(Self { pid, group: Pid::from_raw(getpgrp().as_raw()), signals })
     }
 
-    fn is_there(&self) -> bool {
-        tied::is_child_of(self.pid.as_raw_nonzero().get())
+    fn is_alive(&self) -> bool {
+        exec::is_child_of(self.pid.as_raw_nonzero().get())
     }
 
     fn is_stopped(&self) -> bool {
@@ -373,33 +373,33 @@ impl Supervisor {
     }
 
     /// Waits for a signal that ends the program while no command runs.
-    async fn wants_end(&mut self) -> io::Result<Signal> {
+    async fn end_signal(&mut self) -> io::Result<Signal> {
         loop {
-            if let Some(signal) = self.wants_end_or_continues().await? {
+            if let Some(signal) = self.end_or_continue().await? {
                 return Ok(signal);
             }
         }
     }
 
-    async fn wants_end_or_continues(&mut self) -> io::Result<Option<Signal>> {
+    async fn end_or_continue(&mut self) -> io::Result<Option<Signal>> {
         let Received { signal, .. } = self.signals.next().await?;
         Ok((signal != Signal::CONT).then_some(signal))
     }
 
-    /// While the command runs, what the keyboard says is not for this process. And `kill -9` of a
-    /// job, which is for all of the group, leaves somebody who can end the others.
+    /// Leaves the job's process group while the command runs. Signals of the keyboard then do not
+    /// reach this process, and `kill -9` of the job leaves it to end the others.
     ///
-    /// Not in a session's first group: a terminal does not stop it, as no shell could continue it.
-    /// That would change if the command had a parent in another group.
+    /// Stays in the first group of a session on a terminal. A terminal does not stop that group,
+    /// since no shell could continue it; a parent in another group would change this.
     fn leave_group(&self) {
         let is_first = getsid(None).is_ok_and(|session| session == getpgrp());
         if self.group.is_some() && !(is_first && File::open("/dev/tty").is_ok()) {
-            // Whatever refuses that, it works without, only not as well.
+            // If this fails, `kill -9` of the job ends the keeper as well.
             let _ = setpgid(None, None);
         }
     }
 
-    /// As it was before the command was started.
+    /// Returns to the job's process group.
     fn enter_group(&self) {
         if self.group.is_some() {
             let _ = setpgid(None, self.group);
@@ -407,9 +407,11 @@ impl Supervisor {
     }
 }
 
-/// Contenders for another kind of lock would not see us, nor we them, which is not what anybody
-/// wants. Whoever comes later of two sees the other, so it is enough to look behind our own node;
-/// before it, so that nothing is created in vain.
+/// Acquires the lock, unless the path is used as another kind of lock. Contenders of different
+/// kinds do not see each other, and both would hold it.
+///
+/// The later of two contenders sees the earlier one, so looking after the acquisition is enough.
+/// Looking before it as well avoids a node created in vain.
 async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failure> {
     let own = match (arguments.permits, arguments.shared || arguments.exclusive) {
         (Some(_), _) => None,
@@ -417,18 +419,18 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
         (None, false) => Some(Scheme::CURATOR_MUTEX),
     };
     let path = &arguments.path;
-    let refuse = |node: &str| format!("{path} is held as another kind of lock, by '{node}'");
-    if let Some(node) = contents::stranger(client, path, own).await? {
+    let refuse = |node: &str| format!("{path} is used as another kind of lock, by '{node}'");
+    if let Some(node) = contents::contender_of_other_kind(client, path, own).await? {
         return Err(refuse(&node).into());
     }
     let guard = match acquire_with(client, arguments).await {
         Ok(guard) => guard,
         Err(error) if error.reason == LockError::NoMaximum => {
-            return Err(format!("{error}: say it with --of").into());
+            return Err(format!("{error}: set it with --of").into());
         }
         Err(error) => return Err(error.into()),
     };
-    match contents::stranger(client, path, own).await? {
+    match contents::contender_of_other_kind(client, path, own).await? {
         None => Ok(guard),
         Some(node) => Err(refuse(&node).into()),
     }
@@ -461,12 +463,12 @@ async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, R
     }
 }
 
-/// What others see of us: everybody who can connect, so it has no arguments.
+/// Returns the data of the lock node. Everyone who can connect can read it, so it has no arguments.
 fn description(program: &OsStr) -> String {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-    let program: String = program.chars().take(PROGRAM_LENGTH).collect();
+    let program: String = program.chars().take(MAX_PROGRAM_LENGTH).collect();
     format!("{host} pid {}: {program}", std::os::unix::process::parent_id())
 }
 
@@ -476,7 +478,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// The exit code that stands for the end by a signal.
+/// Returns the exit code that stands for the end by a signal.
 pub(crate) fn code_of(signal: Signal) -> i32 {
     128 + signal.as_raw()
 }

@@ -1,4 +1,4 @@
-//! Showing who is there.
+//! Shows contenders: `ls` and `watch`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -15,18 +15,18 @@ use crate::Failure;
 use crate::contents::{self, Contents};
 use crate::text::{cell, line};
 
-/// How long a server may take to tell who is connected to it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a server may take to list its connections.
+const CONS_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
-    // Servers remove the lock path of a lock that is not used.
+    // Servers delete the path of an unused lock.
     let contents = contents::read(client, path).await?.unwrap_or_default();
     if contents.entries.is_empty() {
-        say(&format!("{}: nobody holds it or waits for it\n", line(path)))?;
+        print(&format!("{}: no holder, no waiters\n", line(path)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let table = table(&contents, &addresses(client).await);
-    say(&format!("{}: {}\n{table}", line(path), contents.kinds.join(" and ")))?;
+    print(&format!("{}: {}\n{table}", line(path), contents.kinds.join(" and ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -39,25 +39,25 @@ pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failu
         let lines: Vec<_> = contents.entries.iter().map(describe).collect();
         let [old, new] = [&shown, &lines].map(|lines| lines.iter().collect::<BTreeSet<_>>());
         for line in shown.iter().filter(|line| !new.contains(line)) {
-            say(&format!("- {line}\n"))?;
+            print(&format!("- {line}\n"))?;
         }
         for line in lines.iter().filter(|line| !old.contains(line)) {
-            say(&format!("+ {line}\n"))?;
+            print(&format!("+ {line}\n"))?;
         }
         shown = lines;
-        // Whatever it is, even a gap: what was missed is seen by looking.
+        // Also after a gap: the next look shows what was missed.
         changes.next().await?;
     }
 }
 
-/// Writes to the standard output.
-pub(crate) fn say(text: &str) -> std::io::Result<()> {
+/// Writes to the standard output, and flushes.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// One line about somebody.
+/// Describes a contender on one line.
 pub(crate) fn describe(entry: &QueueEntry) -> String {
     format!("{} {} {}", state(entry), cell(&entry.node), owner(entry.data.as_deref()))
 }
@@ -71,7 +71,7 @@ fn state(entry: &QueueEntry) -> String {
     }
 }
 
-/// What an owner has written about itself, as far as it can be read and there is room.
+/// Returns the data of a contender's node, escaped and shortened to 60 characters.
 pub(crate) fn owner(data: Option<&[u8]>) -> String {
     match data.map(String::from_utf8_lossy).as_deref().map(str::trim) {
         None => "(not readable)".to_owned(),
@@ -91,11 +91,11 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
         rows.push(vec![
             state(entry),
             cell(&entry.node),
-            entry.waits_for.as_deref().map_or("-".to_owned(), |node| cell(number(node))),
+            entry.waits_for.as_deref().map_or("-".to_owned(), |node| cell(sequence_number(node))),
             owner(entry.data.as_deref()),
             address.unwrap_or(format!("session {:#x}", entry.session.0)),
             age(entry.since),
-            // As in ZK_LOCK_TOKEN.
+            // In decimal, as in ZK_LOCK_TOKEN.
             entry.token.0.to_string(),
         ]);
     }
@@ -108,15 +108,16 @@ fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The end of a node's name, which is enough to find its line, and leaves room for the others.
-fn number(node: &str) -> &str {
+/// Returns the sequence number in a node's name, or the name. The number is enough to find the
+/// line, and leaves room for the other columns.
+fn sequence_number(node: &str) -> &str {
     match node.split_at_checked(node.len().saturating_sub(10)) {
         Some((_, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => number,
         _ => node,
     }
 }
 
-/// How long ago it was, by our clock, which may differ from the ensemble's.
+/// Returns the time since `since`, by the local clock, which may differ from the servers'.
 fn age(since: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let seconds = now.saturating_sub(u64::try_from(since / 1000).unwrap_or(0));
@@ -128,12 +129,11 @@ fn age(since: i64) -> String {
     }
 }
 
-/// Where each session is connected from, as far as the servers tell: the word `cons` is for
-/// administrators, who have to allow it.
+/// Returns the address of each session, as far as the servers allow the command `cons`.
 async fn addresses(client: &Client) -> BTreeMap<i64, String> {
     let mut addresses = BTreeMap::new();
     for server in client.servers().iter() {
-        let asked = tokio::time::timeout(PATIENCE, connections(&server.to_string())).await;
+        let asked = tokio::time::timeout(CONS_TIMEOUT, connections(&server.to_string())).await;
         if let Ok(Ok(answer)) = asked {
             addresses.extend(answer.lines().filter_map(session_and_address));
         }
@@ -149,18 +149,19 @@ async fn connections(server: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...`
+/// Parses ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...`.
 fn session_and_address(line: &str) -> Option<(i64, String)> {
     let (connection, rest) = line.trim().split_once("](")?;
     let (_, sid) = rest.split_once("sid=0x")?;
     let digits = sid.split(|c: char| !c.is_ascii_hexdigit()).next()?;
-    // An address of IPv6 has brackets of its own from Java 14 on, and none before.
+    // Since Java 14, an IPv6 address has brackets of its own.
     let (name_and_address, _) = connection.rsplit_once('[')?;
     let (_, address) = name_and_address.split_once('/')?;
     Some((u64::from_str_radix(digits, 16).ok()?.cast_signed(), cell(&shortest(address))))
 }
 
-/// `[0:0:0:0:0:0:0:1]:51234` and `0:0:0:0:0:0:0:1:51234` as `[::1]:51234`, anything else as it is.
+/// Returns `[0:0:0:0:0:0:0:1]:51234` and `0:0:0:0:0:0:0:1:51234` as `[::1]:51234`, and other
+/// addresses unchanged.
 fn shortest(address: &str) -> String {
     let parsed = address.rsplit_once(':').and_then(|(host, port)| {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_about_a_connection_tells_its_session() {
+    fn a_line_of_cons_has_the_session_and_its_address() {
         let line = " /127.0.0.1:39204[1](queued=0,recved=4,sent=4,sid=0xff00000000000001,lop=PING)";
         let session = 0xff00_0000_0000_0001_u64.cast_signed();
         assert_eq!(session_and_address(line), Some((session, "127.0.0.1:39204".to_owned())));

@@ -1,8 +1,10 @@
-//! Signals for the command, and signals that must not stop the lock.
+//! Signals for the command, and signals that must not stop the keeper.
 //!
-//! What would end `zk-lock` is blocked and read from a descriptor, where the system allows that.
-//! So dispositions stay as they were inherited, which is how the command finds them too, no signal
-//! is lost while a process starts, and each one tells whether the keyboard has sent it.
+//! Signals that would end `zk-lock` are blocked, and read from a descriptor where the system allows
+//! that. This has three advantages:
+//! - Dispositions stay as they were inherited, also for the command.
+//! - No signal is lost while a process starts.
+//! - Each signal shows whether the keyboard sent it.
 
 use std::io;
 
@@ -14,8 +16,8 @@ use handlers as delivery;
 #[cfg(target_os = "linux")]
 use signalfd as delivery;
 
-/// Signals that `zk-lock` reads.
-const READ: [Nix; 7] = [
+/// The signals that `zk-lock` handles.
+const HANDLED: [Nix; 7] = [
     Nix::SIGHUP,
     Nix::SIGINT,
     Nix::SIGQUIT,
@@ -26,75 +28,75 @@ const READ: [Nix; 7] = [
     Nix::SIGCONT,
 ];
 
-/// Signals by which a terminal stops jobs. A keeper that stops would lose its session.
+/// The signals by which a terminal stops jobs. A stopped keeper would lose its session.
 const STOPS: [Nix; 3] = [Nix::SIGTSTP, Nix::SIGTTIN, Nix::SIGTTOU];
 
-/// A signal that was sent to this process.
+/// A signal sent to this process.
 #[derive(Clone, Copy)]
 pub(crate) struct Received {
     pub(crate) signal: Signal,
-    /// A key on the terminal has sent it, to every process of the job in the foreground.
+    /// Whether a key on the terminal sent it, to every process of the job in the foreground.
     pub(crate) is_from_keyboard: bool,
 }
 
-/// The signals that this process reads.
+/// The signals that this process handles.
 pub(crate) struct Signals {
     delivery: delivery::Delivery,
-    /// What the command must find unblocked.
+    /// Those to unblock for the command.
     blocked: SigSet,
 }
 
 impl Signals {
-    /// Reads what was neither ignored nor blocked when this program started, as after nohup(1).
-    pub(crate) fn take() -> io::Result<Self> {
+    /// Handles the signals that were neither ignored nor blocked when this program started.
+    pub(crate) fn handle_inherited() -> io::Result<Self> {
         let (ignored, blocked) = (delivery::ignored(), SigSet::thread_get_mask()?);
         let is_free = |signal: &Nix| !ignored(*signal) && !blocked.contains(*signal);
-        Self::read(READ.into_iter().filter(is_free).collect(), SigSet::empty())
+        Self::handle(HANDLED.into_iter().filter(is_free).collect(), SigSet::empty())
     }
 
-    /// In the keeper: reads what its supervisor has taken, and is not stopped by a terminal.
-    pub(crate) fn inherit(taken: &[i32]) -> io::Result<Self> {
-        let taken: SigSet = taken.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
+    /// In the keeper: handles the signals that its supervisor handles, and ignores stops by a
+    /// terminal.
+    pub(crate) fn inherit(handled: &[i32]) -> io::Result<Self> {
+        let handled: SigSet = handled.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
         let blocked = SigSet::thread_get_mask()?;
         let stops: SigSet = STOPS.into_iter().filter(|stop| !blocked.contains(*stop)).collect();
         stops.thread_block()?;
-        Self::read(taken, stops)
+        Self::handle(handled, stops)
     }
 
-    fn read(taken: SigSet, stops: SigSet) -> io::Result<Self> {
-        let delivery = delivery::Delivery::new(&taken)?;
-        Ok(Self { delivery, blocked: taken.iter().chain(&stops).collect() })
+    fn handle(handled: SigSet, stops: SigSet) -> io::Result<Self> {
+        let delivery = delivery::Delivery::new(&handled)?;
+        Ok(Self { delivery, blocked: handled.iter().chain(&stops).collect() })
     }
 
     pub(crate) async fn next(&mut self) -> io::Result<Received> {
         self.delivery.next().await
     }
 
-    /// The numbers of the signals that this process has blocked, for [`Self::inherit`] and
-    /// [`unblock`].
+    /// Returns the numbers of the blocked signals, for [`Self::inherit`] and [`unblock`].
     pub(crate) fn blocked(&self) -> String {
         let numbers = self.blocked.iter().map(|signal| (signal as i32).to_string());
         numbers.collect::<Vec<_>>().join(",")
     }
 
-    /// Ends this process as `signal` does, so that a shell sees what has happened. Returns if the
-    /// signal does not end it.
-    pub(crate) fn end_by(&self, signal: Signal) {
-        // It returns no error that could be told.
+    /// Ends this process by `signal`, so that a shell sees the cause. Returns if the signal does
+    /// not end it.
+    pub(crate) fn end_process(&self, signal: Signal) {
+        // There is no way to report an error here.
         let _ = self.blocked.thread_unblock();
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
 }
 
-/// Lets signals through that [`Signals::blocked`] names.
+/// Unblocks the signals that [`Signals::blocked`] lists.
 pub(crate) fn unblock(blocked: &[i32]) -> io::Result<()> {
     let blocked: SigSet = blocked.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
     Ok(blocked.thread_unblock()?)
 }
 
-/// Sends a signal to a process that may have ended already.
+/// Sends a signal to a process, which may have ended already.
 pub(crate) fn send(signal: Signal, pid: Pid) {
-    // Or it belongs to another user, and cannot be reached.
+    // It may also belong to another user.
     let _ = rustix::process::kill_process(pid, signal);
 }
 
@@ -114,9 +116,9 @@ mod signalfd {
     pub(super) struct Delivery(mpsc::Receiver<Received>);
 
     impl Delivery {
-        pub(super) fn new(taken: &SigSet) -> io::Result<Self> {
-            taken.thread_block()?;
-            let descriptor = SignalFd::with_flags(taken, SfdFlags::SFD_CLOEXEC)?;
+        pub(super) fn new(handled: &SigSet) -> io::Result<Self> {
+            handled.thread_block()?;
+            let descriptor = SignalFd::with_flags(handled, SfdFlags::SFD_CLOEXEC)?;
             let (sender, receiver) = mpsc::channel(1);
             // In a thread, which has them blocked as well: tokio waits for other descriptors only
             // by `unsafe`.
@@ -146,12 +148,12 @@ mod signalfd {
 
     fn received(info: siginfo) -> Option<Received> {
         let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
-        // A terminal that hangs up tells the first process of its session alone.
+        // A terminal that hangs up signals the first process of its session only.
         let is_key = matches!(signal, Signal::INT | Signal::QUIT);
         Some(Received { signal, is_from_keyboard: is_key && info.ssi_code == SI_KERNEL })
     }
 
-    /// Which signals are ignored, as the system tells it.
+    /// Returns which signals are ignored, from `/proc`.
     pub(super) fn ignored() -> impl Fn(Nix) -> bool {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -178,8 +180,8 @@ mod handlers {
     pub(super) struct Delivery(Vec<(Stream, Signal)>);
 
     impl Delivery {
-        pub(super) fn new(taken: &SigSet) -> io::Result<Self> {
-            let numbers = taken.iter().map(|signal| signal as i32);
+        pub(super) fn new(handled: &SigSet) -> io::Result<Self> {
+            let numbers = handled.iter().map(|signal| signal as i32);
             let named = numbers.filter_map(|raw| Some((raw, Signal::from_named_raw(raw)?)));
             let streams = named.map(|(raw, name)| Ok((signal(SignalKind::from_raw(raw))?, name)));
             streams.collect::<io::Result<_>>().map(Self)

@@ -1,7 +1,7 @@
-//! Text from other people, made safe for a terminal.
+//! Text from other clients, made safe for a terminal.
 
-/// The blocks of letters that are written from right to left. One of them in a row is enough for
-/// a terminal to reorder what stands beside it.
+/// The ranges of letters written from right to left. One such letter in a row is enough for a
+/// terminal to reorder its neighbours.
 const RIGHT_TO_LEFT: [(char, char); 5] = [
     ('\u{590}', '\u{8ff}'),
     ('\u{fb1d}', '\u{fdff}'),
@@ -10,8 +10,8 @@ const RIGHT_TO_LEFT: [(char, char); 5] = [
     ('\u{1e800}', '\u{1efff}'),
 ];
 
-/// Escapes everything that does not print, or that moves what stands beside it: control and
-/// format characters, line separators, combining marks, letters written from right to left.
+/// Escapes every character that does not print or that moves its neighbours: control and format
+/// characters, line separators, combining marks, letters written from right to left.
 pub(crate) fn line(text: &str) -> String {
     text.chars().fold(String::new(), |mut line, c| {
         if RIGHT_TO_LEFT.iter().any(|(first, last)| (*first..=*last).contains(&c)) {
@@ -25,7 +25,7 @@ pub(crate) fn line(text: &str) -> String {
     })
 }
 
-/// Like [`line`], for a cell of a table: two spaces always separate columns.
+/// Escapes like [`line`], for a cell of a table: two spaces occur only between columns.
 pub(crate) fn cell(text: &str) -> String {
     line(text).replace("  ", " \\u{20}")
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_moves_the_cursor_or_reorders_a_row_gets_through() {
+    fn characters_that_move_the_cursor_or_reorder_a_row_are_escaped() {
         let hostile = [
             "\u{1b}[2J",
             "\u{9b}2J",
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prints_is_shown_as_it_is() {
+    fn printable_text_is_unchanged() {
         for text in ["b\u{fc}ro-7 pid 12: it's \"sh\"", "\u{434}\u{43e}\u{43c}", "\u{6771}\u{4eac}"]
         {
             assert_eq!((cell(text), line(text)), (text.to_owned(), text.to_owned()));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_cannot_look_like_two() {
+    fn a_cell_has_no_column_separator() {
         for text in ["a  b", "a   b", "    "] {
             assert!(!cell(text).contains("  "), "{}", cell(text));
         }
