@@ -295,7 +295,6 @@ async fn a_mutex_costs_the_same_whatever_the_crowd() {
 }
 
 #[tokio::test]
-#[cfg_attr(debug_assertions, ignore = "a thousand lists of a thousand: for release builds")]
 async fn a_thousand_waiters_are_woken_one_at_a_time() {
     let _frozen = Frozen::start();
     mutex_with(1000).await;
