@@ -1,4 +1,5 @@
-//! Measures the cost of an outage of all three servers of a real ensemble: locks, sessions, time.
+//! Measures how many locks and sessions an outage of all three servers of a real ensemble costs,
+//! and how long it takes to recover.
 //!
 //! `cargo run -p zk-testkit --example outage -- <how> <timeout-ms> <outage-ms> [rounds] [clients]`
 //!
@@ -20,7 +21,7 @@ use zk_testkit::real::RealEnsemble;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What becomes of connections through a proxy.
+/// What a proxy does with connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Pass,
@@ -28,7 +29,7 @@ enum Mode {
     Swallow,
 }
 
-/// Passes connections on to a server, unless it is told otherwise.
+/// Passes connections on to a server, as the mode says.
 async fn proxy(
     server: String,
     address: std::net::SocketAddr,
@@ -60,7 +61,7 @@ async fn proxy(
                         let mut server = TcpStream::connect(server).await?;
                         copy_bidirectional(&mut client, &mut server).await
                     };
-                    // What is swallowed never arrives: the connection is cut afterwards.
+                    // Swallowed bytes never arrive, so the connection is cut afterwards.
                     let swallowed = modes.wait_for(|mode| *mode == Mode::Swallow);
                     tokio::select! {
                         _ = passed => return,
@@ -73,7 +74,7 @@ async fn proxy(
     }
 }
 
-/// What one client saw.
+/// The observations of one client.
 struct Seen {
     lost: bool,
     expired: bool,
@@ -93,7 +94,7 @@ async fn hold(
     assert_eq!(client.session_timeout(), session_timeout);
     ready.send(()).await?;
     drop(ready);
-    let since = reachable.wait_for(Option::is_some).await?.ok_or("it was looked at")?;
+    let since = reachable.wait_for(Option::is_some).await?.ok_or("observed")?;
     let mut states = client.states();
     let back = async {
         states
@@ -152,7 +153,7 @@ async fn main() -> Result<(), Failure> {
                 (0..3).try_for_each(|server| ensemble.kill(server))?;
                 std::thread::sleep(outage);
                 ensemble.restart_all()?;
-                // Until one serves, and so a majority does.
+                // Until one server serves, which needs a quorum.
                 while !(0..3).any(|server| {
                     ensemble.four_letter(server, "srvr").is_ok_and(|said| said.contains("Mode:"))
                 }) {

@@ -29,7 +29,7 @@ use zk_testkit::real::{RealEnsemble, Settings};
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result {
-    let directory = std::env::args().nth(1).ok_or("where to? name a directory")?;
+    let directory = std::env::args().nth(1).ok_or("usage: record_golden <directory>")?;
     let directory = Path::new(&directory);
 
     let server = RealEnsemble::start(1)?;
@@ -63,8 +63,8 @@ fn main() -> Result {
     })
 }
 
-/// What our own client sends that waits for a lock, holds it and gives it back: the recording that
-/// the guide to the protocol shows.
+/// Records our own client as it waits for a lock, holds it and releases it. The protocol guide
+/// shows this recording.
 fn record_lock(directory: &Path, address: &str) -> Result {
     println!("3.8.0-zkproto-lock");
     let runtime = tokio::runtime::Runtime::new()?;
@@ -83,7 +83,7 @@ fn record_lock(directory: &Path, address: &str) -> Result {
         let held = Mutex::new(&other, "/lock")?.acquire().await?;
         let lock = Mutex::new(&ours, "/lock")?;
         let waiting = tokio::spawn(async move { lock.acquire().await });
-        // So that all that it does while it waits is recorded before its turn comes.
+        // So that everything that it does while it waits comes before the lock is released.
         tokio::time::sleep(Duration::from_millis(300)).await;
         held.release().await?;
         waiting.await??.release().await?;
@@ -97,7 +97,7 @@ fn record_lock(directory: &Path, address: &str) -> Result {
     Ok(())
 }
 
-/// Passes bytes on to the end of the connection, and yields them.
+/// Passes bytes on until the connection ends, and returns them.
 fn note(mut from: TcpStream, mut to: TcpStream) -> io::Result<Vec<u8>> {
     let (mut all, mut some) = (Vec::new(), [0; 4096]);
     loop {
@@ -133,7 +133,7 @@ fn every_operation(client: &mut Client) -> Result {
     client.ask(Request::GetChildren2(list))?;
     client.ask(Request::Sync(SyncRequest { path: "/every" }))?;
     client.ask(Request::Ping(()))?;
-    // One that holds would not be answered.
+    // A check that succeeds would not be answered.
     client.ask(Request::Check(CheckVersionRequest { path: "/every", version: 7 }))?;
     client.ask(Request::Check(CheckVersionRequest { path: "/missing", version: -1 }))?;
     client.ask(Request::Multi(Multi::new(&[MultiOp::Check(CheckVersionRequest {
@@ -288,7 +288,7 @@ fn nulls(client: &mut Client) -> Result {
         new_members: None,
         cur_config_id: 0,
     }))?;
-    // Strings that our records do not let be null.
+    // Strings that may not be null in our records.
     let null = (-1i32).to_be_bytes();
     for opcode in [OpCode::GET_ACL, OpCode::SYNC, OpCode::GET_ALL_CHILDREN_NUMBER] {
         client.raw(opcode, &null)?;
@@ -320,7 +320,7 @@ fn unicode(client: &mut Client) -> Result {
     client.end()
 }
 
-/// Bodies that are not the record of their operation. None of them costs the connection.
+/// Sends bodies that are not the record of their operation. The server keeps the connection.
 fn wrong(client: &mut Client) -> Result {
     for opcode in OpCode::REQUESTS {
         let is_bodiless =
@@ -330,13 +330,13 @@ fn wrong(client: &mut Client) -> Result {
             client.raw(*opcode, b"\x7f\xff\xff\xff")?;
         }
     }
-    // More than the record, which servers do not mind.
+    // Bytes behind the record, which servers ignore.
     client.raw(OpCode::SYNC, b"\0\0\0\x01/and more")?;
     client.raw(OpCode::PING, b"and more")?;
     // Not UTF-8, which Java replaces.
     client.raw(OpCode::SYNC, b"\0\0\0\x02/\xff")?;
     client.raw(OpCode::SYNC, b"\0\0\0\x07/\xed\xa0\xbd\xed\xb8\x80")?;
-    // Reads in a multi, a write in a multiRead, a multi in a multi, no operation at all.
+    // A read in a multi, a write in a multiRead, a multi in a multi, and an unknown operation.
     for (outer, inner) in
         [(OpCode::MULTI, 4), (OpCode::MULTI_READ, 2), (OpCode::MULTI, 14), (OpCode::MULTI, 99)]
     {
@@ -345,7 +345,7 @@ fn wrong(client: &mut Client) -> Result {
         let end = b"\xff\xff\xff\xff\x01\xff\xff\xff\xff";
         client.raw(outer, &[&header[..], record, end].concat())?;
     }
-    // No end.
+    // A multi without an end.
     client.raw(OpCode::MULTI, b"\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\x01/\xff\xff\xff\xff")?;
     client.end()
 }
@@ -396,7 +396,7 @@ fn record(
     Ok(())
 }
 
-/// A connection that notes every byte, and asks one thing at a time.
+/// A connection that records every byte, and sends one request at a time.
 struct Client {
     stream: TcpStream,
     sent: Vec<u8>,
@@ -434,7 +434,7 @@ impl Client {
         self.receive_reply(xid)
     }
 
-    /// Asks with a body of any bytes.
+    /// Sends a request with an arbitrary body.
     fn raw(&mut self, opcode: OpCode, body: &[u8]) -> Result {
         self.xid = self.xid.next();
         let xid = if opcode == OpCode::PING { Xid::PING } else { self.xid };
@@ -473,7 +473,7 @@ impl Client {
         Ok(())
     }
 
-    /// Receives one frame; says where its payload starts.
+    /// Receives one frame. Returns where its payload starts.
     fn receive(&mut self) -> Result<Option<usize>> {
         let mut prefix = [0; frame::PREFIX_LEN];
         match self.stream.read_exact(&mut prefix) {

@@ -1,4 +1,4 @@
-//! Contenders that take turns with one lock, watched by an oracle; on any ensemble.
+//! A load of contenders for one lock, checked by an oracle, on any ensemble.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -9,25 +9,24 @@ use zk_session::Client;
 
 use crate::oracle::LockOracle;
 
-/// What contenders are to do.
+/// The load.
 #[derive(Clone, Debug)]
 pub struct Contention {
-    /// The lock.
+    /// The path of the lock.
     pub path: String,
-    /// How often each acquires it.
+    /// Acquisitions per contender.
     pub rounds: usize,
-    /// How long it is held each time.
+    /// How long each holder keeps the lock.
     pub hold: Duration,
 }
 
 impl Contention {
-    /// Has one contender per client take its turns, all at once, and then looks for what they
-    /// left behind. `acquired` is called with the number of each acquisition while the lock is
-    /// held, by the contender that holds it.
+    /// Runs one contender per client, all at once, and then looks for nodes that they left. Calls
+    /// `acquired` with the number of each acquisition while the lock is held.
     ///
     /// # Errors
     ///
-    /// The first error that a contender ran into.
+    /// Returns the first error of a contender.
     pub async fn run<F: Future<Output = ()> + Send>(
         &self,
         clients: &[Client],
@@ -75,18 +74,18 @@ impl Contention {
         let synced = client.sync(&self.path);
         let listed = client.get_children(&self.path);
         synced.await.expect("sync");
-        // The directory itself may be gone already: the server removes it when it is not used.
+        // The lock path may be gone: the server deletes it when it is unused.
         if let Ok((children, _)) = listed.await {
             children.iter().for_each(|child| oracle.found(child));
         }
     }
 }
 
-/// Clients of the ensemble at `at`, each with a session of its own.
+/// Connects `count` clients to the ensemble at `at`.
 ///
 /// # Panics
 ///
-/// When one cannot connect.
+/// If a client cannot connect.
 pub async fn clients(at: &str, count: usize, session_timeout: Duration) -> Vec<Client> {
     let connecting: Vec<_> = (0..count)
         .map(|_| tokio::spawn(Client::builder(at).session_timeout(session_timeout).connect()))

@@ -1,8 +1,8 @@
-//! What the fuzz targets run: bytes from anywhere, through the public API of `zk-proto`.
+//! The fuzz targets of `zk-proto`: arbitrary bytes through its public API.
 //!
-//! Whatever decodes must encode to as many bytes, which are the same but for `true` being 1, and
-//! which decode to the same again. In `fuzz/` each of these has a shim that feeds it; the suite
-//! `corpus` feeds them what fuzzing has found, on every run of the tests.
+//! Whatever decodes must encode to as many bytes, equal except that `true` becomes 1, and these
+//! must decode to the same value. Each target has a shim in `fuzz/`. The suite `corpus` runs the
+//! inputs that fuzzing has found with every run of the tests.
 
 use core::fmt::Debug;
 
@@ -18,10 +18,10 @@ use zk_proto::{
     frame::{self, FrameError, Piece, Splitter},
 };
 
-/// One body: what it is called, in `fuzz/fuzz_targets` and `fuzz/corpus` too, and what it runs.
+/// A fuzz target: its name, as in `fuzz/fuzz_targets` and `fuzz/corpus`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     ("connect", connect),
     ("explain", explain),
@@ -32,11 +32,11 @@ pub const TARGETS: &[Target] = &[
     ("session", crate::fuzz_session::session),
 ];
 
-/// The longest frame that [`frame`] accepts: short, so that inputs reach beyond it.
+/// The longest frame that [`frame`] accepts. It is short, so that inputs reach beyond it.
 const LIMIT: usize = 1024;
 
-/// A stream, cut into chunks of as many bytes as the first byte says: what frames it holds does
-/// not depend on that.
+/// Splits a stream into frames. The first byte is the size of the chunks, which must not change the
+/// frames.
 pub fn frame(data: &[u8]) {
     let Some((chunk, stream)) = data.split_first() else { return };
 
@@ -68,7 +68,7 @@ pub fn frame(data: &[u8]) {
     assert_eq!(pieces, whole);
     assert_eq!(end_of_pieces, end);
 
-    // One that skips what is too long finds the same before that, and goes on behind it.
+    // A splitter that skips frames that are too long finds the same frames before and behind them.
     let (mut splitter, mut arrived, mut frames) =
         (Splitter::new(LIMIT), BytesMut::new(), Vec::new());
     let end_of_all = stream.chunks(usize::from(*chunk).max(1)).try_for_each(|chunk| {
@@ -90,23 +90,23 @@ pub fn frame(data: &[u8]) {
 
 fn headers(payload: &[u8]) {
     if let Some(bytes) = payload.get(..8) {
-        stays_itself(bytes, &mut Vec::new(), RequestHeader::decode_all);
+        survives_round_trip(bytes, &mut Vec::new(), RequestHeader::decode_all);
     }
     if let Some(bytes) = payload.get(..16) {
-        stays_itself(bytes, &mut Vec::new(), ReplyHeader::decode_all);
+        survives_round_trip(bytes, &mut Vec::new(), ReplyHeader::decode_all);
     }
 }
 
-/// The body of a request, behind a byte that is its opcode.
+/// Decodes the body of a request, behind a byte that is its opcode.
 pub fn request(data: &[u8]) {
     let Some((opcode, body)) = opcode(data) else { return };
-    stays_itself(body, &mut Vec::new(), |body| Request::decode(opcode, body));
+    survives_round_trip(body, &mut Vec::new(), |body| Request::decode(opcode, body));
 }
 
-/// The body of a response, behind a byte that is the opcode of the request.
+/// Decodes the body of a response, behind a byte that is the opcode of the request.
 pub fn response(data: &[u8]) {
     let Some((opcode, body)) = opcode(data) else { return };
-    stays_itself(body, &mut Vec::new(), |body| Response::decode(opcode, body));
+    survives_round_trip(body, &mut Vec::new(), |body| Response::decode(opcode, body));
     if let Ok(Response::GetChildren(response)) = Response::decode(opcode, body)
         && !response.children.is_null()
     {
@@ -117,31 +117,33 @@ pub fn response(data: &[u8]) {
     }
 }
 
-/// A handshake: a request behind an even byte, a response behind an odd one.
+/// Decodes a handshake: a request behind an even byte, a response behind an odd one.
 pub fn connect(data: &[u8]) {
     match data.split_first() {
         Some((side, bytes)) if side % 2 == 0 => {
-            stays_itself(bytes, &mut Vec::new(), ConnectRequest::decode_all);
+            survives_round_trip(bytes, &mut Vec::new(), ConnectRequest::decode_all);
         }
-        Some((_, bytes)) => stays_itself(bytes, &mut Vec::new(), ConnectResponse::decode_all),
+        Some((_, bytes)) => {
+            survives_round_trip(bytes, &mut Vec::new(), ConnectResponse::decode_all);
+        }
         None => {}
     }
 }
 
-/// A multi or a multiRead: a request behind an even byte, a response behind an odd one.
+/// Decodes a multi or a multiRead: a request behind an even byte, a response behind an odd one.
 pub fn multi(data: &[u8]) {
     match data.split_first() {
         Some((side, bytes)) if side % 2 == 0 => {
-            stays_itself(bytes, &mut Vec::new(), MultiRequest::decode_all);
-            stays_itself_item_by_item(MultiRequest::decode_all(bytes), &mut Vec::new());
-            stays_itself(bytes, &mut Vec::new(), MultiReadRequest::decode_all);
-            stays_itself_item_by_item(MultiReadRequest::decode_all(bytes), &mut Vec::new());
+            survives_round_trip(bytes, &mut Vec::new(), MultiRequest::decode_all);
+            survives_round_trip_item_by_item(MultiRequest::decode_all(bytes), &mut Vec::new());
+            survives_round_trip(bytes, &mut Vec::new(), MultiReadRequest::decode_all);
+            survives_round_trip_item_by_item(MultiReadRequest::decode_all(bytes), &mut Vec::new());
         }
         Some((_, bytes)) => {
-            stays_itself(bytes, &mut Vec::new(), MultiResponse::decode_all);
-            stays_itself_item_by_item(MultiResponse::decode_all(bytes), &mut Vec::new());
-            stays_itself(bytes, &mut Vec::new(), MultiReadResponse::decode_all);
-            stays_itself_item_by_item(MultiReadResponse::decode_all(bytes), &mut Vec::new());
+            survives_round_trip(bytes, &mut Vec::new(), MultiResponse::decode_all);
+            survives_round_trip_item_by_item(MultiResponse::decode_all(bytes), &mut Vec::new());
+            survives_round_trip(bytes, &mut Vec::new(), MultiReadResponse::decode_all);
+            survives_round_trip_item_by_item(MultiReadResponse::decode_all(bytes), &mut Vec::new());
             if let Ok(Some((place, _))) =
                 MultiResponse::decode_all(bytes).map(|multi| multi.failure())
             {
@@ -152,10 +154,11 @@ pub fn multi(data: &[u8]) {
     }
 }
 
-/// The payload of a frame behind two bytes, which say what it is and the opcode of the request.
+/// Explains the payload of a frame, behind a byte for its kind and one for the opcode of the
+/// request.
 ///
-/// It is explained if and only if it is decoded, and what is wrong with it is the same. The fields
-/// are all of the frame's bytes, one behind the other.
+/// The explanation fails if and only if the decoder fails, and with the same error. Its fields
+/// cover all bytes of the frame in order.
 pub fn explain(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     let Some((asked, payload)) = opcode(rest) else { return };
@@ -204,14 +207,14 @@ pub fn explain(data: &[u8]) {
     );
 }
 
-/// Opcodes fit in a signed byte, and one byte is easily hit upon.
+/// Opcodes fit in a signed byte, and one byte is easy for a fuzzer to find.
 fn opcode(data: &[u8]) -> Option<(OpCode, &[u8])> {
     let mut reader = Reader::new(data);
     let opcode = u8::decode(&mut reader).ok()?;
     Some((OpCode(i32::from(opcode.cast_signed())), reader.rest()))
 }
 
-fn stays_itself<'b, M: Encode + PartialEq + Debug>(
+fn survives_round_trip<'b, M: Encode + PartialEq + Debug>(
     bytes: &'b [u8],
     buffer: &'b mut Vec<u8>,
     decode: impl Fn(&'b [u8]) -> Result<M, DecodeError>,
@@ -231,10 +234,12 @@ fn stays_itself<'b, M: Encode + PartialEq + Debug>(
     assert_eq!(decode(buffer), Ok(message));
 }
 
-/// A decoded multi copies its bytes; one of the same items writes its own headers, in which the
-/// errors that nobody reads are not kept.
-fn stays_itself_item_by_item<'b, T>(multi: Result<Multi<'b, T>, DecodeError>, items: &'b mut Vec<T>)
-where
+/// Checks that a multi of the same items has the same bytes. A decoded multi copies its bytes; a
+/// new one writes its own headers, without the unused error codes.
+fn survives_round_trip_item_by_item<'b, T>(
+    multi: Result<Multi<'b, T>, DecodeError>,
+    items: &'b mut Vec<T>,
+) where
     T: DecodeMultiItem<'b> + PartialEq + Debug,
 {
     let Ok(multi) = multi else { return };

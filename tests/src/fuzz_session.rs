@@ -1,8 +1,8 @@
-//! What the fuzz target `session` runs: a session whose callers, clock, transport and server do
-//! what the input says.
+//! The fuzz target `session`: the input decides what the session's callers, clock, transport and
+//! server do.
 //!
-//! Half of the steps are those of a server in its right mind, for otherwise no input would come
-//! far. What must hold all the while is asserted.
+//! Half of the steps are those of a correct server; otherwise few inputs would get far. Invariants
+//! are asserted after each step.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,13 +17,13 @@ use zk_session::time::Instant;
 
 const PATHS: [&str; 4] = ["/", "/a", "/a/b", "/ab"];
 const MAX_PENDING: usize = 12;
-/// Requests of the session's own that may wait beside those of callers.
+/// Requests of the session itself that may wait beside those of callers.
 const OWN: usize = 2;
 const MAX_REQUEST: usize = 128;
-/// Steps of one run: longer inputs find nothing that several shorter ones do not.
+/// The maximum number of steps in a run. Longer inputs find nothing that shorter ones do not.
 const STEPS: usize = 2_000;
 
-/// The operations that can set a watch, which half of the requests are.
+/// The operations that can set a watch. Half of the requests are of these.
 const WATCHING: [OpCode; 5] = [
     OpCode::EXISTS,
     OpCode::GET_DATA,
@@ -32,7 +32,7 @@ const WATCHING: [OpCode; 5] = [
     OpCode::ADD_WATCH,
 ];
 
-/// The steps that an input says, a byte each and what it needs behind it.
+/// The steps of an input: one byte each, and the bytes that the step needs.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -42,7 +42,7 @@ impl Input<'_> {
         Some(*first)
     }
 
-    /// A number below `end`; 0 when the input is over.
+    /// Returns a number below `end`, or 0 at the end of the input.
     fn below(&mut self, end: usize) -> usize {
         usize::from(self.byte().unwrap_or_default()) % end.max(1)
     }
@@ -63,7 +63,7 @@ impl Input<'_> {
     }
 }
 
-/// A request as bytes.
+/// An encoded request.
 struct Body {
     opcode: OpCode,
     bytes: Vec<u8>,
@@ -71,12 +71,12 @@ struct Body {
 
 impl Body {
     fn request(&self) -> Request<'_> {
-        Request::decode(self.opcode, &self.bytes).expect("bodies are made to be read")
+        Request::decode(self.opcode, &self.bytes).expect("a body that decodes")
     }
 }
 
-/// The shortest request for `opcode`, with that path if it takes one and all else zero but the last
-/// byte, which says whether a watch is to be set.
+/// Returns the shortest request for `opcode`: the path if it has one, and zeros. The last byte says
+/// whether to set a watch.
 fn body(opcode: OpCode, path: &str, watch: bool) -> Body {
     let mut bytes = Vec::new();
     if matches!(opcode, OpCode::MULTI | OpCode::MULTI_READ) {
@@ -104,29 +104,29 @@ fn body(opcode: OpCode, path: &str, watch: bool) -> Body {
 struct World {
     session: Session<usize>,
     now: Instant,
-    /// How often each token that was accepted has come back.
+    /// How often each accepted token was answered.
     answers: Vec<usize>,
     ids: Vec<RequestId>,
-    /// Sent on this connection, and not yet split into frames.
+    /// Bytes sent on this connection that are not split into frames yet.
     wire: BytesMut,
-    /// Whether this connection has carried its handshake, and whether anything has come back.
+    /// Whether this connection has sent its handshake, and whether it has received anything.
     greeted: bool,
     answered: bool,
-    /// Whether an exchange was asked for on this connection.
+    /// Whether the session has asked for an exchange on this connection.
     authenticating: bool,
-    /// Requests that the server has and has not answered.
+    /// Requests that the server has not answered yet.
     due: Vec<(Xid, OpCode)>,
     servers: usize,
     zxid: i64,
     ended: bool,
 }
 
-/// A session between callers, a clock, a transport and a server that do whatever `data` says.
+/// Runs a session whose callers, clock, transport and server follow `data`.
 pub fn session(data: &[u8]) {
     let _ = run(data);
 }
 
-/// Runs an input; returns how the session ended, if it did before it was closed for good.
+/// Runs an input. Returns the state of the session before it is closed.
 fn run(data: &[u8]) -> State {
     let mut input = Input(data);
     let mut world = World::new(&mut input);
@@ -304,24 +304,25 @@ impl World {
         self.servers = count;
     }
 
-    /// The transport takes so many bytes.
+    /// Lets the transport take this many bytes.
     fn take(&mut self, count: usize) {
         let output = self.session.output();
         let count = count.min(output.len());
         self.wire.extend_from_slice(&output[..count]);
         self.session.handle_sent(self.now, count);
         while let Some(payload) =
-            frame::split_bytes(&mut self.wire, usize::MAX).expect("lengths are right")
+            frame::split_bytes(&mut self.wire, usize::MAX).expect("a valid length")
         {
             if !self.greeted {
-                ConnectRequest::decode_all(&payload).expect("a handshake comes first");
+                ConnectRequest::decode_all(&payload).expect("a handshake first");
                 self.greeted = true;
                 continue;
             }
-            assert!(self.answered, "something is sent before the handshake is answered");
+            assert!(self.answered, "sent before the handshake was answered");
             let mut reader = Reader::new(&payload);
-            let header = RequestHeader::decode(&mut reader).expect("then requests");
-            Request::decode(header.opcode, reader.rest()).expect("well-formed ones");
+            let header =
+                RequestHeader::decode(&mut reader).expect("a request behind the handshake");
+            Request::decode(header.opcode, reader.rest()).expect("a request that decodes");
             assert!(payload.len() <= MAX_REQUEST, "{header:?} is too long");
             self.due.push((header.xid, header.opcode));
         }
@@ -386,10 +387,10 @@ impl World {
         }
         assert_eq!(self.ended, matches!(self.session.state(), State::Ended(_)));
         let open = self.answers.iter().filter(|count| **count == 0).count();
-        assert!(open <= self.session.pending(), "a token got lost");
-        // The request of an exchange comes on top.
+        assert!(open <= self.session.pending(), "a token was not answered");
+        // The request of an exchange is counted in addition.
         assert!(self.session.pending() <= MAX_PENDING + 1);
-        // What the session asks for itself: at most a removal for each watch, and a ping.
+        // The session's own requests: at most a removal for each watch, and a ping.
         assert!(self.session.output().len() <= 400 + (self.ids.len() + OWN) * MAX_REQUEST);
         if self.ended {
             assert_eq!((open, self.session.output().len()), (0, 0));
@@ -405,7 +406,7 @@ mod tests {
 
     use super::*;
 
-    /// The bytes of input number `seed`, long enough to come somewhere.
+    /// Returns pseudo-random input number `seed`, long enough to reach many states.
     fn noise(seed: u64) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut byte = || {
@@ -426,9 +427,9 @@ mod tests {
         }
     }
 
-    /// Noise breaks nothing, and reaches every state: else it would say nothing.
+    /// Pseudo-random inputs must reach every state; otherwise the test would show nothing.
     #[test]
-    fn noise_reaches_every_state_and_breaks_nothing() {
+    fn random_inputs_reach_every_state_and_break_nothing() {
         let mut reached = BTreeMap::new();
         for seed in 0..20_000 {
             let name = match run(&noise(seed)) {

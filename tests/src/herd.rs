@@ -1,4 +1,4 @@
-//! What the release of a lock costs those who wait for it, by the kind of lock.
+//! The cost of a release for the waiters, by the kind of lock.
 
 use core::fmt;
 use std::io;
@@ -16,14 +16,14 @@ use crate::suite::{SESSION_TIMEOUT, eventually};
 
 const LOCK: &str = "/locks/herd";
 
-/// A way to build an exclusive lock.
+/// A kind of exclusive lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One node, which all run for.
+    /// A single node that all contenders try to create.
     Simple,
-    /// A queue, all of which watch the lock path.
+    /// A queue whose waiters all watch the lock path.
     Herd,
-    /// A queue in which each watches the one before it.
+    /// A queue in which each waiter watches its predecessor.
     Mutex,
 }
 
@@ -37,34 +37,34 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What one release caused, until all who were left waited again.
+/// The cost of one release, until all remaining waiters wait again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Events of watches.
+    /// Watch events.
     pub notifications: u64,
-    /// Requests of clients, with the release itself.
+    /// Requests of clients, including the release itself.
     pub requests: u64,
     /// Bytes from the server.
     pub bytes: u64,
 }
 
-/// Has `waiters` sessions wait for a lock, and counts what its release costs, on the wire of an
-/// embedded server. Then all of them get the lock, one after another.
+/// Lets `waiters` sessions wait for a lock, and measures the cost of its release on the wire of an
+/// embedded server. Then every waiter acquires the lock in turn.
 ///
 /// # Errors
 ///
-/// When no port can be listened on.
+/// If no port is free.
 ///
 /// # Panics
 ///
-/// When the lock does not work.
+/// If the lock does not work.
 pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
     let embedded = Embedded::start(1).await?;
     let clients = clients(&embedded.connect_string(), waiters + 1, SESSION_TIMEOUT).await;
     let (acquired, mut turns) = mpsc::unbounded_channel();
     let may_release = Arc::new(Semaphore::new(0));
     let mut contenders = Vec::new();
-    let mut turn = async || turns.recv().await.expect("somebody gets the lock");
+    let mut turn = async || turns.recv().await.expect("one contender acquires the lock");
     let mut first = None;
     for client in &clients {
         let (acquired, may_release) = (acquired.clone(), may_release.clone());
@@ -73,8 +73,8 @@ pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
             first = Some(turn().await);
         }
     }
-    let first = first.expect("there is a client");
-    // The second in line of a mutex watches its own node as well.
+    let first = first.expect("a client");
+    // The second in line of a mutex also watches its own node.
     let of_second = usize::from(kind == Kind::Mutex && waiters > 0);
     let before = all_wait(&embedded, &first, waiters + of_second).await;
     may_release.add_permits(1);
@@ -82,7 +82,7 @@ pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
     let after = all_wait(&embedded, &next, waiters - 1).await;
     may_release.add_permits(waiters);
     for contender in contenders {
-        contender.await.expect("no panic").expect("it gets the lock");
+        contender.await.expect("no panic").expect("acquired");
     }
     Ok(Cost {
         notifications: after.notifications - before.notifications,
@@ -91,7 +91,7 @@ pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
     })
 }
 
-/// Who holds the lock, by which node.
+/// The session and the node of the holder.
 type Holder = (SessionId, String);
 
 async fn hold_once(
@@ -104,7 +104,7 @@ async fn hold_once(
         ($lock:ident) => {{
             let guard = $lock::new(&client, LOCK)?.acquire().await?;
             let _ = acquired.send((client.session_id(), guard.node_path()));
-            may_release.acquire().await.expect("it stays open").forget();
+            may_release.acquire().await.expect("an open session").forget();
             guard.release().await
         }};
     }
@@ -115,8 +115,8 @@ async fn hold_once(
     }
 }
 
-/// Waits until nothing is under way: the holder watches its own node, which comes last, and those
-/// who wait have so many watches.
+/// Waits until nothing is in flight: the holder watches its own node, which it does last, and the
+/// waiters have `watches` watches.
 async fn all_wait(embedded: &Embedded, holder: &Holder, watches: usize) -> Counters {
     eventually(embedded, "all wait", |embedded| {
         embedded.with(|ensemble| {

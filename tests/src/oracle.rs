@@ -1,4 +1,4 @@
-//! Judges of what locks do, looking on from outside.
+//! Oracles: they observe a lock from outside, and report broken guarantees.
 
 use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use zk_proto::Zxid;
 
-/// A promise that was broken.
+/// A broken guarantee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Somebody got the lock while another held it.
+    /// A contender acquired the lock while another held it.
     TwoHolders {
-        /// Who got it.
+        /// The new holder.
         newcomer: String,
-        /// Who held it.
+        /// The previous holder.
         holder: String,
     },
-    /// A fencing token was not greater than the one before.
+    /// A fencing token did not exceed its predecessor.
     TokenNotRising {
-        /// Who got it.
+        /// The new holder.
         holder: String,
-        /// The token of the holder before.
+        /// The token of the previous holder.
         before: Zxid,
-        /// The token.
+        /// The token of the new holder.
         token: Zxid,
     },
-    /// A lock node is still there although its owner is done.
+    /// A lock node exists although its owner has finished.
     NodeLeft {
-        /// The node.
+        /// The path of the node.
         node: String,
     },
 }
@@ -36,17 +36,17 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TwoHolders { newcomer, holder } => {
-                write!(f, "{newcomer} got the lock while {holder} held it")
+                write!(f, "{newcomer} acquired the lock while {holder} held it")
             }
             Self::TokenNotRising { holder, before, token } => {
-                write!(f, "{holder} got the fencing token {token} after {before} had been given")
+                write!(f, "{holder} has the fencing token {token}, which does not exceed {before}")
             }
             Self::NodeLeft { node } => write!(f, "the lock node {node} was left behind"),
         }
     }
 }
 
-/// Looks on while contenders come and go, and notes every broken promise of an exclusive lock.
+/// Records the acquisitions and releases of an exclusive lock, and every broken guarantee.
 #[derive(Debug, Default)]
 pub struct LockOracle {
     seen: Mutex<Seen>,
@@ -62,7 +62,7 @@ struct Seen {
 }
 
 impl LockOracle {
-    /// One that has seen nothing yet.
+    /// Returns an oracle that has seen nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -71,8 +71,8 @@ impl LockOracle {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `who` has the lock; it has stood in the queue since `waiting_since`. Says how many
-    /// acquisitions that makes.
+    /// Records that `who` holds the lock, after waiting since `waiting_since`. Returns the number
+    /// of acquisitions so far.
     pub fn acquired(&self, who: &str, token: Zxid, waiting_since: Instant) -> usize {
         let now = Instant::now();
         let mut seen = self.lock();
@@ -83,7 +83,7 @@ impl LockOracle {
             let holder = who.to_owned();
             seen.violations.push(Violation::TokenNotRising { holder, before, token });
         }
-        // A hand-over is one to somebody who was waiting for it.
+        // Only an acquisition by a contender that waited is a hand-over.
         if let Some(released) = seen.released_at.filter(|released| waiting_since < *released) {
             seen.hand_overs.push(now - released);
         }
@@ -92,38 +92,37 @@ impl LockOracle {
         seen.tokens.len()
     }
 
-    /// `who` is about to release the lock, or has lost it.
+    /// Records that `who` is about to release the lock, or has lost it.
     pub fn gives_up(&self, who: &str) {
         let mut seen = self.lock();
         seen.released_at = Some(Instant::now());
         seen.holders.retain(|holder| holder != who);
     }
 
-    /// The lock node is still there, and should not be.
+    /// Records a lock node that should not exist.
     pub fn found(&self, node: &str) {
         self.lock().violations.push(Violation::NodeLeft { node: node.to_owned() });
     }
 
-    /// How often the lock was acquired.
+    /// Returns the number of acquisitions.
     pub fn acquisitions(&self) -> usize {
         self.lock().tokens.len()
     }
 
-    /// How long it took from each release to the next acquisition by somebody who was waiting,
-    /// shortest first.
+    /// Returns the times from each release to the next acquisition by a waiter, sorted.
     pub fn hand_overs(&self) -> Vec<Duration> {
         let mut hand_overs = self.lock().hand_overs.clone();
         hand_overs.sort_unstable();
         hand_overs
     }
 
-    /// Every broken promise.
+    /// Returns all broken guarantees.
     pub fn violations(&self) -> Vec<Violation> {
         self.lock().violations.clone()
     }
 }
 
-/// The value below which `percent` of `sorted` lie.
+/// Returns the value below which `percent` per cent of `sorted` lie.
 pub fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
 }
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_promises_are_noticed() {
+    fn broken_guarantees_are_reported() {
         let oracle = LockOracle::new();
         let start = Instant::now();
         oracle.acquired("a", Zxid(5), start);
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_waited_are_handed_the_lock() {
+    fn only_acquisitions_by_waiters_are_hand_overs() {
         let oracle = LockOracle::new();
         let start = Instant::now();
         oracle.acquired("a", Zxid(1), start);

@@ -15,14 +15,14 @@ use zk_session::{Connect, ServerAddress, TcpConnect};
 /// Makes TCP connections that can hold watch events back.
 #[derive(Clone, Debug, Default)]
 pub struct PacedConnect {
-    /// How many watch events to wait for.
+    /// The number of watch events to wait for.
     held: Arc<AtomicUsize>,
 }
 
 impl PacedConnect {
     /// Holds back what the server sends until `count` watch events have arrived. Then delivers one
-    /// frame at a time: between two of them, the connection is empty for one look, as if the server
-    /// had written them a moment apart. What is between them does not depend on any clock.
+    /// frame at a time. Between two frames, one read finds nothing, as if the server had written
+    /// them a moment apart; no clock is involved.
     pub fn hold_events(&self, count: usize) {
         self.held.store(count, Ordering::Relaxed);
     }
@@ -48,15 +48,15 @@ impl Connect for PacedConnect {
 pub struct Paced {
     stream: TcpStream,
     held: Arc<AtomicUsize>,
-    /// What has arrived while events are held back, up to the end of the last whole frame.
+    /// Bytes received while events are held back, up to the end of the last whole frame.
     arrived: Vec<u8>,
     frames: VecDeque<Vec<u8>>,
-    /// Whether the connection is to be found empty before the next frame.
+    /// Whether the next read finds nothing.
     rests: bool,
 }
 
 impl Paced {
-    /// The whole frames that have arrived.
+    /// Splits the received bytes after the last whole frame.
     fn split(&mut self) {
         while let Some((prefix, rest)) = self.arrived.split_first_chunk::<{ frame::PREFIX_LEN }>()
             && let length = u32::from_be_bytes(*prefix) as usize

@@ -1,9 +1,10 @@
-//! Other people's locks, each in a process of its own: Apache Curator and kazoo.
+//! Locks of other implementations, each in a process of its own: Apache Curator and kazoo.
 //!
-//! The programs are in `tests/peers`. Curator is the Debian package `libcurator-recipes-java`, or
-//! whatever `ZK_CURATOR_CLASSPATH` names; kazoo is what the Python that `ZK_PYTHON` names can
-//! import, by default that of the virtual environment `target/kazoo`. `tests/setup-real.sh`
-//! installs both.
+//! The programs are in `tests/peers`. `tests/setup-real.sh` installs what they need:
+//! - Curator: the Debian package `libcurator-recipes-java`, or the class path in
+//!   `ZK_CURATOR_CLASSPATH`.
+//! - kazoo: a module of the Python interpreter in `ZK_PYTHON`, by default that of the virtual
+//!   environment `target/kazoo`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,14 +14,14 @@ use tempfile::TempDir;
 
 use crate::real;
 
-/// Its manifest names the other jars that it needs.
+/// The manifest of this jar names the others.
 const CURATOR_JAR: &str = "/usr/share/java/curator-recipes.jar";
-/// The lock that comes with ZooKeeper; on Debian, with the jar of ZooKeeper.
+/// The lock recipe of ZooKeeper, which Debian ships with its jar.
 const WRITE_LOCK_JAR: &str = "/usr/share/java/zookeeper-recipes-lock.jar";
-/// Keeps the log of the Java client quiet.
+/// Silences the log of the Java client.
 const LOG_JAR: &str = "/usr/share/java/slf4j-nop.jar";
 
-/// An implementation of locks.
+/// Another implementation of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Apache Curator, Java.
@@ -29,21 +30,21 @@ pub enum Peer {
     Kazoo,
 }
 
-/// A program of `tests/peers`, which there is for each peer.
+/// A program in `tests/peers`, which each peer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Takes turns with a lock.
+    /// Contends for a lock.
     Contend,
     /// Measures a lock.
     Measure,
 }
 
 impl Peer {
-    /// Makes ready to run the programs of this peer.
+    /// Prepares the programs of this peer.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// Returns what is missing.
     pub fn find(self) -> Result<Runnable, String> {
         match self {
             Self::Curator => curator(),
@@ -51,11 +52,11 @@ impl Peer {
         }
     }
 
-    /// As [`find`](Self::find), but if something is missing says loudly that the test is skipped.
+    /// Calls [`find`](Self::find). If something is missing, prints that the test is skipped.
     ///
     /// # Panics
     ///
-    /// When something is missing and `ZK_REAL=require`.
+    /// If something is missing and `ZK_REAL=require`.
     pub fn find_or_skip(self) -> Option<Runnable> {
         real::or_skip(|| self.find())
     }
@@ -64,22 +65,22 @@ impl Peer {
 /// How to run the programs of a peer.
 #[derive(Debug)]
 pub enum Runnable {
-    /// With `java`.
+    /// By `java`.
     Java {
-        /// Where its libraries are, as `java -cp` takes it.
+        /// The class path of its libraries.
         class_path: String,
-        /// The programs, compiled; removed with this.
+        /// The compiled programs; removed when dropped.
         classes: TempDir,
     },
-    /// With Python.
+    /// By Python.
     Python {
-        /// The interpreter.
+        /// The path of the interpreter.
         interpreter: PathBuf,
     },
 }
 
 impl Runnable {
-    /// The command that runs a program; arguments and pipes are up to the caller.
+    /// Returns the command that runs a program, without arguments and pipes.
     pub fn command(&self, program: Program) -> Command {
         match self {
             Self::Java { class_path, classes } => {
@@ -114,14 +115,18 @@ fn curator() -> Result<Runnable, String> {
         Err(_) if Path::new(CURATOR_JAR).exists() => {
             format!("{CURATOR_JAR}:{WRITE_LOCK_JAR}:{LOG_JAR}")
         }
-        Err(_) => return Err(format!("there is no {CURATOR_JAR}, nor a ZK_CURATOR_CLASSPATH")),
+        Err(_) => {
+            return Err(format!(
+                "{CURATOR_JAR} does not exist, and ZK_CURATOR_CLASSPATH is not set"
+            ));
+        }
     };
     let classes = TempDir::with_prefix("peers-").map_err(|error| error.to_string())?;
     let mut compiler = Command::new("javac");
     compiler.args(["-cp", &class_path, "-d"]).arg(classes.path());
     let sources = fs::read_dir(sources("curator")).map_err(|error| error.to_string())?;
     compiler.args(sources.flatten().map(|source| source.path()));
-    let output = compiler.output().map_err(|error| format!("there is no `javac`: {error}"))?;
+    let output = compiler.output().map_err(|error| format!("`javac` does not run: {error}"))?;
     if !output.status.success() {
         return Err(format!("javac fails: {}", String::from_utf8_lossy(&output.stderr)));
     }
@@ -135,6 +140,6 @@ fn kazoo() -> Result<Runnable, String> {
     import.args(["-c", "import kazoo"]).stderr(Stdio::null());
     match import.status() {
         Ok(status) if status.success() => Ok(Runnable::Python { interpreter }),
-        _ => Err(format!("{} has no kazoo", interpreter.display())),
+        _ => Err(format!("{} cannot import kazoo", interpreter.display())),
     }
 }

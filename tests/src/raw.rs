@@ -1,5 +1,5 @@
-//! A client of bare frames: it numbers requests and matches replies, and that is all. It shows what
-//! a server really says, over whatever carries the bytes.
+//! A client of bare frames that only numbers requests and matches replies. It shows exactly what a
+//! server sends, over any transport.
 
 use alloc::collections::VecDeque;
 
@@ -10,52 +10,52 @@ use zk_proto::{
     frame,
 };
 
-/// A session as the server told of it.
+/// A session as a server granted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Its id.
+    /// The session id.
     pub id: SessionId,
-    /// Its password.
+    /// The password of the session.
     pub password: Password,
-    /// The timeout that was granted, in milliseconds.
+    /// The granted timeout, in milliseconds.
     pub timeout: i32,
 }
 
-/// What a server can say.
+/// A message from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The handshake succeeded.
     Connected(Credentials),
     /// The handshake failed: there is no such session.
     Expired,
-    /// An answer.
+    /// A reply.
     Reply(Reply),
     /// A watch fired.
     Event {
-        /// The transaction it comes from; -1 if the server does not tell.
+        /// The transaction that caused the event, or -1 if the server does not say.
         zxid: Zxid,
-        /// What happened.
+        /// The type of the event.
         kind: EventType,
-        /// To which node.
+        /// The path of the node.
         path: String,
     },
-    /// Bytes that are none of these.
+    /// Bytes that decode as none of these.
     Garbage(Bytes),
 }
 
-/// An answer to a request.
+/// A reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// What was asked for.
+    /// The opcode of the request.
     pub opcode: OpCode,
-    /// Its header.
+    /// The header of the reply.
     pub header: ReplyHeader,
-    /// Its body, not decoded yet.
+    /// The undecoded body of the reply.
     pub body: Bytes,
 }
 
 impl Reply {
-    /// The body, if the request succeeded and the body is what it should be.
+    /// Decodes the body, if the request succeeded and the body is valid.
     pub fn response(&self) -> Option<Response<'_>> {
         match self.header.err {
             ErrorCode::OK => Response::decode(self.opcode, &self.body).ok(),
@@ -64,7 +64,7 @@ impl Reply {
     }
 }
 
-/// One connection's worth of client; see the [module](self).
+/// The client's side of one connection; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct RawClient {
     xid: Xid,
@@ -80,7 +80,7 @@ impl Default for RawClient {
 }
 
 impl RawClient {
-    /// For a new connection.
+    /// Returns a client for a new connection.
     pub fn new() -> Self {
         Self {
             xid: Xid(0),
@@ -90,12 +90,12 @@ impl RawClient {
         }
     }
 
-    /// The frame that asks for a new session.
+    /// Returns the handshake for a new session.
     pub fn connect(timeout: i32) -> Bytes {
         Self::handshake(Zxid::ZERO, timeout, SessionId::NONE, Password::NONE)
     }
 
-    /// The frame that asks for a session again.
+    /// Returns the handshake that resumes a session.
     pub fn resume(last_zxid_seen: Zxid, session: &Credentials) -> Bytes {
         Self::handshake(last_zxid_seen, session.timeout, session.id, session.password)
     }
@@ -116,12 +116,12 @@ impl RawClient {
         })
     }
 
-    /// The frame of a request.
+    /// Encodes a request.
     pub fn request(&mut self, request: &Request<'_>) -> Bytes {
         self.raw_request(request.opcode(), request)
     }
 
-    /// The frame of a request with any number and any body.
+    /// Encodes a request of any opcode and body.
     pub fn raw_request(&mut self, opcode: OpCode, body: &impl Encode) -> Bytes {
         let xid = match opcode {
             OpCode::PING => Xid::PING,
@@ -134,17 +134,17 @@ impl RawClient {
         to_frame(&(RequestHeader { xid, opcode }, body))
     }
 
-    /// Whether every request has been answered.
+    /// Returns whether every request has been answered.
     pub fn is_idle(&self) -> bool {
         self.is_connected && self.in_flight.is_empty()
     }
 
-    /// Takes in bytes from the server.
+    /// Adds bytes from the server.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.inbox.extend_from_slice(bytes);
     }
 
-    /// The next message, once all of it has arrived.
+    /// Returns the next message that has arrived completely.
     pub fn poll(&mut self) -> Option<Message> {
         let frame = frame::split_bytes(&mut self.inbox, usize::MAX).ok()??;
         Some(self.message(&frame).unwrap_or(Message::Garbage(frame)))
@@ -176,7 +176,7 @@ impl RawClient {
 
 fn to_frame(message: &impl Encode) -> Bytes {
     let mut out = BytesMut::new();
-    // Only what is 2 GiB long fits no frame.
+    // Only a message of 2 GiB does not fit in a frame.
     let _ = frame::encode(message, &mut out);
     out.freeze()
 }

@@ -1,8 +1,8 @@
-//! A real ZooKeeper, started and stopped by tests.
+//! A real ZooKeeper that tests start and stop.
 //!
-//! It needs `java` and the jars of ZooKeeper: those of the Debian package `zookeeper`, or whatever
-//! the variable `ZK_CLASSPATH` names. The variable `ZK_REAL` says what to do without them:
-//! `require` fails, `skip` always skips, and unset skips loudly.
+//! Needs `java` and the jars of ZooKeeper: those of the Debian package `zookeeper`, or the class
+//! path in `ZK_CLASSPATH`. The variable `ZK_REAL` says what happens without them: `require` fails,
+//! `skip` always skips, and unset skips with a message.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;
@@ -16,21 +16,21 @@ use std::{env, thread};
 
 use tempfile::TempDir;
 
-/// Its manifest names the other jars that it needs.
+/// The manifest of this jar names the others.
 const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
 /// Sends the server's log to its standard error.
 const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
-/// How long a server may take to serve.
+/// How long a server may take until it serves.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often to look whether it does.
+/// How often to ask a server whether it serves.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What `find` finds, unless `ZK_REAL` says otherwise; without it, says loudly that the test is
+/// Returns the result of `find`. Without one, or with `ZK_REAL=skip`, prints that the test is
 /// skipped.
 ///
 /// # Panics
 ///
-/// When `ZK_REAL=require` and it is missing.
+/// If `ZK_REAL=require` and `find` fails.
 pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
     let wish = env::var("ZK_REAL").unwrap_or_default();
     let found = if wish == "skip" { Err("ZK_REAL=skip".into()) } else { find() };
@@ -40,7 +40,7 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
             panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh`")
         }
         Err(reason) => {
-            // The test passes, and its harness hides what passing tests print by `eprintln!`.
+            // The test passes, and the harness hides what passing tests print by `eprintln!`.
             let _ = writeln!(
                 io::stderr(),
                 "\n\
@@ -58,29 +58,29 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
 fn find() -> Result<String, String> {
     let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
     if !java.is_ok_and(|status| status.success()) {
-        return Err("there is no `java`".into());
+        return Err("`java` does not run".into());
     }
     match env::var("ZK_CLASSPATH") {
         Ok(class_path) => Ok(class_path),
         Err(_) if Path::new(SERVER_JAR).exists() => Ok(format!("{SERVER_JAR}:{LOG_JAR}")),
-        Err(_) => Err(format!("there is no {SERVER_JAR}, and ZK_CLASSPATH is not set")),
+        Err(_) => Err(format!("{SERVER_JAR} does not exist, and ZK_CLASSPATH is not set")),
     }
 }
 
-/// Starts a real ensemble, or says loudly that the test is skipped.
+/// Starts a real ensemble, or prints that the test is skipped.
 ///
 /// # Panics
 ///
-/// When `ZK_REAL=require` and there is no ZooKeeper, and when one does not start.
+/// If `ZK_REAL=require` and ZooKeeper is missing, or if a server does not start.
 pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
     ensemble_with_or_skip(Settings { servers, ..Settings::default() })
 }
 
-/// As [`ensemble_or_skip`], with settings. The class path is found.
+/// Starts a real ensemble with these settings, like [`ensemble_or_skip`]. Sets the class path.
 ///
 /// # Panics
 ///
-/// As [`ensemble_or_skip`].
+/// Those of [`ensemble_or_skip`].
 pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
     let class_path = or_skip(find)?;
     match RealEnsemble::with_settings(Settings { class_path, ..settings }) {
@@ -89,18 +89,18 @@ pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
     }
 }
 
-/// What can be chosen about a [`RealEnsemble`].
+/// Settings of a [`RealEnsemble`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many servers: 1 is a standalone server, more are a quorum.
+    /// The number of servers: 1 is a standalone server, more form a quorum.
     pub servers: usize,
-    /// The server's `tickTime`. Session timeouts are between 2 and 20 of them.
+    /// The server's `tickTime`. Session timeouts are between 2 and 20 ticks.
     pub tick: Duration,
-    /// Where its classes are.
+    /// The class path of ZooKeeper.
     pub class_path: String,
-    /// More lines for the configuration file of every server.
+    /// Additional lines for the configuration file of every server.
     pub extra: String,
-    /// More system properties for every server, as `name=value`.
+    /// Additional system properties for every server, as `name=value`.
     pub properties: Vec<String>,
 }
 
@@ -116,8 +116,8 @@ impl Default for Settings {
     }
 }
 
-/// Real servers on free ports of the loopback interface. Dropping it kills them and removes their
-/// data.
+/// Real servers on free ports of the loopback interface. Dropping the ensemble kills them and
+/// removes their data.
 #[derive(Debug)]
 pub struct RealEnsemble {
     settings: Settings,
@@ -134,21 +134,22 @@ struct Server {
 }
 
 impl RealEnsemble {
-    /// Starts an ensemble and waits until every server serves.
+    /// Starts an ensemble, and waits until every server serves.
     ///
     /// # Errors
     ///
-    /// When there is no ZooKeeper, or it does not serve in time; with the end of its log.
+    /// If ZooKeeper is missing, or a server does not serve in time. The error has the end of its
+    /// log.
     pub fn start(servers: usize) -> io::Result<Self> {
         let class_path = find().map_err(io::Error::other)?;
         Self::with_settings(Settings { servers, class_path, ..Settings::default() })
     }
 
-    /// Starts an ensemble with these settings and waits until every server serves.
+    /// Starts an ensemble with these settings, and waits until every server serves.
     ///
     /// # Errors
     ///
-    /// When a server does not serve in time; with the end of its log.
+    /// If a server does not serve in time. The error has the end of its log.
     pub fn with_settings(settings: Settings) -> io::Result<Self> {
         let directory = TempDir::with_prefix("zookeeper-")?;
         let servers = settings.servers.max(1);
@@ -177,18 +178,18 @@ impl RealEnsemble {
         Ok(ensemble)
     }
 
-    /// The addresses of all servers, as clients take them.
+    /// Returns the connect string of all servers.
     pub fn connect_string(&self) -> String {
         let addresses: Vec<_> =
             (0..self.servers.len()).map(|server| self.address(server)).collect();
         addresses.join(",")
     }
 
-    /// The address of one server.
+    /// Returns the address of one server.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn address(&self, server: usize) -> String {
         format!("127.0.0.1:{}", self.servers[server].port)
     }
@@ -197,24 +198,24 @@ impl RealEnsemble {
     ///
     /// # Errors
     ///
-    /// When the process cannot be killed.
+    /// If the process cannot be killed.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn kill(&mut self, server: usize) -> io::Result<()> {
         self.servers[server].kill()
     }
 
-    /// Starts a server again, with the data it had, and waits until it serves.
+    /// Starts a server again with the data it had, and waits until it serves.
     ///
     /// # Errors
     ///
-    /// When it does not serve in time; with the end of its log.
+    /// If it does not serve in time. The error has the end of its log.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn restart(&mut self, server: usize) -> io::Result<()> {
         let server = &mut self.servers[server];
         server.kill()?;
@@ -222,39 +223,40 @@ impl RealEnsemble {
         server.wait_until_it_serves()
     }
 
-    /// Kills all servers and starts them again, with the data that they had, without waiting until
-    /// they serve: none of them does before a majority runs.
+    /// Kills all servers and starts them again with the data they had. Does not wait until they
+    /// serve: none serves before a majority runs.
     ///
     /// # Errors
     ///
-    /// When a process cannot be killed or started.
+    /// If a process cannot be killed or started.
     pub fn restart_all(&mut self) -> io::Result<()> {
         self.servers.iter_mut().try_for_each(Server::kill)?;
         self.servers.iter_mut().try_for_each(|server| server.spawn(&self.settings))
     }
 
-    /// Has a server stand still, with all its connections, until it is [resumed](Self::resume).
+    /// Stops the process of a server, with all its connections, until it is
+    /// [resumed](Self::resume).
     ///
     /// # Errors
     ///
-    /// When the process does not take the signal.
+    /// If the signal cannot be sent.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn pause(&self, server: usize) -> io::Result<()> {
         self.servers[server].signal("STOP")
     }
 
-    /// Has a server that was [paused](Self::pause) go on, as if no time had passed for it.
+    /// Continues a [paused](Self::pause) server, for which no time has passed.
     ///
     /// # Errors
     ///
-    /// When the process does not take the signal.
+    /// If the signal cannot be sent.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn resume(&self, server: usize) -> io::Result<()> {
         self.servers[server].signal("CONT")
     }
@@ -263,12 +265,12 @@ impl RealEnsemble {
     ///
     /// # Errors
     ///
-    /// When one does not in time, or has ended; with the end of its log.
+    /// If one has ended or does not serve in time. The error has the end of its log.
     pub fn wait_until_all_serve(&mut self) -> io::Result<()> {
         self.servers.iter_mut().try_for_each(Server::wait_until_it_serves)
     }
 
-    /// The server that leads, if any says that it does.
+    /// Returns the leader, if a server reports that it leads.
     pub fn leader(&self) -> Option<usize> {
         (0..self.servers.len()).find(|server| {
             self.four_letter(*server, "srvr").is_ok_and(|answer| {
@@ -277,15 +279,15 @@ impl RealEnsemble {
         })
     }
 
-    /// The answer of a server to a four-letter word such as `mntr`.
+    /// Returns the answer of a server to a four-letter word, such as `mntr`.
     ///
     /// # Errors
     ///
-    /// When the server does not answer.
+    /// If the server does not answer.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn four_letter(&self, server: usize, word: &str) -> io::Result<String> {
         self.servers[server].four_letter(word)
     }
@@ -294,7 +296,7 @@ impl RealEnsemble {
 impl Drop for RealEnsemble {
     fn drop(&mut self) {
         for server in &mut self.servers {
-            // It has ended by itself if this fails.
+            // The process may have ended by itself.
             let _ = server.kill();
         }
     }
@@ -328,7 +330,7 @@ impl Server {
         Ok(())
     }
 
-    /// By the shell, which every system with signals has, and which needs no foreign function.
+    /// By the shell's `kill`, which needs no foreign function.
     fn signal(&self, signal: &str) -> io::Result<()> {
         let child = self.child.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let send = format!("kill -s {signal} {}", child.id());
@@ -339,7 +341,7 @@ impl Server {
     fn wait_until_it_serves(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + HANG_TIMEOUT;
         loop {
-            // Without a quorum it answers too, but has no mode.
+            // Without a quorum a server answers without a mode.
             if self.four_letter("srvr").is_ok_and(|answer| answer.contains("Mode: ")) {
                 return Ok(());
             }
@@ -396,7 +398,7 @@ fn configure(settings: &Settings, directory: &Path, port: u16, quorum: &str) -> 
     )
 }
 
-/// Ports that nobody listened on a moment ago, all different.
+/// Returns different ports that were free a moment ago.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners = (0..count).map(bind).collect::<io::Result<Vec<_>>>()?;

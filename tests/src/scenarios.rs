@@ -24,7 +24,7 @@ use crate::suite::{
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Returns the number of ephemeral nodes below a path that ends with a slash.
-fn in_line_at(fixture: &impl Fixture, parent: &str) -> usize {
+fn queued_below(fixture: &impl Fixture, parent: &str) -> usize {
     fixture.ephemerals().iter().filter(|path| path.starts_with(parent)).count()
 }
 
@@ -35,9 +35,7 @@ async fn waits<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
 // ---- Contenders ---------------------------------------------------------------------------------
 
 /// Lists all contenders, one of them unreadable, with more requests than a session's queue takes.
-pub async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same(
-    fixture: &impl Fixture,
-) {
+pub async fn many_or_unreadable_contenders_are_listed(fixture: &impl Fixture) {
     const PATH: &str = "/locks/listed";
     const CONTENDERS: usize = 40;
     let (holder, other) = (client(fixture).await, client(fixture).await);
@@ -46,17 +44,17 @@ pub async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same(
     };
     let guard = mutex("first").acquire().await.expect("free");
     let waiting: Vec<_> = (2..CONTENDERS).map(|_| Box::pin(mutex("next").acquire())).collect();
-    let stand_in_line = |fixture: &_, count: usize| ephemerals(fixture).len() == count;
-    eventually(fixture, "others stand in line", |fixture| stand_in_line(fixture, CONTENDERS - 1))
+    let are_queued = |fixture: &_, count: usize| ephemerals(fixture).len() == count;
+    eventually(fixture, "the others are queued", |fixture| are_queued(fixture, CONTENDERS - 1))
         .await;
-    // It is the last: a contender behind it could not watch it, and would fail.
+    // The last one: a contender behind it could not watch it, and would fail.
     let unreadable =
         Options::new().data("secret").acl(&[Acl { perms: Perms::DELETE, id: Id::ANYONE }]);
     let last = Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire();
-    eventually(fixture, "all stand in line", |fixture| stand_in_line(fixture, CONTENDERS)).await;
+    eventually(fixture, "all are queued", |fixture| are_queued(fixture, CONTENDERS)).await;
 
     let at = fixture.connect_string();
-    let narrow = Client::builder(&at).max_pending(8).connect().await.expect("it answers");
+    let narrow = Client::builder(&at).max_pending(8).connect().await.expect("connected");
     let list = Mutex::new(&narrow, PATH).expect("a valid path").contenders().await.expect("listed");
     assert_eq!(list.len(), CONTENDERS);
     let data: Vec<_> = list.iter().map(|one| one.data.as_deref()).collect();
@@ -70,30 +68,30 @@ pub async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same(
     nothing_is_left(fixture).await;
 }
 
-/// The first contender cannot read the long list: it leaves, and the others are served.
-pub async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
+/// The first contender cannot read the long list. It leaves, and the others proceed.
+pub async fn a_contender_that_cannot_read_the_list_fails_and_the_others_proceed(
     fixture: &impl Fixture,
 ) {
     const PATH: &str = "/locks/long";
     const MAX_REPLY: usize = 4096;
     const OTHERS: usize = 100;
     let at = fixture.connect_string();
-    let narrow = Client::builder(&at).max_reply(MAX_REPLY).connect().await.expect("it answers");
+    let narrow = Client::builder(&at).max_reply(MAX_REPLY).connect().await.expect("connected");
     let wide = client(fixture).await;
     let mutex = |client: &Client| Mutex::new(client, PATH).expect("a valid path");
-    let all_are_there = async |count: usize| {
-        let in_line = |fixture: &_| ephemerals(fixture).len() == count;
-        eventually(fixture, "all stand in line", in_line).await;
+    let all_are_queued = async |count: usize| {
+        let are_queued = |fixture: &_| ephemerals(fixture).len() == count;
+        eventually(fixture, "all are queued", are_queued).await;
     };
     let first = mutex(&wide).acquire().await.expect("free");
     let second = mutex(&wide).acquire();
-    all_are_there(2).await;
+    all_are_queued(2).await;
     let third = tokio::spawn(mutex(&narrow).acquire());
-    all_are_there(3).await;
+    all_are_queued(3).await;
     let others: Vec<_> = (0..OTHERS).map(|_| mutex(&wide).acquire()).collect();
-    all_are_there(3 + OTHERS).await;
+    all_are_queued(3 + OTHERS).await;
     first.release().await.expect("held");
-    second.await.expect("its turn").release().await.expect("held");
+    second.await.expect("acquired").release().await.expect("held");
     match third.await.expect("no panic").map_err(LockError::from).err() {
         Some(LockError::Request(Error::ReplyTooLarge { length, limit: MAX_REPLY, outcome })) => {
             assert!(length > MAX_REPLY && outcome == Outcome::NotApplied, "{length} {outcome:?}");
@@ -101,7 +99,7 @@ pub async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_beh
         other => panic!("{other:?}"),
     }
     for other in others {
-        other.await.expect("its turn").release().await.expect("held");
+        other.await.expect("acquired").release().await.expect("held");
     }
     assert_eq!(narrow.statistics().connections, 1);
     // The list is short again, and readable.
@@ -109,10 +107,11 @@ pub async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_beh
     nothing_is_left(fixture).await;
 }
 
-/// The watch set by a list that was too long is removed. A node is found by its session alone.
-pub async fn what_a_list_too_long_has_left_is_found_and_goes(fixture: &impl Fixture) {
+/// A list that is too long sets a watch, which the client removes. A node is found by its session
+/// alone.
+pub async fn the_watch_of_a_list_that_is_too_long_is_removed(fixture: &impl Fixture) {
     let at = fixture.connect_string();
-    let narrow = Client::builder(&at).max_reply(200).connect().await.expect("it answers");
+    let narrow = Client::builder(&at).max_reply(200).connect().await.expect("connected");
     let other = client(fixture).await;
     narrow.ensure_path("/long").await.expect("made");
     for number in 0..5 {
@@ -127,7 +126,7 @@ pub async fn what_a_list_too_long_has_left_is_found_and_goes(fixture: &impl Fixt
     assert!(listed.as_ref().is_err_and(is_too_long), "{listed:?}");
     let all = narrow.get_ephemerals("/").await;
     assert!(all.as_ref().is_err_and(is_too_long), "{all:?}");
-    // A prefix of a path is enough.
+    // The prefix of a path is enough.
     let own = narrow.get_ephemerals("/long/3-").await.expect("listed");
     assert_eq!(own, [format!("/long/3-{}", "x".repeat(50))]);
     eventually(fixture, "no watch", |fixture| fixture.watches() == 0).await;
@@ -143,22 +142,22 @@ fn rw_lock(client: &Client) -> RwLock {
     RwLock::new(client, "/locks/rw").expect("a valid path")
 }
 
-/// A writer downgrades: readers acquire the lock, writers keep waiting.
-pub async fn a_downgrade_lets_readers_in_and_keeps_writers_out(fixture: &impl Fixture) {
+/// A writer downgrades: readers acquire the lock, and writers keep waiting.
+pub async fn a_downgrade_admits_readers_and_keeps_writers_waiting(fixture: &impl Fixture) {
     let (one, other) = (client(fixture).await, client(fixture).await);
     let (here, there) = (rw_lock(&one), rw_lock(&other));
     let writer = here.write().await.expect("free");
     let (token, mut read, mut written) =
         (writer.fencing_token(), Box::pin(there.read()), Box::pin(there.write()));
-    let all_stand = |fixture: &_| in_line_at(fixture, "/locks/rw/") == 3;
+    let all_stand = |fixture: &_| queued_below(fixture, "/locks/rw/") == 3;
     let both = Box::pin(async { tokio::join!(&mut read, &mut written) });
-    waits_until(fixture, both, "a writer holds it", all_stand).await;
+    waits_until(fixture, both, "a writer holds the lock", all_stand).await;
 
     let downgraded = writer.downgrade().await.expect("one transaction");
     assert_eq!(downgraded.fencing_token(), token);
-    downgraded.validate().await.expect("it is held");
+    downgraded.validate().await.expect("the lock is held");
     let second = read.await.expect("let in");
-    assert!(waits(&mut written).await, "readers hold it");
+    assert!(waits(&mut written).await, "readers hold the lock");
     let list = here.contenders().await.expect("listed");
     let modes: Vec<_> = list.iter().map(|one| (one.mode, one.is_holder())).collect();
     let reader = (LockMode::Shared, true);
@@ -166,14 +165,14 @@ pub async fn a_downgrade_lets_readers_in_and_keeps_writers_out(fixture: &impl Fi
 
     downgraded.release().await.expect("released");
     second.release().await.expect("released");
-    let last = written.await.expect("its turn");
+    let last = written.await.expect("acquired");
     assert!(last.fencing_token() > token);
     last.release().await.expect("released");
     nothing_is_left(fixture).await;
 }
 
 /// A single reader can upgrade; two readers cannot.
-pub async fn of_two_that_upgrade_nobody_waits_for_ever(fixture: &impl Fixture) {
+pub async fn two_readers_that_upgrade_do_not_deadlock(fixture: &impl Fixture) {
     let (one, other) = (client(fixture).await, client(fixture).await);
     let (here, there) = (rw_lock(&one), rw_lock(&other));
     let first = here.read().await.expect("free");
@@ -191,9 +190,9 @@ pub async fn of_two_that_upgrade_nobody_waits_for_ever(fixture: &impl Fixture) {
     let token = first.fencing_token();
     let writer = first.try_upgrade().await.expect("alone");
     assert!(writer.fencing_token() > token);
-    writer.validate().await.expect("it is held");
+    writer.validate().await.expect("the lock is held");
     let mut late = Box::pin(there.read());
-    assert!(waits(&mut late).await, "a writer holds it");
+    assert!(waits(&mut late).await, "a writer holds the lock");
     let reader = writer.downgrade().await.expect("one transaction");
     late.await.expect("let in").release().await.expect("released");
     reader.release().await.expect("released");
@@ -203,18 +202,18 @@ pub async fn of_two_that_upgrade_nobody_waits_for_ever(fixture: &impl Fixture) {
 // ---- Revocation ----------------------------------------------------------------------------------
 
 /// A revocable holder receives a request to release, and may ignore it.
-pub async fn a_holder_hears_that_somebody_asks_for_the_lock(fixture: &impl Fixture) {
+pub async fn a_holder_receives_a_request_to_release(fixture: &impl Fixture) {
     let (one, other) = (client(fixture).await, client(fixture).await);
     let mutex = |client, options| Mutex::with(client, "/locks/mutex", options).expect("valid");
     let guard = mutex(&one, Options::new().revocable()).acquire().await.expect("free");
-    assert!(timeout(MOMENT, guard.revoked()).await.is_err(), "nobody asks");
+    assert!(timeout(MOMENT, guard.revoked()).await.is_err(), "no request");
     mutex(&other, Options::new()).revoke(guard.node()).await.expect("asked");
     timeout(HANG_TIMEOUT, guard.revoked()).await.expect("heard");
-    assert_eq!(guard.state(), Holding::Held, "nothing forces it");
+    assert_eq!(guard.state(), Holding::Held, "still held");
     let node = guard.node().to_owned();
     guard.release().await.expect("released");
     let gone = mutex(&other, Options::new()).revoke(&node).await;
-    let gone = gone.expect_err("it is released");
+    let gone = gone.expect_err("released");
     assert_eq!((gone.operation, &*gone.path), ("revoke", &*format!("/locks/mutex/{node}")));
     assert_eq!(gone.reason, LockError::Request(Error::Server(ErrorCode::NO_NODE)));
     nothing_is_left(fixture).await;
@@ -222,8 +221,8 @@ pub async fn a_holder_hears_that_somebody_asks_for_the_lock(fixture: &impl Fixtu
 
 // ---- Permits -------------------------------------------------------------------------------------
 
-/// Three permits: two sessions share them, and who wants more waits.
-pub async fn no_more_permits_are_out_than_there_are(fixture: &impl Fixture) {
+/// Of three permits, two sessions hold them, and a further request waits.
+pub async fn no_more_permits_are_held_than_exist(fixture: &impl Fixture) {
     let (one, other) = (client(fixture).await, client(fixture).await);
     let semaphore = |client| Semaphore::new(client, "/semaphore", 3).expect("a valid path");
     let (here, there) = (semaphore(&one), semaphore(&other));
@@ -232,10 +231,14 @@ pub async fn no_more_permits_are_out_than_there_are(fixture: &impl Fixture) {
     let mut third = Box::pin(here.acquire());
     let next_in_line = |fixture: &_| {
         let counts = ["/semaphore/locks/", "/semaphore/leases/"];
-        counts.map(|parent| in_line_at(fixture, parent)) == [1, 4]
+        counts.map(|parent| queued_below(fixture, parent)) == [1, 4]
     };
-    waits_until(fixture, &mut third, "all are out", next_in_line).await;
-    assert_eq!(here.leases().await.expect("listed").len(), 4, "three, and that of who is next");
+    waits_until(fixture, &mut third, "all permits are held", next_in_line).await;
+    assert_eq!(
+        here.leases().await.expect("listed").len(),
+        4,
+        "three permit nodes, and that of the next contender"
+    );
     assert_eq!(here.waiting().await.expect("listed").len(), 1);
     second.release().await.expect("held");
     let third = third.await.expect("free again");
@@ -249,49 +252,53 @@ pub async fn no_more_permits_are_out_than_there_are(fixture: &impl Fixture) {
 
 // ---- Several locks -------------------------------------------------------------------------------
 
-/// Three locks together, listed in no order.
-pub async fn all_are_held_and_all_are_released(fixture: &impl Fixture) {
+/// Acquires three locks together, whatever their order in the list.
+pub async fn several_locks_are_acquired_and_released_together(fixture: &impl Fixture) {
     let (ours, other) = (client(fixture).await, client(fixture).await);
     let mutex = |client, path| Mutex::new(client, path).expect("a valid path");
     let parts = ["/c", "/a", "/b"].map(|path| LockRequest::from(&mutex(&ours, path)));
-    let guard = MultiLock::new(parts).expect("they fit").acquire().await.expect("acquired");
+    let guard = MultiLock::new(parts).expect("compatible locks").acquire().await.expect("acquired");
     let paths: Vec<_> = guard.locks().iter().map(|held| held.lock_path().to_owned()).collect();
     assert_eq!(paths, ["/a", "/b", "/c"]);
     let tokens: Vec<_> = guard.locks().iter().map(|held| held.fencing_token()).collect();
-    assert!(tokens.is_sorted(), "taken one after another: {tokens:?}");
-    assert_eq!(guard.lock("/b").expect("it is one of them").fencing_token(), tokens[1]);
+    assert!(tokens.is_sorted(), "acquired one after another: {tokens:?}");
+    assert_eq!(guard.lock("/b").expect("one of them").fencing_token(), tokens[1]);
     assert_eq!((guard.state(), guard.validate().await), (Holding::Held, Ok(())));
     for path in ["/a", "/b", "/c"] {
-        let busy = mutex(&other, path).try_acquire().await.expect_err("it is taken");
+        let busy = mutex(&other, path).try_acquire().await.expect_err("held by another");
         assert_eq!(busy.reason, LockError::Busy);
     }
     guard.release().await.expect("released");
     nothing_is_left(fixture).await;
 }
 
-/// Permits and a lock together; what is written depends on all of them.
-pub async fn permits_are_taken_together_with_locks(fixture: &impl Fixture) {
+/// Acquires permits and a lock together. A guarded transaction checks all of them.
+pub async fn permits_are_acquired_together_with_locks(fixture: &impl Fixture) {
     let (ours, other) = (client(fixture).await, client(fixture).await);
     ours.create("/data", b"", NodeKind::Persistent).await.expect("created");
     let semaphore = |client| Semaphore::new(client, "/s", 3).expect("a valid path");
     let permits = |permits| LockRequest::permits(&semaphore(&ours), permits);
     let mutex = Mutex::new(&ours, "/t").expect("a valid path");
-    let both =
-        MultiLock::new([permits(1), LockRequest::from(&mutex), permits(1)]).expect("they fit");
+    let both = MultiLock::new([permits(1), LockRequest::from(&mutex), permits(1)])
+        .expect("compatible locks");
     let guard = both.acquire().await.expect("acquired");
-    let first = guard.lock("/s").expect("it is one of them");
+    let first = guard.lock("/s").expect("one of them");
     assert_eq!(first.lock_path(), "/s/leases");
-    assert_eq!(semaphore(&other).leases().await.expect("listed").len(), 2, "of each given once");
-    let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one is left");
+    assert_eq!(
+        semaphore(&other).leases().await.expect("listed").len(),
+        2,
+        "each was released once"
+    );
+    let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one remains");
     assert_eq!(busy.reason, LockError::Busy);
-    // Both leases and the lock are checked.
+    // The transaction checks both permit nodes and the lock node.
     let write = || guard.transaction().set_data("/data", b"1", None).commit();
     assert_eq!(write().await.expect("applied").len(), 4);
     let mut leases = semaphore(&other).leases().await.expect("listed").into_iter();
-    let second = leases.find(|lease| lease.node != first.node()).expect("there are two");
+    let second = leases.find(|lease| lease.node != first.node()).expect("two permit nodes");
     other.delete(&format!("/s/leases/{}", second.node), None).await.expect("deleted");
     let refused = write().await.expect_err("refused");
-    // Who has heard of the loss of one gives the other back.
+    // A holder that notices the loss of one permit returns the other.
     let is_lease =
         matches!(refused.reason, Error::Transaction { index: 0 | 1, code: ErrorCode::NO_NODE });
     assert!(is_lease, "{refused:?}");
@@ -315,50 +322,50 @@ async fn names(election: &LeaderElection) -> Vec<String> {
 }
 
 async fn in_line(fixture: &impl Fixture, count: usize) {
-    eventually(fixture, "all stand", |fixture| fixture.ephemerals().len() == count).await;
+    eventually(fixture, "all are candidates", |fixture| fixture.ephemerals().len() == count).await;
 }
 
-/// One leads, the next follows.
+/// One candidate leads, and the next one follows.
 pub async fn candidates_lead_one_after_another(fixture: &impl Fixture) {
     let (one, two) = (client(fixture).await, client(fixture).await);
     let (first, second) = (election(&one, "one"), election(&two, "two"));
     assert_eq!(first.leader().await, Ok(None));
     let leader = first.stand();
-    let term = leader.elected().await.expect("nobody else stands");
+    let term = leader.elected().await.expect("no other candidate");
     assert_eq!(leader.leadership(), Leadership::Leader(term.clone()));
     let follower = second.stand();
     in_line(fixture, 2).await;
     assert_eq!(follower.leadership(), Leadership::Follower);
     assert!(follower.transaction().is_none());
     assert_eq!(names(&second).await, ["one", "two"]);
-    let told = second.leader().await.expect("listed").expect("somebody leads");
+    let told = second.leader().await.expect("listed").expect("a leader");
     assert_eq!((told.token, told.data.as_deref()), (term.token, Some(&b"one"[..])));
     assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
     leader.close().await.expect("closed");
-    assert!(follower.elected().await.expect("it is next").token > term.token);
+    assert!(follower.elected().await.expect("a leader").token > term.token);
     assert_eq!(names(&first).await, ["two"]);
     drop(follower);
     nothing_is_left(fixture).await;
 }
 
-/// Somebody deletes the leader's node: what it writes is refused, and it queues again, at the end.
+/// The leader's node is deleted: its writes are refused, and it queues again at the end.
 pub async fn a_leader_that_loses_its_node_queues_again(fixture: &impl Fixture) {
     let (one, two) = (client(fixture).await, client(fixture).await);
     one.create("/data", b"", NodeKind::Persistent).await.expect("created");
     let first = election(&one, "one").stand();
     let term = first.elected().await.expect("elected");
     let second = election(&two, "two").stand();
-    eventually(fixture, "all is watched", |fixture| fixture.watches() == 3).await;
-    let applied = first.transaction().expect("it leads").set_data("/data", b"1", None).commit();
+    eventually(fixture, "all watches are set", |fixture| fixture.watches() == 3).await;
+    let applied = first.transaction().expect("a leader").set_data("/data", b"1", None).commit();
     assert_eq!(applied.await.expect("applied").len(), 2);
-    // What it began before it heard of the loss is refused.
-    let late = first.transaction().expect("it leads").set_data("/data", b"2", None);
+    // A transaction that the leader began before the loss is refused.
+    let late = first.transaction().expect("a leader").set_data("/data", b"2", None);
     two.delete(&term.node, None).await.expect("deleted");
     let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
     assert_eq!(late.commit().await.expect_err("refused").reason, refused);
     let mut states = first.states();
     let follows = states.wait_for(|state| *state == Leadership::Follower);
-    timeout(HANG_TIMEOUT, follows).await.expect("in time").expect("it goes on");
+    timeout(HANG_TIMEOUT, follows).await.expect("in time").expect("still a candidate");
     let next = second.elected().await.expect("elected");
     assert!(next.token > term.token);
     in_line(fixture, 2).await;
@@ -371,7 +378,7 @@ pub async fn a_leader_that_loses_its_node_queues_again(fixture: &impl Fixture) {
 
 // ---- Again and again -----------------------------------------------------------------------------
 
-/// An owner has the lock on five levels, and others have it after the last.
+/// An owner acquires the lock on five levels; others acquire it after the last release.
 pub async fn an_owner_releases_as_often_as_it_has_acquired(fixture: &impl Fixture) {
     const LOCK: &str = "/locks/reentrant";
     let (ours, other) = (client(fixture).await, client(fixture).await);
@@ -385,7 +392,7 @@ pub async fn an_owner_releases_as_often_as_it_has_acquired(fixture: &impl Fixtur
     assert!(guards.iter().all(|guard| guard.fencing_token() == token));
     assert_eq!(fixture.ephemerals().len(), 1, "one process, one node");
     let waiting = tokio::spawn(Mutex::new(&other, LOCK).expect("valid").acquire());
-    eventually(fixture, "somebody waits", |fixture| fixture.ephemerals().len() == 2).await;
+    eventually(fixture, "a contender waits", |fixture| fixture.ephemerals().len() == 2).await;
     // The order of releases does not matter.
     while guards.len() > 1 {
         guards.remove(guards.len() / 2).release().await.expect("released");
@@ -401,7 +408,7 @@ pub async fn an_owner_releases_as_often_as_it_has_acquired(fixture: &impl Fixtur
 // ---- Barriers ------------------------------------------------------------------------------------
 
 /// A barrier is closed, two clients wait for it, and it opens.
-pub async fn nobody_passes_until_it_is_opened(fixture: &impl Fixture) {
+pub async fn no_client_passes_a_closed_barrier(fixture: &impl Fixture) {
     const PATH: &str = "/barriers/test";
     let (keeper, one, two) = (client(fixture).await, client(fixture).await, client(fixture).await);
     let barrier = |client| Barrier::new(client, PATH).expect("a valid path");
@@ -416,7 +423,7 @@ pub async fn nobody_passes_until_it_is_opened(fixture: &impl Fixture) {
     );
     let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));
     eventually(fixture, "both wait", |fixture| fixture.watches() == 2).await;
-    // A change of its data does not open it.
+    // A change of the barrier's data does not open it.
     keeper.set_data(PATH, b"still closed", None).await.expect("set");
     sleep(MOMENT).await;
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
@@ -430,8 +437,8 @@ pub async fn nobody_passes_until_it_is_opened(fixture: &impl Fixture) {
     nothing_is_left(fixture).await;
 }
 
-/// Six participants of a double barrier, ten times.
-pub async fn all_wait_for_all_again_and_again(fixture: &impl Fixture) {
+/// Six participants pass a double barrier ten times.
+pub async fn a_double_barrier_can_be_used_again(fixture: &impl Fixture) {
     const PARTICIPANTS: usize = 6;
     const ROUNDS: usize = 10;
     let (came, wants_out) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -444,16 +451,16 @@ pub async fn all_wait_for_all_again_and_again(fixture: &impl Fixture) {
             for round in 1..=ROUNDS {
                 came.fetch_add(1, Ordering::SeqCst);
                 let inside = barrier.enter().await.expect("entered");
-                assert!(came.load(Ordering::SeqCst) >= round * PARTICIPANTS, "all have come");
+                assert!(came.load(Ordering::SeqCst) >= round * PARTICIPANTS, "entered");
                 wants_out.fetch_add(1, Ordering::SeqCst);
                 inside.leave().await.expect("left");
-                assert!(wants_out.load(Ordering::SeqCst) >= round * PARTICIPANTS, "all want out");
+                assert!(wants_out.load(Ordering::SeqCst) >= round * PARTICIPANTS, "left");
             }
         }));
     }
     for participant in participants {
         let done = timeout(HANG_TIMEOUT, participant).await;
-        done.expect("nobody waits for ever").expect("no panic");
+        done.expect("a participant waits for ever").expect("no panic");
     }
     nothing_is_left(fixture).await;
 }

@@ -1,4 +1,4 @@
-//! A server that does what it is told, on threads of its own, so that what it takes is not counted
+//! A server that follows a script, on threads of its own, so that its allocations are not counted
 //! as a client's.
 
 use std::io::{self, Read as _, Write as _};
@@ -11,36 +11,37 @@ use zk_proto::{
     SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 
-/// Has `serve` serve each connection, in a thread of its own: its number, counted from 0, and it.
-/// Returns the address. It listens as long as the process lives.
+/// Serves each connection by `serve`, in a thread of its own. `serve` receives the number of the
+/// connection, counted from 0, and its [`Peer`]. Returns the address, which is served as long as
+/// the process lives.
 ///
 /// # Panics
 ///
-/// When there is no port to listen on.
+/// If no port is free.
 pub fn listen(serve: impl Fn(usize, Peer) -> io::Result<()> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let at = listener.local_addr().expect("it is bound").to_string();
+    let at = listener.local_addr().expect("a bound port").to_string();
     thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let (stream, serve) = (stream.expect("a connection"), serve.clone());
-            // A client that hangs up is no failure of this end.
+            // A client that closes the connection is no failure of the server.
             thread::spawn(move || drop(serve(number, Peer::new(stream))));
         }
     });
     at
 }
 
-/// The server's end of a connection.
+/// The server's side of a connection.
 #[derive(Debug)]
 pub struct Peer {
-    /// For bytes that are no messages.
+    /// The transport, for bytes that are no messages.
     pub stream: TcpStream,
     received: BytesMut,
 }
 
 impl Peer {
     fn new(stream: TcpStream) -> Self {
-        stream.set_nodelay(true).expect("it is connected");
+        stream.set_nodelay(true).expect("a connected socket");
         Self { stream, received: BytesMut::new() }
     }
 
@@ -69,7 +70,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// When the client hangs up.
+    /// If the client closes the connection.
     pub fn welcome(&mut self, timeout: i32) -> io::Result<()> {
         self.frame()?;
         self.send(&ConnectResponse {
@@ -81,22 +82,23 @@ impl Peer {
         })
     }
 
-    /// Answers pings, and the close; knows no node. Calls `asked` with each.
+    /// Answers every request until the client closes the session: no node exists. Calls `asked`
+    /// with each opcode.
     ///
     /// # Errors
     ///
-    /// When the client hangs up.
+    /// If the client closes the connection.
     pub fn serve(&mut self, mut asked: impl FnMut(OpCode)) -> io::Result<()> {
         loop {
             self.answer(&mut asked)?;
         }
     }
 
-    /// Answers one request, as [`serve`](Self::serve) does.
+    /// Answers one request like [`serve`](Self::serve).
     ///
     /// # Errors
     ///
-    /// When the client hangs up.
+    /// If the client closes the connection.
     pub fn answer(&mut self, asked: impl FnOnce(OpCode)) -> io::Result<()> {
         let frame = self.frame()?;
         let RequestHeader { xid, opcode } =
@@ -109,12 +111,12 @@ impl Peer {
         self.reply(xid, err)
     }
 
-    /// Waits for a request, and begins a reply of `length` bytes to it, which says that it went
-    /// well. The rest is for the caller to send.
+    /// Waits for a request, and begins a successful reply of `length` bytes. The caller sends the
+    /// rest.
     ///
     /// # Errors
     ///
-    /// When the client hangs up.
+    /// If the client closes the connection.
     pub fn begin_reply(&mut self, length: i32) -> io::Result<()> {
         let xid = loop {
             let frame = self.frame()?;
@@ -134,11 +136,11 @@ impl Peer {
         self.send(&ReplyHeader { xid, zxid: Zxid(1), err })
     }
 
-    /// Tells of an event.
+    /// Sends a watch event.
     ///
     /// # Errors
     ///
-    /// When the client hangs up.
+    /// If the client closes the connection.
     pub fn notify(&mut self, event: &WatcherEvent<'_>) -> io::Result<()> {
         let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(1), err: ErrorCode::OK };
         self.send(&(header, event))

@@ -1,4 +1,4 @@
-//! [`Embedded`]: the in-memory ensemble, served over TCP on this machine.
+//! [`Embedded`]: the in-memory ensemble, served over TCP on the loopback interface.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -21,12 +21,12 @@ use crate::server::{Config, ConnId, Ensemble, Output};
 
 /// A ZooKeeper ensemble inside this process, on free ports of the loopback interface.
 ///
-/// It runs on the tokio runtime that it was started on. Dropping it stops everything.
+/// Runs on the tokio runtime that it was started on. Dropping it stops everything.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
-    /// What accepts connections for each server that is alive.
+    /// The task that accepts connections, for each server that is alive.
     listeners: Mutex<Vec<Option<JoinHandle<()>>>>,
     timer: JoinHandle<()>,
 }
@@ -36,7 +36,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// When no port can be listened on.
+    /// If no port is free.
     pub async fn start(servers: usize) -> io::Result<Self> {
         Self::with_config(Config::servers(servers)).await
     }
@@ -45,7 +45,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// When no port can be listened on.
+    /// If no port is free.
     pub async fn with_config(config: Config) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(Ensemble::new(config)));
         let timer = tokio::spawn(run_timer(Arc::clone(&shared)));
@@ -59,22 +59,22 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// The addresses of all servers, as clients take them: `127.0.0.1:2181,127.0.0.1:2182`.
+    /// Returns the connect string of all servers: `127.0.0.1:2181,127.0.0.1:2182`.
     pub fn connect_string(&self) -> String {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
         addresses.join(",")
     }
 
-    /// The address of one server.
+    /// Returns the address of one server.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn address(&self, server: usize) -> SocketAddr {
         self.addresses[server]
     }
 
-    /// Kills a server: its connections break, and connecting to it is refused.
+    /// Kills a server: its connections break, and new ones are refused.
     pub fn kill(&self, server: usize) {
         if let Some(listener) = lock(&self.listeners).get_mut(server).and_then(Option::take) {
             listener.abort();
@@ -86,7 +86,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// When the port cannot be listened on any more.
+    /// If the port is in use.
     pub async fn restart(&self, server: usize) -> io::Result<()> {
         let Some(address) = self.addresses.get(server) else { return Ok(()) };
         if self.with(|ensemble| ensemble.is_alive(server)) {
@@ -98,17 +98,17 @@ impl Embedded {
         Ok(())
     }
 
-    /// Ends a session as if its time were up. Whether it existed.
+    /// Expires a session. Returns whether it existed.
     pub fn expire_session(&self, session: SessionId) -> bool {
         self.shared.input(|ensemble, now| ensemble.expire_session(now, session))
     }
 
-    /// Looks into the ensemble.
+    /// Calls `look` with the ensemble.
     pub fn with<T>(&self, look: impl FnOnce(&Ensemble) -> T) -> T {
         look(&lock(&self.shared.state).ensemble)
     }
 
-    /// Gives the ensemble a command, with the current time.
+    /// Calls `command` with the ensemble and the current time.
     pub fn command<T>(&self, command: impl FnOnce(&mut Ensemble, Duration) -> T) -> T {
         self.shared.input(command)
     }
@@ -137,7 +137,7 @@ impl Drop for Embedded {
     }
 }
 
-/// A port is free again only when the runtime has dropped the listener that had it.
+/// Binds a port again. It is free only when the runtime has dropped the previous listener.
 async fn bind_again(address: SocketAddr) -> io::Result<TcpListener> {
     for _ in 0..100 {
         match TcpListener::bind(address).await {
@@ -150,11 +150,11 @@ async fn bind_again(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// The ensemble and the way out of it, shared by all tasks.
+/// The ensemble and its outputs, shared by all tasks.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The next timeout may be earlier than what the timer sleeps for.
+    /// Signals that the next timeout may be earlier than the timer.
     timeout_changed: Notify,
     started: Instant,
     started_since_1970: Duration,
@@ -163,15 +163,15 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     ensemble: Ensemble,
-    links: BTreeMap<ConnId, Arc<Link>>,
-    /// What the timer sleeps for.
+    links: BTreeMap<ConnId, Arc<Pipe>>,
+    /// The time that the timer sleeps for.
     armed: Option<Duration>,
     is_stopped: bool,
 }
 
-/// What is to be written to one connection.
+/// The output of one connection.
 #[derive(Debug, Default)]
-struct Link {
+struct Pipe {
     outgoing: Mutex<Outgoing>,
     changed: Notify,
 }
@@ -179,11 +179,11 @@ struct Link {
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: BytesMut,
-    /// Nothing will follow.
+    /// Whether no more output will follow.
     is_closed: bool,
 }
 
-impl Link {
+impl Pipe {
     fn close(&self) {
         lock(&self.outgoing).is_closed = true;
         self.changed.notify_one();
@@ -201,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// The only place that turns clock time into the ensemble's.
+    /// Returns the time of the ensemble.
     fn now(&self) -> Duration {
         self.started_since_1970 + self.started.elapsed()
     }
@@ -210,7 +210,7 @@ impl Shared {
         self.started + time.saturating_sub(self.started_since_1970)
     }
 
-    /// Gives the ensemble an input and passes on what comes of it.
+    /// Calls `input` with the ensemble and the current time, and passes on the outputs.
     fn input<T>(&self, input: impl FnOnce(&mut Ensemble, Duration) -> T) -> T {
         let mut state = lock(&self.state);
         let result = input(&mut state.ensemble, self.now());
@@ -249,7 +249,7 @@ impl State {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A test that panics while it looks into the ensemble must not make others fail.
+    // A test that panics in [`Embedded::with`] must not make others fail.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -275,7 +275,7 @@ async fn run_timer(shared: Arc<Shared>) {
 
 async fn accept(shared: Arc<Shared>, server: usize, listener: TcpListener) {
     loop {
-        // Errors are those of one connection, or of a lack of file handles that may pass.
+        // An error concerns one connection, or a lack of file descriptors that may pass.
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
@@ -284,15 +284,15 @@ async fn accept(shared: Arc<Shared>, server: usize, listener: TcpListener) {
         if !state.is_stopped
             && let Some(conn) = state.ensemble.handle_connect_from(server, peer.ip())
         {
-            let link = Arc::new(Link::default());
+            let link = Arc::new(Pipe::default());
             state.links.insert(conn, Arc::clone(&link));
             tokio::spawn(serve(Arc::clone(&shared), conn, link, stream));
         }
     }
 }
 
-async fn serve(shared: Arc<Shared>, conn: ConnId, link: Arc<Link>, stream: TcpStream) {
-    // Replies are put together into one write here, so that waiting for more only costs time.
+async fn serve(shared: Arc<Shared>, conn: ConnId, link: Arc<Pipe>, stream: TcpStream) {
+    // Replies are already combined into one write, so Nagle's algorithm would only cost time.
     let _ = stream.set_nodelay(true);
     let (receiver, sender) = stream.into_split();
     tokio::select! {
@@ -312,8 +312,8 @@ async fn read(shared: &Shared, conn: ConnId, mut receiver: OwnedReadHalf) -> io:
     Ok(())
 }
 
-/// Writes whatever has come together since the last write, until nothing will follow.
-async fn write(link: &Link, mut sender: OwnedWriteHalf) -> io::Result<()> {
+/// Writes the output that has accumulated since the last write, until no more will follow.
+async fn write(link: &Pipe, mut sender: OwnedWriteHalf) -> io::Result<()> {
     loop {
         let (mut bytes, is_closed) = {
             let mut outgoing = lock(&link.outgoing);

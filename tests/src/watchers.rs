@@ -1,4 +1,4 @@
-//! A session with very many watches, whose connection is cut.
+//! A session with many watches, whose connection is cut.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,38 +10,37 @@ use zk_session::{Client, ConnectError, Error, PersistentWatch, Watch, WatchUpdat
 use crate::suite::SESSION_TIMEOUT;
 use crate::wire::CountedConnect;
 
-/// How many watches a session has.
+/// The numbers of watches of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// That fire once, a third of them each for data, for nodes that are not there, and for lists
-    /// of children.
+    /// One-shot watches: a third each for data, for missing nodes, and for lists of children.
     pub once: usize,
-    /// That stay.
+    /// Persistent watches.
     pub persistent: usize,
-    /// That stay, for all that is below, too.
+    /// Persistent recursive watches.
     pub recursive: usize,
 }
 
-/// A client, its watches, and what makes its connections.
+/// A client, its watches, and its connections.
 #[derive(Debug)]
 pub struct Watchers {
     /// The client.
     pub client: Client,
-    /// What makes its connections.
+    /// The transport of its connections.
     pub connect: CountedConnect,
-    /// The watches that fire once.
+    /// The one-shot watches.
     pub once: Vec<Watch>,
-    /// The watches that stay.
+    /// The persistent watches.
     pub staying: Vec<PersistentWatch>,
     load: Load,
 }
 
-/// A path of 76 bytes, 8 of which are said.
+/// Returns a path of 76 bytes, of which `directory` and `number` determine 8.
 fn path(directory: &str, number: usize) -> String {
     format!("/{directory}/{number:0width$}", width = 76 - 2 - directory.len())
 }
 
-/// How many requests are under way at once while the watches are set.
+/// How many requests are in flight while the watches are set.
 const IN_FLIGHT: usize = 256;
 
 async fn each<F: Future<Output = Result<T, E>>, T, E>(
@@ -63,15 +62,15 @@ async fn each<F: Future<Output = Result<T, E>>, T, E>(
 }
 
 impl Watchers {
-    /// Connects, creates what is to be watched, and sets the watches.
+    /// Connects, creates the nodes, and sets the watches.
     ///
     /// # Errors
     ///
-    /// When there is no connection.
+    /// If no server answers.
     ///
     /// # Panics
     ///
-    /// When the server refuses something.
+    /// If the server refuses a request.
     pub async fn start(at: &str, load: Load) -> Result<Self, ConnectError> {
         let connect = CountedConnect::default();
         let client = Client::builder(at)
@@ -79,10 +78,10 @@ impl Watchers {
             .connect_with(connect.clone())
             .await?;
         for directory in ["data", "absent", "child", "stays", "below"] {
-            client.ensure_path(&format!("/{directory}")).await.expect("it can be created");
+            client.ensure_path(&format!("/{directory}")).await.expect("created");
         }
         let mut this = Self { client, connect, once: Vec::new(), staying: Vec::new(), load };
-        this.watch().await.expect("the watches can be set");
+        this.watch().await.expect("watches");
         Ok(this)
     }
 
@@ -107,12 +106,12 @@ impl Watchers {
         Ok(())
     }
 
-    /// Cuts the connection: how long it takes, from the next one being made, until all watches are
-    /// back. A request made meanwhile is answered behind their being set again.
+    /// Cuts the connection. Returns the time from the next connection until all watches are set
+    /// again, measured by a request behind them.
     ///
     /// # Errors
     ///
-    /// When the session has ended.
+    /// If the session has ended.
     pub async fn cut(&self) -> Result<Duration, Error> {
         let before = self.connect.connected_at();
         self.connect.cut();
@@ -127,11 +126,11 @@ impl Watchers {
         Ok(done - connected.expect("an answer on a new connection"))
     }
 
-    /// Has `other` change everything that is watched, once.
+    /// Changes every watched node once, by requests of `other`.
     ///
     /// # Errors
     ///
-    /// The first one that `other` meets.
+    /// Returns the first error of `other`.
     pub async fn change_everything(&self, other: &Client) -> Result<(), Error> {
         let create = |path: String| other.create(&path, b"", NodeKind::Persistent);
         let of = |kind: usize| (0..self.load.once).filter(move |number| number % 3 == kind);
@@ -144,15 +143,15 @@ impl Watchers {
         Ok(())
     }
 
-    /// Waits until every watch has told of its change, and those that stay of a gap before it.
+    /// Waits until every watch has reported its change, and every persistent one a gap before it.
     ///
     /// # Errors
     ///
-    /// When the session has ended.
+    /// If the session has ended.
     ///
     /// # Panics
     ///
-    /// When something else is told, or less than all.
+    /// If a watch reports anything else.
     pub async fn hear_everything(&mut self) -> Result<(), Error> {
         for watch in self.once.drain(..) {
             watch.await?;

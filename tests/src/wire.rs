@@ -1,4 +1,4 @@
-//! Counts what goes over a client's connection, and cuts it.
+//! Transports that count traffic and can be cut.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -10,23 +10,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use zk_session::{Connect, ServerAddress, TcpConnect};
 
-/// What went over the wire so far.
+/// The traffic of a client so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How often the client sent something and then got something: what it had to wait for.
+    /// How often the client sent something and then received something: its round trips.
     pub round_trips: u64,
-    /// How often it wrote to the connection.
+    /// Writes to the connection.
     pub writes: u64,
     /// Bytes to the server.
     pub sent: u64,
     /// Bytes from the server.
     pub received: u64,
-    /// The longest frame to the server, without its prefix.
+    /// The longest frame to the server, without its length prefix.
     pub longest_frame: usize,
     waiting: bool,
 }
 
-/// Makes TCP connections, counts what goes over them, and cuts them.
+/// Makes TCP connections, counts their traffic, and cuts them.
 #[derive(Clone, Debug, Default)]
 pub struct CountedConnect {
     state: Arc<Mutex<State>>,
@@ -36,19 +36,19 @@ pub struct CountedConnect {
 struct State {
     tally: Tally,
     connections: usize,
-    /// The connections up to this one are cut.
+    /// Connections up to this number are cut.
     cut: usize,
     connected_at: Option<Instant>,
     reader: Option<Waker>,
 }
 
 impl CountedConnect {
-    /// What went over all its connections so far.
+    /// Returns the traffic of all connections so far.
     pub fn tally(&self) -> Tally {
         lock(&self.state).tally
     }
 
-    /// Breaks the connection, for the client; the server notices when that hangs up.
+    /// Breaks the connection for the client. The server notices when the client closes it.
     pub fn cut(&self) {
         let mut state = lock(&self.state);
         state.cut = state.connections;
@@ -57,7 +57,7 @@ impl CountedConnect {
         }
     }
 
-    /// When the last connection was made.
+    /// Returns the time at which the last connection was made.
     pub fn connected_at(&self) -> Option<Instant> {
         lock(&self.state).connected_at
     }
@@ -67,17 +67,17 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Finds the lengths of frames in a stream of their bytes.
+/// Finds the lengths of frames in a byte stream.
 #[derive(Debug, Default)]
 struct Lengths {
-    /// How many bytes of the prefix of the next frame are there, and what they are.
+    /// The number of bytes received of the next length prefix, and the bytes.
     prefix: (usize, [u8; 4]),
-    /// How many bytes of the frame are still to come.
+    /// The number of bytes missing from the current frame.
     left: usize,
 }
 
 impl Lengths {
-    /// The longest of the frames that begin in `bytes`.
+    /// Returns the length of the longest frame that begins in `bytes`.
     fn longest(&mut self, bytes: &[u8]) -> usize {
         let mut longest = 0;
         let mut rest = bytes;
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_found_however_the_bytes_come() {
+    fn frame_lengths_do_not_depend_on_chunks() {
         let bytes = [&[0, 0, 0, 3][..], b"abc", &[0, 0, 1, 4], &[7; 260], &[0, 0, 0, 0]].concat();
         for chunk in [1, 3, 5, bytes.len()] {
             let mut lengths = Lengths::default();

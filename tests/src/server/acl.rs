@@ -1,4 +1,4 @@
-//! Access control lists: whether they are valid, and what they permit.
+//! Access control lists: their validity, and what they permit.
 
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
@@ -7,14 +7,14 @@ use zk_proto::{Acl, ErrorCode, Id, List, Perms};
 
 use super::auth::{Identity, is_authenticated};
 
-/// One permission of a node, as it was given when the node was created.
+/// One entry of a node's access control list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What is permitted.
+    /// The permitted operations.
     pub perms: Perms,
-    /// How the id is proven.
+    /// The authentication scheme of the id.
     pub scheme: String,
-    /// To whom; empty for null.
+    /// The id; empty for null.
     pub id: String,
 }
 
@@ -24,17 +24,17 @@ impl Grant {
         Self { perms: acl.perms, scheme: scheme.into(), id: id.unwrap_or_default().into() }
     }
 
-    /// The same for one who proved an identity.
+    /// Returns an entry for a proven identity.
     fn expanded(perms: Perms, identity: &Identity) -> Self {
         Self { perms, scheme: identity.scheme.into(), id: identity.id.clone() }
     }
 
-    /// As it goes on the wire.
+    /// Returns the wire form.
     pub(super) fn as_acl(&self) -> Acl<'_> {
         Acl { perms: self.perms, id: Id { scheme: &self.scheme, id: Some(&self.id) } }
     }
 
-    /// As it is shown to those who may not change it: without a hash.
+    /// Returns the entry without a hash, as shown to clients that may not change the list.
     pub(super) fn masked(&self) -> Self {
         match (self.scheme.as_str(), self.id.split_once(':')) {
             ("digest", Some((user, _))) => Self { id: format!("{user}:x"), ..self.clone() },
@@ -51,7 +51,7 @@ impl Grant {
     }
 }
 
-/// Whether a list permits any of `perms` to one who proved these identities
+/// Returns whether a list permits any of `perms` to a client with these identities
 /// (`ZooKeeperServer.checkACL`).
 pub(super) fn permits(list: &[Grant], perms: Perms, identities: &[Identity]) -> bool {
     list.iter().filter(|grant| grant.perms.0 & perms.0 != 0).any(|grant| {
@@ -60,7 +60,7 @@ pub(super) fn permits(list: &[Grant], perms: Perms, identities: &[Identity]) -> 
     })
 }
 
-/// As [`permits`], as a check.
+/// Fails with `NO_AUTH` unless [`permits`].
 pub(super) fn check(
     list: &[Grant],
     perms: Perms,
@@ -72,7 +72,7 @@ pub(super) fn check(
     }
 }
 
-/// Takes over a list that a client gives, with `auth` replaced by whom it proved to be
+/// Validates a client's list, and replaces `auth` by the client's identities
 /// (`PrepRequestProcessor.fixupACL`).
 pub(super) fn accept(
     list: List<'_, Acl<'_>>,
@@ -109,18 +109,18 @@ fn validate(id: Id<'_>) -> Result<(), ErrorCode> {
         "world" => |id| id == "anyone",
         "digest" => is_user_and_hash,
         "ip" => |id| parse_network(id).is_some(),
-        // The others need a provider that is not there by default.
+        // The other schemes need a provider that is not configured by default.
         _ => return Err(ErrorCode::INVALID_ACL),
     };
     match id.id {
-        // The server trips over it.
+        // A real server fails with an exception.
         None => Err(ErrorCode::MARSHALLING_ERROR),
         Some(id) if is_valid(id) => Ok(()),
         Some(_) => Err(ErrorCode::INVALID_ACL),
     }
 }
 
-/// Two parts, as Java splits: empty ones at the end do not count.
+/// Returns whether Java's `split` finds two parts: it drops empty ones at the end.
 fn is_user_and_hash(id: &str) -> bool {
     let trimmed = id.trim_end_matches(':');
     !trimmed.is_empty() && trimmed.split(':').count() == 2
@@ -136,8 +136,7 @@ fn is_in_network(address: &str, network: &str) -> bool {
     }
 }
 
-/// An address of the fourth version, the only one that these servers take, and how many of its
-/// bits count.
+/// Parses an IPv4 address, the only kind that servers accept, and the number of bits that count.
 fn parse_network(network: &str) -> Option<(Ipv4Addr, u32)> {
     let (address, bits) = network.split_once('/').unwrap_or((network, "32"));
     let bits = bits.parse().ok().filter(|bits| *bits <= 32)?;

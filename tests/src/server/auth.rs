@@ -1,10 +1,10 @@
-//! Whom a connection has proven to be.
+//! The identities of a connection.
 
 use core::net::IpAddr;
 
 use zk_proto::{AuthPacket, ClientInfo, DigestId};
 
-/// One proof: the id of a connection under some scheme.
+/// A proven identity: the id of a connection under a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) scheme: &'static str,
@@ -12,16 +12,17 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// What is known of everybody.
+    /// Returns the identity that every client has.
     pub(super) fn of_address(address: IpAddr) -> Self {
         Self { scheme: "ip", id: address.to_string() }
     }
 
-    /// What these credentials prove. `None` if there is no such scheme, or they are null.
+    /// Returns the identity that credentials prove, or `None` if the scheme is unknown or they are
+    /// null.
     pub(super) fn prove(packet: &AuthPacket<'_>, address: IpAddr) -> Option<Self> {
         match packet.scheme {
             "ip" => Some(Self::of_address(address)),
-            // It never fails: a wrong password proves another id, which no list admits.
+            // This never fails: a wrong password proves another id, which no list has.
             "digest" => {
                 let credentials = String::from_utf8_lossy(packet.auth?);
                 Some(Self {
@@ -33,7 +34,7 @@ impl Identity {
         }
     }
 
-    /// As `whoAmI` tells it.
+    /// Returns the identity as `whoAmI` reports it.
     pub(super) fn info(&self) -> ClientInfo<'_> {
         let user = match self.scheme {
             "digest" => self.id.split_once(':').map_or("", |(user, _)| user),
@@ -43,7 +44,7 @@ impl Identity {
     }
 }
 
-/// Whether it counts for ACLs of the scheme `auth`. An address is not proven.
+/// Returns whether the scheme `auth` of ACLs includes it. An address is not proven.
 pub(super) fn is_authenticated(identity: &Identity) -> bool {
     identity.scheme != "ip"
 }

@@ -1,4 +1,4 @@
-//! What can be chosen about an ensemble.
+//! Settings of an ensemble.
 
 use core::time::Duration;
 
@@ -6,58 +6,58 @@ use zk_proto::frame;
 
 use super::version::Version;
 
-/// Settings of an [`Ensemble`](super::Ensemble). The defaults are those of a real server, but where
-/// they say otherwise.
+/// Settings of an [`Ensemble`](super::Ensemble). The defaults are those of a real server, except
+/// where noted.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many servers there are; at least one.
+    /// The number of servers, at least one.
     pub servers: usize,
-    /// Sessions expire at multiples of this.
+    /// The tick: sessions expire at multiples of it.
     pub tick: Duration,
-    /// The shortest session timeout that is granted; two ticks by default.
+    /// The shortest granted session timeout, by default two ticks.
     pub min_session_timeout: Duration,
-    /// The longest session timeout that is granted; twenty ticks by default.
+    /// The longest granted session timeout, by default twenty ticks.
     pub max_session_timeout: Duration,
-    /// How often empty containers and nodes whose time to live is over are looked for.
+    /// How often to delete empty containers and nodes whose time to live has passed.
     pub container_check: Duration,
-    /// After how long a container that never had a child is deleted; `None`, the default, is never.
+    /// The time after which a container that never had a child is deleted. `None`, the default, is
+    /// never.
     pub max_never_used: Option<Duration>,
-    /// The longest frame that is accepted (`jute.maxbuffer`).
+    /// The longest accepted frame (`jute.maxbuffer`).
     pub frame_limit: usize,
-    /// What the passwords of sessions are made from.
+    /// The seed of session passwords.
     pub seed: u64,
-    /// Which release it behaves like.
+    /// The release whose behaviour is shown.
     pub version: Version,
-    /// Whether nodes can have a time to live (`extendedTypesEnabled`). Unlike on a real server they
-    /// can by default.
+    /// Whether nodes can have a time to live (`extendedTypesEnabled`). Unlike on a real server, the
+    /// default is `true`.
     pub extended_types: bool,
-    /// Whether `reconfig` is more than refused (`reconfigEnabled`).
+    /// Whether `reconfig` is enabled (`reconfigEnabled`).
     pub reconfig: bool,
-    /// Whether a server that is alive without a majority serves clients that asked for it
-    /// (`readonlymode.enabled`).
+    /// Whether a server without a quorum serves clients that accept that (`readonlymode.enabled`).
     pub read_only_mode: bool,
-    /// Whether such a server makes sessions of its own (`localSessionsEnabled`); since 3.7 there
-    /// are no others for it to serve.
+    /// Whether a read-only server creates local sessions (`localSessionsEnabled`). Since 3.7 it
+    /// serves no others.
     pub local_sessions: bool,
-    /// How many connections a server takes from one address (`maxClientCnxns`). Unlike on a real
-    /// server there is no limit by default.
+    /// The maximum number of connections from one address (`maxClientCnxns`). Unlike on a real
+    /// server, there is no limit by default.
     pub max_connections: Option<usize>,
 }
 
 impl Config {
-    /// An ensemble of this many servers.
+    /// Returns the settings of an ensemble of this many servers.
     #[must_use]
     pub fn servers(servers: usize) -> Self {
         Self { servers, ..Self::default() }
     }
 
-    /// Sets the release to behave like.
+    /// Sets the release whose behaviour is shown.
     #[must_use]
     pub fn with_version(self, version: Version) -> Self {
         Self { version, ..self }
     }
 
-    /// Sets the tick, and the limits of session timeouts with it.
+    /// Sets the tick, and the limits of session timeouts accordingly.
     #[must_use]
     pub fn with_tick(self, tick: Duration) -> Self {
         let (min_session_timeout, max_session_timeout) = (tick * 2, tick * 20);

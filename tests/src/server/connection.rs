@@ -1,4 +1,4 @@
-//! What the ensemble knows of one connection.
+//! The state of one connection.
 
 use core::net::IpAddr;
 
@@ -7,28 +7,28 @@ use zk_proto::{SessionId, Xid};
 
 use super::auth::Identity;
 
-/// Names a connection. Never used twice.
+/// The id of a connection. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(
-    /// Counts from 0.
+    /// The number of the connection, from 0.
     pub u64,
 );
 
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) server: usize,
-    /// Where it comes from.
+    /// The client's address.
     pub(super) address: IpAddr,
-    /// Whom it has proven to be.
+    /// The client's proven identities.
     pub(super) identities: Vec<Identity>,
-    /// None before the handshake.
+    /// `None` before the handshake.
     pub(super) session: Option<SessionId>,
-    /// Bytes that were received and not looked at yet.
+    /// Received bytes that are not handled yet.
     pub(super) inbox: BytesMut,
-    /// Requests wait until the server has applied this many entries of the log: those that an
-    /// earlier request of this connection wrote or asked to see.
+    /// Requests wait until the server has applied this many entries of the log. These include the
+    /// writes and syncs of earlier requests of this connection.
     pub(super) resume_at: usize,
-    /// The sync that is answered then.
+    /// The sync to answer then.
     pub(super) sync: Option<Sync>,
 }
 
@@ -51,14 +51,14 @@ impl Connection {
         }
     }
 
-    /// Notes a proof, which may be known already.
+    /// Adds an identity, unless it is known.
     pub(super) fn identify(&mut self, identity: Identity) {
         if !self.identities.contains(&identity) {
             self.identities.push(identity);
         }
     }
 
-    /// Its session, or none.
+    /// Returns the session, or [`SessionId::NONE`].
     pub(super) fn session(&self) -> SessionId {
         self.session.unwrap_or(SessionId::NONE)
     }

@@ -1,4 +1,4 @@
-//! The four operations that create a node, as one; and what a multi makes of them
+//! The four operations that create a node, in one form, and how a multi reads them
 //! (`MultiOperationRecord.java`, `Op.java`).
 
 use zk_proto::{
@@ -9,13 +9,13 @@ use zk_proto::{
 use super::tree::Life;
 use super::version::Version;
 
-/// A creation without a time to live.
+/// Returns a creation without a time to live.
 pub(super) fn plain(request: CreateRequest<'_>) -> CreateTtlRequest<'_> {
     let CreateRequest { path, data, acl, mode } = request;
     CreateTtlRequest { path, data, acl, mode, ttl: -1 }
 }
 
-/// Whether a server knows a mode.
+/// Returns whether a release knows a mode.
 pub(super) fn is_known(mode: CreateMode, version: Version) -> bool {
     let last = match version {
         Version::V3_4 => CreateMode::EPHEMERAL_SEQUENTIAL,
@@ -24,13 +24,13 @@ pub(super) fn is_known(mode: CreateMode, version: Version) -> bool {
     (CreateMode::PERSISTENT..=last).contains(&mode)
 }
 
-/// Whether nodes of a mode have a time to live.
+/// Returns whether nodes of a mode have a time to live.
 pub(super) fn has_ttl(mode: CreateMode) -> bool {
     matches!(mode, CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL)
 }
 
-/// What the new node goes away with. It is the operation that makes a container, whatever the mode
-/// says (`DataTree.processTxn`).
+/// Returns the lifetime of the new node. The operation makes a container, whatever the mode says
+/// (`DataTree.processTxn`).
 pub(super) fn life(opcode: OpCode, mode: CreateMode, ttl: i64, session: SessionId) -> Life {
     match opcode {
         OpCode::CREATE_CONTAINER => Life::Container,
@@ -40,11 +40,11 @@ pub(super) fn life(opcode: OpCode, mode: CreateMode, ttl: i64, session: SessionI
     }
 }
 
-/// The operation that a part of a multi stands for, which the mode decides and not the operation.
+/// Returns the operation that a part of a multi stands for. The mode decides it, not the opcode.
 ///
 /// # Errors
 ///
-/// When the server trips over it, and so refuses the multi as a whole.
+/// If a real server throws an exception, and so refuses the whole multi.
 pub(super) fn as_part_of_multi(
     op: MultiOp<'_>,
     version: Version,
@@ -54,7 +54,7 @@ pub(super) fn as_part_of_multi(
         MultiOp::Create(request)
         | MultiOp::Create2(request)
         | MultiOp::CreateContainer(request) => request,
-        // The time to live of a mode that has none is ignored.
+        // A time to live is ignored if the mode has none.
         MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, mode, .. }) if !has_ttl(mode) => {
             CreateRequest { path, data, acl, mode }
         }

@@ -1,5 +1,5 @@
-//! The requests that prove something about a connection. They are answered at once, and with no
-//! zxid (`ZooKeeperServer.processPacket`).
+//! Authentication requests. They are answered at once, without a zxid
+//! (`ZooKeeperServer.processPacket`).
 
 use zk_proto::{
     AuthPacket, Decode, ErrorCode, GetSaslRequest, OpCode, ReplyHeader, SessionId, SetSaslResponse,
@@ -41,7 +41,7 @@ impl Ensemble {
         }
     }
 
-    /// As a server does that is not set up for SASL.
+    /// Answers as a server without SASL.
     fn decline_sasl(&mut self, origin: Origin, session: SessionId, body: &[u8]) {
         match GetSaslRequest::decode_all(body) {
             Ok(GetSaslRequest { token: Some(_) }) => {

@@ -36,8 +36,7 @@ impl Ensemble {
     ) {
         let timeout = self.grant(request.timeout);
         if self.is_read_only(server) {
-            // The error of the transaction that would make the session takes the place of the
-            // answer.
+            // The error of the transaction that would create the session replaces the answer.
             if self.config.version.is_read_only_locally() && !self.config.local_sessions {
                 let refusal = self.servers[server].refusal(Xid(0), ErrorCode::NOT_READ_ONLY);
                 return self.outbox.send(conn, SessionId::NONE, refusal);
@@ -73,8 +72,8 @@ impl Ensemble {
             false => &mut self.local_sessions,
         };
         let password = sessions.password(id);
-        // The old connection goes first, even if the password turns out to be wrong. One to
-        // another server lives on until it is used.
+        // The old connection is closed first, even if the password is wrong. A connection to
+        // another server stays open until it is used.
         let same_server = |owner: &ConnId| {
             self.connections.get(owner).is_some_and(|owner| owner.server == server)
         };
@@ -109,7 +108,7 @@ impl Ensemble {
         }
     }
 
-    /// The session timeout that is granted to whoever asks for this one.
+    /// Returns the session timeout that is granted for a requested one.
     fn grant(&self, milliseconds: i32) -> Duration {
         let wanted = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
         wanted.max(self.config.min_session_timeout).min(self.config.max_session_timeout)
@@ -127,7 +126,7 @@ impl Ensemble {
             timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: id,
             password: Some(&self.sessions.password(id).0),
-            // Told only to clients that know of it.
+            // Only for clients that know this field.
             read_only: read_only.map(|_| self.is_read_only(server)),
         })
     }

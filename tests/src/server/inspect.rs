@@ -1,4 +1,4 @@
-//! Getters: what tests and oracles want to know.
+//! Getters for tests and oracles.
 
 use alloc::collections::BTreeSet;
 use core::time::Duration;
@@ -11,78 +11,78 @@ use super::outbox::Counters;
 use super::tree::{Node, Tree};
 
 impl Ensemble {
-    /// The leader; `None` without a majority.
+    /// Returns the leader, or `None` without a quorum.
     pub fn leader(&self) -> Option<usize> {
         self.leader
     }
 
-    /// How many servers there are, alive or not.
+    /// Returns the number of servers, alive or not.
     pub fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// Whether a server is alive.
+    /// Returns whether a server is alive.
     pub fn is_alive(&self, server: usize) -> bool {
         self.servers.get(server).is_some_and(|server| server.is_alive)
     }
 
-    /// The last transaction of the ensemble.
+    /// Returns the last transaction of the ensemble.
     pub fn zxid(&self) -> Zxid {
         self.zxid
     }
 
-    /// The last transaction that a server has applied, and so what it tells in replies.
+    /// Returns the last transaction that a server has applied, which its replies report.
     pub fn applied(&self, server: usize) -> Option<Zxid> {
         self.servers.get(server).map(|server| server.zxid)
     }
 
-    /// The tree as one server has it.
+    /// Returns the tree of one server.
     pub fn tree_of(&self, server: usize) -> Option<&Tree> {
         self.servers.get(server).map(|server| &server.tree)
     }
 
-    /// All paths, sorted.
+    /// Returns all paths, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.tree().iter().map(|(path, _)| path)
     }
 
-    /// A node, as the leader has it.
+    /// Returns a node of the leader's tree.
     pub fn node(&self, path: &str) -> Option<&Node> {
         self.tree().get(path)
     }
 
-    /// The ephemeral nodes of a session, sorted.
+    /// Returns the ephemeral nodes of a session, sorted.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &str> {
         self.tree().ephemerals(session)
     }
 
-    /// The sessions that are alive.
+    /// Returns the live sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.sessions.ids()
     }
 
-    /// The timeout that was granted to a session, if it is alive.
+    /// Returns the granted timeout of a live session.
     pub fn session_timeout(&self, session: SessionId) -> Option<Duration> {
         self.sessions.timeout(session)
     }
 
-    /// The server that a session is connected to, if it is alive and connected.
+    /// Returns the server that a live session is connected to.
     pub fn server_of(&self, session: SessionId) -> Option<usize> {
         let owner = self.sessions.owner(session).or_else(|| self.local_sessions.owner(session))?;
         self.connections.get(&owner).map(|connection| connection.server)
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// How many watches are set, on all servers.
+    /// Returns the number of watches on all servers.
     pub fn watches(&self) -> usize {
         self.servers.iter().map(|server| server.watches.len()).sum()
     }
 
-    /// Every path that is watched, and by which session.
+    /// Returns all watched paths, with the sessions that watch them.
     pub fn watched(&self) -> BTreeSet<(SessionId, &str)> {
         let of_one = |(conn, connection): (&ConnId, &Connection)| {
             let (session, server) = (connection.session(), &self.servers[connection.server]);
@@ -91,12 +91,12 @@ impl Ensemble {
         self.connections.iter().flat_map(of_one).collect()
     }
 
-    /// What went over the wire altogether.
+    /// Returns the traffic of all sessions.
     pub fn counters(&self) -> &Counters {
         &self.outbox.total
     }
 
-    /// What went over the wire for one session, also after its end.
+    /// Returns the traffic of one session, also after its end.
     pub fn session_counters(&self, session: SessionId) -> Option<&Counters> {
         self.outbox.by_session.get(&session)
     }

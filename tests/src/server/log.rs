@@ -1,5 +1,5 @@
-//! The replicated log: every change of the ensemble, in the one order in which all servers apply
-//! it.
+//! The replicated log: all changes of the ensemble, in the order in which every server applies
+//! them.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -15,9 +15,9 @@ use super::tree::Life;
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) zxid: Zxid,
-    /// When the leader proposed it, in milliseconds.
+    /// The time of the leader's proposal, in milliseconds.
     pub(super) time: i64,
-    /// Whom to answer once the server it is connected to has applied this.
+    /// The request to answer, once the server of its connection has applied this.
     pub(super) origin: Option<Origin>,
     pub(super) txn: Txn,
 }
@@ -29,12 +29,12 @@ pub(super) struct Origin {
     pub(super) xid: Xid,
 }
 
-/// What a transaction does. All checks are behind it: it cannot fail any more.
+/// The effect of a transaction. It has passed all checks, and cannot fail.
 #[derive(Clone, Debug)]
 pub(super) enum Txn {
-    /// A new leader begins.
+    /// The first transaction of a new leader.
     NewEpoch,
-    /// Begins a session; the answer is what its client is told then.
+    /// Creates a session, with the handshake's answer.
     CreateSession {
         answer: Bytes,
     },
@@ -42,9 +42,9 @@ pub(super) enum Txn {
     CloseSession(SessionId),
     Write(Change),
     Multi(Vec<Change>),
-    /// A write that was refused. It changes nothing but takes its place in the order.
+    /// A refused write. It changes nothing, but has a place in the order.
     Refused(ErrorCode),
-    /// A multi that was refused, with the result of each part.
+    /// A refused multi, with the result of each part.
     RefusedMulti(Vec<ErrorCode>),
 }
 
@@ -64,29 +64,29 @@ pub(super) enum Change {
         acl: Arc<[Grant]>,
     },
     Check,
-    /// Pretends that so many children were created below a node.
+    /// Pretends that this many children were created below a node.
     SetCounter {
         path: String,
         counter: i32,
     },
 }
 
-/// A node to create, its sequence number included.
+/// A node to create, with its sequence number.
 #[derive(Clone, Debug)]
 pub(super) struct Create {
-    /// Which of the creates: it decides on the form of the answer.
+    /// The opcode of the creation, which decides the form of the answer.
     pub(super) opcode: OpCode,
     /// Shared by all servers.
     pub(super) path: Arc<str>,
     pub(super) data: Option<Bytes>,
     pub(super) acl: Arc<[Grant]>,
-    /// What it goes away with.
+    /// The lifetime of the node.
     pub(super) life: Life,
-    /// How many children the parent will have seen created.
+    /// The parent's count of created children after this.
     pub(super) parent_cversion: i32,
 }
 
-/// The log, without the part that every server has applied.
+/// The log, without the entries that every server has applied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     trimmed: usize,
@@ -94,7 +94,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// How many transactions there have ever been.
+    /// Returns the number of transactions so far.
     pub(super) fn len(&self) -> usize {
         self.trimmed + self.entries.len()
     }
@@ -103,12 +103,12 @@ impl Log {
         self.entries.push_back(Arc::new(entry));
     }
 
-    /// The entry after the first `applied` ones.
+    /// Returns the entry after the first `applied` ones.
     pub(super) fn get(&self, applied: usize) -> Option<Arc<Entry>> {
         self.entries.get(applied.checked_sub(self.trimmed)?).cloned()
     }
 
-    /// Forgets the first `applied` entries.
+    /// Removes the first `applied` entries.
     pub(super) fn trim(&mut self, applied: usize) {
         let count = applied.saturating_sub(self.trimmed).min(self.entries.len());
         self.entries.drain(..count);

@@ -1,33 +1,36 @@
 //! An in-memory ZooKeeper without sockets, clock or threads.
 //!
 //! An [`Ensemble`] has servers that keep replicas of one tree and apply one totally ordered log of
-//! transactions to them. It is driven from outside and does nothing by itself; the same inputs
-//! lead to the same outputs, byte for byte. Its methods come in four kinds:
+//! transactions. The caller drives it: it does nothing by itself, and equal inputs lead to equal
+//! outputs, byte for byte. It has four kinds of methods:
 //!
-//! - inputs, `handle_*`: a connection, bytes on it, its end, the passing of time;
+//! - inputs, `handle_*`: a connection, its bytes and its end, and the passing of time;
 //! - commands: [`kill`](Ensemble::kill), [`restart`](Ensemble::restart),
-//!   [`cut_off`](Ensemble::cut_off), [`reunite`](Ensemble::reunite),
-//!   [`hold`](Ensemble::hold), [`release`](Ensemble::release),
-//!   [`expire_session`](Ensemble::expire_session), [`set_counter`](Ensemble::set_counter);
+//!   [`cut_off`](Ensemble::cut_off), [`reunite`](Ensemble::reunite), [`hold`](Ensemble::hold),
+//!   [`release`](Ensemble::release), [`expire_session`](Ensemble::expire_session),
+//!   [`set_counter`](Ensemble::set_counter);
 //! - outputs, `poll_*`: what to send or close, and when to call
 //!   [`handle_timeout`](Ensemble::handle_timeout) next. Fetch all of them after every input or
 //!   command;
 //! - getters, for tests and oracles.
 //!
-//! Time is a [`Duration`] since any start; it is also what nodes show as the time of a change, so a
-//! start of 1970 makes those look right.
+//! Time is a [`Duration`] since any start. Nodes show it as the time of a change, so choose 1970 to
+//! make those look right.
 //!
-//! It behaves as a server of a [`Version`] does. A write is checked against the leader's tree, gets
-//! its zxid and its place in the log, and is answered by the server it came from once that server
-//! has applied it; notifications go out while it is applied, and so before that answer. Not there:
-//! quotas, and a change of the servers by `reconfig`.
+//! The ensemble behaves like servers of a [`Version`]:
+//! - A write is checked against the leader's tree, and gets its zxid and its place in the log.
+//! - Each server applies the log in order, and sends watch events as it does.
+//! - The server of the client's connection answers after it has applied the write, so after those
+//!   events.
+//! - Not implemented: quotas, and changes of the members by `reconfig`.
 //!
-//! It is stricter than a real server with what no client sends: trailing bytes in a request, and
-//! text that is not UTF-8. Children and the ephemerals of a session that ends are taken in the order
-//! of their names, where a real server has no order; `auth` and `sasl` are answered in their turn,
-//! where a real server may answer them before what came earlier.
+//! It differs from a real server in these points:
+//! - It refuses trailing bytes in a request, and text that is not UTF-8.
+//! - Children, and the ephemerals of a session that ends, are in the order of their names. A real
+//!   server has no order.
+//! - It answers `auth` and `sasl` in order. A real server may answer them before earlier requests.
 //!
-//! No input bytes make it panic.
+//! No input makes it panic.
 
 mod acl;
 mod auth;
@@ -77,23 +80,23 @@ use sessions::Sessions;
 pub struct Ensemble {
     config: Config,
     servers: Vec<Replica>,
-    /// None without a majority; then nobody is served.
+    /// `None` without a quorum; then only read-only servers serve.
     leader: Option<usize>,
     log: Log,
-    /// The last transaction proposed.
+    /// The last proposed transaction.
     zxid: Zxid,
     sessions: Sessions,
-    /// Those that read-only servers made, each known to that server alone.
+    /// Local sessions, each known only to the read-only server that created it.
     local_sessions: Sessions,
     connections: FxHashMap<ConnId, Connection>,
     next_conn: u64,
     outbox: Outbox,
-    /// When to look for nodes to delete, if there are any that are deleted some day.
+    /// When to look for expired containers and nodes with a time to live, if there are any.
     container_check: Option<Duration>,
 }
 
 impl Ensemble {
-    /// An ensemble with all servers alive and a leader elected.
+    /// Returns an ensemble with all servers alive and a leader elected.
     pub fn new(config: Config) -> Self {
         let servers = vec![Replica::new(config.version); config.servers.max(1)];
         let sessions = Sessions::new(config.tick, config.seed);
@@ -117,13 +120,13 @@ impl Ensemble {
 
     // ---- Inputs --------------------------------------------------------------------------------
 
-    /// A client on this machine connects to a server. `None`: refused, since the server is down.
+    /// Accepts a connection from the loopback address. Returns `None` if the server is down.
     pub fn handle_connect(&mut self, server: usize) -> Option<ConnId> {
         self.handle_connect_from(server, Ipv4Addr::LOCALHOST.into())
     }
 
-    /// A client connects to a server from an address. `None`: refused, since the server is down, or
-    /// closed at once, since there are too many connections from there.
+    /// Accepts a connection from an address. Returns `None` if the server is down, or if the
+    /// address has too many connections.
     pub fn handle_connect_from(&mut self, server: usize, address: IpAddr) -> Option<ConnId> {
         self.servers.get(server).filter(|server| server.is_alive)?;
         if let Some(limit) = self.config.max_connections {
@@ -140,7 +143,7 @@ impl Ensemble {
         Some(conn)
     }
 
-    /// Bytes arrived: any piece of the stream, with the lengths that stand before frames.
+    /// Handles received bytes: any piece of the stream of frames.
     pub fn handle_bytes(&mut self, now: Duration, conn: ConnId, bytes: &[u8]) {
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.inbox.extend_from_slice(bytes);
@@ -148,12 +151,13 @@ impl Ensemble {
         }
     }
 
-    /// The client closed the connection, or it broke. Its session lives on.
+    /// Handles the end of a connection. Its session stays alive.
     pub fn handle_disconnect(&mut self, conn: ConnId) {
         self.forget(conn);
     }
 
-    /// Time has passed: expires sessions, and deletes containers and nodes whose time is over.
+    /// Handles the passing of time: expires sessions, and deletes containers and nodes whose time
+    /// has passed.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.expire_local_sessions(now);
         if self.leader.is_none() {
@@ -167,7 +171,7 @@ impl Ensemble {
 
     // ---- Commands ------------------------------------------------------------------------------
 
-    /// Ends a session as if its time were up. Whether it existed, and there was a leader to do it.
+    /// Expires a session. Returns whether it existed and there was a leader.
     pub fn expire_session(&mut self, now: Duration, session: SessionId) -> bool {
         let expires = self.leader.is_some() && self.sessions.remove(session);
         if expires {
@@ -176,10 +180,10 @@ impl Ensemble {
         expires
     }
 
-    /// Pretends that so many children were created below a node: the next sequential one gets that
-    /// number. Whether there is such a node, and a leader.
+    /// Pretends that `counter` children were created below a node, so that the next sequence number
+    /// is `counter`. Returns whether the node exists and there is a leader.
     ///
-    /// For tests of what happens after 2^31 of them (ZOOKEEPER-3249).
+    /// For tests of sequence numbers beyond 2^31 (ZOOKEEPER-3249).
     pub fn set_counter(&mut self, now: Duration, path: &str, counter: i32) -> bool {
         let exists = self.leader.is_some() && self.tree().get(path).is_some();
         if exists {
@@ -191,18 +195,18 @@ impl Ensemble {
 
     // ---- Outputs -------------------------------------------------------------------------------
 
-    /// Has so many of the next watch events of a session get lost that are about nodes below this path,
-    /// as by a fault of its server. The watches are used up.
+    /// Loses the next `count` watch events of a session that concern nodes below a path, like a
+    /// faulty server. Their watches are gone.
     pub fn swallow_events(&mut self, session: SessionId, below: &'static str, count: u64) {
         self.outbox.swallowed.insert(session, (below, count));
     }
 
-    /// The next thing to do for connections, in the order in which it is to be done.
+    /// Returns the next output, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outbox.poll()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, unless something comes first.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout), unless an input comes first.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let led = self.leader.and(self.sessions.next_deadline());
         let led = led.into_iter().chain(self.leader.and(self.container_check));
@@ -233,7 +237,7 @@ impl Ensemble {
         self.plan_reaping(now);
     }
 
-    /// Lets a server apply what is new in the log, unless it is down or cut off.
+    /// Applies the new entries of the log to a server, unless it is down or cut off.
     fn catch_up(&mut self, server: usize) {
         while self.servers[server].is_in_touch()
             && let Some(entry) = self.log.get(self.servers[server].applied)
@@ -273,8 +277,8 @@ impl Ensemble {
         }
     }
 
-    /// The leader's tree: what all servers will have once they have applied the log. While there is
-    /// no leader, that of whoever has applied most.
+    /// Returns the leader's tree, or the most advanced one while there is no leader. All servers
+    /// will have this tree once they have applied the log.
     fn tree(&self) -> &Tree {
         let applied = |server: &usize| self.servers[*server].applied;
         let leader = self.leader.or_else(|| (0..self.servers.len()).max_by_key(applied));
@@ -283,7 +287,7 @@ impl Ensemble {
 
     // ---- Connections ---------------------------------------------------------------------------
 
-    /// Closes a connection from this side.
+    /// Closes a connection from the server's side.
     fn close(&mut self, conn: ConnId) {
         if self.forget(conn) {
             self.outbox.close(conn);
@@ -296,7 +300,7 @@ impl Ensemble {
         }
     }
 
-    /// The connections of which that is true, the oldest first.
+    /// Returns the connections that meet a condition, in the order of their creation.
     fn conns_where(&self, condition: impl Fn(&Connection) -> bool) -> Vec<ConnId> {
         let found = self.connections.iter().filter(|(_, connection)| condition(connection));
         let mut conns: Vec<_> = found.map(|(conn, _)| *conn).collect();

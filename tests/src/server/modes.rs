@@ -13,7 +13,7 @@ pub(super) enum Mode {
     Recursive = 4,
 }
 
-/// A set of them.
+/// A set of modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modes(u8);
 
@@ -44,13 +44,13 @@ impl Modes {
         self.0.count_ones() as usize
     }
 
-    /// How many of them are recursive: one or none.
+    /// Returns the number of recursive modes: 0 or 1.
     pub(super) fn recursive(self) -> usize {
         usize::from(self.contains(Mode::Recursive))
     }
 
-    /// Whether one of them hears such an event on the path itself. A recursive watch never hears
-    /// of children: it hears what happens to them.
+    /// Returns whether one of the modes reports an event on the path itself. A recursive watch
+    /// reports what happens to children, not changes of the list of children.
     pub(super) fn hear(self, kind: EventType) -> bool {
         self.contains(Mode::Standard)
             || self.contains(Mode::Persistent)

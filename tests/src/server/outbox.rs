@@ -1,4 +1,4 @@
-//! What the ensemble sends, and how much of it.
+//! The output of the ensemble, and its traffic counters.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -8,55 +8,55 @@ use zk_proto::{Encode, OpCode, SessionId, frame};
 
 use super::ConnId;
 
-/// Something that the owner of an [`Ensemble`](super::Ensemble) is to do.
+/// An action for the owner of an [`Ensemble`](super::Ensemble).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send bytes.
     Send {
-        /// To whom.
+        /// The connection.
         conn: ConnId,
-        /// One whole frame, with its length in front; or text, in answer to a four-letter word.
+        /// One whole frame with its length prefix, or the text of a four-letter word's answer.
         frame: Bytes,
     },
-    /// Close a connection, after what was to be sent on it. The ensemble has forgotten it.
+    /// Close a connection after its pending output. The ensemble has forgotten it.
     Close {
-        /// Which one.
+        /// The connection.
         conn: ConnId,
     },
 }
 
-/// How much went over the wire, by the ensemble's count.
+/// Traffic, as counted by the ensemble.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests by operation, also those that were refused. The handshake is not one.
+    /// Requests by operation, including refused ones. The handshake is not counted.
     pub requests: BTreeMap<OpCode, u64>,
     /// Watch events sent.
     pub notifications: u64,
-    /// Frames sent, of which notifications are a part.
+    /// Frames sent, including watch events.
     pub frames: u64,
-    /// Bytes sent, with the length in front of each frame.
+    /// Bytes sent, including length prefixes.
     pub bytes: u64,
 }
 
 impl Counters {
-    /// How many requests for `opcode` there were.
+    /// Returns the number of requests for `opcode`.
     pub fn requests(&self, opcode: OpCode) -> u64 {
         self.requests.get(&opcode).copied().unwrap_or(0)
     }
 
-    /// How many requests there were.
+    /// Returns the number of all requests.
     pub fn all_requests(&self) -> u64 {
         self.requests.values().sum()
     }
 }
 
-/// Outputs that were not fetched yet, and the counters.
+/// The outputs that were not fetched yet, and the counters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     outputs: VecDeque<Output>,
     pub(super) total: Counters,
     pub(super) by_session: FxHashMap<SessionId, Counters>,
-    /// How many of the next watch events of a session are lost, and below which path.
+    /// How many of the next watch events of a session to lose, and below which path.
     pub(super) swallowed: BTreeMap<SessionId, (&'static str, u64)>,
 }
 
@@ -102,12 +102,12 @@ impl Outbox {
     }
 }
 
-/// A message as one frame.
+/// Encodes a message as one frame.
 pub(super) fn frame(message: &impl Encode) -> Bytes {
     let mut out = BytesMut::with_capacity(frame::PREFIX_LEN + message.encoded_len());
     match frame::encode(message, &mut out) {
         Ok(()) => out.freeze(),
-        // Nothing here is 2 GiB long; a client would take nothing for a lost reply.
+        // No message here has 2 GiB.
         Err(_) => Bytes::new(),
     }
 }

@@ -1,5 +1,5 @@
-//! Checks writes against the leader's tree and turns them into changes
-//! (`PrepRequestProcessor.java`). The order of the checks decides which error a client sees.
+//! Checks writes against the leader's tree, and turns them into changes
+//! (`PrepRequestProcessor.java`). The order of the checks decides which error a client receives.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -21,7 +21,7 @@ use super::version::Version;
 /// Nodes that every server has and that cannot be deleted.
 const RESERVED: [&str; 4] = ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"];
 
-/// Who writes, and by which rules.
+/// The client that writes, and the rules that apply.
 #[derive(Clone, Copy)]
 pub(super) struct Writer<'a> {
     pub(super) session: SessionId,
@@ -30,21 +30,21 @@ pub(super) struct Writer<'a> {
     pub(super) has_extended_types: bool,
 }
 
-/// The tree as it will be after the changes prepared so far. The tree itself stays as it is, so a
-/// multi is rolled back by dropping its draft.
+/// The tree after the changes prepared so far. The tree itself is unchanged, so dropping the draft
+/// rolls a multi back.
 pub(super) struct Draft<'t> {
     tree: &'t Tree,
     writer: Writer<'t>,
-    /// What the changes made of the nodes they touch; `None` is deleted.
+    /// The nodes touched by these changes; `None` is deleted.
     touched: BTreeMap<String, Option<Facts>>,
 }
 
-/// What later checks need to know of a node.
+/// The properties of a node that later checks need.
 #[derive(Clone)]
 struct Facts {
     version: i32,
     aversion: i32,
-    /// How many children were ever created.
+    /// The number of children ever created.
     cversion: i32,
     children: i32,
     is_ephemeral: bool,
@@ -72,9 +72,9 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Checks the writes of a multi, all or none. On failure there is a code for each: nothing was
-    /// wrong before the culprit, and nothing was tried after it. What the server trips over has one
-    /// code for all.
+    /// Checks the writes of a multi: all or none are applied. On failure each has a code: OK before
+    /// the failed one, and another for those that were not tried. If a real server throws an
+    /// exception, all have the same code.
     pub(super) fn prepare_all(&mut self, ops: &MultiRequest<'_>) -> Txn {
         let mut changes = Vec::new();
         let version = self.writer.version;
@@ -135,7 +135,7 @@ impl<'t> Draft<'t> {
         Ok(Change::Create(create))
     }
 
-    /// A time to live comes with the modes that have one, and with no others.
+    /// Checks that there is a time to live exactly if the mode has one.
     fn check_ttl(&self, mode: CreateMode, ttl: i64) -> Result<(), ErrorCode> {
         let is_valid = match creation::has_ttl(mode) {
             true if !self.writer.has_extended_types => return Err(ErrorCode::UNIMPLEMENTED),
@@ -158,7 +158,7 @@ impl<'t> Draft<'t> {
         Ok(self.remove(request.path, parent_path, parent))
     }
 
-    /// Checks the deletion of a container or another node that is not ephemeral, which needs no
+    /// Checks the deletion of a container or another node that is not ephemeral. It needs no
     /// permission.
     pub(super) fn delete_container(&mut self, path: &str) -> Result<Change, ErrorCode> {
         let (parent_path, parent, node) = self.doomed(path, |_, _| Ok(()))?;
@@ -171,7 +171,7 @@ impl<'t> Draft<'t> {
         Ok(self.remove(path, parent_path, parent))
     }
 
-    /// A node to be deleted, and its parent.
+    /// Returns a node to be deleted, and its parent.
     fn doomed<'p>(
         &self,
         path: &'p str,
@@ -206,7 +206,7 @@ impl<'t> Draft<'t> {
         })
     }
 
-    /// Checks a new access control list. It cannot be a part of a multi.
+    /// Checks a new access control list. A multi cannot include this.
     pub(super) fn set_acl(&self, request: &SetAclRequest<'_>) -> Result<Change, ErrorCode> {
         validate(request.path)?;
         let acl = acl::accept(request.acl, self.writer.identities)?;
@@ -260,8 +260,8 @@ fn validate(path: &str) -> Result<(), ErrorCode> {
     path::validate(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)
 }
 
-/// The path before the last slash. Everything else about the path is checked only later, when it
-/// is known that the parent exists.
+/// Returns the path before the last slash. The rest of the path is checked later, once the parent
+/// is known to exist.
 fn parent_of(path: &str) -> Result<&str, ErrorCode> {
     match path.rsplit_once('/') {
         Some(_) if path.contains('\0') => Err(ErrorCode::BAD_ARGUMENTS),

@@ -1,4 +1,4 @@
-//! Servers that fail, come back or fall behind.
+//! Servers that fail, return or lag.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use super::log::Txn;
 
 impl Ensemble {
     /// Kills a server: its connections break, and it applies nothing until
-    /// [`restart`](Self::restart). It keeps its tree, as a real one keeps its disk.
+    /// [`restart`](Self::restart). It keeps its tree, as a real server keeps its disk.
     ///
-    /// When it was the leader, another one takes over at once in a new epoch, and the connections
-    /// to all servers break, as they do on a real ensemble. Without a majority there is no leader:
-    /// all connections break, new ones are closed or, in read-only mode, served without writes, and
-    /// no session of the ensemble expires.
+    /// If it was the leader, another server takes over at once in a new epoch, and all connections
+    /// to all servers break, as on a real ensemble. Without a quorum there is no leader. Then all
+    /// connections break, new ones are closed or served read-only, and no session of the ensemble
+    /// expires.
     pub fn kill(&mut self, now: Duration, server: usize) {
         if let Some(killed) = self.servers.get_mut(server) {
             killed.is_alive = false;
@@ -23,7 +23,7 @@ impl Ensemble {
         }
     }
 
-    /// Starts a server again. It has caught up with the log before it serves anybody.
+    /// Starts a server again. It catches up with the log before it serves.
     pub fn restart(&mut self, now: Duration, server: usize) {
         if let Some(restarted) = self.servers.get_mut(server) {
             restarted.is_alive = true;
@@ -32,9 +32,9 @@ impl Ensemble {
         }
     }
 
-    /// Has a server lose touch with all others, until it is [reunited](Self::reunite) with them.
-    /// It is alive: its connections break, as does the leadership if it has it, and then it serves
-    /// nobody or, in read-only mode, reads from the past.
+    /// Isolates a server until it is [reunited](Self::reunite) with the others. It stays alive, but
+    /// its connections break, and it cannot lead. It then serves nothing or, in read-only mode,
+    /// stale reads.
     pub fn cut_off(&mut self, now: Duration, server: usize) {
         if let Some(lost) = self.servers.get_mut(server) {
             lost.is_cut_off = true;
@@ -43,8 +43,8 @@ impl Ensemble {
         }
     }
 
-    /// Puts a server in touch with the others again. It forgets the sessions that it has made up,
-    /// and has caught up with the log before it serves anybody.
+    /// Connects an isolated server to the others again. It forgets its local sessions, and catches
+    /// up with the log before it serves.
     pub fn reunite(&mut self, now: Duration, server: usize) {
         if let Some(found) = self.servers.get_mut(server).filter(|server| server.is_cut_off) {
             found.is_cut_off = false;
@@ -56,15 +56,15 @@ impl Ensemble {
     }
 
     /// Makes a follower lag: it applies nothing new until [`release`](Self::release) or
-    /// [`step`](Self::step). It still serves reads, from the past, while writes through it wait
-    /// for their answer. Has no effect on the leader, for as long as it leads.
+    /// [`step`](Self::step). It serves stale reads, and the answers to writes through it wait. Has
+    /// no effect while the server leads.
     pub fn hold(&mut self, server: usize) {
         if let Some(server) = self.servers.get_mut(server) {
             server.is_held = true;
         }
     }
 
-    /// Lets a server that was held catch up.
+    /// Lets a held server catch up.
     pub fn release(&mut self, now: Duration, server: usize) {
         if let Some(released) = self.servers.get_mut(server) {
             released.is_held = false;
@@ -73,7 +73,7 @@ impl Ensemble {
         }
     }
 
-    /// Lets a server that is held apply one more transaction. Whether there was one.
+    /// Lets a held server apply one more transaction. Returns whether there was one.
     pub fn step(&mut self, now: Duration, server: usize) -> bool {
         let entry = self
             .servers
@@ -87,14 +87,14 @@ impl Ensemble {
         entry.is_some()
     }
 
-    /// Goes on with requests that waited for the server to catch up.
+    /// Handles the requests that waited for the server to catch up.
     fn resume(&mut self, now: Duration, server: usize) {
         for conn in self.conns_where(|connection| connection.server == server) {
             self.process(now, conn);
         }
     }
 
-    /// Sees to it that there is a leader exactly if a majority is alive and in touch.
+    /// Elects a leader if a quorum is alive and connected, and removes it otherwise.
     pub(super) fn elect(&mut self, now: Duration) {
         let is_in_touch = |server: &usize| self.servers[*server].is_in_touch();
         let alive: Vec<usize> = (0..self.servers.len()).filter(is_in_touch).collect();
@@ -104,18 +104,18 @@ impl Ensemble {
             return;
         }
         self.close_where(|connection| alive.contains(&connection.server));
-        // Which one does not matter: what is in the log is known to all.
+        // Any of them can lead, since all know the log.
         self.leader = alive.last().copied().filter(|_| alive.len() * 2 > self.servers.len());
         if self.leader.is_none() {
             return;
         }
         for server in alive {
             self.catch_up(server);
-            // What a read-only server made up is not known to anybody else.
+            // No other server knows its local sessions.
             self.local_sessions.forget_of(server);
         }
         self.sessions.touch_all(now);
-        // A server that is alone knows no epochs.
+        // A standalone server has no epochs.
         if self.servers.len() > 1 {
             self.zxid = Zxid((i64::from(self.zxid.epoch()) + 1) << 32);
             self.append(now, None, Txn::NewEpoch);

@@ -1,4 +1,4 @@
-//! What a server does that is alive without a majority (`ReadOnlyZooKeeperServer.java`).
+//! The behaviour of a server without a quorum (`ReadOnlyZooKeeperServer.java`).
 
 use core::time::Duration;
 
@@ -9,22 +9,22 @@ use super::log::Origin;
 use super::sessions::Sessions;
 
 impl Ensemble {
-    /// Whether a server, if it is alive, serves reads only.
+    /// Returns whether a live server would serve reads only.
     pub fn is_read_only(&self, server: usize) -> bool {
         !self.is_led(server) && self.config.read_only_mode
     }
 
-    /// Whether a server, if it is alive, serves anything.
+    /// Returns whether a live server would serve anything.
     pub(super) fn is_serving(&self, server: usize) -> bool {
         self.is_led(server) || self.config.read_only_mode
     }
 
-    /// Whether there is a leader, and a server is in touch with it.
+    /// Returns whether there is a leader that a server can reach.
     pub(super) fn is_led(&self, server: usize) -> bool {
         self.leader.is_some() && !self.servers[server].is_cut_off
     }
 
-    /// The table that a session is in, if it is in any.
+    /// Returns the table of a session: the local one if it has the session.
     pub(super) fn table_of(&mut self, session: SessionId) -> &mut Sessions {
         match self.sessions.contains(session) {
             true => &mut self.sessions,
@@ -32,7 +32,7 @@ impl Ensemble {
         }
     }
 
-    /// Answers what a read-only server does not do as the others do. Whether it was such a request.
+    /// Refuses the requests that a read-only server does not serve. Returns whether this was one.
     pub(super) fn refuse_to_write(
         &mut self,
         origin: Origin,
@@ -59,7 +59,7 @@ impl Ensemble {
         is_refused
     }
 
-    /// Ends the local sessions whose time is up.
+    /// Expires local sessions.
     pub(super) fn expire_local_sessions(&mut self, now: Duration) {
         while let Some(id) = self.local_sessions.overdue(now) {
             self.local_sessions.remove(id);
@@ -68,7 +68,7 @@ impl Ensemble {
     }
 }
 
-/// Whether a request gets a transaction even if it cannot be decoded.
+/// Returns whether a request gets a transaction even if it cannot be decoded.
 pub(super) fn is_write(opcode: OpCode) -> bool {
     matches!(
         opcode,

@@ -1,4 +1,4 @@
-//! Requests that one server answers by itself: reads, and those about watches
+//! Requests that one server answers by itself: reads, and requests about watches
 //! (`FinalRequestProcessor.java`).
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use super::auth::Identity;
 use super::replica::{NO_ZXID, Replica, notification};
 use super::tree::{Node, Tree};
 
-/// Who asks.
+/// The client that reads.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) conn: ConnId,
@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Replica {
-    /// Answers a request that only concerns this server.
+    /// Answers a request that concerns only this server.
     pub(super) fn answer(&mut self, reader: Reader<'_>, xid: Xid, request: &Request<'_>) -> Bytes {
         self.try_answer(reader, xid, request).unwrap_or_else(|err| self.refusal(xid, err))
     }
@@ -89,11 +89,11 @@ impl Replica {
         }
         let node = self.tree.get(request.path);
         if let Some(node) = node
-            && self.version.guards_exists()
+            && self.version.checks_exists()
         {
             acl::check(node.acl(), Perms::READ, reader.identities)?;
         }
-        // The watch is set whether there is a node or not.
+        // The watch is set whether or not the node exists.
         if request.watch {
             self.watches.watch_data(request.path, reader.conn);
         }
@@ -169,8 +169,8 @@ impl Replica {
         self.reply(xid, &Multi::new(&results))
     }
 
-    /// Sets watches again after a reconnect. The events that they missed since then come first. A
-    /// null list, over which the server trips, ends it.
+    /// Sets watches again after a reconnect. Events that they missed come first. A null list ends
+    /// it, since a real server throws an exception.
     pub(super) fn set_watches(
         &mut self,
         conn: ConnId,

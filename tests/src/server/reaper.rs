@@ -1,4 +1,4 @@
-//! Nodes that the server deletes by itself (`ContainerManager.java`).
+//! Deletion of expired nodes by the server (`ContainerManager.java`).
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use super::log::Txn;
 use super::prepare::Draft;
 
 impl Ensemble {
-    /// Deletes what is to be deleted, if it is time to look for it.
+    /// Deletes expired nodes, if the next check is due.
     pub(super) fn reap(&mut self, now: Duration) {
         if self.container_check.is_none_or(|due| due > now) {
             return;
@@ -24,7 +24,7 @@ impl Ensemble {
         self.plan_reaping(now);
     }
 
-    /// Sees to it that there is a time to look for such nodes if there are any.
+    /// Schedules the next check, if there are nodes that can expire.
     pub(super) fn plan_reaping(&mut self, now: Duration) {
         if self.container_check.is_none() && self.tree().has_perishable() {
             let interval = self.config.container_check.as_millis().max(1);

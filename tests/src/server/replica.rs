@@ -16,31 +16,31 @@ use super::tree::{Applied, Event, Tree};
 use super::version::Version;
 use super::watches::{Listeners, Watches};
 
-/// For events whose transaction is not told.
+/// The zxid of events that do not report their transaction.
 pub(super) const NO_ZXID: Zxid = Zxid(-1);
 
 #[derive(Clone, Debug)]
 pub(super) struct Replica {
     pub(super) tree: Tree,
     pub(super) watches: Watches,
-    /// The last transaction it has applied.
+    /// The last applied transaction.
     pub(super) zxid: Zxid,
-    /// How many entries of the log it has applied.
+    /// The number of applied entries of the log.
     pub(super) applied: usize,
     pub(super) is_alive: bool,
-    /// Whether it has lost touch with all others.
+    /// Whether it is isolated from the others.
     pub(super) is_cut_off: bool,
-    /// Whether it leaves what is new in the log for later.
+    /// Whether it applies nothing new from the log.
     pub(super) is_held: bool,
     pub(super) version: Version,
 }
 
-/// What applying an entry leads to.
+/// The outputs of applying an entry.
 #[derive(Debug)]
 pub(super) struct Consequences {
-    /// What to tell watchers, if there are any.
+    /// Events for watchers.
     pub(super) notifications: Vec<Notification>,
-    /// The answer to who asked for it.
+    /// The reply to the client that made the request.
     pub(super) reply: Option<Bytes>,
 }
 
@@ -52,11 +52,11 @@ enum Results<'a> {
     Many(Vec<Applied<'a>>),
 }
 
-/// An event, and whom it is for.
+/// An event, and its receivers.
 #[derive(Debug)]
 pub(super) struct Notification {
     pub(super) listeners: Listeners,
-    /// Of these, only those who may read the node are told; `None` is all.
+    /// Only receivers with read permission receive it, if set.
     pub(super) guard: Option<Arc<[Grant]>>,
     pub(super) frame: Bytes,
 }
@@ -75,32 +75,33 @@ impl Replica {
         }
     }
 
-    /// Whether it is alive and hears of what happens.
+    /// Returns whether it is alive and connected to the others.
     pub(super) fn is_in_touch(&self) -> bool {
         self.is_alive && !self.is_cut_off
     }
 
-    /// Applies the next entry of the log; `asked` is the request to answer, if it was made here.
+    /// Applies the next entry of the log. `asked` is the xid of the request, if it came through
+    /// this server.
     pub(super) fn apply(&mut self, entry: &Entry, asked: Option<Xid>) -> Consequences {
         self.applied += 1;
         self.zxid = entry.zxid;
         let Self { tree, watches, version, .. } = self;
         let mut notifications = Vec::new();
-        let mut tell = |event: Event<'_>| {
+        let mut notify = |event: Event<'_>| {
             let listeners = watches.fire(&event);
             if !listeners.is_empty() {
-                let guard = version.guards_events().then(|| event.acl.clone());
-                let zxid = if version.tells_zxid_of_events() { entry.zxid } else { NO_ZXID };
+                let guard = version.withholds_events().then(|| event.acl.clone());
+                let zxid = if version.reports_event_zxids() { entry.zxid } else { NO_ZXID };
                 let frame = notification(event.kind, event.path, zxid);
                 notifications.push(Notification { listeners, guard, frame });
             }
         };
-        let mut apply = |change| tree.apply(change, entry.zxid, entry.time, &mut tell);
+        let mut apply = |change| tree.apply(change, entry.zxid, entry.time, &mut notify);
         let results = match &entry.txn {
             Txn::NewEpoch => Results::None,
             Txn::CreateSession { answer } => Results::Session(answer),
             Txn::CloseSession(session) => {
-                tree.end_session(*session, entry.zxid, &mut tell);
+                tree.end_session(*session, entry.zxid, &mut notify);
                 Results::None
             }
             Txn::Write(change) => Results::One(apply(change)),
@@ -119,12 +120,12 @@ impl Replica {
         Consequences { notifications, reply }
     }
 
-    /// A reply with a body.
+    /// Encodes a reply with a body.
     pub(super) fn reply(&self, xid: Xid, body: &impl Encode) -> Bytes {
         frame(&(ReplyHeader { xid, zxid: self.zxid, err: ErrorCode::OK }, body))
     }
 
-    /// A reply that is an error, or that has no body anyway.
+    /// Encodes a reply without a body: an error, or a success of such an operation.
     pub(super) fn refusal(&self, xid: Xid, err: ErrorCode) -> Bytes {
         frame(&ReplyHeader { xid, zxid: self.zxid, err })
     }
@@ -167,7 +168,7 @@ fn multi_result<'a>(applied: &Applied<'a>) -> MultiResult<'a> {
     }
 }
 
-/// The frame that tells an event.
+/// Encodes a watch event.
 pub(super) fn notification(event_type: EventType, path: &str, zxid: Zxid) -> Bytes {
     let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK };
     let event = WatcherEvent { event_type, state: KeeperState::SYNC_CONNECTED, path };

@@ -1,4 +1,4 @@
-//! What becomes of a frame after the handshake: requests.
+//! Requests: the frames after the handshake.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ use super::reads;
 use super::sessions::Touched;
 
 impl Ensemble {
-    /// Handles what has arrived on a connection, as far as it may be handled yet.
+    /// Handles the received requests of a connection, until one has to wait.
     pub(super) fn process(&mut self, now: Duration, conn: ConnId) {
         while let Some(connection) = self.connections.get_mut(&conn) {
             let server = &self.servers[connection.server];
@@ -56,7 +56,7 @@ impl Ensemble {
             return self.close(conn);
         };
         let (origin, body) = (Origin { conn, xid }, reader.rest());
-        // These prove something about the connection, and are no sign of life of the session.
+        // These authenticate the connection, and do not keep the session alive.
         if matches!(opcode, OpCode::AUTH | OpCode::SASL) {
             self.outbox.count_request(session, opcode);
             return self.authenticate(origin, session, opcode, body);
@@ -64,7 +64,7 @@ impl Ensemble {
         match self.table_of(session).touch(now, session, conn) {
             Touched::Alive => {}
             Touched::Moved => return self.close(conn),
-            // The connection is closed once its server hears that the session has ended.
+            // The connection is closed once its server applies the end of the session.
             Touched::Gone => return,
         }
         self.outbox.count_request(session, opcode);
@@ -84,7 +84,7 @@ impl Ensemble {
             Err(_) if is_write(opcode) => {
                 self.propose(now, Some(origin), Txn::Refused(ErrorCode::MARSHALLING_ERROR));
             }
-            // Writes where only reads are allowed are noticed when there is a reply already.
+            // A server refuses a write in a multiRead only after it has begun the reply.
             Err(_)
                 if opcode == OpCode::MULTI_READ
                     && MultiRequest::decode_all(body)
@@ -108,7 +108,7 @@ impl Ensemble {
     ) {
         let Origin { conn, xid } = origin;
         if let Some(txn) = self.prepare(conn, session, request) {
-            // A check that holds is not answered; only one that fails is.
+            // A check that succeeds is not answered; a failed one is.
             let is_silent = matches!((request, &txn), (Request::Check(_), Txn::Write(_)));
             return self.propose(now, (!is_silent).then_some(origin), txn);
         }
@@ -154,7 +154,7 @@ impl Ensemble {
         }
     }
 
-    /// The transaction of a request, if it has one.
+    /// Returns the transaction of a request, if it has one.
     fn prepare(&self, conn: ConnId, session: SessionId, request: &Request<'_>) -> Option<Txn> {
         let identities = self.connections.get(&conn)?.identities.as_slice();
         let mut draft = Draft::new(self.tree(), self.writer(session, identities));
@@ -168,14 +168,14 @@ impl Ensemble {
         Some(change.map_or_else(Txn::Refused, Txn::Write))
     }
 
-    /// One who writes by the rules of this ensemble.
+    /// Returns a client that writes by the rules of this ensemble.
     pub(super) fn writer<'a>(&self, session: SessionId, identities: &'a [Identity]) -> Writer<'a> {
         let (version, has_extended_types) = (self.config.version, self.config.extended_types);
         Writer { session, identities, version, has_extended_types }
     }
 
-    /// Why the servers cannot be changed: those of an ensemble in memory are fixed, as if the
-    /// others could not be reached.
+    /// Returns why `reconfig` is refused. The in-memory ensemble has fixed members, as if the new
+    /// ones could not be reached.
     fn reconfigure(&self, request: &ReconfigRequest<'_>) -> ErrorCode {
         const FIRST_CONFIG: i64 = 0;
         match request.cur_config_id {
@@ -195,20 +195,20 @@ impl Ensemble {
         self.reply(origin, session, err);
     }
 
-    /// Answers with a header alone.
+    /// Sends a reply that has only a header.
     pub(super) fn reply(&mut self, to: Origin, session: SessionId, err: ErrorCode) {
         let header = ReplyHeader { xid: to.xid, zxid: self.applied_for(to.conn), err };
         self.outbox.send(to.conn, session, outbox::frame(&header));
     }
 
-    /// The last transaction that the server of a connection has applied.
+    /// Returns the last transaction that the server of a connection has applied.
     fn applied_for(&self, conn: ConnId) -> Zxid {
         let server = self.connections.get(&conn).map(|connection| connection.server);
         server.map_or(Zxid::ZERO, |server| self.servers[server].zxid)
     }
 }
 
-/// A write that is not a multi, in the form that it has inside one.
+/// Returns the form of a single write inside a multi.
 fn single_write<'a>(request: &Request<'a>) -> Option<MultiOp<'a>> {
     match *request {
         Request::Create(request) => Some(MultiOp::Create(request)),

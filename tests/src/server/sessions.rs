@@ -1,5 +1,5 @@
-//! The sessions of the ensemble: who may use them, who does, and when they expire
-//! (`SessionTrackerImpl.java`, `ExpiryQueue.java`).
+//! The sessions of the ensemble: owners, passwords and expiry (`SessionTrackerImpl.java`,
+//! `ExpiryQueue.java`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -12,27 +12,27 @@ use super::ConnId;
 struct Session {
     timeout: Duration,
     deadline: Duration,
-    /// The connection that took it up last, unless that one is gone.
+    /// The connection that resumed it last, if still open.
     owner: Option<ConnId>,
 }
 
-/// All sessions that are alive.
+/// All live sessions.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions {
     table: BTreeMap<SessionId, Session>,
     deadlines: BTreeSet<(Duration, SessionId)>,
-    /// What the id of the last one was made from.
+    /// The counter for session ids.
     created: i64,
     tick: Duration,
     seed: u64,
 }
 
-/// What a session says to a request that arrives for it.
+/// The state of a session when a request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched {
-    /// It is alive, and a little longer now.
+    /// It is alive, and its timeout starts again.
     Alive,
-    /// Another connection has taken it up.
+    /// Another connection has resumed it.
     Moved,
     /// It has expired or was closed.
     Gone,
@@ -44,12 +44,12 @@ impl Sessions {
         Self { table: BTreeMap::new(), deadlines: BTreeSet::new(), created: 0, tick, seed }
     }
 
-    /// Sessions that are known to one server each: their ids are never those of others.
+    /// Returns a table of local sessions. Their ids differ from those of other sessions.
     pub(super) fn local(tick: Duration, seed: u64) -> Self {
         Self { created: 1 << 48, ..Self::new(tick, seed) }
     }
 
-    /// Forgets those that a server has made.
+    /// Forgets the sessions of a server.
     pub(super) fn forget_of(&mut self, server: usize) {
         let is_of = |id: &SessionId| id.0 >> 56 == id_prefix(server);
         self.table.retain(|id, _| !is_of(id));
@@ -60,7 +60,7 @@ impl Sessions {
         self.table.contains_key(&id)
     }
 
-    /// Makes a session. Its id shows the server in the top byte, as on a real server.
+    /// Creates a session. The top byte of its id is the server, as on a real server.
     pub(super) fn create(
         &mut self,
         now: Duration,
@@ -76,7 +76,7 @@ impl Sessions {
         id
     }
 
-    /// The password of a session: a function of its id, and so the same on every server.
+    /// Returns the password of a session. It is a function of the id, and so equal on all servers.
     pub(super) fn password(&self, id: SessionId) -> Password {
         let first = scramble(self.seed ^ id.0 as u64);
         let mut password = [0; 16];
@@ -86,7 +86,7 @@ impl Sessions {
         Password(password)
     }
 
-    /// Gives a session to another connection. Whether it exists.
+    /// Attaches a session to another connection. Returns whether it exists.
     pub(super) fn attach(
         &mut self,
         now: Duration,
@@ -105,7 +105,7 @@ impl Sessions {
         }
     }
 
-    /// Notes that the connection of a session is gone, which the session may survive.
+    /// Detaches a session from a connection that has ended.
     pub(super) fn detach(&mut self, id: SessionId, conn: ConnId) {
         if let Some(session) = self.table.get_mut(&id)
             && session.owner == Some(conn)
@@ -114,7 +114,7 @@ impl Sessions {
         }
     }
 
-    /// A request arrived.
+    /// Handles a request of a session: its timeout starts again.
     pub(super) fn touch(&mut self, now: Duration, id: SessionId, conn: ConnId) -> Touched {
         match self.table.get(&id) {
             Some(session) if session.owner == Some(conn) => {
@@ -126,7 +126,8 @@ impl Sessions {
         }
     }
 
-    /// A new leader knows nothing of who was heard when: everybody gets a full timeout.
+    /// Starts the timeout of all sessions again, since a new leader does not know when each was
+    /// last heard.
     pub(super) fn touch_all(&mut self, now: Duration) {
         let ids: Vec<_> = self.ids().collect();
         for id in ids {
@@ -134,7 +135,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a session. Whether it existed.
+    /// Removes a session. Returns whether it existed.
     pub(super) fn remove(&mut self, id: SessionId) -> bool {
         match self.table.remove(&id) {
             Some(session) => self.deadlines.remove(&(session.deadline, id)),
@@ -142,12 +143,12 @@ impl Sessions {
         }
     }
 
-    /// When the next session expires.
+    /// Returns when the next session expires.
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// A session that expires by now.
+    /// Returns a session that has expired by now.
     pub(super) fn overdue(&self, now: Duration) -> Option<SessionId> {
         self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
     }
@@ -176,7 +177,7 @@ impl Sessions {
         }
     }
 
-    /// Sessions expire at ticks, and so up to one tick late.
+    /// Returns when a session expires: at a tick, so up to one tick late.
     fn deadline(&self, now: Duration, timeout: Duration) -> Duration {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let tick = nanos(self.tick);
@@ -184,7 +185,7 @@ impl Sessions {
     }
 }
 
-/// What stands for a server in the top byte of a session's id.
+/// Returns the top byte of the ids of a server's sessions.
 fn id_prefix(server: usize) -> i64 {
     (server as i64 + 1) & 0x7f
 }

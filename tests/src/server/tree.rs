@@ -1,4 +1,4 @@
-//! The tree of nodes that one server keeps: its replica of the ensemble's state (`DataTree.java`).
+//! A server's replica of the tree (`DataTree.java`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -17,34 +17,34 @@ use super::version::Version;
 pub struct Node {
     data: Option<Bytes>,
     acl: Arc<[Grant]>,
-    /// As it is shown, but for what [`stat`](Self::stat) computes. `cversion` counts the children
-    /// that were ever created.
+    /// The stat, without the fields that [`stat`](Self::stat) computes. Its `cversion` counts the
+    /// children ever created.
     stat: Stat,
     children: BTreeSet<String>,
     life: Life,
 }
 
-/// How long a node stays.
+/// The lifetime of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Life {
     /// Until it is deleted.
     #[default]
     Persistent,
-    /// As long as the session.
+    /// Until the session ends.
     Ephemeral(SessionId),
-    /// Until some time after its last child.
+    /// Until some time after its last child is deleted.
     Container,
-    /// Until it has had no children and no change for so many milliseconds.
+    /// Until it has had no child and no change for this many milliseconds.
     Ttl(i64),
 }
 
 impl Node {
-    /// Its data; `None` is null.
+    /// Returns the data; `None` is null.
     pub fn data(&self) -> Option<&[u8]> {
         self.data.as_deref()
     }
 
-    /// Its access control list.
+    /// Returns the access control list.
     pub fn acl(&self) -> &[Grant] {
         &self.acl
     }
@@ -53,11 +53,11 @@ impl Node {
         self.acl.clone()
     }
 
-    /// Its stat, as clients see it.
+    /// Returns the stat that clients receive.
     pub fn stat(&self) -> Stat {
         let num_children = length(self.children.len());
         Stat {
-            // Creations and deletions, of which only the creations are counted.
+            // Creations and deletions; only creations are counted here.
             cversion: self.stat.cversion.wrapping_mul(2).wrapping_sub(num_children),
             data_length: length(self.data.as_ref().map_or(0, Bytes::len)),
             num_children,
@@ -65,17 +65,17 @@ impl Node {
         }
     }
 
-    /// The names of its children, sorted. A real server has them in no order.
+    /// Returns the names of the children, sorted. A real server returns them in no order.
     pub fn children(&self) -> impl ExactSizeIterator<Item = &str> {
         self.children.iter().map(String::as_str)
     }
 
-    /// How many children were ever created below it: the next sequence number.
+    /// Returns the number of children ever created, which is the next sequence number.
     pub fn next_sequence(&self) -> i32 {
         self.stat.cversion
     }
 
-    /// Whether it is deleted by the server after its last child.
+    /// Returns whether the server deletes it after its last child.
     pub fn is_container(&self) -> bool {
         self.life == Life::Container
     }
@@ -84,7 +84,7 @@ impl Node {
         matches!(self.life, Life::Ephemeral(_))
     }
 
-    /// Whether the server is to delete it (`ContainerManager.getCandidates`).
+    /// Returns whether the server should delete it now (`ContainerManager.getCandidates`).
     fn is_spent(&self, now: Duration, max_never_used: Option<Duration>) -> bool {
         let changed = Duration::from_millis(u64::try_from(self.stat.mtime).unwrap_or(0));
         let idle = now.saturating_sub(changed);
@@ -98,17 +98,17 @@ impl Node {
     }
 }
 
-/// A length that a frame once carried, so that it fits.
+/// Converts a length that was carried in a frame, and so fits.
 fn length(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
 
-/// What happened to a node, for those who watch.
+/// A change of a node, for watches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'a> {
     pub(super) kind: EventType,
     pub(super) path: &'a str,
-    /// That of the node; who may not read it is not told.
+    /// The list of the node, which may withhold the event from a watcher.
     pub(super) acl: &'a Arc<[Grant]>,
 }
 
@@ -123,19 +123,19 @@ pub(super) enum Applied<'a> {
     Refused(ErrorCode),
 }
 
-/// All nodes.
+/// The tree.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// Without an order, for paths that begin alike are slow to compare.
+    /// Unordered, since comparing paths with common prefixes is slow.
     nodes: FxHashMap<Arc<str>, Node>,
     ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
-    /// Nodes that the server deletes some day: containers and those with a time to live.
+    /// Nodes that the server can delete: containers, and nodes with a time to live.
     perishable: BTreeSet<Arc<str>>,
     version: Version,
 }
 
 impl Tree {
-    /// The nodes that a new server has.
+    /// Returns the nodes of a new server.
     pub(super) fn new(version: Version) -> Self {
         let node = |children: &[&str], acl, aversion| Node {
             data: Some(Bytes::new()),
@@ -151,7 +151,7 @@ impl Tree {
         ];
         if version.has_config() {
             nodes[1].1.children.insert("config".into());
-            // Its list is set by the server itself, with -1 for "any version", which then stays.
+            // The server itself sets its ACL, with version -1 for "any", which it then stores.
             nodes.push(("/zookeeper/config", node(&[], Acl::READ, -1)));
         }
         Self {
@@ -162,28 +162,28 @@ impl Tree {
         }
     }
 
-    /// The node at `path`. The empty path is the root too, as on a real server.
+    /// Returns the node at `path`. The empty path is also the root, as on a real server.
     pub fn get(&self, path: &str) -> Option<&Node> {
         self.nodes.get(if path.is_empty() { "/" } else { path })
     }
 
-    /// All nodes with their paths, sorted.
+    /// Returns all nodes with their paths, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
         let mut nodes: Vec<_> = self.nodes.iter().map(|(path, node)| (&**path, node)).collect();
         nodes.sort_unstable_by_key(|(path, _)| *path);
         nodes.into_iter()
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many nodes there are below `path`.
+    /// Returns the number of nodes below `path`.
     pub fn descendants(&self, path: &str) -> usize {
         match path {
             "/" => self.len() - 1,
-            // The root, by this name, has itself below it.
+            // The root counts as below the empty path.
             "" => self.len(),
             _ => {
                 let prefix = format!("{path}/");
@@ -192,22 +192,22 @@ impl Tree {
         }
     }
 
-    /// All sessions that have ephemeral nodes.
+    /// Returns all sessions that have ephemeral nodes.
     pub(super) fn owners(&self) -> impl ExactSizeIterator<Item = SessionId> {
         self.ephemerals.keys().copied()
     }
 
-    /// The ephemeral nodes of a session, sorted.
+    /// Returns the ephemeral nodes of a session, sorted.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &str> {
         self.ephemerals.get(&session).into_iter().flatten().map(|path| &**path)
     }
 
-    /// Whether there is any node that the server deletes some day.
+    /// Returns whether there are nodes that the server can delete.
     pub(super) fn has_perishable(&self) -> bool {
         !self.perishable.is_empty()
     }
 
-    /// The nodes that the server is to delete now.
+    /// Returns the nodes that the server should delete now.
     pub(super) fn spent(&self, now: Duration, max_never_used: Option<Duration>) -> Vec<Arc<str>> {
         let spent = |path: &&Arc<str>| {
             self.get(path).is_some_and(|node| node.is_spent(now, max_never_used))
@@ -215,7 +215,7 @@ impl Tree {
         self.perishable.iter().filter(spent).cloned().collect()
     }
 
-    /// Makes a change and tells what watchers are to hear of it, in their order.
+    /// Applies a change, and calls `tell` with its events in order.
     pub(super) fn apply<'c>(
         &mut self,
         change: &'c Change,
@@ -308,7 +308,7 @@ impl Tree {
         let counter_stops = self.version.counter_stops();
         self.change_parent(path, tell, |parent, name| {
             parent.children.insert(name.to_string());
-            // The counter stops at its end, and the stat with it (`DataTree.createNode`).
+            // The counter stops at its maximum, and the stat with it (`DataTree.createNode`).
             if create.parent_cversion > parent.stat.cversion || !counter_stops {
                 parent.stat.cversion = create.parent_cversion;
                 parent.stat.pzxid = zxid;

@@ -1,29 +1,29 @@
-//! Which release a server behaves like.
+//! The releases whose behaviour a server can show.
 
 use zk_proto::OpCode;
 
-/// The release whose behaviour an [`Ensemble`](super::Ensemble) shows, as far as clients can tell
-/// the difference. Where patch releases differ, it is the one that is named.
+/// A release, as far as clients can tell the difference. Where patch releases differ, the named one
+/// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// 3.4.14: the operations up to `multi`.
     V3_4,
-    /// 3.5.10: `create2`, `reconfig`, the removal of watches, containers and times to live.
+    /// 3.5.10: `create2`, `reconfig`, removal of watches, containers, times to live.
     V3_5,
-    /// 3.6.4: persistent watches, `multiRead`, and what 103 to 106 are. The counter of a directory
-    /// stops at its end.
+    /// 3.6.4: persistent watches, `multiRead`, and opcodes 103 to 106. The counter of a parent
+    /// stops at its maximum.
     V3_6,
-    /// 3.8.0, as Debian has it: `whoAmI`; events are withheld from those who may not read the node,
-    /// as in 3.8.4. A read-only server makes local sessions only.
+    /// 3.8.0, as in Debian: `whoAmI`. As in 3.8.4, events are withheld from watchers without read
+    /// permission. A read-only server creates local sessions only.
     #[default]
     V3_8,
-    /// 3.9.3: events tell their zxid; `exists` needs [`Perms::READ`](zk_proto::Perms::READ); one path
-    /// can have watches of several modes.
+    /// 3.9.3: events report their zxid, `exists` needs [`Perms::READ`](zk_proto::Perms::READ), and
+    /// one path can have watches of several modes.
     V3_9,
 }
 
 impl Version {
-    /// Its number.
+    /// Returns the number of the release.
     pub fn number(self) -> &'static str {
         match self {
             Self::V3_4 => "3.4.14",
@@ -34,62 +34,60 @@ impl Version {
         }
     }
 
-    /// Whether it knows an operation.
+    /// Returns whether it supports an operation.
     pub fn serves(self, opcode: OpCode) -> bool {
         since(opcode).is_some_and(|since| since <= self)
     }
 
-    /// Whether events tell the transaction they come from.
-    pub(super) fn tells_zxid_of_events(self) -> bool {
+    /// Returns whether events report their transaction.
+    pub(super) fn reports_event_zxids(self) -> bool {
         self >= Self::V3_9
     }
 
-    /// Whether events are told only to those who may read the node (CVE-2024-23944).
-    pub(super) fn guards_events(self) -> bool {
+    /// Returns whether events are withheld from watchers without read permission (CVE-2024-23944).
+    pub(super) fn withholds_events(self) -> bool {
         self >= Self::V3_8
     }
 
-    /// Whether `exists` tells only those who may read the node.
-    pub(super) fn guards_exists(self) -> bool {
+    /// Returns whether `exists` needs read permission.
+    pub(super) fn checks_exists(self) -> bool {
         self >= Self::V3_9
     }
 
-    /// Whether watches of several modes live next to each other on one path. If not, each one set
-    /// takes the place of the one before.
+    /// Returns whether one path can have watches of several modes. Otherwise a new watch replaces
+    /// the previous one.
     pub(super) fn keeps_modes_apart(self) -> bool {
         self >= Self::V3_9
     }
 
-    /// Whether the servers of the ensemble are told in a node.
+    /// Returns whether a node lists the members of the ensemble.
     pub(super) fn has_config(self) -> bool {
         self >= Self::V3_5
     }
 
-    /// Whether the counter of a directory stops at its end instead of wrapping.
+    /// Returns whether the counter of a parent stops at its maximum instead of wrapping.
     pub(super) fn counter_stops(self) -> bool {
         self >= Self::V3_6
     }
 
-    /// Whether a multi tells `create2` from `create`, and is refused as a whole for a mode that is
-    /// unknown. Before, the first is not told, and the second is the failure of that part.
+    /// Returns whether a multi distinguishes `create2` from `create`, and is refused as a whole for
+    /// an unknown mode. Older releases do not distinguish them, and fail only that part.
     pub(super) fn reads_multi_strictly(self) -> bool {
         self >= Self::V3_9
     }
 
-    /// Whether `deleteContainer` can be asked for by clients. Before, it is refused whatever it
-    /// says.
+    /// Returns whether clients may request `deleteContainer`. Older releases always refuse it.
     pub(super) fn deletes_containers(self) -> bool {
         self >= Self::V3_9
     }
 
-    /// Whether a read-only server has sessions of its own only, and those only if it is configured
-    /// to.
+    /// Returns whether a read-only server creates local sessions only, and only if configured to.
     pub(super) fn is_read_only_locally(self) -> bool {
         self >= Self::V3_8
     }
 }
 
-/// The first of these releases that serves an operation.
+/// Returns the first of these releases that supports an operation.
 fn since(opcode: OpCode) -> Option<Version> {
     Some(match opcode {
         OpCode::CREATE2

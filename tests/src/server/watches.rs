@@ -1,4 +1,4 @@
-//! The watches that the connections of one server have set (`WatchManager.java`).
+//! The watches of the connections of one server (`WatchManager.java`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -11,11 +11,11 @@ use super::modes::{Mode, Modes};
 use super::tree::Event;
 use super::version::Version;
 
-/// Whom an event is to be sent to.
+/// The receivers of an event.
 pub(super) type Listeners = BTreeSet<ConnId>;
 
-/// Two tables, as on a real server: `exists` and `getData` watch in one, `getChildren` in the
-/// other, and watches that stay in both.
+/// The watches, in two tables as on a real server: `exists` and `getData` watch in one,
+/// `getChildren` in the other, and persistent watches are in both.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches {
     data: Table,
@@ -28,17 +28,17 @@ impl Watches {
         Self { version, ..Self::default() }
     }
 
-    /// Watches the data and the existence of a node, once.
+    /// Sets a one-shot watch on the data and the existence of a node.
     pub(super) fn watch_data(&mut self, path: &str, conn: ConnId) {
         self.data.add(path, conn, Mode::Standard, self.version);
     }
 
-    /// Watches the children of a node, once.
+    /// Sets a one-shot watch on the children of a node.
     pub(super) fn watch_children(&mut self, path: &str, conn: ConnId) {
         self.child.add(path, conn, Mode::Standard, self.version);
     }
 
-    /// Sets a watch that stays.
+    /// Sets a persistent watch.
     pub(super) fn add(
         &mut self,
         path: &str,
@@ -51,14 +51,14 @@ impl Watches {
             _ => return Err(ErrorCode::MARSHALLING_ERROR),
         };
         self.data.add(path, conn, mode, self.version);
-        // A recursive one hears nothing there, but older servers set it there too.
+        // A recursive watch reports nothing in this table, but older servers set it there, too.
         if mode != Mode::Recursive || !self.version.keeps_modes_apart() {
             self.child.add(path, conn, mode, self.version);
         }
         Ok(())
     }
 
-    /// Whom `event` is told to. Takes out the watches that it uses up.
+    /// Returns the receivers of `event`, and removes the watches that it fires once.
     pub(super) fn fire(&mut self, event: &Event<'_>) -> Listeners {
         let Event { kind, path, .. } = *event;
         match kind {
@@ -74,7 +74,8 @@ impl Watches {
         }
     }
 
-    /// Whether a connection has a watch of a type on a path. Before 3.9, any connection will do.
+    /// Returns whether a connection has a watch of a type on a path. Before 3.9, a watch of any
+    /// connection counts.
     pub(super) fn check(
         &self,
         conn: ConnId,
@@ -83,7 +84,7 @@ impl Watches {
     ) -> Result<(), ErrorCode> {
         let apart = self.version.keeps_modes_apart();
         let scope = Scope::new(watcher_type, self.version)?;
-        // They go from the path to those above, and so never begin with an empty one.
+        // Older servers walk from the path to its ancestors, and never begin with an empty one.
         if path.is_empty() && !apart {
             return Err(ErrorCode::NO_WATCHER);
         }
@@ -112,13 +113,13 @@ impl Watches {
         self.child.forget(conn);
     }
 
-    /// Every path that a connection watches, in whatever way; some twice.
+    /// Returns the paths that a connection watches in any way; some occur twice.
     pub(super) fn paths_of(&self, conn: ConnId) -> impl Iterator<Item = &str> {
         let tables = [&self.data, &self.child].into_iter();
         tables.filter_map(move |table| table.paths.get(&conn)).flatten().map(|path| &**path)
     }
 
-    /// How many watches there are.
+    /// Returns the number of watches.
     pub(super) fn len(&self) -> usize {
         self.data.len() + self.child.len()
     }
@@ -131,7 +132,7 @@ fn expect(found: bool) -> Result<(), ErrorCode> {
     }
 }
 
-/// Where a type of watcher is looked for, and in which mode; `None` is any.
+/// The table and the mode to search for a type of watcher; `None` is any.
 struct Scope {
     data: bool,
     child: bool,
@@ -153,13 +154,13 @@ impl Scope {
     }
 }
 
-/// Which connections watch which paths.
+/// The watches of one table, by path and by connection.
 #[derive(Clone, Debug, Default)]
 struct Table {
     watches: FxHashMap<Arc<str>, BTreeMap<ConnId, Modes>>,
-    /// The same the other way round, so that a connection is forgotten without a search.
+    /// The paths of each connection, so that removing a connection needs no search.
     paths: FxHashMap<ConnId, FxHashSet<Arc<str>>>,
-    /// How many are recursive: without any, nobody hears of what is below.
+    /// The number of recursive watches. Without any, ancestors need no look.
     recursive: usize,
 }
 
@@ -204,7 +205,7 @@ impl Table {
         })
     }
 
-    /// Removes a watch of one mode, or of all. Whether there was one.
+    /// Removes a watch of one mode, or of all. Returns whether there was one.
     fn remove(&mut self, path: &str, conn: ConnId, mode: Option<Mode>) -> bool {
         let Some(watches) = self.watches.get_mut(path) else { return false };
         let Some(modes) = watches.get_mut(&conn) else { return false };

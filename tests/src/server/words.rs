@@ -1,4 +1,4 @@
-//! Four-letter words: questions that operators ask on a connection of its own, and get text for
+//! Four-letter words: commands of operators, each on a connection of its own, answered in text
 //! (`FourLetterCommands.java`).
 
 use core::fmt::Write;
@@ -11,7 +11,8 @@ use super::connection::{ConnId, Connection};
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
 impl Ensemble {
-    /// Answers a word, and closes, if that is what a fresh connection begins with. Whether it is.
+    /// Answers a four-letter word at the beginning of a connection, and closes it. Returns whether
+    /// there was one.
     pub(super) fn answer_word(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get(&conn) else { return false };
         let Some(word) = connection.inbox.first_chunk::<4>() else { return false };
@@ -63,7 +64,7 @@ impl Ensemble {
             text += "READ-ONLY mode; serving only read-only clients\n";
         }
         let counters = self.counters();
-        // The empty path counts as a node of its own.
+        // The empty path counts as a node.
         let nodes = self.servers[server].tree.len() + 1;
         let _ = write!(
             text,

@@ -46,7 +46,7 @@ pub struct Behaviour {
 }
 
 impl Default for Behaviour {
-    /// An inactive behaviour.
+    /// Returns an inactive behaviour.
     fn default() -> Self {
         Self {
             rng: fastrand::Rng::with_seed(0),

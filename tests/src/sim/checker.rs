@@ -314,8 +314,8 @@ impl Checker {
             wrong.extend(missed.into_iter().map(|what| format!("{who}: {what}")));
         }
         let watched = ensemble.watched();
-        let unwanted = watched.difference(&wanted).map(|it| format!("{it:?}: watched in vain"));
-        let lost = wanted.difference(&watched).map(|it| format!("{it:?}: not watched any more"));
+        let unwanted = watched.difference(&wanted).map(|it| format!("{it:?}: an unexpected watch"));
+        let lost = wanted.difference(&watched).map(|it| format!("{it:?}: a missing watch"));
         wrong.extend(unwanted.chain(lost));
         wrong.into_iter().for_each(|what| self.violated(what));
     }

@@ -141,7 +141,7 @@ impl Fault {
             Kind::Expire => Self::Expire(client),
             Kind::Swallow => Self::Swallow(client),
             Kind::Kill => Self::Kill(server, time),
-            // Long enough for new clients to find only a read-only server.
+            // Long enough that new clients find only a read-only server.
             Kind::Part => Self::Part(server, rest.mul_f64(rng.f64())),
             Kind::Hold => Self::Hold(server, time),
             Kind::Step => Self::Step(server),

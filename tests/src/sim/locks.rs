@@ -1,4 +1,4 @@
-//! The checker of locks. It compares the clients that believe to hold a lock with the ensemble.
+//! The checker of locks: compares the clients that believe to hold a lock with the ensemble.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -75,8 +75,7 @@ impl LockChecker {
                     && own != Some(path)
                     && *self.woken.entry(path.clone()).or_insert(who) != who
                 {
-                    found
-                        .push(format!("{path}: its deletion has woken {who:?} and another before"));
+                    found.push(format!("{path}: its deletion woke {who:?} and another attempt"));
                 }
             }
             ClientEvent::Released(id) | ClientEvent::AttemptFinished(id) => {
@@ -140,7 +139,7 @@ impl LockChecker {
         }
         let last = self.tokens.entry(attempt.lock_path.clone()).or_default();
         if token <= *last {
-            found.push(format!("{who:?}: got token {token} after {last}"));
+            found.push(format!("{who:?}: acquired with token {token} after {last}"));
         }
         if attempt.demand != Demand::Read {
             *last = token;
@@ -150,7 +149,7 @@ impl LockChecker {
         for child in children.filter(|child| *child != node).filter(is_blocked_by) {
             let path = format!("{}/{child}", attempt.lock_path);
             if ensemble.node(&path).is_some_and(|child| child.stat().czxid < token) {
-                found.push(format!("{who:?}: got the lock before {child}"));
+                found.push(format!("{who:?}: acquired the lock before {child}"));
             }
         }
     }
@@ -171,7 +170,7 @@ impl LockChecker {
 
     fn check_holders(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
         for (lock_path, holders) in &self.holders {
-            // Claims that do not conflict need no comparison with the ensemble.
+            // Demands that do not conflict need no comparison with the ensemble.
             if may_hold_together(holders.values()) {
                 continue;
             }
@@ -212,7 +211,7 @@ impl LockChecker {
     pub(super) fn conclude(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
         for lock_path in self.checked.keys() {
             for child in ensemble.node(lock_path).into_iter().flat_map(|node| node.children()) {
-                found.push(format!("{lock_path}/{child} was left behind"));
+                found.push(format!("{lock_path}/{child} remains without an owner"));
             }
         }
     }

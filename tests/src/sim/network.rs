@@ -62,7 +62,7 @@ impl Sim {
     }
 
     pub(super) fn arrive_probe(&mut self, probe: Probe) {
-        self.trace.bytes(self.now, "question from client", probe.client as u64, &[]);
+        self.trace.bytes(self.now, "probe from client", probe.client as u64, &[]);
         // A blocked probe is lost, not delayed.
         let is_blocked = Direction::ALL.into_iter().any(|direction| {
             let until = self.blocked.get(&(probe.client, probe.server, direction));
@@ -84,7 +84,7 @@ impl Sim {
         if let Some(machine) = &mut slot.machine
             && slot.incarnation == probe.incarnation
         {
-            self.trace.bytes(self.now, "answer for client", probe.client as u64, &[]);
+            self.trace.bytes(self.now, "probe answer for client", probe.client as u64, &[]);
             machine.handle_probed(self.now, probe.server, read_write);
             self.drain_client(probe.client);
         }

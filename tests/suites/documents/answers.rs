@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{files, root};
 
-/// Whether a file of that name has a test of that name.
+/// Returns whether a file of that name has a test of that name.
 fn exists(sources: &[PathBuf], test: &str) -> bool {
     let (file, name) = test.split_once("::").expect("a file and a test");
     let has_test = |path: &&PathBuf| {
@@ -20,7 +20,7 @@ fn exists(sources: &[PathBuf], test: &str) -> bool {
     sources.iter().filter(|path| path.ends_with(file)).any(|path| has_test(&path))
 }
 
-/// The rows of the tables in a document, without their heads.
+/// Returns the rows of the tables in a document, without their heads.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     let lines: Vec<_> = text.lines().collect();
     let is_head = |at: usize| lines.get(at + 1).is_some_and(|line| line.starts_with("|---"));
@@ -29,7 +29,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     (0..lines.len()).filter(|at| is_row(*at)).map(cells).collect()
 }
 
-/// The rows of a document, the last cell of each a sentence or tests that exist.
+/// Returns the rows of a document, the last cell of each a sentence or tests that exist.
 fn answered(document: &str) -> Vec<[String; 3]> {
     let sources = files(&root());
     assert!(!exists(&sources, "answers.rs::answered"), "that is no test");

@@ -101,7 +101,7 @@ impl Attack {
         }
     }
 
-    /// How many connections it takes.
+    /// Returns how many connections it takes.
     fn connections(self) -> usize {
         match self {
             Self::Corpus => corpus().len(),
@@ -109,7 +109,7 @@ impl Attack {
         }
     }
 
-    /// A peer that attacks behind the handshake, and at last behaves.
+    /// Returns a peer that attacks behind the handshake, and at last behaves.
     fn listen(self) -> String {
         scripted::listen(move |number, mut peer| {
             peer.welcome(TIMEOUT)?;
@@ -133,7 +133,7 @@ fn drip(stream: &mut impl io::Write) -> io::Result<()> {
     }
 }
 
-/// Each input as it is, and behind its length.
+/// Returns each input as it is, and behind its length.
 fn corpus() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     let mut inputs = Vec::new();

@@ -92,7 +92,7 @@ async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_m
     }
 }
 
-/// How many requests the last of many turns takes.
+/// Returns how many requests the last of many turns takes.
 async fn requests_of_a_late_turn(client: &Client, turn: impl AsyncFn()) -> u64 {
     let mut requests = 0;
     for _ in 0..15 {

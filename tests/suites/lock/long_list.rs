@@ -32,16 +32,14 @@ fn mutex(client: &Client) -> Mutex {
 }
 
 #[tokio::test]
-async fn who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on() {
-    scenarios::who_cannot_read_the_list_at_the_head_of_the_queue_fails_and_all_behind_go_on(
-        &start().await,
-    )
-    .await;
+async fn a_contender_that_cannot_read_the_list_fails_and_the_others_proceed() {
+    scenarios::a_contender_that_cannot_read_the_list_fails_and_the_others_proceed(&start().await)
+        .await;
 }
 
 #[tokio::test]
-async fn what_a_list_too_long_has_left_is_found_and_goes() {
-    scenarios::what_a_list_too_long_has_left_is_found_and_goes(&start().await).await;
+async fn the_watch_of_a_list_that_is_too_long_is_removed() {
+    scenarios::the_watch_of_a_list_that_is_too_long_is_removed(&start().await).await;
 }
 
 #[tokio::test]

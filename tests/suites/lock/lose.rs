@@ -10,7 +10,8 @@ use zk_testkit::server::{Config, Ensemble};
 
 use super::{HANG_TIMEOUT, LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
 
-/// The second in line watches the holder's node and its own. The holder may watch its own, too.
+/// Returns the second in line watches the holder's node and its own. The holder may watch its own,
+/// too.
 async fn both_watches(embedded: &Embedded, waiter: &Client) {
     let watched_by = |session| {
         move |ensemble: &Ensemble| ensemble.watched().iter().filter(|one| one.0 == session).count()
@@ -152,7 +153,8 @@ async fn an_attempt_on_a_closed_session_fails_at_once() {
     ));
 }
 
-/// An ensemble that lets sessions last for a second, so that watches are renewed after a few.
+/// Returns an ensemble that lets sessions last for a second, so that watches are renewed after a
+/// few.
 async fn with_short_sessions() -> (Embedded, Client) {
     let config = Config::servers(1).with_tick(Duration::from_millis(500));
     let embedded = Embedded::with_config(config).await.expect("loopback");
@@ -161,7 +163,7 @@ async fn with_short_sessions() -> (Embedded, Client) {
     (embedded, client.expect("it answers"))
 }
 
-/// The next events for this client are lost by the server.
+/// Returns the next events for this client are lost by the server.
 fn swallow_events(embedded: &Embedded, client: &Client) {
     let session = client.session_id();
     embedded.command(|ensemble, _| ensemble.swallow_events(session, "/", u64::MAX));

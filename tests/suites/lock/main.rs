@@ -25,7 +25,7 @@ async fn start() -> Embedded {
     Embedded::start(1).await.expect("loopback")
 }
 
-/// The lock nodes that the ensemble has.
+/// Returns the lock nodes that the ensemble has.
 fn lock_nodes(embedded: &Embedded) -> Vec<String> {
     let below = format!("{LOCK}/");
     embedded.with(|ensemble| {

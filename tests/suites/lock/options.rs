@@ -108,13 +108,13 @@ async fn contenders_are_told_in_the_order_of_service() {
 }
 
 #[tokio::test]
-async fn contenders_that_are_many_or_unreadable_are_listed_all_the_same() {
-    scenarios::contenders_that_are_many_or_unreadable_are_listed_all_the_same(&start().await).await;
+async fn many_or_unreadable_contenders_are_listed() {
+    scenarios::many_or_unreadable_contenders_are_listed(&start().await).await;
 }
 
 #[tokio::test]
-async fn a_holder_hears_that_somebody_asks_for_the_lock() {
-    scenarios::a_holder_hears_that_somebody_asks_for_the_lock(&start().await).await;
+async fn a_holder_receives_a_request_to_release() {
+    scenarios::a_holder_receives_a_request_to_release(&start().await).await;
 }
 
 #[tokio::test]

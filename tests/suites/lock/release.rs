@@ -21,7 +21,8 @@ use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes};
 const LEASE_ENDED: LockError = LockError::NotConfirmed(Unconfirmed::LeaseEnded);
 const CLOSED: LockError = LockError::NotConfirmed(Unconfirmed::Ended(End::Closed));
 
-/// A client by a clock that can jump, as one that goes on does when the process was stopped.
+/// Returns a client by a clock that can jump, as one that goes on does when the process was
+/// stopped.
 async fn client_with_clock(embedded: &Embedded) -> (Client, impl Fn(Duration)) {
     let (start, ahead) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let millis = ahead.clone();

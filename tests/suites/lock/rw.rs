@@ -57,13 +57,13 @@ async fn readers_hold_it_together_and_a_writer_alone() {
 }
 
 #[tokio::test]
-async fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
-    scenarios::a_downgrade_lets_readers_in_and_keeps_writers_out(&start().await).await;
+async fn a_downgrade_admits_readers_and_keeps_writers_waiting() {
+    scenarios::a_downgrade_admits_readers_and_keeps_writers_waiting(&start().await).await;
 }
 
 #[tokio::test]
-async fn of_two_that_upgrade_nobody_waits_for_ever() {
-    scenarios::of_two_that_upgrade_nobody_waits_for_ever(&start().await).await;
+async fn two_readers_that_upgrade_do_not_deadlock() {
+    scenarios::two_readers_that_upgrade_do_not_deadlock(&start().await).await;
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ async fn nothing_is_left(embedded: &Embedded) {
 }
 
 #[tokio::test]
-async fn no_more_permits_are_out_than_there_are() {
-    scenarios::no_more_permits_are_out_than_there_are(&start().await).await;
+async fn no_more_permits_are_held_than_exist() {
+    scenarios::no_more_permits_are_held_than_exist(&start().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

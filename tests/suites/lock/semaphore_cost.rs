@@ -76,7 +76,7 @@ async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request()
     assert_eq!(embedded.with(|ensemble| ensemble.counters().notifications), 0);
 }
 
-/// All permits are out, and so many wait. What do hand-overs cost?
+/// Returns all permits are out, and so many wait. What do hand-overs cost?
 async fn hand_over(waiters: usize) {
     let embedded = Embedded::start(1).await.expect("loopback");
     let holder = client(&embedded).await;

@@ -63,7 +63,7 @@ impl Locks {
         ]
     }
 
-    /// How many attempts may have nodes.
+    /// Returns how many attempts may have nodes.
     fn pending_cleanups(&self) -> usize {
         self.mutex.pending_cleanups()
             + self.read.pending_cleanups()

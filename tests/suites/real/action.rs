@@ -98,7 +98,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The operation and what is sent for it.
+    /// Returns the operation and what is sent for it.
     pub(crate) fn request(&self, directory: &str, last: Zxid) -> Option<Request> {
         let at = |place: &Place| place.resolve(directory);
         let strings = |places: &Vec<Place>| List::from(places.iter().map(at).collect::<Vec<_>>());

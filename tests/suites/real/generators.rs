@@ -6,7 +6,8 @@ use zk_proto::{CreateMode, OpCode};
 
 use crate::action::{Access, Action, CLIENTS, Place, USERS};
 
-/// A script: who does what. It shrinks to fewer steps, but is hardly ever made up with fewer.
+/// Returns a script: who does what. It shrinks to fewer steps, but is hardly ever made up with
+/// fewer.
 pub(crate) fn script(steps: usize) -> impl Strategy<Value = Vec<(usize, Action)>> {
     let step = prop_oneof![
         1 => Just(None),

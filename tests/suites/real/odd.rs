@@ -128,7 +128,7 @@ pub(crate) fn malformed(script: &mut Script) {
     }
 }
 
-/// A check outside a multi, which is answered only if it fails.
+/// Returns a check outside a multi, which is answered only if it fails.
 pub(crate) fn checks(script: &mut Script) {
     for (path, version) in [("/", -1), ("/", 7), ("/missing", -1), ("relative", -1)] {
         script.tell(ALICE, Request::Check(CheckVersionRequest { path, version }));

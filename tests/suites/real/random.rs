@@ -67,7 +67,7 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// The first difference, with what came before it and what came after it.
+/// Returns the first difference, with what came before it and what came after it.
 pub(crate) fn compare(expected: &[String], actual: &[String]) -> Result<(), String> {
     let length = expected.len().max(actual.len());
     let differs = |line: &usize| expected.get(*line) != actual.get(*line);

@@ -146,7 +146,7 @@ impl Peer {
         self.send(&frame);
     }
 
-    /// The next message; `None` when the connection is closed.
+    /// Returns the next message; `None` when the connection is closed.
     pub(crate) fn hear(&mut self) -> Option<Message> {
         let mut buffer = vec![0; 64 * 1024];
         loop {

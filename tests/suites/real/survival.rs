@@ -48,7 +48,7 @@ impl Line {
         Ok(payload)
     }
 
-    /// How the server answers; nothing if it does not, or hangs up.
+    /// Returns how the server answers; nothing if it does not, or hangs up.
     fn ask(&mut self, request: &owned::Request) -> Option<ErrorCode> {
         let header = RequestHeader { xid: Xid(1), opcode: request.opcode() };
         self.write(&(header, request)).ok()?;
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// The share of requests that are carried out, in percent, and that of creations.
+/// Returns the share of requests that are carried out, in percent, and that of creations.
 fn carried_out(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize) {
     let mut runner = TestRunner::deterministic();
     let strategy = any_with::<owned::Request>(mode);

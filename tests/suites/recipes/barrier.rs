@@ -12,8 +12,8 @@ fn barrier(client: &Client) -> Barrier {
 }
 
 #[tokio::test]
-async fn nobody_passes_until_it_is_opened() {
-    scenarios::nobody_passes_until_it_is_opened(&start().await).await;
+async fn no_client_passes_a_closed_barrier() {
+    scenarios::no_client_passes_a_closed_barrier(&start().await).await;
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ fn barrier(client: &Client, participants: usize) -> DoubleBarrier {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_wait_for_all_again_and_again() {
-    scenarios::all_wait_for_all_again_and_again(&start().await).await;
+async fn a_double_barrier_can_be_used_again() {
+    scenarios::a_double_barrier_can_be_used_again(&start().await).await;
 }
 
 #[tokio::test]

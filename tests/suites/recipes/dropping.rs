@@ -54,7 +54,7 @@ fn attempt<T>(future: impl Future<Output = T> + Send + 'static) -> Attempt {
     Box::pin(async { drop(future.await) })
 }
 
-/// An attempt that must succeed.
+/// Returns an attempt that must succeed.
 fn success<T, E: core::fmt::Debug>(
     future: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Attempt {
@@ -153,7 +153,7 @@ impl Fixture {
     }
 }
 
-/// A deadline that no attempt here reaches.
+/// Returns a deadline that no attempt here reaches.
 fn later() -> Instant {
     Instant::now() + super::SESSION_TIMEOUT
 }

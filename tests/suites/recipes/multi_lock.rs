@@ -29,8 +29,8 @@ fn blamed(error: RecipeError) -> (&'static str, String, LockError) {
 }
 
 #[tokio::test]
-async fn all_are_held_and_all_are_released() {
-    scenarios::all_are_held_and_all_are_released(&start().await).await;
+async fn several_locks_are_acquired_and_released_together() {
+    scenarios::several_locks_are_acquired_and_released_together(&start().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,8 +130,8 @@ async fn when_one_cannot_be_had_none_is_kept() {
 }
 
 #[tokio::test]
-async fn permits_are_taken_together_with_locks() {
-    scenarios::permits_are_taken_together_with_locks(&start().await).await;
+async fn permits_are_acquired_together_with_locks() {
+    scenarios::permits_are_acquired_together_with_locks(&start().await).await;
 }
 
 #[tokio::test]

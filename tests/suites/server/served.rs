@@ -38,7 +38,7 @@ impl Client {
         self.stream.write_all(&frame).await.expect("a connection");
     }
 
-    /// The next message; `None` when the connection was closed.
+    /// Returns the next message; `None` when the connection was closed.
     async fn hear(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.raw.poll() {

@@ -5,7 +5,7 @@ use zk_testkit::server::{Config, Output};
 
 use crate::world::{World, create_as, get_data};
 
-/// The answer to a word, after which the connection is closed.
+/// Returns the answer to a word, after which the connection is closed.
 fn ask(world: &mut World, server: usize, word: &str) -> String {
     let conn = world.ensemble.handle_connect(server).expect("a server that is alive");
     world.ensemble.handle_bytes(world.now, conn, word.as_bytes());

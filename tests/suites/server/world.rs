@@ -46,7 +46,7 @@ impl World {
         self.clients.insert(conn, Client::default());
     }
 
-    /// A new session.
+    /// Returns a new session.
     pub(crate) fn connect(&mut self, server: usize) -> (ConnId, Credentials) {
         let conn = self.open(server);
         self.send_bytes(conn, &RawClient::connect(10_000));
@@ -66,7 +66,7 @@ impl World {
         self.send_bytes(conn, &frame);
     }
 
-    /// The frame of a request, to be sent later.
+    /// Returns the frame of a request, to be sent later.
     pub(crate) fn frame(&mut self, conn: ConnId, request: &Request<'_>) -> Vec<u8> {
         self.client(conn).raw.request(request).to_vec()
     }
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// The outcome of a request, in short.
+    /// Returns the outcome of a request, in short.
     pub(crate) fn ask(&mut self, conn: ConnId, request: &Request<'_>) -> String {
         text(&Message::Reply(self.call(conn, request)))
     }
@@ -109,7 +109,7 @@ impl World {
         core::mem::take(&mut self.client(conn).heard)
     }
 
-    /// The same in short, with `closed` at the end if the connection was closed.
+    /// Returns the same in short, with `closed` at the end if the connection was closed.
     pub(crate) fn heard(&mut self, conn: ConnId) -> Vec<String> {
         let mut heard: Vec<_> = self.messages(conn).iter().map(text).collect();
         if core::mem::take(&mut self.client(conn).is_closed) {
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// A message in short: what was asked and what came of it.
+/// Returns a message in short: what was asked and what came of it.
 pub(crate) fn text(message: &Message) -> String {
     match message {
         Message::Connected(_) => "connected".into(),

@@ -27,7 +27,7 @@ fn payload(message: &impl Encode) -> Bytes {
     bytes.freeze()
 }
 
-/// A core that is connected, and has nothing to do.
+/// Returns a core that is connected, and has nothing to do.
 fn idle_core() -> Session<()> {
     let mut config = Config::new(3, 7);
     config.timeout = TIMEOUT;

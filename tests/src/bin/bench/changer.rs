@@ -82,7 +82,7 @@ fn for_each(
     Ok(())
 }
 
-/// A transaction that changes these nodes.
+/// Returns a transaction that changes these nodes.
 fn change(paths: &[String]) -> io::Result<Vec<u8>> {
     let change = |path| MultiOp::SetData(SetDataRequest { path, data: None, version: -1 });
     let changes: Vec<_> = paths.iter().map(|path| change(path.as_str())).collect();

@@ -13,7 +13,7 @@ use crate::work::{DATA, Kind, PATH, Work};
 
 pub(crate) const NAME: &str = "zk-session-blocking";
 
-/// Whether it is asked to do such work.
+/// Returns whether it is asked to do such work.
 pub(crate) fn does(kind: Kind) -> bool {
     matches!(
         kind,

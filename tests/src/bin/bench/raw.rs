@@ -46,7 +46,7 @@ pub(crate) fn get(watch: bool, path: &str) -> Request<'_> {
     Request::GetData(GetDataRequest { path, watch })
 }
 
-/// A request as it is sent. All of them bear the same xid.
+/// Returns a request as it is sent. All of them bear the same xid.
 pub(crate) fn encode(request: &Request<'_>) -> io::Result<Vec<u8>> {
     let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
     framed(&(header, request))
@@ -162,7 +162,7 @@ struct Replies {
 }
 
 impl Replies {
-    /// Waits for at least `least` frames, and says how many came.
+    /// Waits for at least `least` frames. Returns how many came.
     fn wait_for(&mut self, least: usize) -> io::Result<usize> {
         let mut frames = 0;
         while frames < least {

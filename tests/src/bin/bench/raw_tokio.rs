@@ -16,7 +16,7 @@ use crate::work::{Kind, PATH, Work};
 
 pub(crate) const NAME: &str = "raw-tokio";
 
-/// Whether a kind of work takes many turns of tokio's. What it adds to others is small.
+/// Returns whether a kind of work takes many turns of tokio's. What it adds to others is small.
 pub(crate) fn does(kind: Kind) -> bool {
     matches!(kind, Kind::SequentialGet | Kind::WatchesFired)
 }

@@ -11,7 +11,7 @@ pub(crate) const PATH: &str = "/bench";
 /// What it holds.
 pub(crate) const DATA: [u8; 100] = [b'x'; 100];
 
-/// A path of 76 bytes.
+/// Returns a path of 76 bytes.
 pub(crate) fn child(number: usize) -> String {
     // In one allocation that is not too large, which would count as the client's.
     let mut path = String::with_capacity(76);
@@ -74,17 +74,17 @@ impl Kind {
         }
     }
 
-    /// Whether prepared bytes answer it.
+    /// Returns whether prepared bytes answer it.
     pub(crate) fn suits_null_server(self) -> bool {
         self != Self::WatchesBack
     }
 
-    /// Whether it is a matter of watches that fire.
+    /// Returns whether it is a matter of watches that fire.
     pub(crate) fn is_watches(self) -> bool {
         matches!(self, Self::WatchesFired | Self::WatchesJoined)
     }
 
-    /// Whether only ours are asked for it.
+    /// Returns whether only ours are asked for it.
     pub(crate) fn is_ours_alone(self) -> bool {
         matches!(self, Self::Sessions | Self::IdleSeconds | Self::WatchesBack | Self::TasksForRoom)
     }

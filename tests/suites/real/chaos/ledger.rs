@@ -73,7 +73,7 @@ impl Ledger {
         self.lock().violations.clone()
     }
 
-    /// A server has said that `entry` is what version `version` holds.
+    /// Returns a server has said that `entry` is what version `version` holds.
     pub(super) fn seen(&self, counter: usize, version: i32, entry: Entry) {
         self.lock().seen(counter, version, entry);
     }

@@ -91,7 +91,8 @@ impl Seat {
     }
 }
 
-/// How the session has ended, if that is what the error says; any but a lost connection is a fault.
+/// Returns how the session has ended, if that is what the error says; any but a lost connection is
+/// a fault.
 fn survivable(error: &Error) -> Result<(), End> {
     match error {
         Error::Ended { end, .. } => Err(*end),

@@ -34,7 +34,7 @@ enum Recipe {
 }
 
 impl Recipe {
-    /// The last arguments of the programs of others.
+    /// Returns the last arguments of the programs of others.
     fn arguments(self) -> (&'static str, Option<String>) {
         match self {
             Self::Mutex(Scheme::ZOOKEEPER_RECIPE) => ("write-lock", None),

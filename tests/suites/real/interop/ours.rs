@@ -70,13 +70,13 @@ impl Contender {
         turns
     }
 
-    /// The part that the lock protects.
+    /// Returns the part that the lock protects.
     async fn turn(&self, kind: Kind, held: &Held) -> Turn {
         let enter = self.stamp().await;
         Turn { kind, place: held.fencing_token().0, enter, leave: self.stamp().await }
     }
 
-    /// A transaction of now.
+    /// Returns a transaction of now.
     async fn stamp(&self) -> i64 {
         self.client.set_data(&self.marker, b"", None).await.expect("written").mzxid.0
     }

@@ -63,7 +63,7 @@ pub(super) fn overtaken(turns: &[Turn]) -> Vec<(Turn, Turn)> {
     pairs(turns).filter(|(one, other)| one.excludes(other) && !in_order(one, other)).collect()
 }
 
-/// How many stood in the queue while somebody held the lock against them.
+/// Returns how many stood in the queue while somebody held the lock against them.
 pub(super) fn waited(turns: &[Turn]) -> usize {
     let held_up = |turn: &&Turn| {
         let against = |other: &Turn| turn.excludes(other) && other.enter < turn.enter;
@@ -72,7 +72,7 @@ pub(super) fn waited(turns: &[Turn]) -> usize {
     turns.iter().filter(held_up).count()
 }
 
-/// The most that held it at once.
+/// Returns the most that held it at once.
 pub(super) fn most_at_once(turns: &[Turn]) -> usize {
     let at = |moment: i64| {
         turns.iter().filter(|turn| (turn.enter..=turn.leave).contains(&moment)).count()

@@ -16,7 +16,7 @@ pub(super) trait Locks: Clone + Send + 'static {
     type Lock: Lock;
 
     fn connect(at: &str) -> impl Future<Output = io::Result<Self>> + Send;
-    /// The lock at `path`; each contender makes one, and keeps it.
+    /// Returns the lock at `path`; each contender makes one, and keeps it.
     fn lock(&self, path: &str) -> io::Result<Self::Lock>;
 }
 
@@ -99,7 +99,7 @@ impl Progress {
         }
     }
 
-    /// Notes an acquisition. Whether there are more to come.
+    /// Notes an acquisition. Returns whether there are more to come.
     fn acquired(&mut self, lock: usize) -> bool {
         let now = Instant::now();
         self.acquisitions += 1;

@@ -90,7 +90,7 @@ impl Bare {
         self.client.submit_and_watch(&Request::GetChildren(GetChildrenRequest { path, watch }))
     }
 
-    /// The last of those before `node`, and how many they are.
+    /// Returns the last of those before `node`, and how many they are.
     fn before(&self, node: &str, children: &Reply) -> Result<Option<(String, usize)>, Error> {
         let children = children.decode::<GetChildrenResponse<'_>>()?.children;
         // One prefix for all, so they are in the order of their numbers.
