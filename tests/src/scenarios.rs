@@ -422,7 +422,7 @@ pub async fn no_client_passes_a_closed_barrier(fixture: &impl Fixture) {
         Err(LockError::TimedOut)
     );
     let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));
-    eventually(fixture, "both wait", |fixture| fixture.watches() == 2).await;
+    eventually(fixture, "two waiters", |fixture| fixture.watches() == 2).await;
     // A change of the barrier's data does not open it.
     keeper.set_data(PATH, b"still closed", None).await.expect("set");
     sleep(MOMENT).await;

@@ -72,7 +72,7 @@ impl Fixture for RealEnsemble {
 /// If the ensemble does not answer.
 pub async fn client(fixture: &impl Fixture) -> Client {
     let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
-    builder.connect().await.expect("the ensemble answers")
+    builder.connect().await.expect("connected")
 }
 
 /// Waits until `condition` holds for an ensemble.
@@ -85,7 +85,7 @@ pub async fn eventually<S: Fixture>(fixture: &S, what: &str, condition: impl Fn(
     while !condition(fixture) {
         if Instant::now() > until {
             let (nodes, watches) = (fixture.ephemerals(), fixture.watches());
-            panic!("timed out waiting until {what}; there are {nodes:?} and {watches} watches");
+            panic!("timed out waiting for: {what}; there are {nodes:?} and {watches} watches");
         }
         // Not tokio's clock, which a test may have paused.
         let pause = || std::thread::sleep(Duration::from_millis(1));
@@ -106,7 +106,7 @@ pub async fn waits_until<S: Fixture>(
 ) {
     tokio::select! {
         biased;
-        _ = &mut future => panic!("completed instead of waiting until {what}"),
+        _ = &mut future => panic!("completed before: {what}"),
         () = eventually(fixture, what, condition) => {}
     }
 }

@@ -13,7 +13,7 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 use zk_testkit::watchdog::Watchdog;
 
-/// An ensemble, on a runtime of its own.
+/// An ensemble on its own runtime.
 struct Ensemble {
     embedded: Embedded,
     runtime: Runtime,
@@ -33,7 +33,7 @@ impl Ensemble {
 
     fn client(&self) -> Client {
         let at = self.embedded.connect_string();
-        Client::builder(&at).session_timeout(SESSION_TIMEOUT).connect().expect("it answers")
+        Client::builder(&at).session_timeout(SESSION_TIMEOUT).connect().expect("connected")
     }
 }
 
@@ -41,7 +41,7 @@ impl Ensemble {
 fn threads_share_a_session() {
     let ensemble = Ensemble::start(3);
     let client = ensemble.client();
-    client.create("/counter", b"0", NodeKind::Persistent).expect("it is new");
+    client.create("/counter", b"0", NodeKind::Persistent).expect("a new node");
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -51,13 +51,13 @@ fn threads_share_a_session() {
             });
         }
     });
-    assert_eq!(client.get_data("/counter").expect("it is there").0, "100");
+    assert_eq!(client.get_data("/counter").expect("the node exists").0, "100");
     client.close();
 }
 
 fn increment(client: &Client) {
     loop {
-        let (data, stat) = client.get_data("/counter").expect("it is there");
+        let (data, stat) = client.get_data("/counter").expect("the node exists");
         let count: u64 = String::from_utf8_lossy(&data).parse().expect("a number");
         let next = (count + 1).to_string();
         match client.set_data("/counter", next.as_bytes(), Some(stat.version)) {
@@ -81,8 +81,8 @@ fn assert_moves_from(client: &Client, server: usize) {
 fn a_session_moves_to_another_server_with_its_watches() {
     let ensemble = Ensemble::start(3);
     let (client, other) = (ensemble.client(), ensemble.client());
-    client.create("/a", b"", NodeKind::Ephemeral).expect("it is new");
-    let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
+    client.create("/a", b"", NodeKind::Ephemeral).expect("a new node");
+    let (_, _, watch) = client.get_data_and_watch("/a").expect("the node exists");
     let mut all = client.watch_recursively("/a").expect("the server knows such watches");
     let State::Connected { server, session } = client.state() else { panic!("not connected") };
     ensemble.embedded.kill(server);
@@ -92,13 +92,13 @@ fn a_session_moves_to_another_server_with_its_watches() {
     while let Err(error) = other.set_data("/a", b"new", None) {
         assert_eq!(error.reason, Error::ConnectionLost);
     }
-    assert_eq!(&*watch.wait().expect("it fires").path, "/a");
+    assert_eq!(&*watch.wait().expect("a watch event").path, "/a");
     assert!(matches!(all.wait(), Ok(WatchUpdate::Event(_))));
     ensemble.runtime.block_on(ensemble.embedded.restart(server)).expect("the port is free");
 }
 
 #[test]
-fn an_expired_session_says_so() {
+fn an_expired_session_is_reported() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let (_, watch) = client.exists_and_watch("/a").expect("it can be asked");
@@ -116,10 +116,10 @@ fn trees_are_created_and_deleted() {
     let below = client.with_chroot("/app").expect("a path");
     let (path, _) = below.create_all("/a/b/c-", b"", NodeKind::EphemeralSequential).expect("new");
     assert_eq!(path, "/a/b/c-0000000000");
-    assert_eq!(below.count_descendants("/").expect("it is there"), 3);
-    assert_eq!(below.get_ephemerals("/").expect("it is there"), [path]);
+    assert_eq!(below.count_descendants("/").expect("the node exists"), 3);
+    assert_eq!(below.get_ephemerals("/").expect("the node exists"), [path]);
     below.delete_all("/a").expect("it can be deleted");
-    assert_eq!(below.get_children("/").expect("it is there").0, [""; 0]);
+    assert_eq!(below.get_children("/").expect("the node exists").0, [""; 0]);
     let is_there = |path| ensemble.embedded.with(|ensemble| ensemble.paths().any(|p| p == path));
     assert!(is_there("/app") && !is_there("/app/a"));
 }

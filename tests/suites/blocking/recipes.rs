@@ -13,9 +13,9 @@ use zk_recipes::{Holding, Leadership, LockError, Loss, MultiLoss, Options, Owner
 
 use super::*;
 
-/// Longer than anything here takes.
+/// Longer than any step here takes.
 const LONG: Duration = Duration::from_secs(20);
-/// Long enough for somebody to wait who must not get anything.
+/// How long to wait before concluding that something does not happen.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn nodes(ensemble: &Ensemble, below: &str) -> Vec<String> {
@@ -27,7 +27,7 @@ fn nodes(ensemble: &Ensemble, below: &str) -> Vec<String> {
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     while !condition() {
-        assert!(!what.is_empty(), "the watchdog ends it");
+        assert!(!what.is_empty(), "the watchdog ends the test");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -97,14 +97,14 @@ fn a_lost_lock_is_reported_in_every_way() {
     let guard = Mutex::new(&ours, "/lock").expect("valid").acquire().expect("free");
     let (lost, losses) = mpsc::channel();
     let sender = lost.clone();
-    guard.on_lost(move |loss| sender.send(loss).expect("somebody listens"));
+    guard.on_lost(move |loss| sender.send(loss).expect("a receiver"));
     guard.validate().expect("held");
     assert_eq!(guard.wait_lost(SHORT), None);
     other.delete(&guard.node_path(), None).expect("deleted");
     assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
-    // It is called at once now.
-    guard.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    // The lock is lost, so it is called at once.
+    guard.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     assert_eq!(losses.try_recv(), Ok(Loss::NodeDeleted));
     assert!(guard.is_lost());
     let reason = LockError::Lost(Loss::NodeDeleted);
@@ -122,7 +122,7 @@ fn a_callback_that_panics_does_not_stop_the_others() {
     let guard = mutex.acquire().expect("free");
     let (lost, losses) = mpsc::channel();
     guard.on_lost(|loss| panic!("on purpose: {loss}"));
-    guard.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    guard.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     other.delete(&guard.node_path(), None).expect("deleted");
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
     mutex.acquire_timeout(LONG).expect("free").release().expect("released");
@@ -136,32 +136,32 @@ fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
     let (lost, losses) = mpsc::channel();
     let guard = mutex.acquire().expect("free");
     let sender = lost.clone();
-    guard.on_lost(move |loss| sender.send(Some(loss)).expect("somebody listens"));
+    guard.on_lost(move |loss| sender.send(Some(loss)).expect("a receiver"));
     guard.release().expect("released");
     let guard = mutex.acquire().expect("free");
     guard.on_lost(move |_| {
         assert!(matches!(ours.state(), State::Connected { .. }));
-        assert_eq!(ours.exists("/gone").expect("it answers"), None);
-        lost.send(None).expect("somebody listens");
+        assert_eq!(ours.exists("/gone").expect("connected"), None);
+        lost.send(None).expect("a receiver");
     });
     other.delete(&guard.node_path(), None).expect("deleted");
     assert_eq!(losses.recv_timeout(LONG), Ok(None));
 }
 
 #[test]
-fn without_servers_the_lease_ends_what_is_held_and_what_is_released() {
+fn without_servers_the_lease_ends_held_locks_and_releases() {
     let ensemble = Ensemble::start(1);
     let at = ensemble.embedded.connect_string();
     let short_lived = Client::builder(&at).session_timeout(Duration::from_secs(1));
-    let client = short_lived.connect().expect("it answers");
+    let client = short_lived.connect().expect("connected");
     let lock = |path| Mutex::new(&client, path).expect("valid");
     let [first, second] = ["/first", "/second"].map(|path| lock(path).acquire().expect("free"));
     let (lost, losses) = mpsc::channel();
-    first.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    first.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     ensemble.embedded.kill(0);
-    let error = second.release_timeout(SHORT).expect_err("nobody confirms it");
+    let error = second.release_timeout(SHORT).expect_err("not confirmed");
     assert_eq!(error.reason, LockError::NotConfirmed(Unconfirmed::TimedOut));
-    let error = lock("/third").try_acquire().expect_err("nobody answers");
+    let error = lock("/third").try_acquire().expect_err("no server answers");
     assert_eq!(error.reason, LockError::NoConnection);
     assert_eq!(first.wait_lost(LONG), Some(Loss::LeaseEnded));
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::LeaseEnded));
@@ -170,28 +170,28 @@ fn without_servers_the_lease_ends_what_is_held_and_what_is_released() {
 }
 
 #[test]
-fn validating_without_servers_ends_with_the_lease() {
+fn validate_without_servers_ends_with_the_lease() {
     let ensemble = Ensemble::start(1);
     let at = ensemble.embedded.connect_string();
     let short_lived = Client::builder(&at).session_timeout(Duration::from_secs(1));
-    let client = short_lived.connect().expect("it answers");
+    let client = short_lived.connect().expect("connected");
     let lock = |path| Mutex::new(&client, path).expect("valid");
     let one = lock("/one").acquire().expect("free");
     let parts = ["/a", "/b"].map(lock);
-    let both = MultiLock::new(parts.each_ref().map(LockRequest::from)).expect("they fit");
+    let both = MultiLock::new(parts.each_ref().map(LockRequest::from)).expect("compatible locks");
     let both = both.acquire().expect("free");
     ensemble.embedded.kill(0);
     client.wait_for_state(|state| !matches!(state, State::Connected { .. }), Some(LONG));
     let lost = LockError::Lost(Loss::LeaseEnded);
     thread::scope(|scope| {
-        let validated = scope.spawn(|| one.validate().expect_err("nobody answers").reason);
-        assert_eq!(both.validate().expect_err("nobody answers").reason, lost);
+        let validated = scope.spawn(|| one.validate().expect_err("no server answers").reason);
+        assert_eq!(both.validate().expect_err("no server answers").reason, lost);
         assert_eq!(validated.join().expect("no panic"), lost);
     });
 }
 
 #[test]
-fn readers_share_and_locks_are_converted() {
+fn readers_share_a_lock_and_can_convert_it() {
     let ensemble = Ensemble::start(1);
     let (ours, others) = (ensemble.client(), ensemble.client());
     let lock = |client| RwLock::new(client, "/lock").expect("valid");
@@ -212,17 +212,17 @@ fn readers_share_and_locks_are_converted() {
 }
 
 #[test]
-fn permits_are_counted() {
+fn no_more_permits_are_acquired_than_exist() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let semaphore = Semaphore::new(&client, "/permits", 3).expect("valid");
     let two = semaphore.acquire_many(2).expect("free");
     let one = semaphore.try_acquire().expect("free");
-    assert_eq!(semaphore.try_acquire().expect_err("none is left").reason, LockError::Busy);
+    assert_eq!(semaphore.try_acquire().expect_err("no permit is left").reason, LockError::Busy);
     assert_eq!(semaphore.leases().expect("listed").len(), 3);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| semaphore.acquire_many(2));
-        eventually("it waits", || semaphore.waiting().is_ok_and(|waiting| !waiting.is_empty()));
+        eventually("a waiter", || semaphore.waiting().is_ok_and(|waiting| !waiting.is_empty()));
         two.release().expect("released");
         waiting.join().expect("no panic").expect("permits").release().expect("released");
     });
@@ -232,7 +232,7 @@ fn permits_are_counted() {
 }
 
 #[test]
-fn a_thread_acquires_again_what_it_holds() {
+fn a_thread_can_acquire_again_what_it_holds() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
@@ -246,7 +246,7 @@ fn a_thread_acquires_again_what_it_holds() {
         assert_eq!(scope.spawn(other).join().expect("no panic"), LockError::Busy);
         outer.release().expect("one level");
         assert_eq!(nodes(&ensemble, "/lock").len(), 1);
-        let next = scope.spawn(|| mutex.acquire().expect("it is its turn").release());
+        let next = scope.spawn(|| mutex.acquire().expect("acquired").release());
         inner.release().expect("the last level");
         next.join().expect("no panic").expect("released");
     });
@@ -254,28 +254,28 @@ fn a_thread_acquires_again_what_it_holds() {
 }
 
 #[test]
-fn owners_take_turns_in_the_order_in_which_they_came() {
+fn owners_acquire_in_the_order_of_their_calls() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
     let owner = Owner::unique();
     let outer = mutex.acquire_as(owner).expect("free");
     thread::scope(|scope| {
-        // The owner is not the thread.
-        scope.spawn(|| mutex.acquire_as(owner).expect("its own").release().expect("one level"));
+        // The owner is an id, not the thread.
+        scope.spawn(|| mutex.acquire_as(owner).expect("acquired").release().expect("one level"));
     });
-    let busy = mutex.try_acquire().expect_err("another owner has it");
+    let busy = mutex.try_acquire().expect_err("held by another owner");
     assert_eq!(busy.reason, LockError::Busy);
     let order = std::sync::Mutex::new(Vec::new());
     thread::scope(|scope| {
         for number in 0..3 {
             let (mutex, order) = (&mutex, &order);
             scope.spawn(move || {
-                let guard = mutex.acquire_timeout(LONG).expect("its turn comes");
+                let guard = mutex.acquire_timeout(LONG).expect("acquired");
                 order.lock().expect("no panic").push(number);
                 guard.release().expect("released");
             });
-            // Each has come before the next is started.
+            // Each is queued before the next is started.
             thread::sleep(SHORT);
         }
         outer.release().expect("released");
@@ -284,7 +284,7 @@ fn owners_take_turns_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_turn_that_ends_without_a_request_wakes_the_next_thread() {
+fn a_local_turn_without_a_request_wakes_the_next_thread() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
@@ -294,14 +294,14 @@ fn a_turn_that_ends_without_a_request_wakes_the_next_thread() {
     thread::scope(|scope| {
         let next = scope.spawn(|| mutex.acquire_timeout(LONG).map(drop));
         thread::sleep(SHORT);
-        // Nothing is deleted, so no server answers.
+        // No node is deleted, so no server needs to answer.
         drop(guard);
-        next.join().expect("no panic").expect("its turn");
+        next.join().expect("no panic").expect("acquired");
     });
 }
 
 #[test]
-fn a_lock_that_is_lost_is_lost_on_all_levels() {
+fn a_lost_lock_is_lost_on_all_levels() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
@@ -324,10 +324,10 @@ fn candidates_lead_one_after_another() {
     let term = first.elected().expect("alone");
     let second = election(&others).stand();
     let in_time = second.elected_timeout(SHORT);
-    assert_eq!(in_time.expect_err("another leads").reason, LockError::TimedOut);
-    let checked = first.transaction().expect("it leads").commit();
-    checked.expect("it leads");
-    // It loses its node, and stands again behind the other.
+    assert_eq!(in_time.expect_err("another leader").reason, LockError::TimedOut);
+    let checked = first.transaction().expect("a leader").commit();
+    checked.expect("a leader");
+    // The leader loses its node, and queues again behind the other.
     others.delete(&term.node, None).expect("deleted");
     let next = second.elected().expect("first in the queue");
     assert!(next.token > term.token);
@@ -340,7 +340,7 @@ fn candidates_lead_one_after_another() {
 }
 
 #[test]
-fn barriers_hold_threads() {
+fn threads_wait_at_barriers() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let barrier = Barrier::new(&client, "/barrier").expect("valid");
@@ -361,10 +361,10 @@ fn barriers_hold_threads() {
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let participant = both.enter().expect("both are there");
+                let participant = both.enter().expect("the nodes exist");
                 inside.fetch_add(1, Ordering::SeqCst);
                 eventually("both", || inside.load(Ordering::SeqCst) == 2);
-                participant.leave().expect("both are done");
+                participant.leave().expect("left");
                 outside.fetch_add(1, Ordering::SeqCst);
             });
         }
@@ -373,7 +373,7 @@ fn barriers_hold_threads() {
 }
 
 #[test]
-fn several_locks_are_taken_together() {
+fn several_locks_are_acquired_together() {
     let ensemble = Ensemble::start(1);
     let (ours, others) = (ensemble.client(), ensemble.client());
     let parts = |client: &Client| {
@@ -385,52 +385,52 @@ fn several_locks_are_taken_together() {
             LockRequest::permits(&permits, 2),
         ]
     };
-    let mine = MultiLock::new(parts(&ours)).expect("they fit");
+    let mine = MultiLock::new(parts(&ours)).expect("compatible locks");
     let held = mine.acquire().expect("free");
     assert_eq!(held.locks().len(), 3);
     held.validate().expect("held");
     let theirs = RwLock::new(&others, "/a").expect("valid");
     assert_eq!(theirs.try_read().expect_err("written").reason, LockError::Busy);
-    // While one of the others is waited for, none is kept that is lost or too late.
-    let again = MultiLock::new(parts(&others)).expect("they fit");
+    // While the attempt waits for one lock, it must notice the loss of another.
+    let again = MultiLock::new(parts(&others)).expect("compatible locks");
     let error = again.acquire_timeout(SHORT).expect_err("held");
     assert_eq!((&*error.path, error.reason), ("/a", LockError::TimedOut));
     assert_eq!(held.wait_lost(SHORT), None);
     let (sender, losses) = mpsc::channel();
     let lost = sender.clone();
-    held.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    held.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     others.delete(&held.lock("/b").expect("held").node_path(), None).expect("deleted");
     let lost = MultiLoss { path: "/b".into(), loss: Loss::NodeDeleted };
     assert_eq!(held.wait_lost(LONG), Some(lost.clone()));
     assert_eq!(losses.recv_timeout(LONG), Ok(lost.clone()));
-    held.on_lost(move |loss| sender.send(loss).expect("somebody listens"));
+    held.on_lost(move |loss| sender.send(loss).expect("a receiver"));
     assert_eq!(losses.try_recv(), Ok(lost.clone()));
     assert_eq!(held.loss(), Some(lost));
-    let error = held.validate().expect_err("one is lost");
+    let error = held.validate().expect_err("one lock is lost");
     let lost = LockError::Lost(Loss::NodeDeleted);
     assert_eq!((&*error.path, &error.reason), ("/b", &lost));
     assert!(held.transaction().create("/written", b"", NodeKind::Persistent).commit().is_err());
-    assert_eq!(held.release().expect_err("one is lost").reason, lost);
+    assert_eq!(held.release().expect_err("one lock is lost").reason, lost);
     again.acquire_timeout(LONG).expect("free").release().expect("released");
     thread::scope(|scope| {
         let first = theirs.write().expect("free");
         let waiting = scope.spawn(|| mine.acquire());
-        eventually("it waits", || nodes(&ensemble, "/a").len() == 2);
+        eventually("a waiter", || nodes(&ensemble, "/a").len() == 2);
         drop(first);
         waiting.join().expect("no panic").expect("free").release().expect("released");
     });
 }
 
 #[test]
-fn a_lock_that_is_lost_ends_the_wait_for_the_others() {
+fn a_lost_lock_ends_the_wait_for_the_others() {
     let ensemble = Ensemble::start(1);
     let (ours, others) = (ensemble.client(), ensemble.client());
     let locks = ["/a", "/b"].map(|path| Mutex::new(&ours, path).expect("valid"));
-    let both = MultiLock::new(locks.each_ref().map(LockRequest::from)).expect("they fit");
+    let both = MultiLock::new(locks.each_ref().map(LockRequest::from)).expect("compatible locks");
     let held = Mutex::new(&others, "/b").expect("valid").acquire().expect("free");
     let error = thread::scope(|scope| {
         let waiting = scope.spawn(|| both.acquire().map(drop));
-        eventually("it waits", || nodes(&ensemble, "/b").len() == 2);
+        eventually("a waiter", || nodes(&ensemble, "/b").len() == 2);
         others.delete(&nodes(&ensemble, "/a")[0], None).expect("deleted");
         waiting.join().expect("no panic").expect_err("lost")
     });
@@ -440,7 +440,7 @@ fn a_lock_that_is_lost_ends_the_wait_for_the_others() {
 }
 
 #[test]
-fn a_lock_can_be_asked_for() {
+fn a_revocable_lock_receives_a_request() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = Mutex::with(&ours, "/lock", Options::new().revocable()).expect("valid");
@@ -452,7 +452,7 @@ fn a_lock_can_be_asked_for() {
 }
 
 #[test]
-fn a_client_that_is_dropped_goes_on_until_its_locks_are_released() {
+fn a_dropped_client_lives_until_its_locks_are_released() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let guard = Mutex::new(&client, "/lock").expect("valid").acquire().expect("free");

@@ -1,4 +1,4 @@
-//! The blocking client over a transport of one's own: sealed, and no better than it has to be.
+//! The blocking client over a custom transport: encrypted, with small reads and writes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,9 +12,9 @@ use zk_session::{ConnectError, ServerAddress, State};
 
 use super::{Ensemble, SESSION_TIMEOUT, assert_moves_from};
 
-/// What is sent plain arrives as nonsense, and the other way round.
+/// The key of the cipher, which makes plain bytes invalid in both directions.
 const SEAL: u8 = 0x5a;
-/// The most that a read yields, or a write takes.
+/// The maximum number of bytes per read or write.
 const MOST: usize = 7;
 
 fn seal(bytes: &mut [u8]) {
@@ -32,7 +32,7 @@ impl Connect for SealedConnect {
     }
 }
 
-/// As TLS does, it holds back what it took, and may be unable to get rid of it.
+/// A transport that buffers what it took, like TLS, and may be unable to send it.
 struct Sealed {
     tcp: TcpTransport,
     outgoing: Mutex<Outgoing>,
@@ -55,14 +55,14 @@ impl Transport for Sealed {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
         let taken = &bytes[..bytes.len().min(MOST)];
-        let mut outgoing = self.outgoing.lock().expect("nothing panics");
+        let mut outgoing = self.outgoing.lock().expect("not poisoned");
         outgoing.held.extend_from_slice(taken);
         seal(&mut outgoing.held);
         Ok(taken.len())
     }
 
     fn flush(&self) -> io::Result<()> {
-        let mut outgoing = self.outgoing.lock().expect("nothing panics");
+        let mut outgoing = self.outgoing.lock().expect("not poisoned");
         while !outgoing.held.is_empty() {
             outgoing.is_refused = !outgoing.is_refused;
             if outgoing.is_refused {
@@ -79,13 +79,13 @@ impl Transport for Sealed {
     }
 }
 
-/// Where sealed connections to a server arrive.
+/// Starts a proxy for sealed connections to a server. Returns its address.
 fn sealed(server: SocketAddr) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let at = listener.local_addr().expect("it is bound").to_string();
+    let at = listener.local_addr().expect("a bound port").to_string();
     thread::spawn(move || {
         for client in listener.incoming() {
-            // A server that is down hangs up.
+            // If the server is down, the connection ends.
             let Ok(server) = TcpStream::connect(server) else { continue };
             let client = client.expect("a connection");
             for (from, to) in [(&client, &server), (&server, &client)] {
@@ -110,22 +110,23 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
 }
 
 #[test]
-fn a_session_lives_on_a_transport_of_ones_own() {
+fn a_session_works_over_a_custom_transport() {
     let ensemble = Ensemble::start(3);
     let servers = [0, 1, 2].map(|server| sealed(ensemble.embedded.address(server)));
     let builder = Client::builder(&servers.join(",")).session_timeout(SESSION_TIMEOUT);
-    let client = builder.connect_with(SealedConnect).expect("it answers");
-    client.create("/a", &[1; 100], NodeKind::Ephemeral).expect("it is new");
-    let (_, _, watch) = client.get_data_and_watch("/a").expect("it is there");
+    let client = builder.connect_with(SealedConnect).expect("connected");
+    client.create("/a", &[1; 100], NodeKind::Ephemeral).expect("a new node");
+    let (_, _, watch) = client.get_data_and_watch("/a").expect("the node exists");
     let State::Connected { server, session } = client.state() else { panic!("not connected") };
     ensemble.embedded.kill(server);
     assert_moves_from(&client, server);
     assert_eq!(client.session_id(), session);
-    client.set_data("/a", &[2; 100], None).expect("it is there");
-    assert_eq!(&*watch.wait().expect("it fires").path, "/a");
+    client.set_data("/a", &[2; 100], None).expect("the node exists");
+    assert_eq!(&*watch.wait().expect("a watch event").path, "/a");
     thread::scope(|scope| {
         for _ in 0..4 {
-            let read = || assert_eq!(client.get_data("/a").expect("it is there").0, [2; 100][..]);
+            let read =
+                || assert_eq!(client.get_data("/a").expect("the node exists").0, [2; 100][..]);
             scope.spawn(read);
         }
     });
@@ -133,20 +134,20 @@ fn a_session_lives_on_a_transport_of_ones_own() {
 }
 
 #[test]
-fn what_a_connect_says_is_told_when_nobody_can_be_reached() {
+fn the_error_of_a_connect_is_reported_if_no_server_is_reachable() {
     struct Refused;
     impl Connect for Refused {
         type Transport = TcpTransport;
 
         fn connect(&self, server: &ServerAddress, _: Duration) -> io::Result<TcpTransport> {
-            Err(io::Error::other(format!("{} is not to be trusted", server.host)))
+            Err(io::Error::other(format!("{} is not trusted", server.host)))
         }
     }
     let builder = Client::builder("somebody").connect_timeout(Duration::from_millis(100));
     let Err(ConnectError::Unreachable { last: Some((_, error)), .. }) =
         builder.connect_with(Refused)
     else {
-        panic!("it is reached")
+        panic!("connected")
     };
-    assert_eq!(error, "somebody is not to be trusted");
+    assert_eq!(error, "somebody is not trusted");
 }

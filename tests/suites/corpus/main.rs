@@ -1,4 +1,4 @@
-//! What fuzzing started from and has found, fed to the bodies of the fuzz targets on stable Rust.
+//! The inputs that fuzzing started from and found, run through the fuzz targets on stable Rust.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ fn no_target_fails_on_its_corpus() {
     for (target, run) in TARGETS {
         let corpus = fuzz().join("corpus").join(target);
         let inputs = names(&corpus);
-        assert!(inputs.len() > 5, "{target} has next to no corpus");
+        assert!(inputs.len() > 5, "{target} has almost no corpus");
         for input in inputs {
             let input = corpus.join(input);
             println!("{}", input.display());
@@ -32,7 +32,7 @@ fn no_target_fails_on_its_corpus() {
 }
 
 #[test]
-fn every_body_has_a_target_and_a_corpus() {
+fn every_fuzz_function_has_a_target_and_a_corpus() {
     let bodies: Vec<_> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let shims: Vec<_> = bodies.iter().map(|name| format!("{name}.rs")).collect();
     assert_eq!(names(&fuzz().join("fuzz_targets")), shims);

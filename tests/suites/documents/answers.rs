@@ -1,12 +1,12 @@
-//! The tables of hazards and of what others test, in docs/tables: every row has an answer, and every
-//! test that they name exists.
+//! The tables in `docs/tables` of hazards, and of what other projects test. Every row must have an
+//! answer, and every test that a row names must exist.
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::{files, root};
 
-/// Returns whether a file of that name has a test of that name.
+/// Returns whether a file of this name has a test of this name.
 fn exists(sources: &[PathBuf], test: &str) -> bool {
     let (file, name) = test.split_once("::").expect("a file and a test");
     let has_test = |path: &&PathBuf| {
@@ -29,18 +29,18 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     (0..lines.len()).filter(|at| is_row(*at)).map(cells).collect()
 }
 
-/// Returns the rows of a document, the last cell of each a sentence or tests that exist.
+/// Returns the rows of a document. The last cell of each must be a sentence, or tests that exist.
 fn answered(document: &str) -> Vec<[String; 3]> {
     let sources = files(&root());
-    assert!(!exists(&sources, "answers.rs::answered"), "that is no test");
+    assert!(!exists(&sources, "answers.rs::answered"), "not a test");
     let text = fs::read_to_string(root().join(document)).expect(document);
     let check = |row: Vec<&str>| {
         let [first, second, answer] = row[..] else { panic!("{row:?}") };
         assert!(!first.is_empty() && !second.is_empty(), "{row:?}");
         let tests: Vec<_> = answer.split('`').filter(|word| word.contains(".rs::")).collect();
-        assert!(!tests.is_empty() || answer.ends_with('.'), "{first} is not answered");
+        assert!(!tests.is_empty() || answer.ends_with('.'), "{first} has no answer");
         for test in tests {
-            assert!(exists(&sources, test), "{first}: there is no {test}");
+            assert!(exists(&sources, test), "{first}: {test} does not exist");
         }
         [first, second, answer].map(str::to_owned)
     };
@@ -56,7 +56,7 @@ fn every_hazard_has_a_test_or_a_reason() {
 }
 
 #[test]
-fn what_others_test_is_tested_here_or_there_is_a_reason() {
+fn every_test_of_others_has_a_test_here_or_a_reason() {
     let rows = answered("docs/tables/what-others-test.md");
     let theirs: Vec<_> = rows.iter().map(|[_, theirs, _]| theirs.as_str()).collect();
     for one in ["`testLocker`", "`TestLockACLs`", "`test_lock_cancel`", "`TestLock`", "`testlock`"]

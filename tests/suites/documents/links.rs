@@ -1,4 +1,4 @@
-//! Every link in a document leads somewhere, and every path that a document mentions exists.
+//! Checks that every link in a document leads somewhere, and that every path in it exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ fn links(prose: &str) -> impl Iterator<Item = &str> {
     prose.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0))
 }
 
-/// Returns what is within backticks.
+/// Returns the text in backticks.
 fn code_spans(prose: &str) -> impl Iterator<Item = &str> {
     prose.split('`').skip(1).step_by(2)
 }
@@ -42,7 +42,7 @@ fn anchors(prose: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
-/// Returns what is wrong with a link in `document`, if anything is.
+/// Returns what is wrong with a link in `document`, if anything.
 fn check_link(document: &Path, link: &str) -> Option<String> {
     if link.starts_with("http") {
         return None;
@@ -59,7 +59,7 @@ fn check_link(document: &Path, link: &str) -> Option<String> {
         file => document.parent().expect("a folder").join(file),
     };
     if !target.exists() {
-        return Some(format!("there is no {file}"));
+        return Some(format!("{file} does not exist"));
     }
     let is_known = || anchors(&prose(&fs::read_to_string(&target).expect("text"))).contains(anchor);
     (!anchor.is_empty() && !is_known()).then(|| format!("{file} has no heading #{anchor}"))
@@ -75,7 +75,7 @@ fn is_missing_path(document: &Path, span: &str, sources: &[PathBuf]) -> bool {
     if !path.chars().all(plain) || !(is_source || roots.iter().any(|root| path.starts_with(root))) {
         return false;
     }
-    // Created by the commands around it.
+    // The commands beside it create it.
     let is_made = path.starts_with("fuzz/artifacts") || path.starts_with("fuzz/found");
     let beside = document.parent().expect("a folder").join(path);
     let is_known = || is_source && sources.iter().any(|source| source.ends_with(path));
@@ -97,7 +97,7 @@ fn links_and_paths_lead_somewhere() {
         for span in code_spans(&prose) {
             checked += 1;
             if is_missing_path(document, span, &sources) {
-                report(format!("there is no `{span}`"));
+                report(format!("`{span}` does not exist"));
             }
         }
     }

@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the files below a folder, but those of builds, of version control and of fuzzing.
+/// Returns the files below a folder, except those of builds, version control and fuzzing.
 fn files(below: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(below).expect("a folder").map(|entry| entry.expect("readable")) {

@@ -1,7 +1,6 @@
-//! Peers that send whatever they like: memory stays bounded, and the client goes on with the next
-//! connection, on which they behave.
+//! Hostile peers: memory stays bounded, and the client continues with the next connection.
 //!
-//! These tests are alone in their process, whose memory they look at.
+//! These tests have a process of their own, since they measure its memory.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -14,31 +13,31 @@ use zk_session::{Client, ConnectError, Error, Outcome, blocking};
 use zk_testkit::scripted::{self, Peer};
 
 const MAX_REPLY: usize = 1 << 20;
-/// What a client may take while it is attacked: the frame that it waits for, in a buffer that
-/// grows by doubling, and a little for itself. It is in `docs/session.md`.
+/// The memory that a client may take under attack: the expected frame, in a buffer that grows by
+/// doubling, and a little more. `docs/session.md` has this bound.
 const BOUND: usize = 3 * MAX_REPLY + (64 << 10);
-/// Much more than that.
+/// Much more than [`BOUND`].
 const FLOOD: usize = 64 << 20;
 const TIMEOUT: i32 = 1_500;
 const SESSION_TIMEOUT: Duration = Duration::from_millis(TIMEOUT as u64);
 
-/// What a peer does with the first connections. Then it behaves.
+/// The attack of a peer on the first connections. Then it behaves.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     /// A length of 2 GiB, and bytes as if they followed.
     HugeLength,
     NegativeLength,
-    /// A frame of the greatest length that is allowed, over and over.
+    /// Frames of the greatest allowed length, over and over.
     EndlessFrames,
     /// A reply of the greatest length that a frame can have.
     EndlessReply,
-    /// Such a reply that goes on by a byte now and then.
+    /// Such a reply that continues by single bytes.
     SlowReply,
-    /// Events of watches that nobody has.
+    /// Events of watches that do not exist.
     EndlessEvents,
-    /// A frame that is begun and goes on by a byte now and then.
+    /// A frame that continues by single bytes.
     SlowDrip,
-    /// What fuzzing has found, as bytes and as frames.
+    /// The fuzzing corpus, as bytes and as frames.
     Corpus,
 }
 
@@ -92,7 +91,7 @@ impl Attack {
             }
             Self::Corpus => match corpus().get(number) {
                 Some(bytes) => {
-                    // One that answers nothing is tried ever more seldom.
+                    // Answering once keeps the client from backing off.
                     peer.answer(drop)?;
                     peer.stream.write_all(bytes)
                 }
@@ -101,7 +100,7 @@ impl Attack {
         }
     }
 
-    /// Returns how many connections it takes.
+    /// Returns the number of connections that the attack takes.
     fn connections(self) -> usize {
         match self {
             Self::Corpus => corpus().len(),
@@ -109,7 +108,7 @@ impl Attack {
         }
     }
 
-    /// Returns a peer that attacks behind the handshake, and at last behaves.
+    /// Starts a peer that attacks behind the handshake, and finally behaves. Returns its address.
     fn listen(self) -> String {
         scripted::listen(move |number, mut peer| {
             peer.welcome(TIMEOUT)?;
@@ -125,7 +124,7 @@ fn flood(stream: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
     (0..FLOOD.div_ceil(bytes.len())).try_for_each(|_| stream.write_all(bytes))
 }
 
-/// Goes on until the other end hangs up.
+/// Sends single bytes until the client closes the connection.
 fn drip(stream: &mut impl io::Write) -> io::Result<()> {
     loop {
         stream.write_all(&[0])?;
@@ -133,7 +132,7 @@ fn drip(stream: &mut impl io::Write) -> io::Result<()> {
     }
 }
 
-/// Returns each input as it is, and behind its length.
+/// Returns each input of the corpus, bare and behind its length.
 fn corpus() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     let mut inputs = Vec::new();
@@ -161,9 +160,9 @@ fn no_peer_makes_the_async_client_take_more_than_its_bound() {
 
 async fn survive(attack: Attack, at: &str) {
     let builder = Client::builder(at).session_timeout(SESSION_TIMEOUT).max_reply(MAX_REPLY);
-    let client = builder.connect().await.expect("the handshake is answered");
+    let client = builder.connect().await.expect("connected");
     while client.statistics().connections <= attack.connections() as u64 {
-        // Fails with each connection that is lost, and waits for the next one.
+        // Fails with each lost connection, and waits for the next one.
         let _ = client.exists("/").await;
     }
     assert_eq!(client.exists("/").await, Ok(None), "{attack:?}");
@@ -182,7 +181,7 @@ fn a_reply_of_any_length_is_skipped_and_its_request_fails_alone() {
     let allocations = allocation_counter::measure(|| {
         runtime.block_on(async {
             let builder = Client::builder(&at).max_reply(MAX_REPLY);
-            let client = builder.connect().await.expect("the handshake is answered");
+            let client = builder.connect().await.expect("connected");
             let too_large = Error::ReplyTooLarge {
                 length: FLOOD + 16,
                 limit: MAX_REPLY,
@@ -213,7 +212,7 @@ fn a_peer_that_never_answers_the_handshake_is_reported() {
             let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
             let builder = builder.connect_timeout(2 * SESSION_TIMEOUT);
             result = Some(runtime.block_on(builder.max_reply(MAX_REPLY).connect()));
-            // Its task lives on until the session is closed.
+            // The driver's task ends when the session is closed.
             runtime.block_on(tokio::task::yield_now());
         });
         let Some(Err(ConnectError::Unreachable { last: Some((server, error)), .. })) = result
@@ -226,25 +225,25 @@ fn a_peer_that_never_answers_the_handshake_is_reported() {
     }
 }
 
-/// Its memory is taken by a thread of its own, so that of the whole process is looked at.
+/// The client's memory is taken by other threads, so this measures the whole process.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
     for attack in ATTACKS {
         let at = attack.listen();
-        fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
+        fs::write("/proc/self/clear_refs", "5").expect("a new peak");
         let before = peak_memory();
         let builder = blocking::Client::builder(&at);
         let builder = builder.session_timeout(SESSION_TIMEOUT).max_reply(MAX_REPLY);
-        let client = builder.connect().expect("the handshake is answered");
+        let client = builder.connect().expect("connected");
         while client.statistics().connections <= attack.connections() as u64 {
             let _ = client.exists("/");
         }
         assert_eq!(client.exists("/"), Ok(None), "{attack:?}");
-        // The kernel counts for each processor apart, so the peak can be a little lower afterwards.
+        // The kernel counts per processor, so the peak can be a little lower afterwards.
         let taken = peak_memory().saturating_sub(before);
         println!("{attack:?}: at most {taken} bytes, of the whole process");
-        // The peer's own bytes, and those of the tests beside this one, come on top.
+        // This includes the bytes of the peer, and of the tests that run in parallel.
         assert!(taken <= FLOOD / 4, "{attack:?}: {taken}");
         client.close();
     }
@@ -252,7 +251,7 @@ fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
 
 #[cfg(target_os = "linux")]
 fn peak_memory() -> usize {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
     let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kilobytes << 10

@@ -1,4 +1,4 @@
-//! Somebody gives up, at any moment: nothing may be left behind.
+//! Attempts and guards dropped at any moment: nothing may be left behind.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn an_attempt_can_be_dropped_at_any_moment() {
             }
         };
         let kept = usize::from(contended);
-        // From before its first step to long after its last.
+        // From before the first step to long after the last.
         for steps in 0..60 {
             let attempt = tokio::spawn(mutex.acquire());
             for _ in 0..steps {
@@ -53,13 +53,13 @@ async fn an_attempt_can_be_dropped_at_any_moment() {
             }
             attempt.abort();
             let _ = attempt.await;
-            eventually(&embedded, "nothing is left of the attempt", |embedded| {
+            eventually(&embedded, "no node of the attempt", |embedded| {
                 lock_nodes(embedded).len() == kept && watches(embedded) <= kept
             })
             .await;
         }
         drop(guard);
-        eventually(&embedded, "the lock is free", |embedded| lock_nodes(embedded).is_empty()).await;
+        eventually(&embedded, "free", |embedded| lock_nodes(embedded).is_empty()).await;
     }
     assert_eq!(watches(&embedded), 0);
 }
@@ -85,7 +85,7 @@ async fn a_guard_dropped_without_a_connection_releases_the_lock_later() {
     drop(guard);
     embedded.restart(0).await.expect("the port is still free");
     eventually(&embedded, "no node", |embedded| lock_nodes(embedded).is_empty()).await;
-    assert!(matches!(client.state(), State::Connected { .. }), "the session lives on");
+    assert!(matches!(client.state(), State::Connected { .. }), "the session is alive");
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn the_last_guard_keeps_the_session_until_the_lock_is_released() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_counts_as_pending_at_once() {
+async fn dropped_guards_and_futures_count_as_pending_at_once() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
@@ -119,14 +119,14 @@ async fn what_is_dropped_counts_as_pending_at_once() {
         assert_eq!(mutex.pending_cleanups(), 1, "a future");
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
         let releasing = mutex.acquire().await.expect("acquired").release();
-        assert_eq!(mutex.pending_cleanups(), 1, "a release under way");
+        assert_eq!(mutex.pending_cleanups(), 1, "a pending release");
         releasing.await.expect("released");
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
         assert_eq!(lock_nodes(&embedded), Vec::<String>::new());
     }
 }
 
-/// Directories in which nobody may delete anything.
+/// Options whose ACL allows no client to delete nodes.
 fn without_delete() -> Options {
     let anybody = Id { scheme: "world", id: Some("anyone") };
     Options::new().parent_acl(&[Acl { perms: Perms::READ | Perms::CREATE, id: anybody }])
@@ -135,20 +135,20 @@ fn without_delete() -> Options {
 const NO_AUTH: LockError = LockError::Request(Error::Server(ErrorCode::NO_AUTH));
 
 #[tokio::test]
-async fn a_node_that_may_not_be_deleted_is_counted_and_not_waited_for() {
+async fn a_node_that_may_not_be_deleted_is_counted_and_does_not_block() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let mutex = Mutex::with(&one, LOCK, without_delete()).expect("valid");
     let guard = mutex.acquire().await.expect("free");
     let node = guard.node().to_owned();
-    let refused = guard.release().await.expect_err("nobody may delete it");
+    let refused = guard.release().await.expect_err("deletion is refused");
     assert_eq!((refused.operation, &*refused.path, refused.reason), ("release", LOCK, NO_AUTH));
     assert_eq!((mutex.pending_cleanups(), mutex.abandoned_nodes()), (0, 1));
     assert_eq!(
         mutex.acquire().await.map(drop).map_err(LockError::from),
         Err(LockError::Abandoned { node })
     );
-    // Another lock of the same client knows the second one, too; another client may wait for it.
+    // Another lock of the same client knows the second node, too; another client may wait for it.
     let same = ReentrantMutex::with(&one, LOCK, without_delete()).expect("valid");
     let failed = same.acquire().await.map(drop).map_err(LockError::from);
     assert!(matches!(failed, Err(LockError::Abandoned { .. })), "{failed:?}");
@@ -161,13 +161,13 @@ async fn a_node_that_may_not_be_deleted_is_counted_and_not_waited_for() {
 }
 
 #[tokio::test]
-async fn permits_that_may_not_be_given_back_are_counted() {
+async fn permit_nodes_that_may_not_be_deleted_are_counted() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let semaphore = Semaphore::with(&client, LOCK, Some(3), without_delete()).expect("valid");
     let guard = semaphore.acquire_many(2).await.expect("free");
-    let refused = guard.release().await.expect_err("nobody may delete it");
+    let refused = guard.release().await.expect_err("deletion is refused");
     assert_eq!((refused.operation, &*refused.path, refused.reason), ("release", LOCK, NO_AUTH));
-    // Both leases, and the place in the queue.
-    eventually(&embedded, "all are counted", |_| semaphore.abandoned_nodes() == 3).await;
+    // Both permit nodes, and the place in the queue.
+    eventually(&embedded, "all nodes are counted", |_| semaphore.abandoned_nodes() == 3).await;
 }

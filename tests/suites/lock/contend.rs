@@ -1,4 +1,4 @@
-//! Many want it at once.
+//! Many contenders at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn contention(rounds: usize) -> Contention {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_contender_gets_its_turns_and_nobody_is_disturbed() {
+async fn every_contender_acquires_alone_and_none_starves() {
     let embedded = Embedded::start(3).await.expect("loopback");
     let clients = clients(&embedded.connect_string(), 8, SESSION_TIMEOUT).await;
     let oracle = contention(10).run(&clients, |_| async {}).await.expect("no contender fails");
@@ -24,7 +24,7 @@ async fn every_contender_gets_its_turns_and_nobody_is_disturbed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dying_server_costs_nobody_its_place() {
+async fn a_dying_server_costs_no_contender_its_place() {
     let embedded = Arc::new(Embedded::start(3).await.expect("loopback"));
     let clients = clients(&embedded.connect_string(), 6, SESSION_TIMEOUT).await;
     let hurt = {
@@ -32,7 +32,8 @@ async fn a_dying_server_costs_nobody_its_place() {
         move |count: usize| {
             let (embedded, clients) = (embedded.clone(), clients.clone());
             async move {
-                // One after another, each with somebody on it; always two of three are alive.
+                // Kills servers that have clients, one after another. Two of three are always
+                // alive.
                 if count.is_multiple_of(10)
                     && let Some(server) = clients.iter().find_map(|client| match client.state() {
                         State::Connected { server, .. } => Some(server),
@@ -48,15 +49,15 @@ async fn a_dying_server_costs_nobody_its_place() {
     let oracle = contention(10).run(&clients, hurt).await.expect("no contender fails");
     assert_eq!((oracle.acquisitions(), oracle.violations()), (60, vec![]));
     let connections: u64 = clients.iter().map(|client| client.statistics().connections).sum();
-    assert!(connections > clients.len() as u64, "somebody had to move");
+    assert!(connections > clients.len() as u64, "no client changed its server");
 }
 
 #[tokio::test]
-async fn contenders_of_one_session_stand_in_line_as_well() {
+async fn contenders_of_one_session_queue_as_well() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-    // The order is that of the calls, whatever the order in which they are awaited.
+    // The order is that of the calls, not of the awaits.
     let (first, second, third) = (mutex.acquire(), mutex.acquire(), mutex.acquire());
     let last = tokio::spawn(async move { third.await.expect("acquired").fencing_token() });
     let middle = tokio::spawn(async move {
@@ -73,17 +74,17 @@ async fn contenders_of_one_session_stand_in_line_as_well() {
 }
 
 #[tokio::test]
-async fn clients_with_different_roots_share_a_lock() {
+async fn clients_with_different_chroots_share_a_lock() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let whole = client(&embedded).await;
     let below = zk_session::Client::connect(&format!("{}/locks", embedded.connect_string()))
         .await
-        .expect("the embedded ensemble answers");
+        .expect("connected");
     let guard = Mutex::new(&below, "/test").expect("valid").acquire().await.expect("acquired");
     let waiting = Mutex::new(&whole, LOCK).expect("valid").acquire();
     let mut waiting = std::pin::pin!(waiting);
     let too_early = tokio::time::timeout(Duration::from_millis(50), &mut waiting).await;
-    assert!(too_early.is_err(), "two hold the same lock");
+    assert!(too_early.is_err(), "two holders of one lock");
     guard.release().await.expect("released");
     drop(waiting.await.expect("acquired"));
 }

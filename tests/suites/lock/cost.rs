@@ -1,5 +1,5 @@
-//! What it costs, counted on the wire, while the clock stands still: otherwise a busy machine adds
-//! pings, and watches of those who have held the lock for long.
+//! The cost of locks, counted on the wire. The clock stands still: on a busy machine there would be
+//! more pings, and more renewed watches of long holders.
 
 use std::time::Duration;
 
@@ -21,12 +21,16 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     let client = Client::builder(&embedded.connect_string())
         .connect_with(counted.clone())
         .await
-        .expect("the embedded ensemble answers");
+        .expect("connected");
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-    // The first one finds no directory and has to make it, and the one above.
+    // The first acquisition creates the lock path and its parent.
     let before = (counted.tally(), client.statistics().requests);
     let guard = mutex.acquire().await.expect("acquired");
-    assert_eq!(counted.tally().round_trips - before.0.round_trips, 3, "to make two directories");
+    assert_eq!(
+        counted.tally().round_trips - before.0.round_trips,
+        3,
+        "to create the lock path and its parent"
+    );
     assert_eq!(client.statistics().requests - before.1, 4 + 2, "create, list, twice; and both");
     guard.release().await.expect("released");
 
@@ -36,9 +40,9 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     guard.release().await.expect("released");
     assert_eq!(counted.tally().round_trips - before.0.round_trips, 2, "to acquire and release");
     assert_eq!(client.statistics().requests - before.1, 3, "create, list, delete");
-    assert_eq!(counted.tally().writes - before.0.writes, 2, "what comes in one go is one write");
+    assert_eq!(counted.tally().writes - before.0.writes, 2, "one write for all requests");
 
-    // Nobody comes, time and again.
+    // No other contender comes.
     for _ in 0..8 {
         mutex.acquire().await.expect("acquired").release().await.expect("released");
     }
@@ -47,12 +51,12 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     assert_eq!(counted.tally().round_trips - before.0, 2, "to acquire and release");
     assert_eq!(client.statistics().requests - before.1, 2, "create, delete");
     let counters = embedded.with(|ensemble| ensemble.counters().clone());
-    assert_eq!(counters.requests(OpCode::CREATE2), 12, "one failed, since there was no directory");
+    assert_eq!(counters.requests(OpCode::CREATE2), 12, "one failed, since there was no lock path");
     assert_eq!(counters.notifications, 0);
 }
 
 #[tokio::test]
-async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_more_than_once() {
+async fn the_list_is_skipped_without_contention_and_a_wrong_hint_costs_once() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let counted = CountedConnect::default();
@@ -64,15 +68,15 @@ async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_m
     let turn = async |mutex: &Mutex| {
         mutex.acquire().await.expect("acquired").release().await.expect("released");
     };
-    // The first one finds no directory and has to make it.
+    // The first acquisition creates the lock path.
     turn(&mutex).await;
     for (run, round_trips, requests) in [
-        // One and one, and so on: as it would be without any memory.
+        // Alternating acquisitions, as without any hint.
         (1, 2, 3),
         (2, 4, 6),
         (8, 16, 24),
-        // Nine are needed to notice that nobody comes. From then on the list is left out; and the
-        // first of the next run, which believes the same, has to ask for it after all.
+        // Nine acquisitions are needed to notice that no other contender comes; later ones skip the
+        // list. The first of the next run relies on that in vain, and needs its list after all.
         (9, 18 + 1, 27),
         (10, 20 + 1, 30 - 1),
         (20, 40 + 1, 60 - 11),
@@ -92,7 +96,7 @@ async fn the_list_is_left_out_where_nobody_else_comes_and_nobody_pays_for_that_m
     }
 }
 
-/// Returns how many requests the last of many turns takes.
+/// Returns the number of requests of a late turn.
 async fn requests_of_a_late_turn(client: &Client, turn: impl AsyncFn()) -> u64 {
     let mut requests = 0;
     for _ in 0..15 {
@@ -104,7 +108,7 @@ async fn requests_of_a_late_turn(client: &Client, turn: impl AsyncFn()) -> u64 {
 }
 
 #[tokio::test]
-async fn all_that_remember_leave_the_list_out() {
+async fn all_recipes_with_a_hint_skip_the_list() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
@@ -130,8 +134,8 @@ async fn all_that_remember_leave_the_list_out() {
     assert_eq!(requests_of_a_late_turn(&client, all).await, 2, "create, delete");
 }
 
-/// Whoever drops a guard and takes the lock again never stands behind its own old node: the deletion
-/// is submitted before the drop returns, and so before the next creation.
+/// A caller that drops a guard and acquires again never waits for its own old node: the deletion is
+/// submitted before the drop returns, so before the next create.
 #[tokio::test]
 async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
     const TURNS: u64 = 20;
@@ -145,7 +149,7 @@ async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
     let part = Mutex::new(&client, "/locks/part").expect("a valid path");
     let several = MultiLock::new([LockRequest::from(&part)]).expect("one session");
     for turn in 0..TURNS {
-        // With the first turn, parents are made.
+        // The first turn creates the parents.
         let lists = embedded.with(|ensemble| ensemble.counters().requests(OpCode::GET_CHILDREN));
         let guard = mutex.acquire().await.expect("acquired");
         let before = client.statistics().requests;
@@ -153,7 +157,7 @@ async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
         assert_eq!(client.statistics().requests - before, 1, "the deletion");
         let guard = mutex.acquire().await.expect("acquired");
         let listed = embedded.with(|ensemble| ensemble.counters().requests(OpCode::GET_CHILDREN));
-        assert!(listed - lists <= 2 + u64::from(turn == 0) * 2, "none but with the creations");
+        assert!(listed - lists <= 2 + u64::from(turn == 0) * 2, "no lists but with the creates");
         drop(guard);
         drop(read_write.write().await.expect("acquired"));
         drop(reentrant.acquire().await.expect("acquired"));
@@ -161,21 +165,21 @@ async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
         drop(several.acquire().await.expect("acquired"));
     }
     let counters = embedded.with(|ensemble| ensemble.counters().clone());
-    assert_eq!(counters.notifications, 0, "nobody has waited for anything");
+    assert_eq!(counters.notifications, 0, "no waits");
     assert_eq!(watches(&embedded), 0);
 }
 
 #[tokio::test]
-async fn a_directory_that_was_made_anew_is_not_taken_for_the_old_one() {
+async fn a_recreated_lock_path_is_not_taken_for_the_old_one() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (client, other) = (client(&embedded).await, client(&embedded).await);
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
     for _ in 0..12 {
         mutex.acquire().await.expect("acquired").release().await.expect("released");
     }
-    // Numbers 0 to 11 were there; as many are created in a new directory, and the last of them
-    // stays. Ours gets number 12, as if nobody had come.
-    other.delete(LOCK, None).await.expect("nobody is in it");
+    // Numbers 0 to 11 were used. As many are created below a new lock path, and the last one stays.
+    // Ours gets number 12, as if no other had come.
+    other.delete(LOCK, None).await.expect("an empty lock path");
     let others = Mutex::new(&other, LOCK).expect("a valid path");
     for _ in 0..11 {
         others.acquire().await.expect("acquired").release().await.expect("released");
@@ -200,9 +204,9 @@ async fn fifty_waiters_are_woken_one_at_a_time() {
         let waiters = waiters.clone();
         tokio::spawn(async move { contention.run(&waiters, |_| async {}).await })
     };
-    // Each watches the one before it, and the second in line its own node as well.
-    let in_line = |embedded: &Embedded| watches(embedded) == WAITERS + 1;
-    super::eventually(&embedded, "50 waiters in line", in_line).await;
+    // Each watches its predecessor, and the second in line also its own node.
+    let are_queued = |embedded: &Embedded| watches(embedded) == WAITERS + 1;
+    super::eventually(&embedded, "50 waiters are queued", are_queued).await;
     guard.release().await.expect("released");
     let oracle = running.await.expect("no panic").expect("no contender fails");
     assert_eq!((oracle.acquisitions(), oracle.violations()), (WAITERS, vec![]));
@@ -218,7 +222,7 @@ async fn the_second_in_line_needs_no_request_to_take_over() {
     let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
-    super::eventually(&embedded, "both its watches", |embedded| watches(embedded) == 2).await;
+    super::eventually(&embedded, "both watches are set", |embedded| watches(embedded) == 2).await;
     let before = waiter.statistics();
     guard.release().await.expect("released");
     let _guard = waiting.await.expect("no panic").expect("acquired");
@@ -227,7 +231,7 @@ async fn the_second_in_line_needs_no_request_to_take_over() {
     assert_eq!(after.notifications, before.notifications + 1);
 }
 
-/// What the ensemble has done so far, in all: creations, lists, watches and the like, and events.
+/// Returns the requests of the ensemble so far by operation, and its events.
 fn done(embedded: &Embedded) -> Vec<u64> {
     let opcodes = [
         OpCode::CREATE2,
@@ -249,7 +253,7 @@ fn since(embedded: &Embedded, before: &[u64]) -> Vec<u64> {
     done(embedded).iter().zip(before).map(|(now, before)| now - before).collect()
 }
 
-/// So many contenders on ten sessions stand in line behind a holder, and take their turns.
+/// Measures this many waiters on ten sessions, and their turns.
 async fn mutex_with(waiters: usize) {
     let embedded = Embedded::start(1).await.expect("loopback");
     let clients = clients(&embedded.connect_string(), 10.min(waiters), SESSION_TIMEOUT).await;
@@ -266,10 +270,10 @@ async fn mutex_with(waiters: usize) {
             })
         })
         .collect();
-    // Each watches the one before it, and the second in line its own node as well.
+    // Each watches its predecessor, and the second in line also its own node.
     let n = waiters as u64;
-    let in_line = |embedded: &Embedded| since(embedded, &before)[1] == 2 * n + 1;
-    super::eventually(&embedded, "all have listed, and watch", in_line).await;
+    let are_queued = |embedded: &Embedded| since(embedded, &before)[1] == 2 * n + 1;
+    super::eventually(&embedded, "all watches are set", are_queued).await;
     let entered = since(&embedded, &before);
     assert_eq!((entered[0], entered[7]), (n, 0), "creations and events to enter");
 
@@ -279,15 +283,15 @@ async fn mutex_with(waiters: usize) {
         contender.await.expect("no panic");
     }
     let served = since(&embedded, &before);
-    // One event wakes each. All but the second in line list again, and are first.
+    // One event wakes each waiter. All but the second in line list again, and are first.
     assert_eq!((served[6], served[7]), (n + 1, n), "deletions and events");
     assert_eq!(served[1], n - 1, "lists");
-    assert_eq!(served[2..6], [0; 4], "nothing else is asked");
+    assert_eq!(served[2..6], [0; 4], "no other requests");
     println!("{waiters} waiters of a mutex: entered {entered:?}, served {served:?}");
 }
 
 #[tokio::test]
-async fn a_mutex_costs_the_same_whatever_the_crowd() {
+async fn the_cost_of_a_mutex_does_not_depend_on_the_number_of_waiters() {
     let _frozen = Frozen::start();
     for waiters in [1, 10, 100] {
         mutex_with(waiters).await;
@@ -300,7 +304,7 @@ async fn a_thousand_waiters_are_woken_one_at_a_time() {
     mutex_with(1000).await;
 }
 
-/// So many readers wait for one writer, and then one writer for them.
+/// Measures this many readers behind a writer, and then a writer behind them.
 async fn read_write_with(readers: usize) {
     let embedded = Embedded::start(1).await.expect("loopback");
     let clients = clients(&embedded.connect_string(), readers.min(10), SESSION_TIMEOUT).await;
@@ -310,12 +314,12 @@ async fn read_write_with(readers: usize) {
     let waiting: Vec<_> = (0..readers)
         .map(|place| tokio::spawn(lock(&clients[place % clients.len()]).read()))
         .collect();
-    // Those of one session share their watch.
-    super::eventually(&embedded, "all stand in line", |embedded| {
+    // Readers of one session share their watch.
+    super::eventually(&embedded, "all are queued", |embedded| {
         super::lock_nodes(embedded).len() == readers + 1 && watches(embedded) >= clients.len()
     })
     .await;
-    // Whoever has listed has watched, since nothing else goes on.
+    // Nothing else is in flight, so every contender that has listed has set its watch.
     let n = readers as u64;
     let listed = |embedded: &Embedded| done(embedded)[1] >= 2 * n;
     super::eventually(&embedded, "all watch", listed).await;
@@ -333,7 +337,7 @@ async fn read_write_with(readers: usize) {
     })
     .await;
     let last = tokio::spawn(last);
-    // In the order in which they came; a writer that waits for others wakes in between.
+    // In the order of the queue; a writer that waits for several readers wakes in between.
     guards.sort_by_key(|guard| guard.fencing_token());
     for guard in guards {
         guard.release().await.expect("released");
@@ -345,14 +349,14 @@ async fn read_write_with(readers: usize) {
 }
 
 #[tokio::test]
-async fn a_writer_that_leaves_wakes_readers_and_readers_one_writer() {
+async fn a_writer_wakes_the_readers_behind_it_and_they_wake_one_writer() {
     let _frozen = Frozen::start();
     for readers in [1, 10, 100] {
         read_write_with(readers).await;
     }
 }
 
-/// Round trips, requests and events of one client while it does something.
+/// Round trips, requests and events of one client during a measurement.
 struct Bill {
     counted: CountedConnect,
     client: Client,
@@ -363,7 +367,7 @@ impl Bill {
     async fn of(embedded: &Embedded) -> Self {
         let counted = CountedConnect::default();
         let builder = Client::builder(&embedded.connect_string());
-        let client = builder.connect_with(counted.clone()).await.expect("the ensemble answers");
+        let client = builder.connect_with(counted.clone()).await.expect("connected");
         Self { counted, client, before: (0, 0, 0) }
     }
 
@@ -376,7 +380,7 @@ impl Bill {
         self.before = self.now();
     }
 
-    /// Since it was begun.
+    /// Returns the counts since the beginning.
     fn total(&self) -> (u64, u64, u64) {
         let (before, now) = (self.before, self.now());
         (now.0 - before.0, now.1 - before.1, now.2 - before.2)
@@ -384,7 +388,7 @@ impl Bill {
 }
 
 #[tokio::test]
-async fn trying_a_lock_that_is_taken_costs_one_request() {
+async fn trying_a_held_lock_costs_one_request() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let holder = client(&embedded).await;
@@ -397,7 +401,7 @@ async fn trying_a_lock_that_is_taken_costs_one_request() {
 }
 
 #[tokio::test]
-async fn down_and_up_cost_one_round_trip_each() {
+async fn a_downgrade_and_an_upgrade_cost_one_round_trip_each() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let mut bill = Bill::of(&embedded).await;
@@ -408,7 +412,7 @@ async fn down_and_up_cost_one_round_trip_each() {
     assert_eq!(bill.total(), (1, 1, 0), "one transaction");
     bill.begin();
     let writer = reader.try_upgrade().await.expect("alone");
-    // The deletion of the reader's node goes out, and is not waited for.
+    // The deletion of the reader's node is sent, and not awaited.
     assert_eq!((bill.total().0, bill.total().2), (1, 0));
     writer.release().await.expect("held");
     let counters = embedded.with(|ensemble| ensemble.counters().clone());

@@ -1,4 +1,4 @@
-//! Locks asked for where the session does not live, and by clients with other habits.
+//! Locks acquired outside the runtime of their session, and clients with unusual settings.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use zk_testkit::serve::Embedded;
 use super::{LOCK, client, eventually, lock_nodes};
 
 #[test]
-fn a_lock_can_be_asked_for_outside_of_a_runtime() {
+fn a_lock_can_be_acquired_outside_a_runtime() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("one");
     let embedded = runtime.block_on(Embedded::start(1)).expect("loopback");
     let mutex =
@@ -36,27 +36,27 @@ async fn acquired_elsewhere(mutex: Mutex) -> MutexGuard {
 }
 
 #[tokio::test]
-async fn a_lock_is_looked_after_where_the_session_lives() {
+async fn the_session_of_a_lock_runs_on_its_own_runtime() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (owner, vandal) = (client(&embedded).await, client(&embedded).await);
     let mutex = Mutex::new(&owner, LOCK).expect("valid");
     drop(acquired_elsewhere(mutex.clone()).await);
-    eventually(&embedded, "it is released", |embedded| lock_nodes(embedded).is_empty()).await;
+    eventually(&embedded, "released", |embedded| lock_nodes(embedded).is_empty()).await;
     let guard = acquired_elsewhere(mutex).await;
     assert_eq!(guard.state(), Holding::Held);
-    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    vandal.delete(&guard.node_path(), None).await.expect("the node exists");
     assert_eq!(guard.lost().await, Loss::NodeDeleted);
     assert_eq!(guard.state(), Holding::Lost(Loss::NodeDeleted));
 }
 
 #[tokio::test]
-async fn when_the_session_has_nobody_to_look_after_it_its_locks_are_lost() {
+async fn when_the_runtime_of_a_session_ends_its_locks_are_lost() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let at = embedded.connect_string();
     let acquiring = thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let client = Client::connect(&at).await.expect("it answers");
+            let client = Client::connect(&at).await.expect("connected");
             let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
             (client, guard)
         })
@@ -70,7 +70,7 @@ async fn when_the_session_has_nobody_to_look_after_it_its_locks_are_lost() {
 }
 
 #[tokio::test]
-async fn a_limit_for_requests_is_none_for_locks() {
+async fn a_request_timeout_does_not_limit_locks() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let hasty = client(&embedded).await.with_request_timeout(Some(Duration::from_millis(20)));
     let mutex = Mutex::new(&hasty, LOCK).expect("valid");
@@ -89,7 +89,7 @@ async fn a_limit_for_requests_is_none_for_locks() {
 }
 
 #[tokio::test]
-async fn a_release_is_told_as_what_it_is() {
+async fn a_release_by_a_dropped_guard_is_reported_as_such() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     for options in [Options::new(), Options::new().revocable()] {

@@ -8,12 +8,12 @@ use zk_testkit::serve::Embedded;
 use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, start};
 
 const MAX_REPLY: usize = 4096;
-/// Their list takes more than that.
+/// Their list is longer than the client accepts.
 const CONTENDERS: usize = 100;
 
 async fn narrow_client(embedded: &Embedded) -> Client {
     let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
-    builder.max_reply(MAX_REPLY).connect().await.expect("the ensemble answers")
+    builder.max_reply(MAX_REPLY).connect().await.expect("connected")
 }
 
 #[track_caller]
@@ -43,23 +43,23 @@ async fn the_watch_of_a_list_that_is_too_long_is_removed() {
 }
 
 #[tokio::test]
-async fn who_cannot_read_the_list_when_it_comes_leaves_at_once() {
+async fn a_new_contender_that_cannot_read_the_list_leaves_at_once() {
     let embedded = start().await;
     let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
     let others: Vec<_> = (0..CONTENDERS).map(|_| mutex(&wide).acquire()).collect();
     let all = |embedded: &Embedded| lock_nodes(embedded).len() == CONTENDERS;
-    eventually(&embedded, "all have come", all).await;
+    eventually(&embedded, "entered", all).await;
 
     is_too_long(mutex(&narrow).acquire().await);
     is_too_long(mutex(&narrow).try_acquire().await);
     is_too_long(mutex(&narrow).contenders().await);
-    eventually(&embedded, "nothing of it is left", all).await;
+    eventually(&embedded, "no node of the contender", all).await;
     assert_eq!(narrow.statistics().connections, 1);
     drop(others);
 }
 
 #[tokio::test]
-async fn a_reader_among_too_many_stays_a_reader() {
+async fn a_reader_that_cannot_read_the_list_for_an_upgrade_stays_a_reader() {
     let embedded = start().await;
     let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
     let lock = |client: &Client| RwLock::new(client, LOCK).expect("a valid path");
@@ -69,18 +69,18 @@ async fn a_reader_among_too_many_stays_a_reader() {
         others.push(lock(&wide).read().await.expect("shared"));
     }
     let (reader, error) = match reader.try_upgrade().await {
-        Ok(_) => panic!("it is not alone"),
+        Ok(_) => panic!("not alone"),
         Err(refused) => (refused.guard, refused.error),
     };
     is_too_long::<()>(Err(error));
     let clean = |embedded: &Embedded| lock_nodes(embedded).len() == CONTENDERS + 1;
-    eventually(&embedded, "no writer's node is left", clean).await;
+    eventually(&embedded, "no writer's node", clean).await;
     reader.release().await.expect("held");
     assert_eq!(narrow.statistics().connections, 1);
 }
 
 #[tokio::test]
-async fn who_cannot_count_the_leases_gives_its_own_back() {
+async fn a_contender_that_cannot_list_the_permits_returns_its_own() {
     let embedded = start().await;
     let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
     let semaphore =
@@ -90,7 +90,7 @@ async fn who_cannot_count_the_leases_gives_its_own_back() {
     let leases = |embedded: &Embedded| {
         lock_nodes(embedded).iter().filter(|path| path.contains("-lease-")).count() == CONTENDERS
     };
-    eventually(&embedded, "its lease is gone", leases).await;
+    eventually(&embedded, "its permit node is gone", leases).await;
     assert_eq!(narrow.statistics().connections, 1);
     many.release().await.expect("held");
 }

@@ -1,4 +1,4 @@
-//! The lock is taken away: whoever held it, or waited for it, must learn of that.
+//! Loss of the lock: its holder and its waiters must notice.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use zk_testkit::server::{Config, Ensemble};
 
 use super::{HANG_TIMEOUT, LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
 
-/// Returns the second in line watches the holder's node and its own. The holder may watch its own,
-/// too.
+/// Waits until both watches are set: the second in line watches the holder's node and its own. The
+/// holder may watch its own node, too.
 async fn both_watches(embedded: &Embedded, waiter: &Client) {
     let watched_by = |session| {
         move |ensemble: &Ensemble| ensemble.watched().iter().filter(|one| one.0 == session).count()
     };
     let count = watched_by(waiter.session_id());
-    eventually(embedded, "both its watches", |embedded| embedded.with(count) == 2).await;
+    eventually(embedded, "both watches are set", |embedded| embedded.with(count) == 2).await;
 }
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_holder_whose_session_expires_loses_the_lock_to_the_next() {
     assert!(embedded.expire_session(holder.session_id()));
     let next = waiting.await.expect("no panic").expect("acquired");
     assert!(next.fencing_token() > guard.fencing_token());
-    // A server tells of the end of the session's nodes before it closes the connection.
+    // A server sends the events of the session's nodes before it closes the connection.
     let loss = guard.lost().await;
     assert!(matches!(loss, Loss::NodeDeleted | Loss::Ended(End::Expired)), "{loss:?}");
     assert_eq!(guard.state(), Holding::Lost(loss));
@@ -44,37 +44,37 @@ async fn a_holder_whose_node_is_deleted_loses_the_lock() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
-    vandal.delete(&lock_nodes(&embedded)[0], None).await.expect("it is there");
+    vandal.delete(&lock_nodes(&embedded)[0], None).await.expect("the node exists");
     let lost = tokio::time::timeout(HANG_TIMEOUT, guard.lost()).await;
     assert_eq!(lost, Ok(Loss::NodeDeleted));
     assert_eq!(
         guard.release().await.map_err(LockError::from),
         Err(LockError::Lost(Loss::NodeDeleted))
     );
-    assert!(matches!(holder.state(), State::Connected { .. }), "the session is not to blame");
+    assert!(matches!(holder.state(), State::Connected { .. }), "the session is alive");
     assert_eq!(watches(&embedded), 0);
 }
 
 #[tokio::test]
-async fn a_callback_of_an_async_guard_runs_when_the_lock_is_lost_and_not_when_it_is_released() {
+async fn a_callback_of_an_async_guard_runs_on_loss_and_not_on_release() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
     let mutex = Mutex::new(&holder, LOCK).expect("valid");
     let (sender, mut losses) = tokio::sync::mpsc::unbounded_channel();
     let released = mutex.acquire().await.expect("acquired");
     let lost = sender.clone();
-    released.on_lost(move |loss| lost.send(loss).expect("somebody listens"));
+    released.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     released.release().await.expect("released");
     let guard = mutex.acquire().await.expect("acquired");
-    guard.on_lost(move |loss| sender.send(loss).expect("somebody listens"));
-    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    guard.on_lost(move |loss| sender.send(loss).expect("a receiver"));
+    vandal.delete(&guard.node_path(), None).await.expect("the node exists");
     assert_eq!(losses.recv().await, Some(Loss::NodeDeleted));
     assert_eq!(losses.recv().await, None, "each callback runs at most once");
     assert!(guard.is_lost());
 }
 
 #[tokio::test]
-async fn a_guard_prints_its_node_its_token_and_how_things_stand() {
+async fn a_guard_prints_its_node_its_token_and_its_state() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("acquired");
@@ -98,7 +98,7 @@ async fn a_waiter_whose_node_is_deleted_does_not_get_the_lock() {
     both_watches(&embedded, &waiter).await;
     let nodes = lock_nodes(&embedded);
     let waiters = nodes.iter().find(|path| !path.ends_with(guard.node())).expect("two nodes");
-    vandal.delete(waiters, None).await.expect("it is there");
+    vandal.delete(waiters, None).await.expect("the node exists");
     assert!(matches!(
         waiting.await.expect("no panic").map_err(LockError::from),
         Err(LockError::NodeVanished)
@@ -107,17 +107,17 @@ async fn a_waiter_whose_node_is_deleted_does_not_get_the_lock() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_session_expires_is_told() {
+async fn a_waiter_whose_session_expires_fails() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
     let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
     both_watches(&embedded, &waiter).await;
     assert!(embedded.expire_session(waiter.session_id()));
-    // A server tells of the end of the session's nodes before it closes the connection.
-    let told = waiting.await.expect("no panic");
+    // A server sends the events of the session's nodes before it closes the connection.
+    let outcome = waiting.await.expect("no panic");
     assert!(matches!(
-        told.map_err(LockError::from),
+        outcome.map_err(LockError::from),
         Err(LockError::NodeVanished | LockError::Ended(End::Expired))
     ));
     assert_eq!(waiter.ended().await, End::Expired);
@@ -130,7 +130,7 @@ async fn a_lost_connection_suspends_a_lock_and_does_not_lose_it() {
     let embedded = Embedded::start(SERVERS).await.expect("loopback");
     let holder = client(&embedded).await;
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
-    // All of them: with one left, the connection may be back before anybody looks.
+    // All servers: with one left, the connection could be back too early.
     (0..SERVERS).for_each(|server| embedded.kill(server));
     eventually(&embedded, "suspended", |_| guard.state() == Holding::Suspended).await;
     for server in 0..SERVERS {
@@ -153,24 +153,24 @@ async fn an_attempt_on_a_closed_session_fails_at_once() {
     ));
 }
 
-/// Returns an ensemble that lets sessions last for a second, so that watches are renewed after a
-/// few.
+/// Starts an ensemble whose sessions last one second, so that watches are renewed after a few
+/// seconds.
 async fn with_short_sessions() -> (Embedded, Client) {
     let config = Config::servers(1).with_tick(Duration::from_millis(500));
     let embedded = Embedded::with_config(config).await.expect("loopback");
     let builder = Client::builder(&embedded.connect_string());
     let client = builder.session_timeout(Duration::from_secs(1)).connect().await;
-    (embedded, client.expect("it answers"))
+    (embedded, client.expect("connected"))
 }
 
-/// Returns the next events for this client are lost by the server.
+/// Makes the server lose the next events for this client.
 fn swallow_events(embedded: &Embedded, client: &Client) {
     let session = client.session_id();
     embedded.command(|ensemble, _| ensemble.swallow_events(session, "/", u64::MAX));
 }
 
 #[tokio::test]
-async fn a_waiter_whose_event_the_server_loses_is_served_all_the_same() {
+async fn a_waiter_whose_event_the_server_loses_still_acquires() {
     let (embedded, waiter) = with_short_sessions().await;
     let holder = client(&embedded).await;
     let lock = RwLock::new(&holder, LOCK).expect("valid").write().await.expect("free");
@@ -179,26 +179,26 @@ async fn a_waiter_whose_event_the_server_loses_is_served_all_the_same() {
     let read = tokio::spawn(RwLock::new(&waiter, LOCK).expect("valid").read());
     let open = tokio::spawn(Barrier::new(&waiter, "/barrier").expect("valid").wait());
     let session = waiter.session_id();
-    eventually(&embedded, "both wait", |embedded| {
+    eventually(&embedded, "two waiters", |embedded| {
         embedded.with(|it| it.watched().iter().filter(|(of, _)| *of == session).count() == 2)
     })
     .await;
     swallow_events(&embedded, &waiter);
     lock.release().await.expect("released");
     barrier.open().await.expect("opened");
-    let guard = read.await.expect("no panic").expect("its turn");
+    let guard = read.await.expect("no panic").expect("acquired");
     assert_eq!(guard.state(), Holding::Held);
     open.await.expect("no panic").expect("open");
 }
 
 #[tokio::test]
-async fn a_holder_whose_event_the_server_loses_hears_of_its_loss_all_the_same() {
+async fn a_holder_whose_event_the_server_loses_still_notices_its_loss() {
     let (embedded, holder) = with_short_sessions().await;
     let vandal = client(&embedded).await;
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
-    eventually(&embedded, "it watches its node", |embedded| watches(embedded) == 1).await;
+    eventually(&embedded, "the holder watches its node", |embedded| watches(embedded) == 1).await;
     swallow_events(&embedded, &holder);
-    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    vandal.delete(&guard.node_path(), None).await.expect("the node exists");
     assert_eq!(guard.lost().await, Loss::NodeDeleted);
 }
 
@@ -212,35 +212,35 @@ async fn a_waiter_deleted_together_with_its_predecessor_does_not_get_the_lock() 
         let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
         both_watches(&embedded, &waiter).await;
         let nodes = lock_nodes(&embedded);
-        let own = nodes.iter().find(|node| **node != guard.node_path()).expect("it waits");
-        // The predecessor first, so that the event of its end is sent first.
+        let own = nodes.iter().find(|node| **node != guard.node_path()).expect("a waiter");
+        // The predecessor first, so that its event is sent first.
         let both = vandal.transaction().delete(&guard.node_path(), None).delete(own, None);
-        both.commit().await.expect("both are there");
+        both.commit().await.expect("the nodes exist");
         let failed = waiting.await.expect("no panic").map(drop);
         assert_eq!(failed.map_err(LockError::from), Err(LockError::NodeVanished));
         drop(guard);
     }
 }
 
-/// In either order. How far apart does not depend on the speed of the machine.
+/// In either order. The time between the events does not depend on the speed of the machine.
 #[tokio::test]
-async fn a_waiter_deleted_with_its_predecessor_fails_even_if_the_events_come_apart() {
+async fn a_waiter_deleted_with_its_predecessor_fails_even_if_the_events_arrive_apart() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
     let paced = PacedConnect::default();
     let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
-    let waiter = builder.connect_with(paced.clone()).await.expect("the ensemble answers");
+    let waiter = builder.connect_with(paced.clone()).await.expect("connected");
     for own_first in [false, true] {
         let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("acquired");
         let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
         both_watches(&embedded, &waiter).await;
         let (predecessor, nodes) = (guard.node_path(), lock_nodes(&embedded));
-        let own = nodes.iter().find(|node| **node != predecessor).expect("it waits").as_str();
+        let own = nodes.iter().find(|node| **node != predecessor).expect("a waiter").as_str();
         let order = if own_first { [own, &predecessor] } else { [&predecessor, own] };
         paced.hold_events(order.len());
         let both = order.into_iter().fold(vandal.transaction(), |all, node| all.delete(node, None));
-        both.commit().await.expect("both are there");
+        both.commit().await.expect("the nodes exist");
         let failed = waiting.await.expect("no panic").map(drop).map_err(LockError::from);
-        assert_eq!(failed, Err(LockError::NodeVanished), "its own first: {own_first}");
+        assert_eq!(failed, Err(LockError::NodeVanished), "own node first: {own_first}");
     }
 }

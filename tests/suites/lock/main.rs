@@ -1,4 +1,4 @@
-//! The lock on the embedded ensemble: what it promises, what it costs, what it leaves behind.
+//! The lock on the embedded ensemble: guarantees, cost and cleanup.
 
 mod cancel;
 mod contend;
@@ -25,7 +25,7 @@ async fn start() -> Embedded {
     Embedded::start(1).await.expect("loopback")
 }
 
-/// Returns the lock nodes that the ensemble has.
+/// Returns the lock nodes of the ensemble.
 fn lock_nodes(embedded: &Embedded) -> Vec<String> {
     let below = format!("{LOCK}/");
     embedded.with(|ensemble| {

@@ -1,4 +1,4 @@
-//! What a lock can be told, and what a guard tells.
+//! The options of locks, the state of guards, and error messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ async fn every_naming_scheme_makes_a_lock() {
         let mut second = Box::pin(of(&other).acquire());
         assert!(timeout(Duration::from_millis(20), &mut second).await.is_err(), "{scheme:?}");
         first.release().await.expect("released");
-        second.await.expect("its turn").release().await.expect("released");
+        second.await.expect("acquired").release().await.expect("released");
         let read_write = RwLock::with(&one, LOCK, Options::new().scheme(scheme));
         match read_write {
             Err(error) => {
@@ -63,7 +63,7 @@ async fn every_naming_scheme_makes_a_lock() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_tried_makes_no_node_where_it_is_taken() {
+async fn a_try_creates_no_node_if_the_lock_is_held() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let guard = mutex(&one, Options::new()).acquire().await.expect("free");
@@ -84,7 +84,7 @@ async fn a_lock_that_is_tried_makes_no_node_where_it_is_taken() {
 }
 
 #[tokio::test]
-async fn contenders_are_told_in_the_order_of_service() {
+async fn contenders_are_listed_in_the_order_of_the_queue() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let clients = [client(&embedded).await, client(&embedded).await, client(&embedded).await];
     assert_eq!(mutex(&clients[0], Options::new()).contenders().await, Ok(vec![]));
@@ -93,11 +93,11 @@ async fn contenders_are_told_in_the_order_of_service() {
         .iter()
         .zip(&clients[1..])
         .map(|(name, client)| {
-            // Each is on its way when the next one asks.
+            // Each request is sent before the next attempt starts.
             Box::pin(mutex(client, Options::new().data(*name)).acquire())
         })
         .collect();
-    eventually(&embedded, "all stand in line", |embedded| lock_nodes(embedded).len() == 3).await;
+    eventually(&embedded, "all are queued", |embedded| lock_nodes(embedded).len() == 3).await;
     let list = mutex(&clients[2], Options::new()).contenders().await.expect("listed");
     assert_eq!(list[0].data.as_deref(), Some(&b"first"[..]));
     assert_eq!((list[0].token, list[0].session), (guard.fencing_token(), clients[0].session_id()));
@@ -118,16 +118,16 @@ async fn a_holder_receives_a_request_to_release() {
 }
 
 #[tokio::test]
-async fn what_a_stale_holder_writes_is_refused() {
+async fn writes_of_a_former_holder_are_refused() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, vandal) = (client(&embedded).await, client(&embedded).await);
     let guard = mutex(&one, Options::new()).acquire().await.expect("free");
     let written = guard.transaction().create("/written", b"", NodeKind::Persistent);
-    written.commit().await.expect("it is held");
-    guard.validate().await.expect("it is held");
-    vandal.delete(&guard.node_path(), None).await.expect("it is there");
+    written.commit().await.expect("held");
+    guard.validate().await.expect("held");
+    vandal.delete(&guard.node_path(), None).await.expect("the node exists");
     let refused = guard.transaction().create("/late", b"", NodeKind::Persistent).commit().await;
-    let code = refused.expect_err("it is lost").code();
+    let code = refused.expect_err("lost").code();
     assert_eq!(code, Some(ErrorCode::NO_NODE));
     assert_eq!(
         guard.validate().await.map_err(LockError::from),
@@ -138,7 +138,7 @@ async fn what_a_stale_holder_writes_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lock_is_trusted_as_long_as_was_asked_for() {
+async fn a_lock_is_held_as_long_as_its_disconnect_policy_says() {
     let embedded = Embedded::start(1).await.expect("loopback");
     for (trust, expected) in [
         (DisconnectPolicy::UntilServerReports, Holding::Suspended),
@@ -151,7 +151,7 @@ async fn a_lock_is_trusted_as_long_as_was_asked_for() {
         embedded.kill(0);
         let mut states = client.states();
         states.wait_for(|state| *state == State::Suspended).await.expect("the driver runs");
-        eventually(&embedded, "the guard says so", |_| guard.state() == expected).await;
+        eventually(&embedded, "the guard reports it", |_| guard.state() == expected).await;
         embedded.restart(0).await.expect("the port is still free");
         drop(guard);
         eventually(&embedded, "no node", |embedded| lock_nodes(embedded).is_empty()).await;
@@ -160,14 +160,14 @@ async fn a_lock_is_trusted_as_long_as_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_trust_ends_with_the_lease() {
+async fn a_held_lock_ends_with_the_lease() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let lock = mutex(&client, Options::new().disconnect_policy(DisconnectPolicy::UntilLeaseEnds));
     let guard = lock.acquire().await.expect("free");
     embedded.kill(0);
-    eventually(&embedded, "it is cut off", |_| guard.state() == Holding::Suspended).await;
+    eventually(&embedded, "cut off", |_| guard.state() == Holding::Suspended).await;
     tokio::time::advance(super::SESSION_TIMEOUT).await;
     assert_eq!(guard.lost().await, Loss::LeaseEnded);
 }
@@ -189,7 +189,7 @@ async fn a_predecessor_that_may_not_be_read_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_observer_knows_which_attempt_it_hears_of() {
+async fn an_observer_knows_the_attempt_of_each_event() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let acquired = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -208,7 +208,7 @@ async fn an_observer_knows_which_attempt_it_hears_of() {
 }
 
 #[tokio::test]
-async fn foreign_nodes_are_told_of_or_refused() {
+async fn unknown_nodes_are_reported_or_refused() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let told = Arc::new(AtomicBool::new(false));
@@ -234,7 +234,7 @@ async fn foreign_nodes_are_told_of_or_refused() {
         refused.map_err(LockError::from),
         Err(LockError::UnknownNode { node: "lease_holder".into() })
     );
-    eventually(&embedded, "no node of ours", |embedded| lock_nodes(embedded).len() == 1).await;
+    eventually(&embedded, "no node of our own", |embedded| lock_nodes(embedded).len() == 1).await;
 }
 
 #[tokio::test]
@@ -258,16 +258,16 @@ async fn a_lock_of_another_kind_at_the_same_path_is_refused_unless_it_is_ignored
     let election = LeaderElection::new(&client, LOCK).expect("valid").stand();
     assert_eq!(election.elected().await.map_err(LockError::from), Err(other));
     let ignoring = mutex(&client, Options::new().unknown_nodes(UnknownNodePolicy::Ignore));
-    let guard = ignoring.try_acquire().await.expect("it passes the writer over");
+    let guard = ignoring.try_acquire().await.expect("the writer is ignored");
     let beside = rw_lock.try_read().await.map(drop);
-    let beside = beside.expect_err("it is another lock").reason;
+    let beside = beside.expect_err("another kind of lock").reason;
     assert!(matches!(beside, LockError::OtherLock { .. }), "{beside:?}");
     guard.release().await.expect("released");
     writer.release().await.expect("released");
 }
 
 #[tokio::test]
-async fn where_numbers_end_only_private_names_go_on() {
+async fn beyond_the_last_sequence_number_only_private_names_work() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     for path in ["/locks", LOCK] {
@@ -280,18 +280,18 @@ async fn where_numbers_end_only_private_names_go_on() {
     let all: Vec<_> = (0..8).map(|_| tokio::spawn(private.acquire())).collect();
     let mut tokens = Vec::new();
     for contender in all {
-        let guard = contender.await.expect("no panic").expect("its turn");
+        let guard = contender.await.expect("no panic").expect("acquired");
         tokens.push(guard.fencing_token());
         guard.release().await.expect("released");
     }
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    eventually(&embedded, "nothing left", |embedded| {
+    eventually(&embedded, "no node and no watch", |embedded| {
         lock_nodes(embedded).is_empty() && watches(embedded) == 0
     })
     .await;
 }
 
-/// Passes on what comes and goes, until it falls silent without closing anything.
+/// Passes bytes on, until `silent` is set; then keeps the connections open.
 async fn silenced(to: std::net::SocketAddr, silent: Arc<AtomicBool>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
@@ -317,13 +317,13 @@ async fn silenced(to: std::net::SocketAddr, silent: Arc<AtomicBool>) -> std::net
 }
 
 #[tokio::test]
-async fn a_deadline_is_kept_when_the_network_swallows_everything() {
+async fn a_deadline_is_kept_when_the_network_drops_everything() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let silent = Arc::new(AtomicBool::new(false));
     let address = silenced(embedded.address(0), silent.clone()).await;
     let builder = Client::builder(&address.to_string());
     let cut_off =
-        builder.session_timeout(super::SESSION_TIMEOUT).connect().await.expect("it answers");
+        builder.session_timeout(super::SESSION_TIMEOUT).connect().await.expect("connected");
     let (queue, read_write) = (mutex(&cut_off, Options::new()), RwLock::new(&cut_off, LOCK));
     silent.store(true, Ordering::Relaxed);
     let limit = Duration::from_millis(50);
@@ -340,13 +340,13 @@ async fn a_deadline_is_kept_when_the_network_swallows_everything() {
         read_write.write_timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
-    assert!(matches!(cut_off.state(), State::Connected { .. }), "nobody has noticed yet");
+    assert!(matches!(cut_off.state(), State::Connected { .. }), "not noticed yet");
     let pending = || (queue.pending_cleanups(), read_write.pending_cleanups());
-    eventually(&embedded, "the clean-up goes on", |_| pending() == (1, 2)).await;
+    eventually(&embedded, "the cleanup continues", |_| pending() == (1, 2)).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_too_old_is_told_as_such_and_asked_once() {
+async fn a_server_that_is_too_old_is_reported_and_asked_once() {
     let config = Config::default().with_version(Version::V3_4);
     let embedded = Embedded::with_config(config).await.expect("loopback");
     let client = client(&embedded).await;
@@ -356,7 +356,7 @@ async fn a_server_that_is_too_old_is_told_as_such_and_asked_once() {
     let too_old = Error::Unsupported { opcode: OpCode::CREATE2, needs: "ZooKeeper 3.5" };
     assert_eq!(refused.reason, LockError::Request(too_old));
     let after = client.statistics();
-    assert_eq!(after.connections - before.connections, 1, "the server hung up");
+    assert_eq!(after.connections - before.connections, 1, "the server closed the connection");
     assert!(after.requests - before.requests <= 2, "{before:?} {after:?}");
 }
 
@@ -366,10 +366,10 @@ async fn every_error_names_the_operation_and_the_lock() {
     let client = client(&embedded).await;
     let mutex = mutex(&client, Options::new());
     let guard = mutex.acquire().await.expect("free");
-    let busy = mutex.try_acquire().await.expect_err("it is taken");
-    let late = mutex.acquire_timeout(Duration::from_millis(20)).await.expect_err("it is taken");
-    client.delete(&guard.node_path(), None).await.expect("it is there");
-    let lost = guard.release().await.expect_err("it is lost");
+    let busy = mutex.try_acquire().await.expect_err("held by another");
+    let late = mutex.acquire_timeout(Duration::from_millis(20)).await.expect_err("held by another");
+    client.delete(&guard.node_path(), None).await.expect("the node exists");
+    let lost = guard.release().await.expect_err("lost");
     let invalid = Mutex::new(&client, "a\tb").expect_err("it is relative");
     let printed = [busy, late, lost, invalid].map(|error| error.to_string());
     let expected = [

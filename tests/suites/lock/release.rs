@@ -1,4 +1,4 @@
-//! What a caller hears when no server confirms a release, and when the lease has ended unnoticed.
+//! Releases that no server confirms, and leases that end unnoticed.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes};
 const LEASE_ENDED: LockError = LockError::NotConfirmed(Unconfirmed::LeaseEnded);
 const CLOSED: LockError = LockError::NotConfirmed(Unconfirmed::Ended(End::Closed));
 
-/// Returns a client by a clock that can jump, as one that goes on does when the process was
-/// stopped.
+/// Returns a client whose clock can jump, as after a stop of the process, and the function that
+/// makes it jump.
 async fn client_with_clock(embedded: &Embedded) -> (Client, impl Fn(Duration)) {
     let (start, ahead) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let millis = ahead.clone();
     let now = move || start.elapsed() + Duration::from_millis(millis.load(Ordering::SeqCst));
     let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
     let now = move || zk_session::time::Instant::after_start(now());
-    let client = builder.clock(now).connect().await.expect("the ensemble answers");
+    let client = builder.clock(now).connect().await.expect("connected");
     let jump = move |time: Duration| {
         ahead.fetch_add(u64::try_from(time.as_millis()).expect("short"), Ordering::SeqCst);
     };
@@ -41,9 +41,9 @@ async fn suspended(client: &Client) {
     states.wait_for(|state| *state == State::Suspended).await.expect("the driver runs");
 }
 
-/// Between the jump of the clock and the questions nothing else runs, as in a blocked runtime.
+/// Nothing else runs between the jump of the clock and the checks, as in a blocked runtime.
 #[tokio::test]
-async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_has_noticed() {
+async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_without_an_event() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (client, jump) = client_with_clock(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("valid");
@@ -64,7 +64,7 @@ async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_ha
 
     assert_eq!(guard.state(), Holding::Held);
     jump(SESSION_TIMEOUT);
-    assert!(matches!(client.state(), State::Connected { .. }), "nothing is noticed yet");
+    assert!(matches!(client.state(), State::Connected { .. }), "not noticed yet");
     let lost = Holding::Lost(Loss::LeaseEnded);
     assert_eq!([guard.state(), shared.state(), permit.state()], [lost; 3]);
     assert_eq!([level.state(), multi.state(), simple.state()], [lost; 3]);
@@ -73,7 +73,7 @@ async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_ha
     assert_eq!(guard.lost().await, Loss::LeaseEnded);
     assert_eq!(multi.lost().await.loss, Loss::LeaseEnded);
 
-    // The session lives on, and all of it stays lost.
+    // The session stays alive, and the locks stay lost.
     let mut again = pin!(candidate.elected());
     let next = timeout(SESSION_TIMEOUT, &mut again).await.expect("in time").expect("elected again");
     assert_eq!(candidate.leadership(), Leadership::Leader(next));
@@ -91,7 +91,7 @@ async fn a_lock_is_lost_when_its_lease_has_ended_by_the_clock_although_nobody_ha
 }
 
 #[tokio::test]
-async fn a_lock_held_until_told_otherwise_is_in_doubt_when_its_lease_has_ended() {
+async fn a_lock_held_until_reported_lost_is_in_doubt_after_its_lease() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (client, jump) = client_with_clock(&embedded).await;
     let options = || Options::new().disconnect_policy(DisconnectPolicy::UntilServerReports);
@@ -103,18 +103,18 @@ async fn a_lock_held_until_told_otherwise_is_in_doubt_when_its_lease_has_ended()
     jump(SESSION_TIMEOUT);
     assert_eq!(guard.state(), Holding::Suspended);
     assert_eq!(candidate.leadership(), Leadership::Suspended(term.clone()));
-    eventually(&embedded, "it is held after all", |_| guard.state() == Holding::Held).await;
+    eventually(&embedded, "still held", |_| guard.state() == Holding::Held).await;
     let leads = Leadership::Leader(term);
-    eventually(&embedded, "it leads after all", |_| candidate.leadership() == leads).await;
+    eventually(&embedded, "still a leader", |_| candidate.leadership() == leads).await;
     guard.release().await.expect("released");
 }
 
 #[tokio::test]
-async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
+async fn no_release_waits_for_a_server_beyond_the_lease() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let builder = Client::builder(&embedded.connect_string());
     let client =
-        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
+        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("connected");
     let mutex = Mutex::new(&client, LOCK).expect("valid");
     let guard = mutex.acquire().await.expect("free");
     let trusting = Options::new().disconnect_policy(DisconnectPolicy::UntilServerReports);
@@ -136,7 +136,7 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
 
     embedded.kill(0);
     suspended(&client).await;
-    // `leave` keeps its node until all are out, so that is lost.
+    // `leave` keeps its node until all have left, so the node is lost.
     let releases = async {
         tokio::join!(
             guard.release(),
@@ -150,7 +150,8 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
             server.leave(),
         )
     };
-    let ends = timeout(Duration::from_secs(60), releases).await.expect("they end with the lease");
+    let ends =
+        timeout(Duration::from_secs(60), releases).await.expect("the releases end with the lease");
     let unconfirmed = || Err(LEASE_ENDED);
     let expected = [
         unconfirmed(),
@@ -170,11 +171,11 @@ async fn no_release_waits_longer_for_a_server_than_to_the_end_of_the_lease() {
 }
 
 #[tokio::test]
-async fn who_asks_whether_a_lock_is_held_waits_no_longer_than_to_the_end_of_the_lease() {
+async fn validate_waits_for_a_server_no_longer_than_the_lease() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let builder = Client::builder(&embedded.connect_string());
     let client =
-        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("it answers");
+        builder.session_timeout(Duration::from_secs(4)).connect().await.expect("connected");
     let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
     let reader = RwLock::new(&client, "/rw").expect("valid").read().await.expect("free");
     let part = Mutex::new(&client, "/part").expect("valid");
@@ -183,33 +184,34 @@ async fn who_asks_whether_a_lock_is_held_waits_no_longer_than_to_the_end_of_the_
     embedded.kill(0);
     suspended(&client).await;
     let asked = async { tokio::join!(guard.validate(), multi.validate(), reader.try_upgrade()) };
-    let (one, all, upgraded) = timeout(Duration::from_secs(60), asked).await.expect("they end");
+    let (one, all, upgraded) =
+        timeout(Duration::from_secs(60), asked).await.expect("the checks end");
     let lost = Err(LockError::Lost(Loss::LeaseEnded));
     assert_eq!([one, all].map(|end| end.map_err(LockError::from)), [lost.clone(), lost.clone()]);
     assert_eq!(upgraded.map(drop).map_err(|failed| failed.error.reason), lost);
 }
 
-/// The events of the hand-over are read first when the process goes on.
+/// The events of the hand-over are read first when the process continues.
 #[tokio::test]
-async fn a_waiter_whose_lease_ended_while_it_was_stopped_does_not_take_over_unasked() {
+async fn a_waiter_whose_lease_ended_while_stopped_does_not_take_over() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let holder = client(&embedded).await;
     let (waiter, jump) = client_with_clock(&embedded).await;
     let guard = Mutex::new(&holder, LOCK).expect("valid").acquire().await.expect("free");
     let waiting = tokio::spawn(Mutex::new(&waiter, LOCK).expect("valid").acquire());
     let session = waiter.session_id();
-    eventually(&embedded, "both its watches", |embedded| {
+    eventually(&embedded, "both watches are set", |embedded| {
         embedded.with(|it| it.watched().iter().filter(|(of, _)| *of == session).count() == 2)
     })
     .await;
     jump(SESSION_TIMEOUT);
     guard.release().await.expect("released");
-    let guard = waiting.await.expect("no panic").expect("its turn");
+    let guard = waiting.await.expect("no panic").expect("acquired");
     assert_eq!(guard.state(), Holding::Held);
 }
 
 #[tokio::test]
-async fn a_release_is_waited_for_no_longer_than_the_caller_likes_and_goes_on() {
+async fn a_dropped_release_continues_in_the_background() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("valid");
@@ -249,7 +251,7 @@ async fn a_release_whose_runtime_ends_is_not_confirmed() {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let (client, guard) = runtime.block_on(async {
-            let client = Client::connect(&at).await.expect("it answers");
+            let client = Client::connect(&at).await.expect("connected");
             let mutex = Mutex::new(&client, LOCK).expect("valid");
             (client, mutex.acquire().await.expect("free"))
         });

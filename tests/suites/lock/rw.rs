@@ -11,7 +11,7 @@ use zk_testkit::serve::Embedded;
 
 use super::{LOCK, client, eventually, lock_nodes, start, waits_until, watches};
 
-/// Longer than anything here takes that does not wait for somebody.
+/// How long to wait before concluding that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(50);
 
 fn lock(client: &Client) -> RwLock {
@@ -32,15 +32,15 @@ async fn waits<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> bool {
 }
 
 #[tokio::test]
-async fn readers_hold_it_together_and_a_writer_alone() {
+async fn readers_share_the_lock_and_a_writer_holds_it_alone() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let (here, there) = (lock(&one), lock(&other));
     let readers = (here.read().await.expect("free"), there.read().await.expect("shared"));
     let mut writing = Box::pin(here.write());
     let stand = |count| move |embedded: &Embedded| lock_nodes(embedded).len() == count;
-    waits_until(&embedded, &mut writing, "readers hold it", stand(3)).await;
-    // Nobody passes a writer that waits.
+    waits_until(&embedded, &mut writing, "readers hold the lock", stand(3)).await;
+    // No reader passes a waiting writer.
     let mut late = Box::pin(there.read());
     waits_until(&embedded, &mut late, "a writer waits", stand(4)).await;
     assert_eq!(there.try_read().await.map(drop).map_err(LockError::from), Err(LockError::Busy));
@@ -48,11 +48,11 @@ async fn readers_hold_it_together_and_a_writer_alone() {
     readers.0.release().await.expect("released");
     assert!(waits(&mut writing).await, "one reader is left");
     readers.1.release().await.expect("released");
-    let writer = writing.await.expect("its turn");
-    assert!(waits(&mut late).await, "a writer holds it");
+    let writer = writing.await.expect("acquired");
+    assert!(waits(&mut late).await, "a writer holds the lock");
     assert_eq!(there.try_write().await.map(drop).map_err(LockError::from), Err(LockError::Busy));
     writer.release().await.expect("released");
-    late.await.expect("its turn").release().await.expect("released");
+    late.await.expect("acquired").release().await.expect("released");
     nothing_is_left(&embedded, &[&here, &there]).await;
 }
 
@@ -67,7 +67,7 @@ async fn two_readers_that_upgrade_do_not_deadlock() {
 }
 
 #[tokio::test]
-async fn a_conversion_that_is_dropped_leaves_nothing() {
+async fn a_dropped_conversion_leaves_nothing() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let here = lock(&client);
@@ -91,13 +91,13 @@ async fn a_conversion_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_writer_that_was_deleted_is_lost_when_it_downgrades() {
+async fn a_deleted_writer_loses_the_lock_when_it_downgrades() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, vandal) = (client(&embedded).await, client(&embedded).await);
     let here = lock(&one);
     let writer = here.write().await.expect("free");
-    vandal.delete(&writer.node_path(), None).await.expect("it is there");
-    let lost = writer.downgrade().await.expect_err("it is gone");
+    vandal.delete(&writer.node_path(), None).await.expect("the node exists");
+    let lost = writer.downgrade().await.expect_err("gone");
     assert_eq!(lost.error.reason, LockError::Lost(Loss::NodeDeleted));
     assert_eq!(
         lost.into_guard().release().await.map_err(LockError::from),

@@ -1,4 +1,4 @@
-//! Permits: how many are out, who waits, what is left behind.
+//! Permits: their number, their waiters, and cleanup.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use zk_testkit::server::Config;
 use super::{HANG_TIMEOUT, client, eventually, lock_nodes, start, waits_until, watches};
 
 const PATH: &str = super::LOCK;
-/// Longer than anything here takes that does not wait for ever.
+/// How long to wait before concluding that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 fn semaphore(client: &Client, permits: u32) -> Semaphore {
@@ -29,7 +29,7 @@ async fn nothing_is_left(embedded: &Embedded) {
         let is_node = |path: &String| path.contains("-lock-") || path.contains("-lease-");
         !lock_nodes(embedded).iter().any(is_node) && watches(embedded) == 0
     };
-    eventually(embedded, "no lease, no place in the queue, no watch", clean).await;
+    eventually(embedded, "no node and no watch", clean).await;
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn no_more_permits_are_held_than_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_that_want_all_do_not_keep_each_other_waiting() {
+async fn two_requests_for_all_permits_do_not_deadlock() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -52,35 +52,38 @@ async fn two_that_want_all_do_not_keep_each_other_waiting() {
         });
     }
     let all = async { while tasks.join_next().await.transpose().expect("no panic").is_some() {} };
-    timeout(HANG_TIMEOUT, all).await.expect("nobody waits for ever");
+    timeout(HANG_TIMEOUT, all).await.expect("no deadlock");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn who_wants_many_is_not_overtaken() {
+async fn a_request_for_many_permits_is_not_overtaken() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let held = semaphore(&one, 2).acquire().await.expect("free");
     let mut both = Box::pin(semaphore(&one, 2).acquire_many(2));
     let has_leases = |embedded: &Embedded| leases(embedded) == 3;
-    waits_until(&embedded, &mut both, "one is out", has_leases).await;
+    waits_until(&embedded, &mut both, "one permit is held", has_leases).await;
     let mut late = Box::pin(semaphore(&other, 2).acquire());
-    assert!(timeout(A_WHILE, &mut late).await.is_err(), "one is free, but not for the second");
+    assert!(
+        timeout(A_WHILE, &mut late).await.is_err(),
+        "one permit is free, but not for the second contender"
+    );
     held.release().await.expect("held");
-    both.await.expect("its turn").release().await.expect("held");
-    late.await.expect("its turn").release().await.expect("held");
+    both.await.expect("acquired").release().await.expect("held");
+    late.await.expect("acquired").release().await.expect("held");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn giving_up_gives_everything_back() {
+async fn a_dropped_request_returns_everything() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let semaphore = semaphore(&client, 2);
     let held = semaphore.acquire().await.expect("free");
     let answer = semaphore.acquire_many_timeout(2, A_WHILE).await;
-    assert_eq!(answer.expect_err("one is out").reason, LockError::TimedOut);
-    eventually(&embedded, "one lease", |embedded| leases(embedded) == 1).await;
+    assert_eq!(answer.expect_err("one permit is held").reason, LockError::TimedOut);
+    eventually(&embedded, "one permit node", |embedded| leases(embedded) == 1).await;
     let next = semaphore.acquire_timeout(Duration::MAX).await.expect("free");
     next.release().await.expect("held");
     held.release().await.expect("held");
@@ -88,23 +91,23 @@ async fn giving_up_gives_everything_back() {
 }
 
 #[tokio::test]
-async fn trying_creates_nothing_when_there_is_no_room() {
+async fn a_try_creates_nothing_when_too_few_permits_are_left() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let semaphore = semaphore(&client, 2);
     let first = semaphore.try_acquire().await.expect("free");
-    // Its place in the queue is given back in the background.
+    // Its place in the queue is deleted in the background.
     let queue_is_empty = |embedded: &Embedded| lock_nodes(embedded).len() == leases(embedded) + 3;
     eventually(&embedded, "an empty queue", queue_is_empty).await;
     let before = embedded.with(|ensemble| ensemble.zxid());
     assert_eq!(
-        semaphore.try_acquire_many(2).await.expect_err("one is out").reason,
+        semaphore.try_acquire_many(2).await.expect_err("one permit is held").reason,
         LockError::Busy
     );
-    assert_eq!(embedded.with(|ensemble| ensemble.zxid()), before, "nothing was written");
-    let second = semaphore.try_acquire_many(1).await.expect("one is left");
+    assert_eq!(embedded.with(|ensemble| ensemble.zxid()), before, "no writes");
+    let second = semaphore.try_acquire_many(1).await.expect("one permit is left");
     assert_eq!(
-        semaphore.try_acquire_many(1).await.expect_err("none is left").reason,
+        semaphore.try_acquire_many(1).await.expect_err("no permit is left").reason,
         LockError::Busy
     );
     second.release().await.expect("held");
@@ -112,24 +115,24 @@ async fn trying_creates_nothing_when_there_is_no_room() {
     nothing_is_left(&embedded).await;
 }
 
-/// Servers delete containers whose last child has gone, and none that never had a child.
+/// Servers delete containers whose last child is gone, but not those that never had a child.
 #[tokio::test]
-async fn who_finds_no_number_leaves_no_directory() {
+async fn without_a_maximum_no_nodes_are_created() {
     let quick = Config { container_check: Duration::from_millis(10), ..Config::servers(1) };
     let embedded = Embedded::with_config(quick).await.expect("loopback");
     let any = Semaphore::open(&client(&embedded).await, PATH).expect("a valid path");
-    assert_eq!(any.acquire().await.expect_err("none yet").reason, LockError::NoMaximum);
+    assert_eq!(any.acquire().await.expect_err("no maximum yet").reason, LockError::NoMaximum);
     let is_gone = |embedded: &Embedded| embedded.with(|all| all.node("/locks").is_none());
-    eventually(&embedded, "nothing of it is there", is_gone).await;
+    eventually(&embedded, "no node below the path", is_gone).await;
 }
 
 #[tokio::test]
-async fn the_number_of_permits_is_the_same_for_all_and_can_be_raised_and_lowered() {
+async fn all_clients_agree_on_the_number_of_permits_and_can_change_it() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let (two, three) = (semaphore(&client, 2), semaphore(&client, 3));
     let any = Semaphore::open(&client, PATH).expect("a valid path");
-    assert_eq!(any.acquire().await.expect_err("none yet").reason, LockError::NoMaximum);
+    assert_eq!(any.acquire().await.expect_err("no maximum yet").reason, LockError::NoMaximum);
     let first = two.acquire_many(2).await.expect("free");
     assert_eq!(
         three.acquire().await.expect_err("another number").reason,
@@ -144,20 +147,20 @@ async fn the_number_of_permits_is_the_same_for_all_and_can_be_raised_and_lowered
     let mut waiting = Box::pin(any.acquire());
     assert!(timeout(A_WHILE, &mut waiting).await.is_err());
     any.set_permits(3).await.expect("written");
-    let second = waiting.await.expect("there are more now");
+    let second = waiting.await.expect("the maximum was raised");
     any.set_permits(1).await.expect("written");
     assert_eq!(any.permits().await.expect("read"), Some(1));
     assert_eq!((first.state(), second.state()), (Holding::Held, Holding::Held));
     first.release().await.expect("held");
     let mut waiting = Box::pin(any.acquire());
-    assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "the only one is out");
+    assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "the only permit is held");
     second.release().await.expect("held");
     waiting.await.expect("free").release().await.expect("held");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn permits_of_a_session_that_ends_are_free() {
+async fn permits_of_an_ended_session_are_free() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (dying, other) = (client(&embedded).await, client(&embedded).await);
     let held = semaphore(&dying, 1).acquire().await.expect("free");
@@ -170,27 +173,27 @@ async fn permits_of_a_session_that_ends_are_free() {
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_deletes_is_lost_when_held_and_made_anew_when_not() {
+async fn a_deleted_permit_node_is_lost_if_held_and_created_again_if_not() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (one, other) = (client(&embedded).await, client(&embedded).await);
     let held = semaphore(&one, 2).acquire_many(2).await.expect("free");
     let mut waiting = Box::pin(semaphore(&other, 2).acquire());
     let has_lease = |embedded: &Embedded| leases(embedded) == 3;
-    waits_until(&embedded, &mut waiting, "both are out", has_lease).await;
+    waits_until(&embedded, &mut waiting, "both permits are held", has_lease).await;
     let mine = semaphore(&one, 2).leases().await.expect("listed");
     let theirs = mine.iter().find(|lease| lease.session == other.session_id()).expect("waiting");
     let node = |name: &str| format!("{PATH}/leases/{name}");
     one.delete(&node(&theirs.node), None).await.expect("deleted");
-    waits_until(&embedded, &mut waiting, "there is another", has_lease).await;
+    waits_until(&embedded, &mut waiting, "another permit node", has_lease).await;
     one.delete(&node(held.node()), None).await.expect("deleted");
     assert_eq!(held.lost().await, Loss::NodeDeleted);
-    waiting.await.expect("both are free").release().await.expect("held");
+    waiting.await.expect("both permits are free").release().await.expect("held");
     drop(held);
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn somebody_who_is_asked_for_a_permit_hears_it() {
+async fn a_permit_holder_receives_a_request_to_release() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let semaphore = Semaphore::with(&client, PATH, Some(1), Options::new().revocable());
@@ -198,24 +201,24 @@ async fn somebody_who_is_asked_for_a_permit_hears_it() {
     let held = semaphore.acquire().await.expect("free");
     semaphore.revoke(held.node()).await.expect("written");
     held.revoked().await;
-    held.validate().await.expect("held all the same");
+    held.validate().await.expect("still held");
     held.release().await.expect("held");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn a_transaction_fails_without_any_of_several_leases() {
+async fn a_transaction_fails_if_one_of_several_permits_is_lost() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let (holder, other) = (client(&embedded).await, client(&embedded).await);
     let permits = semaphore(&holder, 2).acquire_many(2).await.expect("free");
     permits.validate().await.expect("held");
     let leases = semaphore(&other, 2).leases().await.expect("listed");
     let second = leases.iter().find(|lease| lease.node != permits.node()).expect("two");
-    // Nobody tells the holder before it writes: it checks for itself.
+    // The holder is not notified before it writes: `validate` checks.
     let deleted = other.delete(&format!("{PATH}/leases/{}", second.node), None);
     deleted.await.expect("deleted");
     let written = permits.transaction().create("/written", b"", NodeKind::Persistent).commit();
     let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
-    assert_eq!(written.await.expect_err("one is gone").reason, refused);
+    assert_eq!(written.await.expect_err("one permit is lost").reason, refused);
     assert!(permits.validate().await.is_err());
 }

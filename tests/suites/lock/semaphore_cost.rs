@@ -1,4 +1,4 @@
-//! What permits cost, counted on the wire, while the clock stands still.
+//! The cost of permits, counted on the wire while the clock stands still.
 
 use tokio::task::JoinSet;
 use zk_proto::OpCode;
@@ -15,7 +15,7 @@ fn semaphore(client: &Client, permits: u32) -> Semaphore {
     Semaphore::new(client, LOCK, permits).expect("a valid path")
 }
 
-/// Nodes of the queue and leases.
+/// Returns the number of nodes with a marker: `-lock-` in the queue, `-lease-` for permits.
 fn nodes(embedded: &Embedded, marker: &str) -> usize {
     lock_nodes(embedded).iter().filter(|path| path.contains(marker)).count()
 }
@@ -28,14 +28,14 @@ async fn nothing_is_under_way(embedded: &Embedded, leases: usize) {
 }
 
 #[tokio::test]
-async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request() {
+async fn free_permits_cost_two_round_trips_and_each_release_one_request() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
     let counted = CountedConnect::default();
     let builder = Client::builder(&embedded.connect_string());
     let client = builder.connect_with(counted.clone()).await.expect("connected");
     let semaphore = semaphore(&client, 3);
-    // The first one has to make the parents and the maximum.
+    // The first request creates the parents and the maximum.
     semaphore.acquire().await.expect("free").release().await.expect("held");
     nothing_is_under_way(&embedded, 0).await;
     client.exists("/").await.expect("answered");
@@ -52,7 +52,7 @@ async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request()
         let guard = semaphore.acquire_many(permits).await.expect("free");
         assert_eq!(counted.tally().round_trips - round_trips, 2, "to acquire");
         nothing_is_under_way(&embedded, permits as usize).await;
-        // Behind all answers that are still to come.
+        // Behind all pending replies.
         client.exists("/").await.expect("answered");
         let acquired = of_all();
         let round_trips = counted.tally().round_trips;
@@ -63,7 +63,8 @@ async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request()
             after.iter().zip(before).map(|(after, before)| after - before).collect::<Vec<_>>()
         };
         let to_acquire = difference(acquired, before);
-        // A place, two lists, the leases, the maximum; then both watches and the place go.
+        // A queue node, two lists, the permit node, the maximum; then both watches and the queue
+        // node are removed.
         assert_eq!(to_acquire, [1, 2, 1, 1, 2, 1]);
         let to_release = difference(released, acquired);
         println!(
@@ -76,7 +77,7 @@ async fn free_permits_cost_two_round_trips_and_the_release_of_each_one_request()
     assert_eq!(embedded.with(|ensemble| ensemble.counters().notifications), 0);
 }
 
-/// Returns all permits are out, and so many wait. What do hand-overs cost?
+/// Measures hand-overs while all permits are held.
 async fn hand_over(waiters: usize) {
     let embedded = Embedded::start(1).await.expect("loopback");
     let holder = client(&embedded).await;
@@ -85,16 +86,17 @@ async fn hand_over(waiters: usize) {
     let waiting = clients(&embedded.connect_string(), waiters, SESSION_TIMEOUT).await;
     let mut tasks = JoinSet::new();
     for client in waiting.clone() {
-        tasks.spawn(async move { semaphore(&client, 1).acquire().await.expect("its turn") });
+        tasks.spawn(async move { semaphore(&client, 1).acquire().await.expect("acquired") });
     }
-    // The first has its lease, the others have places. All watch, and the first two themselves.
+    // The first waiter has its permit node, the others are queued. All set a watch, and the first
+    // two also watch their own nodes.
     let watched = waiters + 1 + usize::from(waiters > 1);
-    let in_line = |embedded: &Embedded| {
+    let are_queued = |embedded: &Embedded| {
         nodes(embedded, "-lock-") == waiters
             && nodes(embedded, "-lease-") == 2
             && watches(embedded) == watched
     };
-    eventually(&embedded, "all in line", in_line).await;
+    eventually(&embedded, "all are queued", are_queued).await;
     let sent = || waiting.iter().map(|client| client.statistics().requests).sum::<u64>();
     let told = || waiting.iter().map(|client| client.statistics().notifications).sum::<u64>();
     let before = (sent(), told());
@@ -102,8 +104,8 @@ async fn hand_over(waiters: usize) {
     for left in (0..waiters).rev() {
         let guard = tasks.join_next().await.expect("somebody").expect("no panic");
         if left > 0 {
-            // The next has its lease before this one goes.
-            eventually(&embedded, "the next in line", |embedded| {
+            // The next waiter has its permit node before this permit is released.
+            eventually(&embedded, "the next waiter has a permit node", |embedded| {
                 nodes(embedded, "-lock-") == left && nodes(embedded, "-lease-") == 2
             })
             .await;
@@ -112,14 +114,14 @@ async fn hand_over(waiters: usize) {
     }
     let (requests, notifications) = (sent() - before.0, told() - before.1);
     println!("{waiters} hand-overs: {requests} requests, {notifications} notifications");
-    // One is told by a lease, and tells the next by its place in the queue; unless that one had
-    // not looked yet.
+    // The deletion of a permit node wakes one waiter. The deletion of its queue node wakes the next
+    // one, unless that one had not looked yet.
     assert!((waiters as u64..2 * waiters as u64).contains(&notifications), "{notifications}");
     assert!(requests <= 11 * waiters as u64, "{requests}");
 }
 
 #[tokio::test]
-async fn a_hand_over_wakes_the_first_who_waits_and_then_the_next() {
+async fn a_hand_over_wakes_the_first_waiter_and_then_the_next() {
     let _frozen = Frozen::start();
     for waiters in [1, 10, 100] {
         hand_over(waiters).await;

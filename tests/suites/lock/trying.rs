@@ -1,4 +1,4 @@
-//! What tries a lock waits for the servers' answer, and for nothing else.
+//! Methods that try: they wait for the servers' answer, and for nothing else.
 
 use core::pin::Pin;
 
@@ -11,7 +11,7 @@ use zk_testkit::suite::nothing_is_left;
 
 use super::{HANG_TIMEOUT, SESSION_TIMEOUT, client, eventually, start};
 
-/// Every method that tries, each with a lock of its own.
+/// The number of methods that try; each has its own lock here.
 const TRIES: usize = 7;
 
 type Trying = Pin<Box<dyn Future<Output = Result<(), RecipeError>> + Send>>;
@@ -45,7 +45,7 @@ impl Locks {
         }
     }
 
-    /// Tries all of them, from now on. What is acquired is released at once.
+    /// Starts all tries. A lock that is acquired is released at once.
     fn try_all(&self) -> [(&'static str, Trying); TRIES] {
         fn done<G: Send>(
             trying: impl Future<Output = Result<G, RecipeError>> + Send + 'static,
@@ -63,7 +63,7 @@ impl Locks {
         ]
     }
 
-    /// Returns how many attempts may have nodes.
+    /// Returns the number of attempts that may have nodes.
     fn pending_cleanups(&self) -> usize {
         self.mutex.pending_cleanups()
             + self.read.pending_cleanups()
@@ -78,14 +78,14 @@ impl Locks {
 async fn fail_without_a_connection(tries: [(&'static str, Trying); TRIES]) {
     for (operation, trying) in tries {
         let tried = timeout(HANG_TIMEOUT, trying).await;
-        let error = tried.expect("it does not wait").expect_err("nobody has answered");
+        let error = tried.expect("the try does not wait").expect_err("no server answered");
         assert_eq!((error.operation, error.reason), (operation, LockError::NoConnection));
     }
 }
 
 async fn succeed(embedded: &Embedded, locks: &Locks) {
     for (operation, trying) in locks.try_all() {
-        let tried = timeout(HANG_TIMEOUT, trying).await.expect("it does not wait");
+        let tried = timeout(HANG_TIMEOUT, trying).await.expect("the try does not wait");
         assert_eq!(tried, Ok(()), "{operation}");
     }
     eventually(embedded, "all are released", |_| locks.pending_cleanups() == 0).await;
@@ -95,7 +95,7 @@ async fn succeed(embedded: &Embedded, locks: &Locks) {
 async fn becomes(client: &Client, is_awaited: impl FnMut(&State) -> bool) {
     let mut states = client.states();
     let state = timeout(HANG_TIMEOUT, states.wait_for(is_awaited)).await;
-    state.expect("it comes to be").expect("the driver runs");
+    state.expect("in time").expect("the driver runs");
 }
 
 const fn is_connected(state: &State) -> bool {
@@ -129,7 +129,7 @@ async fn without_a_connection_every_try_fails_at_once() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_gone_unnoticed_ends_every_try() {
+async fn an_unnoticed_loss_of_the_connection_ends_every_try() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let locks = Locks::new(&client);
@@ -144,19 +144,19 @@ async fn a_connection_that_is_gone_unnoticed_ends_every_try() {
 #[tokio::test]
 async fn a_try_that_loses_the_quorum_leaves_no_node_behind() {
     let embedded = Embedded::start(3).await.expect("loopback");
-    let leader = embedded.with(|ensemble| ensemble.leader()).expect("there is one");
+    let leader = embedded.with(|ensemble| ensemble.leader()).expect("one exists");
     let follower = (leader + 1) % 3;
     let at = embedded.address(follower).to_string();
     let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
     let mut clients = Vec::new();
     for _ in 0..TRIES {
-        clients.push(builder.clone().connect().await.expect("it answers"));
+        clients.push(builder.clone().connect().await.expect("connected"));
     }
     let locks = Locks::of(core::array::from_fn(|place| &clients[place]));
-    // It makes the parents, too.
+    // This creates the parents, too.
     succeed(&embedded, &locks).await;
 
-    // Nodes are created, and no answer says so: each is waited for on a session of its own.
+    // Nodes are created, but no reply arrives. Another session waits for each of them.
     embedded.command(|ensemble, _| ensemble.hold(follower));
     let tries = locks.try_all().map(|(operation, trying)| (operation, tokio::spawn(trying)));
     eventually(&embedded, "every try has a node", |embedded| {
@@ -178,17 +178,17 @@ async fn a_try_that_loses_the_quorum_leaves_no_node_behind() {
     embedded.command(|ensemble, now| ensemble.release(now, follower));
     embedded.restart(leader).await.expect("the port is still free");
     nothing_is_left(&embedded).await;
-    eventually(&embedded, "all is cleaned up", |_| locks.pending_cleanups() == 0).await;
+    eventually(&embedded, "all nodes are deleted", |_| locks.pending_cleanups() == 0).await;
 }
 
 #[tokio::test]
-async fn a_server_that_can_only_read_is_no_connection() {
+async fn a_read_only_server_is_no_connection_for_a_try() {
     let config = Config { read_only_mode: true, local_sessions: true, ..Config::servers(3) };
     let embedded = Embedded::with_config(config).await.expect("loopback");
     embedded.kill(0);
     embedded.kill(1);
     let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
-    let client = builder.read_only(true).connect().await.expect("one answers");
+    let client = builder.read_only(true).connect().await.expect("connected");
     assert!(matches!(client.state(), State::ReadOnly { .. }));
     let locks = Locks::new(&client);
     fail_without_a_connection(locks.try_all()).await;

@@ -1,16 +1,16 @@
-//! What a client may do in a script that is made up by chance: every operation, within a few paths
-//! and users, so that actions meet each other.
+//! The actions of a random script: every operation, on a few paths and by a few users, so that
+//! actions interact.
 
 use zk_proto::owned::{self, List, Multi, MultiOp, MultiReadOp, Request};
 use zk_proto::{AddWatchMode, CreateMode, DigestId, OpCode, Perms, WatcherType, Zxid};
 
-/// Who acts: so many sessions there are.
+/// The number of sessions.
 pub(crate) const CLIENTS: usize = 3;
 pub(crate) const USERS: [&str; 2] = ["alice:wonder", "bob:builder"];
-/// Nobody proves to be this one.
-const STRANGER: &str = "carol:secret";
+/// A user that no client authenticates as.
+const OTHER_USER: &str = "carol:secret";
 
-/// A path, in the directory of the script or from the root.
+/// A path, below the script's own node or from the root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     Below(&'static str),
@@ -26,7 +26,7 @@ impl Place {
     }
 }
 
-/// An access control list, by what it is good for.
+/// An access control list, by its purpose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
     Open,
@@ -58,7 +58,7 @@ impl Access {
             Self::BobAndReaders => {
                 vec![acl(Perms::WRITE | Perms::ADMIN, "digest", &digest(USERS[1])), read]
             }
-            Self::Stranger => vec![acl(all, "digest", &digest(STRANGER)), read],
+            Self::Stranger => vec![acl(all, "digest", &digest(OTHER_USER)), read],
             Self::ThisMachine => vec![acl(all, "ip", "127.0.0.0/8")],
             Self::ElsewhereAndCreate => vec![
                 acl(all, "ip", "10.1.2.3"),
@@ -73,7 +73,7 @@ impl Access {
     }
 }
 
-/// One thing to do.
+/// An action.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Create(OpCode, Place, CreateMode, Access, i64),
@@ -83,14 +83,14 @@ pub(crate) enum Action {
     Check(Place, i32),
     Read(OpCode, Place, bool),
     Watch(OpCode, Place, i32),
-    /// Watches set again, as if since so many transactions.
+    /// Watches set again, with a last zxid this many transactions ago.
     SetWatches(i64, [Vec<Place>; 5], bool),
     Multi(Vec<Self>),
     MultiRead(Vec<Self>),
     Auth(&'static str, Option<&'static [u8]>),
     Sasl,
     Reconfig(i64),
-    /// An operation without a body, known or not.
+    /// An operation without a body, known or unknown.
     Bare(OpCode),
     /// A new connection for the same session.
     Reconnect,
@@ -98,7 +98,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Returns the operation and what is sent for it.
+    /// Returns the request of the action, if it has one.
     pub(crate) fn request(&self, directory: &str, last: Zxid) -> Option<Request> {
         let at = |place: &Place| place.resolve(directory);
         let strings = |places: &Vec<Place>| List::from(places.iter().map(at).collect::<Vec<_>>());
@@ -174,7 +174,7 @@ impl Action {
         })
     }
 
-    /// As a part of a multi.
+    /// Returns the action as an operation of a multi.
     fn part(&self, directory: &str) -> Option<MultiOp> {
         let at = |place: &Place| place.resolve(directory);
         Some(match self {
@@ -211,7 +211,7 @@ impl Action {
         })
     }
 
-    /// As a part of a multiRead.
+    /// Returns the action as an operation of a multiRead.
     fn read_part(&self, directory: &str) -> Option<MultiReadOp> {
         match self {
             Self::Read(opcode, place, flag) => {

@@ -1,5 +1,5 @@
-//! The same frames to the in-memory server and to a real one: what they answer must be equal, but
-//! for clock times and the ids of sessions.
+//! Sends the same frames to the in-memory server and to a real one. The replies must be equal,
+//! except for clock times and session ids.
 
 use core::time::Duration;
 use zk_proto::{
@@ -16,10 +16,10 @@ use zk_testkit::server::Config;
 use crate::script::{
     ALICE, BOB, Script, create, delete, exists, get_children, get_data, node, set_data,
 };
-use crate::{odd, random};
+use crate::{invalid, random};
 
 #[test]
-fn the_in_memory_server_answers_as_a_real_one() {
+fn the_in_memory_server_answers_like_a_real_one() {
     let Some(real) = real::ensemble_or_skip(1) else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let config = Config::default().with_tick(Duration::from_millis(500));
@@ -32,19 +32,19 @@ fn the_in_memory_server_answers_as_a_real_one() {
     }
 }
 
-/// Everything that the server at `address` says to the script.
+/// Returns the transcript of the script on the server at `address`.
 fn play(address: &str) -> Vec<String> {
     let mut script = Script::start(address);
     nodes(&mut script);
     creation(&mut script);
     times_to_live(&mut script);
-    odd::checks(&mut script);
+    invalid::checks(&mut script);
     transactions(&mut script);
     watches(&mut script);
     watches_set_again(&mut script);
-    odd::null_lists(&mut script);
-    odd::proofs(&mut script);
-    odd::malformed(&mut script);
+    invalid::null_lists(&mut script);
+    invalid::proofs(&mut script);
+    invalid::malformed(&mut script);
     handshakes(&mut script);
     endings(&mut script);
     script.transcript
@@ -159,7 +159,7 @@ fn creation(script: &mut Script) {
     script.ask(ALICE, Request::Create(null));
 }
 
-/// Modes that have no time to live can come with none; in a multi they have none anyway.
+/// Modes without a time to live accept none; in a multi it is ignored.
 fn times_to_live(script: &mut Script) {
     for mode in (0..8).map(CreateMode) {
         for ttl in [-1, 0, 3_600_000] {
@@ -192,7 +192,7 @@ fn transactions(script: &mut Script) {
         MultiOp::SetData(SetDataRequest { path, data: Some(b"in a multi"), version })
     };
     let create = |path| MultiOp::Create(node(path, CreateMode::PERSISTENT));
-    // Without `create2`, which servers before 3.8.2 answer as if it were `create`.
+    // Without `create2`, which servers before 3.8.2 answer like `create`.
     for ops in [
         &[][..],
         &[create("/t"), sequential, check("/t", 0), set_data("/t", 0), delete("/t/n-0000000000")],
@@ -297,7 +297,7 @@ fn handshakes(script: &mut Script) {
         script.note("new", &mut peer);
     }
     let mut owner = script.newcomer(&RawClient::connect(5_000));
-    let Some(Message::Connected(session)) = owner.hear() else { panic!("no session") };
+    let Some(Message::Connected(session)) = owner.next_message() else { panic!("no session") };
     let ahead = RawClient::resume(Zxid(i64::MAX), &session);
     let mut peer = script.newcomer(&ahead);
     script.note("ahead", &mut peer);
@@ -320,7 +320,8 @@ fn handshakes(script: &mut Script) {
 
 fn endings(script: &mut Script) {
     script.ask(ALICE, create("/end", CreateMode::EPHEMERAL));
-    // In which order the ephemerals go is not specified, so that each hears of one alone.
+    // The order in which the ephemerals are deleted is unspecified, so each client watches one of
+    // them.
     script.ask(BOB, get_data("/end", true));
     script.ask(ALICE, get_children("/k", true));
     script.ask(ALICE, Request::CloseSession(()));

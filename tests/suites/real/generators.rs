@@ -1,4 +1,4 @@
-//! Scripts by chance: which actions are likely, on which paths, with which lists.
+//! Random scripts: which actions are likely, on which paths, with which lists.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -6,8 +6,8 @@ use zk_proto::{CreateMode, OpCode};
 
 use crate::action::{Access, Action, CLIENTS, Place, USERS};
 
-/// Returns a script: who does what. It shrinks to fewer steps, but is hardly ever made up with
-/// fewer.
+/// Returns a strategy for scripts of actions and their clients. Scripts shrink to fewer steps, but
+/// are rarely generated with fewer.
 pub(crate) fn script(steps: usize) -> impl Strategy<Value = Vec<(usize, Action)>> {
     let step = prop_oneof![
         1 => Just(None),
@@ -20,9 +20,9 @@ fn action() -> impl Strategy<Value = Action> {
     let parts = prop::collection::vec(part(), 0..4).prop_map(Action::Multi);
     let reads = prop::collection::vec(read_part(), 0..4);
     let writes = prop::collection::vec(part(), 0..3);
-    let mixed = (reads, writes, 0..8).prop_map(|(reads, writes, odd)| match odd {
+    let mixed = (reads, writes, 0..8).prop_map(|(reads, writes, invalid)| match invalid {
         0 => Action::Multi(reads),
-        _ if writes.is_empty() || odd > 1 => Action::MultiRead(reads),
+        _ if writes.is_empty() || invalid > 1 => Action::MultiRead(reads),
         _ => Action::MultiRead(writes),
     });
     prop_oneof![
@@ -34,11 +34,11 @@ fn action() -> impl Strategy<Value = Action> {
         4 => parts,
         2 => mixed,
         2 => select(&USERS[..]).prop_map(|user| Action::Auth("digest", Some(user.as_bytes()))),
-        3 => odd(),
+        3 => invalid(),
     ]
 }
 
-fn odd() -> impl Strategy<Value = Action> {
+fn invalid() -> impl Strategy<Value = Action> {
     let opcodes = vec![OpCode::PING, OpCode::WHO_AM_I, OpCode::WHO_AM_I, OpCode(999), OpCode(-1)];
     let auths = vec![
         ("ip", Some(&b"any"[..])),
@@ -56,7 +56,7 @@ fn odd() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What can stand in a multi too.
+/// Returns actions that can also be operations of a multi.
 fn part() -> impl Strategy<Value = Action> {
     let data = select(vec![None, Some(&b""[..]), Some(b"changed")]);
     prop_oneof![
@@ -124,14 +124,14 @@ fn setting_watches() -> impl Strategy<Value = Action> {
         .prop_map(|(since, lists, second)| Action::SetWatches(since, lists, second))
 }
 
-/// Nodes of the script: what is changed at the root would be seen by other scripts.
+/// Returns places below the script's own node. Changes at the root would disturb other scripts.
 fn writable() -> impl Strategy<Value = Place> {
     let usual = vec!["/a", "/a", "/a", "/b", "/b", "/a/x", "/a/x"];
     let deeper = vec!["/a/x/y", "/a/y", "/b/s-", "/a/", "/b/"];
     let numbered = vec!["/a/0000000000", "/a/0000000001", "/b/s-0000000000", "/b/s-0000000001"];
-    let odd = vec!["", "/a//x", "/a/.", "/a/\0", "/\u{7f}", "/ü漢", "/missing/x"];
+    let invalid = vec!["", "/a//x", "/a/.", "/a/\0", "/\u{7f}", "/ü漢", "/missing/x"];
     let below = |paths: Vec<&'static str>| select(paths).prop_map(Place::Below);
-    prop_oneof![14 => below(usual), 4 => below(deeper), 1 => below(numbered), 1 => below(odd)]
+    prop_oneof![14 => below(usual), 4 => below(deeper), 1 => below(numbered), 1 => below(invalid)]
 }
 
 fn readable() -> impl Strategy<Value = Place> {
@@ -148,7 +148,7 @@ fn version() -> impl Strategy<Value = i32> {
 }
 
 fn access() -> impl Strategy<Value = Access> {
-    let odd = vec![
+    let invalid = vec![
         Access::Empty,
         Access::Odd("world", Some("someone")),
         Access::Odd("world", None),
@@ -179,6 +179,6 @@ fn access() -> impl Strategy<Value = Access> {
     prop_oneof![
         12 => Just(Access::Open),
         8 => select(useful),
-        1 => select(odd),
+        1 => select(invalid),
     ]
 }

@@ -1,4 +1,4 @@
-//! The launcher itself: three servers, one of them killed and started again.
+//! The launcher of real servers: three servers, one of which is killed and restarted.
 
 use zk_testkit::real;
 
@@ -8,7 +8,7 @@ fn a_quorum_survives_its_leader() {
     let leader = ensemble.leader().expect("a leader");
     ensemble.kill(leader).expect("a process to kill");
     assert!(ensemble.four_letter(leader, "srvr").is_err());
-    ensemble.restart(leader).expect("a server that comes back");
+    ensemble.restart(leader).expect("a restarted server");
     let answer = ensemble.four_letter(leader, "mntr").expect("an answer");
     assert!(answer.contains("zk_server_state"), "{answer}");
     assert_eq!(ensemble.connect_string().split(',').count(), 3);

@@ -23,9 +23,9 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
         .await
         .expect("the server answers");
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-    // The first one finds no directory and has to make it.
+    // The first acquisition creates the lock path.
     mutex.acquire().await.expect("acquired").release().await.expect("released");
-    // What follows may share a round trip with a ping, but takes no more than its own.
+    // Later ones may share a round trip with a ping, but need no more than their own.
     let mut least = u64::MAX;
     for _ in 0..10 {
         let before = counted.tally().round_trips;
@@ -37,7 +37,7 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
 }
 
 #[tokio::test]
-async fn a_lock_that_nobody_else_has_come_for_costs_two_requests() {
+async fn a_lock_without_other_contenders_costs_two_requests() {
     let Some(ensemble) = real::ensemble_or_skip(1) else {
         return;
     };
@@ -50,7 +50,7 @@ async fn a_lock_that_nobody_else_has_come_for_costs_two_requests() {
     for _ in 0..10 {
         acquire(&mutex).await;
     }
-    // A lock that is held for long, on a machine that is busy, watches its own node.
+    // On a busy machine, a lock held for long also watches its own node.
     let mut least = u64::MAX;
     for _ in 0..20 {
         let before = client.statistics().requests;
@@ -58,7 +58,7 @@ async fn a_lock_that_nobody_else_has_come_for_costs_two_requests() {
         least = least.min(client.statistics().requests - before);
     }
 
-    // Another client takes the lock, and holds it when ours comes again.
+    // Another client acquires the lock, and holds it during our next attempt.
     let other = Client::connect(&at).await.expect("the server answers");
     let others = Mutex::new(&other, LOCK).expect("a valid path");
     let guard = others.acquire().await.expect("acquired");
@@ -82,11 +82,11 @@ async fn fifty_waiters_are_woken_one_at_a_time() {
     let notifications: u64 = clients.iter().map(|client| client.statistics().notifications).sum();
     let hand_overs = oracle.hand_overs().len() as u64;
     println!("{hand_overs} hand-overs with up to 50 waiters: {notifications} notifications");
-    assert!(notifications <= hand_overs, "somebody was woken for nothing");
+    assert!(notifications <= hand_overs, "a waiter was woken in vain");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_leader_costs_nobody_the_lock() {
+async fn a_killed_leader_costs_no_client_its_lock() {
     let Some(ensemble) = real::ensemble_or_skip(3) else {
         return;
     };
@@ -97,11 +97,11 @@ async fn a_killed_leader_costs_nobody_the_lock() {
         let ensemble = ensemble.clone();
         async move {
             if count == 20 {
-                // SIGKILL, while somebody holds the lock.
+                // SIGKILL while a client holds the lock.
                 let kill = move || {
                     let mut ensemble = ensemble.lock().unwrap_or_else(PoisonError::into_inner);
                     let leader = ensemble.leader().expect("a quorum has a leader");
-                    ensemble.kill(leader).expect("it runs");
+                    ensemble.kill(leader).expect("a running process");
                 };
                 tokio::task::spawn_blocking(kill).await.expect("no panic");
             }
@@ -110,5 +110,5 @@ async fn a_killed_leader_costs_nobody_the_lock() {
     let oracle = contention.run(&clients, sabotage).await.expect("no contender fails");
     assert_eq!((oracle.acquisitions(), oracle.violations()), (40, vec![]));
     let connections: u64 = clients.iter().map(|client| client.statistics().connections).sum();
-    assert!(connections > clients.len() as u64, "nobody noticed that the leader was gone");
+    assert!(connections > clients.len() as u64, "no client lost its connection to the leader");
 }

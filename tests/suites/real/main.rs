@@ -1,13 +1,13 @@
-//! What only a real ZooKeeper can show.
+//! Tests that need a real ZooKeeper.
 
 mod action;
 mod chaos;
 mod conformance;
 mod generators;
 mod interop;
+mod invalid;
 mod launcher;
 mod lock;
-mod odd;
 mod operations;
 mod player;
 mod random;

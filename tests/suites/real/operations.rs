@@ -1,12 +1,12 @@
-//! Every operation of both clients, on a real server: one script, by the names that they share.
+//! Every operation of both clients on a real server: one script of method names that both share.
 
 use zk_session::proto::{Acl, ErrorCode, EventType, NodeKind, ReconfigRequest, SessionId, Ttl};
 use zk_session::{Client, Error, ReadResult, TransactionResult, WatchUpdate, blocking};
 use zk_testkit::real;
 use zk_testkit::suite::HANG_TIMEOUT;
 
-/// Plays the script. `wait` waits for an answer, `fired` for a watch that fires once, `told` for
-/// the next update of one that stays.
+/// Runs the script. `wait` waits for a reply, `fired` for a one-shot watch, `told` for the next
+/// update of a persistent watch.
 macro_rules! play {
     ($client:expr, $wait:ident, $fired:ident, $told:ident) => {{
         let client = $client;
@@ -40,7 +40,7 @@ macro_rules! play {
         children.sort();
         assert_eq!(children, ["b", "n-0000000001", "ttl"]);
 
-        // Data, alone and several at once.
+        // Data, in single requests and in multis.
         let stat = $wait!(client.set_data("/a", b"two", Some(0))).expect("the first version");
         assert_eq!((stat.version, stat.data_length), (1, 3));
         let refused = $wait!(client.set_data("/a", b"x", Some(0)));
@@ -77,8 +77,8 @@ macro_rules! play {
         let failed = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
         assert_eq!(refused.unwrap_err().reason, failed);
 
-        // Who may do what.
-        $wait!(client.add_auth("digest", b"me:secret")).expect("any is accepted");
+        // Access control.
+        $wait!(client.add_auth("digest", b"me:secret")).expect("accepted");
         let identities = $wait!(client.who_am_i()).expect("a server since 3.7");
         assert!(identities.iter().any(|who| who.user.as_str() == "me"), "{identities:?}");
         let stat = $wait!(client.set_acl("/c", &[Acl::CREATOR_ALL], Some(0))).expect("ours");
@@ -86,7 +86,7 @@ macro_rules! play {
         let (acl, _) = $wait!(client.get_acl("/c")).expect("ours");
         assert_eq!((acl.len(), acl[0].id.scheme.as_str()), (1, "digest"));
 
-        // Watches that fire once.
+        // One-shot watches.
         let (_, created) = $wait!(client.exists_and_watch("/w")).expect("an answer");
         $wait!(client.create("/w", b"", NodeKind::Persistent)).expect("new");
         assert_eq!($fired!(created).event_type, EventType::NODE_CREATED);
@@ -98,7 +98,7 @@ macro_rules! play {
         assert_eq!($fired!(changed).event_type, EventType::NODE_DATA_CHANGED);
         assert_eq!($fired!(children).event_type, EventType::NODE_CHILDREN_CHANGED);
 
-        // And those that stay, on other paths (ZOOKEEPER-4466).
+        // Persistent watches, on other paths (ZOOKEEPER-4466).
         let mut one = $wait!(client.watch("/stays")).expect("a server since 3.6");
         let mut below = $wait!(client.watch_recursively("/r")).expect("a server since 3.6");
         $wait!(client.ensure_path("/r/x")).expect("new");
@@ -115,8 +115,8 @@ macro_rules! play {
         }
 
         // The ensemble.
-        $wait!(client.sync("/")).expect("it serves");
-        $wait!(client.get_config()).expect("anybody may read it");
+        $wait!(client.sync("/")).expect("connected");
+        $wait!(client.get_config()).expect("readable by anyone");
         let change = ReconfigRequest {
             joining_servers: None,
             leaving_servers: Some("1"),
@@ -127,7 +127,7 @@ macro_rules! play {
         assert_eq!(refused.reason, server(ErrorCode::RECONFIG_DISABLED));
 
         for path in ["/a", "/c", "/r", "/w"] {
-            $wait!(client.delete_all(path)).expect("there, and ours");
+            $wait!(client.delete_all(path)).expect("our own node");
         }
     }};
 }
@@ -135,7 +135,7 @@ macro_rules! play {
 #[tokio::test]
 async fn the_async_client_has_every_operation() {
     let Some(ensemble) = real::ensemble_or_skip(1) else { return };
-    let client = Client::connect(&ensemble.connect_string()).await.expect("it serves");
+    let client = Client::connect(&ensemble.connect_string()).await.expect("connected");
     macro_rules! wait {
         ($answer:expr) => {
             $answer.await
@@ -143,7 +143,7 @@ async fn the_async_client_has_every_operation() {
     }
     macro_rules! fired {
         ($watch:ident) => {
-            in_time($watch).await.expect("it fires")
+            in_time($watch).await.expect("a watch event")
         };
     }
     macro_rules! told {
@@ -162,7 +162,7 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn the_blocking_client_has_every_operation() {
     let Some(ensemble) = real::ensemble_or_skip(1) else { return };
-    let client = blocking::Client::connect(&ensemble.connect_string()).expect("it serves");
+    let client = blocking::Client::connect(&ensemble.connect_string()).expect("connected");
     macro_rules! wait {
         ($answer:expr) => {
             $answer
@@ -170,7 +170,7 @@ fn the_blocking_client_has_every_operation() {
     }
     macro_rules! fired {
         ($watch:ident) => {
-            $watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("it fires")
+            $watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("a watch event")
         };
     }
     macro_rules! told {

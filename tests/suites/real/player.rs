@@ -52,7 +52,7 @@ pub(crate) fn play(address: &str, directory: &str, script: &[(usize, Action)]) -
 impl Player<'_> {
     fn connect(&self, handshake: &[u8]) -> (Peer, Credentials) {
         let mut peer = Peer::connect(self.address, handshake);
-        match peer.hear() {
+        match peer.next_message() {
             Some(Message::Connected(session)) => (peer, session),
             other => panic!("no session: {other:?}"),
         }
@@ -70,7 +70,7 @@ impl Player<'_> {
             let path = format!("{}{name}", self.directory);
             let peer = &mut self.clients[0].peer;
             peer.ask(&create(&path, CreateMode::PERSISTENT));
-            match peer.hear() {
+            match peer.next_message() {
                 Some(Message::Reply(reply)) => self.last_zxid = reply.header.zxid,
                 other => panic!("no directory: {other:?}"),
             }
@@ -89,7 +89,7 @@ impl Player<'_> {
             (Action::Reconnect, _) => self.reconnect(who),
             (Action::Bare(opcode), _) => {
                 peer.ask_raw(*opcode, &());
-                self.hear(who);
+                self.record(who);
             }
             // A check that succeeds has no reply.
             (Action::Check(..), Some(request)) => {
@@ -98,7 +98,7 @@ impl Player<'_> {
             }
             (_, Some(request)) => {
                 peer.ask_raw(request.opcode(), &request);
-                self.hear(who);
+                self.record(who);
             }
             (_, None) => {}
         }
@@ -106,10 +106,10 @@ impl Player<'_> {
 
     /// Records all messages up to a reply. If the server then closes the connection, the session
     /// continues on a new one.
-    fn hear(&mut self, who: usize) {
+    fn record(&mut self, who: usize) {
         let mut is_refused = false;
         loop {
-            let message = self.clients[who].peer.hear();
+            let message = self.clients[who].peer.next_message();
             self.note(who, message.as_ref());
             match message {
                 Some(Message::Event { .. }) => {}
@@ -127,7 +127,7 @@ impl Player<'_> {
                 None => return self.resume(who),
             }
             if is_refused {
-                let message = self.clients[who].peer.hear();
+                let message = self.clients[who].peer.next_message();
                 self.note(who, message.as_ref());
                 return self.resume(who);
             }
@@ -138,7 +138,7 @@ impl Player<'_> {
     fn barrier(&mut self, who: usize) {
         self.clients[who].peer.ask(&Request::Ping(()));
         loop {
-            let message = self.clients[who].peer.hear();
+            let message = self.clients[who].peer.next_message();
             self.note(who, message.as_ref());
             match message {
                 Some(Message::Reply(reply)) if reply.opcode == OpCode::PING => return,
@@ -161,7 +161,7 @@ impl Player<'_> {
         let (peer, session) = self.connect(&handshake);
         let mut old = core::mem::replace(&mut self.clients[who], Client { peer, session });
         loop {
-            let message = old.peer.hear();
+            let message = old.peer.next_message();
             self.note(who, message.as_ref());
             if message.is_none() {
                 break;
@@ -175,7 +175,7 @@ impl Player<'_> {
         let start = self.transcript.len();
         self.clients[who].peer.ask(&Request::CloseSession(()));
         loop {
-            let message = self.clients[who].peer.hear();
+            let message = self.clients[who].peer.next_message();
             self.note(who, message.as_ref());
             match message {
                 Some(Message::Event { .. }) => {}

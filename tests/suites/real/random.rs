@@ -1,8 +1,8 @@
-//! Scripts that are made up by chance, played to the in-memory server and to a real one.
+//! Random scripts, run on the in-memory server and on a real one.
 //!
-//! `ZK_SCRIPTS` sets how many (60 unless told), `ZK_STEPS` how long they are (50), `ZK_SEED` the
-//! seed of the first (1); the others have those that follow. A script that shows a difference is
-//! shrunk, and told with its seed.
+//! `ZK_SCRIPTS` sets their number (60 by default), `ZK_STEPS` their length (50), and `ZK_SEED` the
+//! seed of the first one (1); the others have the following seeds. A script whose results differ is
+//! shrunk, and reported with its seed.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -16,11 +16,11 @@ use zk_testkit::server;
 use crate::generators;
 use crate::player;
 
-/// Longer than any run: what the server does by itself, it does whenever its clock says so.
+/// Longer than any run. A server's own work depends on its clock, so it is switched off.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
 #[test]
-fn the_in_memory_server_answers_any_script_as_a_real_one() {
+fn the_in_memory_server_answers_any_script_like_a_real_one() {
     let settings = Settings {
         extra: "forceSync=no\n".into(),
         properties: vec![format!("znode.container.checkIntervalMs={}", NEVER.as_millis())],
@@ -45,7 +45,7 @@ fn the_in_memory_server_answers_any_script_as_a_real_one() {
             compare(&expected, &actual).map_err(TestCaseError::fail)
         });
         if let Err(error) = result {
-            panic!("{error}\nto play it again: ZK_SEED={seed} ZK_SCRIPTS=1 ZK_STEPS={steps}");
+            panic!("{error}\nto repeat: ZK_SEED={seed} ZK_SCRIPTS=1 ZK_STEPS={steps}");
         }
     }
 }
@@ -54,7 +54,7 @@ fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
-/// One script from a seed.
+/// Returns the runner of one script.
 fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -67,7 +67,7 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// Returns the first difference, with what came before it and what came after it.
+/// Finds the first difference, and reports it with the lines around it.
 pub(crate) fn compare(expected: &[String], actual: &[String]) -> Result<(), String> {
     let length = expected.len().max(actual.len());
     let differs = |line: &usize| expected.get(*line) != actual.get(*line);

@@ -1,4 +1,4 @@
-//! Recipes on a real server: what they promise, and that nothing is left there.
+//! The scenarios of all recipes on a real server.
 
 use zk_testkit::{real, scenarios};
 

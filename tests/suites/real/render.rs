@@ -1,14 +1,14 @@
-//! What a server says, as text without what two servers cannot have in common: clock times, the
-//! ids of sessions, the zxid before the script, and the order of what has none.
+//! Messages of a server as text, without what differs between two servers: clock times, session
+//! ids, the zxid before the script, and unspecified orders.
 
 use zk_proto::{ErrorCode, List, MultiReadResult, MultiResult, Response, SessionId, Stat, Zxid};
 use zk_testkit::raw::{Message, Reply};
 
 #[derive(Default)]
 pub(crate) struct Render {
-    /// The zxid from which all others are counted.
+    /// The zxid from which others are counted.
     pub(crate) start: Zxid,
-    /// Sessions are told apart by their place here.
+    /// The known sessions; each is printed by its index.
     pub(crate) sessions: Vec<SessionId>,
 }
 

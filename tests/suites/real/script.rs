@@ -1,4 +1,4 @@
-//! Two clients that ask, one after the other, and a transcript of all that they hear.
+//! Two clients that send requests by turns, and a transcript of all messages that they receive.
 
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ impl Script {
     pub(crate) fn start(address: &str) -> Self {
         let [(alice, a), (bob, b)] = [(); 2].map(|()| {
             let mut peer = Peer::connect(address, &RawClient::connect(10_000));
-            match peer.hear() {
+            match peer.next_message() {
                 Some(Message::Connected(session)) => (peer, session.id),
                 other => panic!("no session: {other:?}"),
             }
@@ -41,7 +41,7 @@ impl Script {
             transcript: Vec::new(),
         };
         script.peers[BOB].ask(&Request::Ping(()));
-        if let Some(Message::Reply(pong)) = script.peers[BOB].hear() {
+        if let Some(Message::Reply(pong)) = script.peers[BOB].next_message() {
             script.render.start = pong.header.zxid;
         }
         script
@@ -50,16 +50,16 @@ impl Script {
     pub(crate) fn ask(&mut self, who: usize, request: Request<'_>) {
         self.transcript.push(format!("? {request:?}"));
         self.peers[who].ask(&request);
-        self.hear_all(who);
+        self.record_all(who);
     }
 
-    /// Asks what may have no answer.
-    pub(crate) fn tell(&mut self, who: usize, request: Request<'_>) {
+    /// Sends a request that may have no reply.
+    pub(crate) fn send(&mut self, who: usize, request: Request<'_>) {
         self.transcript.push(format!("? {request:?}"));
         self.peers[who].ask(&request);
         self.peers[who].ask(&Request::Ping(()));
         loop {
-            let message = self.peers[who].hear();
+            let message = self.peers[who].next_message();
             self.write(&format!("{who}"), message.as_ref());
             match message {
                 Some(Message::Reply(reply)) if reply.opcode == OpCode::PING => return,
@@ -72,13 +72,13 @@ impl Script {
     pub(crate) fn ask_raw(&mut self, who: usize, opcode: OpCode, body: &impl Encode) {
         self.transcript.push(format!("? {opcode} malformed"));
         self.peers[who].ask_raw(opcode, body);
-        self.hear_all(who);
+        self.record_all(who);
     }
 
-    /// What the one who asked hears up to the answer, and what the other hears meanwhile.
-    fn hear_all(&mut self, who: usize) {
+    /// Records the messages up to the reply, and those of the other client meanwhile.
+    fn record_all(&mut self, who: usize) {
         loop {
-            let message = self.peers[who].hear();
+            let message = self.peers[who].next_message();
             let is_last = !matches!(message, Some(Message::Event { .. }));
             if let Some(Message::Reply(reply)) = &message {
                 self.last_zxid = reply.header.zxid;
@@ -91,11 +91,11 @@ impl Script {
         self.barrier(1 - who);
     }
 
-    /// Hears everything that was sent up to now.
+    /// Records all messages sent up to now.
     pub(crate) fn barrier(&mut self, who: usize) {
         self.peers[who].ask(&Request::Ping(()));
         loop {
-            let message = self.peers[who].hear();
+            let message = self.peers[who].next_message();
             self.write(&format!("{who}"), message.as_ref());
             if !matches!(message, Some(Message::Event { .. })) {
                 break;
@@ -108,7 +108,7 @@ impl Script {
     }
 
     pub(crate) fn note(&mut self, who: &str, peer: &mut Peer) {
-        let message = peer.hear();
+        let message = peer.next_message();
         self.write(who, message.as_ref());
     }
 
@@ -125,7 +125,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn connect(address: &str, handshake: &[u8]) -> Self {
-        let stream = TcpStream::connect(address).expect("a server that listens");
+        let stream = TcpStream::connect(address).expect("a listening server");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let mut peer = Self { stream, raw: RawClient::new() };
         peer.send(handshake);
@@ -133,7 +133,7 @@ impl Peer {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        // A connection that is closed already shows when it is read.
+        // A closed connection shows when it is read.
         let _ = self.stream.write_all(bytes);
     }
 
@@ -146,8 +146,8 @@ impl Peer {
         self.send(&frame);
     }
 
-    /// Returns the next message; `None` when the connection is closed.
-    pub(crate) fn hear(&mut self) -> Option<Message> {
+    /// Returns the next message, or `None` if the connection is closed.
+    pub(crate) fn next_message(&mut self) -> Option<Message> {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             if let Some(message) = self.raw.poll() {
@@ -157,7 +157,7 @@ impl Peer {
                 Ok(0) => return None,
                 Ok(count) => self.raw.receive(&buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("nothing heard: {error}"),
+                Err(error) => panic!("no message: {error}"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which requests a real server survives, and how many made-up ones it carries out.
+//! Which requests a real server survives, and how many random ones it executes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -15,12 +15,12 @@ use zk_proto::{
 use zk_testkit::raw::RawClient;
 use zk_testkit::real::{RealEnsemble, ensemble_or_skip};
 
-/// Requests generated in each mode.
+/// The number of requests generated in each mode.
 const REQUESTS: usize = 1500;
-/// How long an answer is waited for that may never come.
+/// How long to wait for a reply that may never arrive.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection of its own session that asks one thing at a time.
+/// A connection with its own session, for one request at a time.
 struct Line {
     stream: TcpStream,
 }
@@ -48,7 +48,7 @@ impl Line {
         Ok(payload)
     }
 
-    /// Returns how the server answers; nothing if it does not, or hangs up.
+    /// Returns the server's reply, or `None` if there is none.
     fn ask(&mut self, request: &owned::Request) -> Option<ErrorCode> {
         let header = RequestHeader { xid: Xid(1), opcode: request.opcode() };
         self.write(&(header, request)).ok()?;
@@ -62,14 +62,14 @@ impl Line {
     }
 }
 
-/// Returns the share of requests that are carried out, in percent, and that of creations.
-fn carried_out(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize) {
+/// Returns the percentage of executed requests, and that of creates.
+fn executed_share(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize) {
     let mut runner = TestRunner::deterministic();
     let strategy = any_with::<owned::Request>(mode);
-    let mut line = Line::new(ensemble).expect("it serves");
+    let mut line = Line::new(ensemble).expect("connected");
     let (mut done, mut creations, mut created) = (0, 0, 0);
     for _ in 0..REQUESTS {
-        let request = strategy.new_tree(&mut runner).expect("nothing is filtered").current();
+        let request = strategy.new_tree(&mut runner).expect("unfiltered").current();
         let answer = line.ask(&request);
         let is_done = answer == Some(ErrorCode::OK);
         done += usize::from(is_done);
@@ -86,20 +86,20 @@ fn carried_out(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize) {
 }
 
 #[test]
-fn a_real_server_survives_made_up_requests_and_carries_out_most_of_the_valid_ones() {
+fn a_real_server_survives_random_requests_and_executes_most_valid_ones() {
     let Some(mut ensemble) = ensemble_or_skip(1) else { return };
-    let arbitrary = carried_out(&ensemble, GeneratorMode::Arbitrary);
-    let valid = carried_out(&ensemble, GeneratorMode::Valid);
+    let arbitrary = executed_share(&ensemble, GeneratorMode::Arbitrary);
+    let valid = executed_share(&ensemble, GeneratorMode::Valid);
     println!(
-        "carried out: {arbitrary:?} % of arbitrary requests and creations, {valid:?} % of valid ones"
+        "executed: {arbitrary:?} % of arbitrary requests and creations, {valid:?} % of valid ones"
     );
-    ensemble.restart(0).expect("it reads its log");
+    ensemble.restart(0).expect("the server reads its log");
     assert!(valid.0 >= 60 && valid.1 >= 50 && arbitrary.0 < valid.0, "{arbitrary:?} {valid:?}");
 }
 
-/// Should a later release pass this, say so in `docs/servers.md`.
+/// If a later release survives this, update `docs/servers.md`.
 #[test]
-fn what_harms_servers_is_the_end_of_a_real_one() {
+fn requests_known_to_crash_servers_crash_a_real_one() {
     let check = CheckVersionRequest { path: "/", version: -1 };
     let acl = List::new(&[Acl::OPEN]);
     let mode = CreateMode::EPHEMERAL;
@@ -107,27 +107,27 @@ fn what_harms_servers_is_the_end_of_a_real_one() {
     for request in [Request::Check(check), Request::CreateTtl(create)] {
         assert!(request.harms_servers());
         let Some(mut ensemble) = ensemble_or_skip(1) else { return };
-        let mut line = Line::new(&ensemble).expect("it serves");
+        let mut line = Line::new(&ensemble).expect("connected");
         let header = RequestHeader { xid: Xid(1), opcode: request.opcode() };
-        line.write(&(header, request)).expect("it listens");
+        line.write(&(header, request)).expect("the peer reads");
         assert!(line.read().is_err(), "no answer");
-        ensemble.restart(0).expect_err("it cannot read its log");
+        ensemble.restart(0).expect_err("the server cannot read its log");
     }
-    // Within a multi they are checked, and applied as they should be.
+    // Within a multi they are checked, and applied correctly.
     let Some(mut ensemble) = ensemble_or_skip(1) else { return };
-    let mut line = Line::new(&ensemble).expect("it serves");
+    let mut line = Line::new(&ensemble).expect("connected");
     let operations = [MultiOp::Check(check), MultiOp::CreateTtl(create)];
     let header = RequestHeader { xid: Xid(1), opcode: OpCode::MULTI };
-    line.write(&(header, zk_proto::Multi::new(&operations))).expect("it listens");
+    line.write(&(header, zk_proto::Multi::new(&operations))).expect("the peer reads");
     line.read().expect("an answer");
-    ensemble.restart(0).expect("it reads its log");
+    ensemble.restart(0).expect("the server reads its log");
 }
 
-/// What `docs/servers.md` says of the order of answers and of the first nodes.
+/// Facts in `docs/servers.md` about the order of replies and the first nodes.
 #[test]
-fn pings_are_answered_in_line_and_the_first_nodes_have_odd_counters() {
+fn pings_are_answered_in_order_and_the_first_nodes_have_odd_counters() {
     let Some(ensemble) = ensemble_or_skip(1) else { return };
-    let mut line = Line::new(&ensemble).expect("it serves");
+    let mut line = Line::new(&ensemble).expect("connected");
     for number in 1..=200 {
         let xid = if number % 10 == 0 { Xid::PING } else { Xid(number) };
         let opcode = if xid == Xid::PING { OpCode::PING } else { OpCode::SYNC };
@@ -136,7 +136,7 @@ fn pings_are_answered_in_line_and_the_first_nodes_have_odd_counters() {
             OpCode::PING => line.write(&header),
             _ => line.write(&(header, "/")),
         }
-        .expect("it listens");
+        .expect("the peer reads");
     }
     for number in 1..=200 {
         let payload = line.read().expect("an answer");
@@ -147,7 +147,7 @@ fn pings_are_answered_in_line_and_the_first_nodes_have_odd_counters() {
         [("/", (-1, 0)), ("/zookeeper", (-2, 0)), ("/zookeeper/config", (0, -1))]
     {
         let header = RequestHeader { xid: Xid(1), opcode: OpCode::EXISTS };
-        line.write(&(header, ExistsRequest { path, watch: false })).expect("it listens");
+        line.write(&(header, ExistsRequest { path, watch: false })).expect("the peer reads");
         let payload = line.read().expect("an answer");
         let answer = <(ReplyHeader, ExistsResponse)>::decode_all(&payload);
         let (_, ExistsResponse { stat }) = answer.expect("it exists");

@@ -1,4 +1,4 @@
-//! A barrier that somebody closes and opens.
+//! A barrier that one client closes and opens.
 
 use tokio::time::timeout;
 use zk_proto::{Acl, Perms};
@@ -17,7 +17,7 @@ async fn no_client_passes_a_closed_barrier() {
 }
 
 #[tokio::test]
-async fn it_outlives_whoever_has_closed_it_and_those_who_wait_outlive_a_connection() {
+async fn a_barrier_outlives_its_closer_and_a_wait_outlives_a_connection() {
     let embedded = start().await;
     let (keeper, waiter) = (client(&embedded).await, client(&embedded).await);
     barrier(&keeper).close().await.expect("closed");
@@ -26,11 +26,11 @@ async fn it_outlives_whoever_has_closed_it_and_those_who_wait_outlive_a_connecti
         let barrier = barrier(&waiter);
         async move { barrier.wait().await }
     });
-    eventually(&embedded, "it waits", |embedded| watches(embedded) == 1).await;
+    eventually(&embedded, "a waiter", |embedded| watches(embedded) == 1).await;
     embedded.kill(0);
     embedded.restart(0).await.expect("the port is still free");
     let keeper = client(&embedded).await;
-    assert!(timeout(MOMENT, barrier(&keeper).wait()).await.is_err(), "it is still closed");
+    assert!(timeout(MOMENT, barrier(&keeper).wait()).await.is_err(), "still closed");
     barrier(&keeper).open().await.expect("opened");
     waiting.await.expect("no panic").expect("passed");
     nothing_is_left(&embedded).await;
@@ -43,14 +43,14 @@ async fn the_end_of_the_session_ends_the_wait() {
     let barrier = barrier(&client);
     barrier.close().await.expect("closed");
     let (waited, ()) = tokio::join!(barrier.wait(), async {
-        eventually(&embedded, "it waits", |embedded| watches(embedded) == 1).await;
+        eventually(&embedded, "a waiter", |embedded| watches(embedded) == 1).await;
         client.clone().close().await;
     });
     assert_eq!(waited.map_err(LockError::from), Err(LockError::Ended(End::Closed)));
 }
 
 #[tokio::test]
-async fn nodes_and_directories_have_the_access_that_was_asked_for() {
+async fn nodes_and_parents_have_the_requested_acl() {
     let embedded = start().await;
     let client = client(&embedded).await.with_chroot("/app").expect("a valid path");
     let world = |perms| Acl { perms, ..Acl::OPEN };
@@ -58,7 +58,7 @@ async fn nodes_and_directories_have_the_access_that_was_asked_for() {
     let options = Options::new().data("host-7").acl(&[world(node)]).parent_acl(&[world(parent)]);
     let perms = |path: &str| {
         embedded.with(|ensemble| {
-            let grants = ensemble.node(path).expect("it is there").acl();
+            let grants = ensemble.node(path).expect("the node exists").acl();
             grants.iter().map(|grant| grant.perms).collect::<Vec<_>>()
         })
     };
@@ -69,15 +69,15 @@ async fn nodes_and_directories_have_the_access_that_was_asked_for() {
     barrier.close().await.expect("closed");
     assert_eq!((perms("/app/one"), perms("/app")), (vec![node], vec![parent]));
     assert!(is_container("/app") && !is_container("/app/one"), "a closed barrier stays closed");
-    assert_eq!(client.get_data("/one").await.expect("it is there").0, "host-7");
+    assert_eq!(client.get_data("/one").await.expect("the node exists").0, "host-7");
     barrier.open().await.expect("opened");
 
     let double =
         DoubleBarrier::with(&client, "/two/participants", 1, options).expect("a valid path");
-    let participant = double.enter().await.expect("all have come");
+    let participant = double.enter().await.expect("entered");
     assert_eq!(perms(&format!("/app{}", participant.node_path())), [node]);
     for path in ["/app/two", "/app/two/participants", "/app/two/participants/ready"] {
         assert_eq!(perms(path), [parent], "{path}");
     }
-    participant.leave().await.expect("all have left");
+    participant.leave().await.expect("left");
 }

@@ -1,4 +1,4 @@
-//! A barrier where all wait for all.
+//! The double barrier: all participants wait for all.
 
 use tokio::time::timeout;
 use zk_recipes::{DoubleBarrier, LockError, Loss};
@@ -6,7 +6,7 @@ use zk_session::Client;
 use zk_session::proto::{ErrorCode, NodeKind};
 
 use super::{
-    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios, start, watches,
+    MOMENT, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios, start, watches,
 };
 
 const PATH: &str = "/barriers/double";
@@ -21,19 +21,19 @@ async fn a_double_barrier_can_be_used_again() {
 }
 
 #[tokio::test]
-async fn one_that_gives_up_is_not_counted() {
+async fn a_participant_that_gives_up_is_not_counted() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     let early = barrier(&one, 2).enter_timeout(MOMENT).await;
-    assert_eq!(early.expect_err("it is alone").reason, LockError::TimedOut);
+    assert_eq!(early.expect_err("alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
     let late = barrier(&two, 2).enter_timeout(MOMENT).await;
-    assert_eq!(late.expect_err("it is alone, too").reason, LockError::TimedOut);
+    assert_eq!(late.expect_err("alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn one_that_dies_inside_is_not_waited_for() {
+async fn a_participant_that_dies_inside_does_not_block_the_others() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     for dies_first in [true, false] {
@@ -63,16 +63,19 @@ async fn one_that_dies_inside_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn one_that_is_dropped_inside_leaves_nothing_that_would_let_others_in() {
+async fn a_participant_dropped_inside_leaves_nothing_that_admits_others() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     drop((inside.expect("entered"), other.expect("entered")));
     nothing_is_left(&embedded).await;
     let ready = format!("{PATH}/ready");
-    assert!(embedded.with(|ensemble| ensemble.node(&ready).is_some()), "nobody has left in order");
+    assert!(
+        embedded.with(|ensemble| ensemble.node(&ready).is_some()),
+        "the other participant did not leave"
+    );
     let alone = barrier(&one, 2).enter_timeout(MOMENT).await;
-    assert_eq!(alone.expect_err("it is alone").reason, LockError::TimedOut);
+    assert_eq!(alone.expect_err("alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
     // MultiAcquire they get in all the same, and tidy up.
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
@@ -84,39 +87,39 @@ async fn one_that_is_dropped_inside_leaves_nothing_that_would_let_others_in() {
 }
 
 #[tokio::test]
-async fn leaving_can_be_given_up() {
+async fn leaving_can_be_cancelled() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     let (inside, other) = (inside.expect("entered"), other.expect("entered"));
-    assert!(timeout(MOMENT, inside.leave()).await.is_err(), "the other is still in");
-    eventually(&embedded, "it is out", |embedded| ephemerals(embedded).len() == 1).await;
+    assert!(timeout(MOMENT, inside.leave()).await.is_err(), "the other is still inside");
+    eventually(&embedded, "left", |embedded| ephemerals(embedded).len() == 1).await;
     other.leave().await.expect("left");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn a_participant_whose_node_is_deleted_hears_of_it() {
+async fn a_participant_whose_node_is_deleted_notices() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let entering = tokio::spawn(barrier(&client, 2).enter());
-    eventually(&embedded, "it waits, watched", |embedded| watches(embedded) == 2).await;
-    meddle(&embedded, &ephemerals(&embedded)[0]).await;
+    eventually(&embedded, "the participant waits", |embedded| watches(embedded) == 2).await;
+    delete_node(&embedded, &ephemerals(&embedded)[0]).await;
     let error = entering.await.expect("no panic").expect_err("lost");
     assert_eq!(error.reason, LockError::Lost(Loss::NodeDeleted));
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn participants_with_names_of_another_kind_count_as_well() {
+async fn participants_with_names_of_another_kind_count() {
     let embedded = start().await;
     let (ours, foreign) = (client(&embedded).await, client(&embedded).await);
     let entering = tokio::spawn(barrier(&ours, 2).enter());
-    eventually(&embedded, "it waits", |embedded| watches(embedded) >= 1).await;
-    // As Curator does it.
+    eventually(&embedded, "a waiter", |embedded| watches(embedded) >= 1).await;
+    // A participant with the names of Curator.
     let theirs = format!("{PATH}/0d9cbd9f-ea25-4e57-8a5c-5a2c9f1ee31f");
     foreign.create(&theirs, b"", NodeKind::Ephemeral).await.expect("created");
-    // Ours may have seen that all are there, and been faster.
+    // Our participant may have created the node first.
     let ready = foreign.create(&format!("{PATH}/ready"), b"", NodeKind::Persistent).await;
     assert!(
         ready.as_ref().err().is_none_or(|error| error.code() == Some(ErrorCode::NODE_EXISTS)),
@@ -125,7 +128,7 @@ async fn participants_with_names_of_another_kind_count_as_well() {
     let inside = entering.await.expect("no panic").expect("entered");
     let leaving = tokio::spawn(inside.leave());
     tokio::time::sleep(MOMENT).await;
-    assert!(!leaving.is_finished(), "the other is still in");
+    assert!(!leaving.is_finished(), "the other is still inside");
     foreign.delete(&theirs, None).await.expect("deleted");
     leaving.await.expect("no panic").expect("left");
     nothing_is_left(&embedded).await;

@@ -1,9 +1,9 @@
 //! Drops every future of every recipe at every point: no node and no watch may remain.
 //!
-//! A round is one poll of the future and one turn of the runtime, which also runs the servers.
-//! Each future is dropped after no round, after one, and so on, until it completes. Other
-//! contenders act, for example release the lock, in a round of their own. Before that round, only
-//! their nodes may remain after a drop.
+//! A round is one poll of the future and one turn of the runtime, which also runs the servers. Each
+//! future is dropped after no round, after one, and so on, until it completes. Other contenders act
+//! (for example, release the lock) in a round of their own. Before that round, only their nodes may
+//! remain after a drop.
 
 mod composed;
 mod locks;
@@ -58,7 +58,7 @@ fn attempt<T>(future: impl Future<Output = T> + Send + 'static) -> Attempt {
 fn success<T, E: core::fmt::Debug>(
     future: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Attempt {
-    Box::pin(async { drop(future.await.expect("it works")) })
+    Box::pin(async { drop(future.await.expect("success")) })
 }
 
 /// How our server follows its leader.
@@ -95,7 +95,7 @@ impl Fixture {
         assert_ne!(embedded.with(|ensemble| ensemble.leader()), Some(OUR_SERVER));
         let at = embedded.address(OUR_SERVER).to_string();
         let ours = Client::builder(&at).session_timeout(super::SESSION_TIMEOUT).connect().await;
-        let (ours, other) = (ours.expect("it answers"), client(&embedded).await);
+        let (ours, other) = (ours.expect("connected"), client(&embedded).await);
         Self { embedded, ours, other, pace }
     }
 
@@ -115,7 +115,7 @@ impl Fixture {
             drop(attempt);
             self.embedded.command(|ensemble, now| ensemble.release(now, OUR_SERVER));
             if let Some(others) = others {
-                let what = format!("nothing of {what} after {rounds} rounds");
+                let what = format!("no node of {what} after {rounds} rounds");
                 let theirs = |embedded: &Embedded| {
                     ephemerals(embedded).len() == others.nodes && watches(embedded) <= others.nodes
                 };

@@ -1,11 +1,11 @@
-//! How many are woken by a release, counted on the wire.
+//! The number of waiters that a release wakes, counted on the wire.
 
 use zk_testkit::herd::{Kind, measure};
 
 const WAITERS: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_wakes_all_who_wait_or_one() {
+async fn a_release_wakes_one_waiter_or_all_by_the_kind_of_lock() {
     let all = WAITERS as u64;
     for (kind, expected) in [(Kind::Simple, all), (Kind::Herd, all), (Kind::Mutex, 1)] {
         let cost = measure(kind, WAITERS).await.expect("loopback");

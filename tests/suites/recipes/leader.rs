@@ -1,4 +1,4 @@
-//! Who leads, and who knows it.
+//! Leader election, and the states of candidates.
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -11,7 +11,7 @@ use zk_session::{Client, End};
 use zk_testkit::serve::Embedded;
 
 use super::{
-    HANG_TIMEOUT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios, start,
+    HANG_TIMEOUT, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios, start,
     watches,
 };
 
@@ -21,11 +21,11 @@ fn election(client: &Client, name: &'static str) -> LeaderElection {
     LeaderElection::with(client, ELECTION, Options::new().data(name)).expect("a valid path")
 }
 
-/// Waits until the candidate says so.
+/// Waits until the candidate's state meets a condition.
 async fn becomes(candidate: &Candidate, condition: impl Fn(&Leadership) -> bool) -> Leadership {
     let mut states = candidate.states();
     let state = tokio::time::timeout(HANG_TIMEOUT, states.wait_for(|state| condition(state))).await;
-    state.expect("in time").expect("it goes on").clone()
+    state.expect("in time").expect("still a candidate").clone()
 }
 
 async fn names(election: &LeaderElection) -> Vec<String> {
@@ -36,7 +36,8 @@ async fn names(election: &LeaderElection) -> Vec<String> {
 }
 
 async fn in_line(embedded: &Embedded, count: usize) {
-    eventually(embedded, "all stand", |embedded| ephemerals(embedded).len() == count).await;
+    eventually(embedded, "all are candidates", |embedded| ephemerals(embedded).len() == count)
+        .await;
 }
 
 #[tokio::test]
@@ -45,7 +46,7 @@ async fn candidates_lead_one_after_another() {
 }
 
 #[tokio::test]
-async fn candidates_in_the_middle_come_and_go_and_all_others_lead_in_turn() {
+async fn candidates_in_the_middle_can_leave_and_the_others_lead_in_order() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let mut candidates = std::collections::VecDeque::new();
@@ -53,13 +54,13 @@ async fn candidates_in_the_middle_come_and_go_and_all_others_lead_in_turn() {
         candidates.push_back(election(&client, name).stand());
         in_line(&embedded, place + 1).await;
     }
-    // Behind the one that goes, somebody has to find whom to wait for now.
+    // The candidate behind the one that leaves must find a new predecessor.
     candidates.remove(2).expect("five").close().await.expect("closed");
     assert_eq!(names(&election(&client, "")).await, ["one", "two", "four", "five"]);
     let mut token = None;
     while let Some(leader) = candidates.pop_front() {
-        let term = leader.elected().await.expect("its turn");
-        assert!(token < Some(term.token), "terms are in order");
+        let term = leader.elected().await.expect("acquired");
+        assert!(token < Some(term.token), "the tokens rise");
         token = Some(term.token);
         assert!(candidates.iter().all(|other| other.leadership() == Leadership::Follower));
         leader.close().await.expect("closed");
@@ -68,12 +69,12 @@ async fn candidates_in_the_middle_come_and_go_and_all_others_lead_in_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_candidate_that_is_elected_has_published_it() {
+async fn an_elected_candidate_has_published_its_state() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let (resume, paused) = mpsc::channel::<()>();
     let paused = Mutex::new(paused);
-    // Delays all that the session's task has yet to report.
+    // Delays every later report of the session's task.
     let options = Options::new().observer(move |_, event| {
         if matches!(event, Event::Enqueued { .. }) {
             let _ = paused.lock().expect("no panic").recv();
@@ -81,7 +82,7 @@ async fn a_candidate_that_is_elected_has_published_it() {
     });
     let candidate = LeaderElection::with(&client, ELECTION, options).expect("valid").stand();
     let states = candidate.states();
-    eventually(&embedded, "it leads", |_| matches!(candidate.leadership(), Leadership::Leader(_)))
+    eventually(&embedded, "a leader", |_| matches!(candidate.leadership(), Leadership::Leader(_)))
         .await;
     let term = candidate.elected().await.expect("elected");
     assert_eq!(*states.borrow(), Leadership::Leader(term));
@@ -120,9 +121,9 @@ async fn a_follower_that_loses_its_node_queues_again() {
     leader.elected().await.expect("elected");
     let election = election(&two, "two");
     let follower = election.stand();
-    eventually(&embedded, "all is watched", |embedded| watches(embedded) == 3).await;
+    eventually(&embedded, "all watches are set", |embedded| watches(embedded) == 3).await;
     let lost = election.participants().await.expect("listed").remove(1);
-    meddle(&embedded, &format!("{ELECTION}/{}", lost.node)).await;
+    delete_node(&embedded, &format!("{ELECTION}/{}", lost.node)).await;
     in_line(&embedded, 2).await;
     leader.close().await.expect("closed");
     assert!(follower.elected().await.expect("elected").token > lost.token);
@@ -134,7 +135,7 @@ async fn a_follower_that_loses_its_node_queues_again() {
 async fn an_observer_that_panics_hides_nothing() {
     let embedded = start().await;
     let client = client(&embedded).await;
-    let options = Options::new().observer(|_, _| panic!("an observer that is broken"));
+    let options = Options::new().observer(|_, _| panic!("a broken observer"));
     let election = LeaderElection::with(&client, ELECTION, options).expect("a valid path");
     let leader = election.stand();
     let elected = tokio::time::timeout(HANG_TIMEOUT, leader.elected()).await;
@@ -159,7 +160,7 @@ async fn a_leader_without_a_connection_is_suspended() {
 }
 
 #[tokio::test]
-async fn a_leader_that_trusts_nothing_steps_down_and_stands_again() {
+async fn a_leader_with_the_strictest_disconnect_policy_steps_down_and_queues_again() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let options = Options::new().disconnect_policy(DisconnectPolicy::WhileConnected);
@@ -175,7 +176,7 @@ async fn a_leader_that_trusts_nothing_steps_down_and_stands_again() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_session_is_the_end_of_the_candidacy() {
+async fn the_end_of_the_session_ends_the_candidate() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     let leader = election(&one, "one").stand();

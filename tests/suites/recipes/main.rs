@@ -1,4 +1,4 @@
-//! What is made of locks, on the embedded ensemble: what it promises, and what it leaves behind.
+//! Recipes made of locks, on the embedded ensemble: guarantees and cleanup.
 
 mod barrier;
 mod double_barrier;
@@ -8,9 +8,9 @@ mod frozen;
 mod herd;
 mod leader;
 mod multi_lock;
-mod patience;
 mod reentrant;
 mod simple;
+mod timeouts;
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use zk_testkit::suite::{
     HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left, watches,
 };
 
-/// Long enough for whatever should not happen to happen.
+/// How long to wait before concluding that something does not happen.
 const MOMENT: Duration = Duration::from_millis(50);
 
 async fn start() -> Embedded {
     Embedded::start(1).await.expect("loopback")
 }
 
-/// Somebody else, with more rights than manners, deletes a node.
-async fn meddle(embedded: &Embedded, path: &str) {
+/// Deletes a node by another client.
+async fn delete_node(embedded: &Embedded, path: &str) {
     client(embedded).await.delete(path, None).await.expect("deleted");
 }

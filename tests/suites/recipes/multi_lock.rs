@@ -1,4 +1,4 @@
-//! Several locks, all or none.
+//! Several locks, acquired together or not at all.
 
 use tokio::time::timeout;
 use zk_recipes::{
@@ -10,7 +10,7 @@ use zk_session::{Client, Error};
 
 use super::frozen::Frozen;
 use super::{
-    HANG_TIMEOUT, MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios,
+    HANG_TIMEOUT, MOMENT, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios,
     start, watches,
 };
 
@@ -20,10 +20,10 @@ fn mutex(client: &Client, path: &str) -> Mutex {
 
 fn multi(client: &Client, paths: &[&str]) -> MultiLock {
     let parts = paths.iter().map(|path| LockRequest::from(&mutex(client, path)));
-    MultiLock::new(parts).expect("they go together")
+    MultiLock::new(parts).expect("compatible locks")
 }
 
-/// What has failed, and where.
+/// Returns the operation, the path and the reason of an error.
 fn blamed(error: RecipeError) -> (&'static str, String, LockError) {
     (error.operation, error.path.into(), error.reason)
 }
@@ -34,7 +34,7 @@ async fn several_locks_are_acquired_and_released_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_list_locks_in_opposite_orders_never_wait_for_each_other() {
+async fn contenders_with_opposite_orders_do_not_deadlock() {
     let embedded = start().await;
     let mut contenders = Vec::new();
     for paths in [["/a", "/b", "/c"], ["/c", "/b", "/a"], ["/b", "/c", "/a"]] {
@@ -48,22 +48,22 @@ async fn those_who_list_locks_in_opposite_orders_never_wait_for_each_other() {
     }
     for contender in contenders {
         let done = timeout(HANG_TIMEOUT, contender).await;
-        done.expect("nobody waits for ever").expect("no panic");
+        done.expect("no deadlock").expect("no panic");
     }
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn a_lock_that_was_given_twice_is_taken_once() {
+async fn a_lock_listed_twice_is_acquired_once() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let lock = RwLock::new(&ours, "/rw").expect("a valid path");
-    let readers =
-        MultiLock::new([LockRequest::read(&lock), LockRequest::read(&lock)]).expect("they fit");
+    let readers = MultiLock::new([LockRequest::read(&lock), LockRequest::read(&lock)])
+        .expect("compatible locks");
     let guard = readers.acquire().await.expect("acquired");
     assert_eq!((guard.locks().len(), ephemerals(&embedded).len()), (1, 1));
     let theirs = RwLock::new(&other, "/rw").expect("a valid path");
-    theirs.try_read().await.expect("it is held for reading").release().await.expect("released");
+    theirs.try_read().await.expect("held for reading").release().await.expect("released");
     guard.release().await.expect("released");
 
     let both = MultiLock::new([
@@ -71,12 +71,9 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
         LockRequest::write(&lock),
         LockRequest::read(&lock),
     ]);
-    let guard = both.expect("they fit").acquire().await.expect("acquired");
+    let guard = both.expect("compatible locks").acquire().await.expect("acquired");
     assert_eq!(ephemerals(&embedded).len(), 1);
-    assert_eq!(
-        theirs.try_read().await.expect_err("it is held for writing").reason,
-        LockError::Busy
-    );
+    assert_eq!(theirs.try_read().await.expect_err("held for writing").reason, LockError::Busy);
     guard.release().await.expect("released");
 
     let again = ours.with_chroot("/").expect("a valid path");
@@ -84,17 +81,17 @@ async fn a_lock_that_was_given_twice_is_taken_once() {
         LockRequest::from(&mutex(&again, "/m")),
         LockRequest::from(&mutex(&ours, "/m")),
     ]);
-    let guard = same.expect("they fit").acquire().await.expect("acquired");
+    let guard = same.expect("compatible locks").acquire().await.expect("acquired");
     assert_eq!(guard.locks().len(), 1);
     guard.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_together_is_refused() {
+async fn incompatible_locks_are_refused() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
-    let refusal = |parts: Vec<LockRequest>| MultiLock::new(parts).expect_err("they do not fit");
+    let refusal = |parts: Vec<LockRequest>| MultiLock::new(parts).expect_err("incompatible locks");
     let a = LockRequest::from(&mutex(&ours, "/a"));
     assert_eq!(refusal(vec![]), MultiLockError::Empty);
     assert_eq!(
@@ -113,15 +110,15 @@ async fn what_cannot_be_taken_together_is_refused() {
 }
 
 #[tokio::test]
-async fn when_one_cannot_be_had_none_is_kept() {
+async fn if_one_lock_cannot_be_acquired_none_is_kept() {
     const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     for bad in PATHS {
-        // A lock's nodes cannot be below a node that belongs to a session.
+        // Lock nodes cannot be children of an ephemeral node.
         other.delete_all(bad).await.expect("deleted");
         other.create(bad, b"", NodeKind::Ephemeral).await.expect("created");
-        let error = multi(&ours, &PATHS).acquire().await.expect_err("one cannot be had");
+        let error = multi(&ours, &PATHS).acquire().await.expect_err("one lock cannot be acquired");
         let refused = Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         assert_eq!(blamed(error), ("acquire", bad.into(), LockError::Request(refused)));
         other.delete(bad, None).await.expect("deleted");
@@ -135,30 +132,33 @@ async fn permits_are_acquired_together_with_locks() {
 }
 
 #[tokio::test]
-async fn permits_that_cannot_be_taken_together_with_locks_are_refused() {
+async fn incompatible_permits_and_locks_are_refused() {
     let embedded = start().await;
     let ours = client(&embedded).await;
     let semaphore = Semaphore::new(&ours, "/s", 3).expect("a valid path");
     let permits = |permits| LockRequest::permits(&semaphore, permits);
     let too_many = MultiLock::new([LockRequest::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
-    let error = too_many.expect("they fit").acquire().await.expect_err("there are three");
+    let error = too_many.expect("compatible locks").acquire().await.expect_err("three permits");
     assert_eq!(blamed(error), ("acquire", "/s".into(), LockError::TooManyPermits { maximum: 3 }));
     let mixed = MultiLock::new([permits(1), LockRequest::from(&mutex(&ours, "/s"))]);
-    assert_eq!(mixed.expect_err("two kinds"), MultiLockError::Schemes { path: "/s".into() });
+    assert_eq!(
+        mixed.expect_err("two kinds of lock"),
+        MultiLockError::Schemes { path: "/s".into() }
+    );
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn one_deadline_is_for_all() {
+async fn one_deadline_applies_to_all_locks() {
     let _frozen = Frozen::start();
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let in_the_way = mutex(&other, "/b").acquire().await.expect("acquired");
     let waiting = tokio::spawn(multi(&ours, &["/a", "/b", "/c"]).acquire_timeout(MOMENT));
     let waits = |embedded: &zk_testkit::serve::Embedded| watches(embedded) > 0;
-    eventually(&embedded, "it waits for the second", waits).await;
+    eventually(&embedded, "the attempt waits for the second lock", waits).await;
     tokio::time::advance(2 * MOMENT).await;
-    let error = waiting.await.expect("no panic").expect_err("too late");
+    let error = waiting.await.expect("no panic").expect_err("timed out");
     assert_eq!(blamed(error), ("acquire", "/b".into(), LockError::TimedOut));
     let left = |embedded: &zk_testkit::serve::Embedded| ephemerals(embedded).len() == 1;
     eventually(&embedded, "only the other's node", left).await;
@@ -167,15 +167,15 @@ async fn one_deadline_is_for_all() {
 }
 
 #[tokio::test]
-async fn the_loss_of_one_is_told_and_nothing_is_written_any_more() {
+async fn the_loss_of_one_lock_is_reported_and_blocks_writes() {
     let embedded = start().await;
     let client = client(&embedded).await;
     client.create("/data", b"", NodeKind::Persistent).await.expect("created");
     let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
     let write = || guard.transaction().set_data("/data", b"x", None).commit();
     assert_eq!(write().await.expect("applied").len(), 3);
-    eventually(&embedded, "their nodes are watched", |embedded| watches(embedded) == 2).await;
-    meddle(&embedded, &guard.locks()[1].node_path()).await;
+    eventually(&embedded, "the nodes are watched", |embedded| watches(embedded) == 2).await;
+    delete_node(&embedded, &guard.locks()[1].node_path()).await;
     let lost = guard.lost().await;
     assert_eq!((&*lost.path, lost.loss), ("/b", Loss::NodeDeleted));
     assert_eq!(lost.to_string(), "/b: our node was deleted");
@@ -189,16 +189,17 @@ async fn the_loss_of_one_is_told_and_nothing_is_written_any_more() {
 }
 
 #[tokio::test]
-async fn whichever_is_lost_the_ensemble_knows_it_by_its_path() {
+async fn the_lost_lock_is_named_by_its_path() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let semaphore = Semaphore::new(&client, "/b", 2).expect("a valid path");
     let [a, c] = ["/a", "/c"].map(|path| LockRequest::from(&mutex(&client, path)));
-    let all = MultiLock::new([a, LockRequest::permits(&semaphore, 2), c]).expect("they fit");
+    let all =
+        MultiLock::new([a, LockRequest::permits(&semaphore, 2), c]).expect("compatible locks");
     for (place, path) in ["/a", "/b", "/c"].into_iter().enumerate() {
         let guard = all.acquire().await.expect("acquired");
         assert_eq!(guard.validate().await, Ok(()));
-        meddle(&embedded, &guard.locks()[place].node_path()).await;
+        delete_node(&embedded, &guard.locks()[place].node_path()).await;
         let error = guard.validate().await.expect_err("one is lost");
         assert_eq!(blamed(error), ("validate", path.into(), LockError::Lost(Loss::NodeDeleted)));
     }
@@ -206,14 +207,14 @@ async fn whichever_is_lost_the_ensemble_knows_it_by_its_path() {
 }
 
 #[tokio::test]
-async fn the_loss_of_one_while_another_is_waited_for_ends_the_attempt() {
+async fn the_loss_of_one_lock_ends_the_wait_for_another() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let in_the_way = mutex(&other, "/b").acquire().await.expect("acquired");
     let attempt = tokio::spawn(multi(&ours, &["/a", "/b"]).acquire());
-    eventually(&embedded, "all its watches", |embedded| watches(embedded) == 4).await;
+    eventually(&embedded, "all watches of the attempt", |embedded| watches(embedded) == 4).await;
     let (nodes, _) = other.get_children("/a").await.expect("listed");
-    meddle(&embedded, &format!("/a/{}", nodes[0])).await;
+    delete_node(&embedded, &format!("/a/{}", nodes[0])).await;
     let error = attempt.await.expect("no panic").expect_err("lost");
     assert_eq!(blamed(error), ("acquire", "/a".into(), LockError::Lost(Loss::NodeDeleted)));
     in_the_way.release().await.expect("released");
@@ -221,7 +222,7 @@ async fn the_loss_of_one_while_another_is_waited_for_ends_the_attempt() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_session_takes_all() {
+async fn the_end_of_the_session_loses_all_locks() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");

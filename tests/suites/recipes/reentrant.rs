@@ -11,7 +11,7 @@ use zk_recipes::{
 use zk_session::Client;
 
 use super::{
-    MOMENT, client, ephemerals, eventually, meddle, nothing_is_left, scenarios, start, watches,
+    MOMENT, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios, start, watches,
 };
 
 const LOCK: &str = "/locks/reentrant";
@@ -26,7 +26,7 @@ async fn an_owner_releases_as_often_as_it_has_acquired() {
 }
 
 #[tokio::test]
-async fn whoever_holds_it_on_any_level_hears_that_somebody_asks_for_it() {
+async fn a_request_to_release_reaches_the_guards_of_all_levels() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let options = Options::new().revocable();
@@ -37,13 +37,13 @@ async fn whoever_holds_it_on_any_level_hears_that_somebody_asks_for_it() {
     reentrant(&other).revoke(outer.node()).await.expect("asked");
     outer.revoked().await;
     inner.revoked().await;
-    assert_eq!(inner.state(), Holding::Held, "nothing forces it");
+    assert_eq!(inner.state(), Holding::Held, "still held");
     drop((outer, inner));
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn what_a_callback_captured_is_dropped_after_the_release() {
+async fn a_callback_is_dropped_after_the_release() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let (mutex, captured) = (reentrant(&client), Arc::new(()));
@@ -51,32 +51,32 @@ async fn what_a_callback_captured_is_dropped_after_the_release() {
     let owned = (mutex.clone(), captured.clone());
     guard.on_lost(move |_| drop(owned));
     guard.release().await.expect("released");
-    eventually(&embedded, "it is dropped", |_| Arc::strong_count(&captured) == 1).await;
+    eventually(&embedded, "dropped", |_| Arc::strong_count(&captured) == 1).await;
 }
 
 #[tokio::test]
-async fn trying_waits_for_nobody() {
+async fn a_try_waits_for_no_other_owner() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let (mutex, owner) = (reentrant(&ours), Owner::unique());
     let busy = |tried: Result<ReentrantGuard, RecipeError>| {
-        assert_eq!(tried.expect_err("it is taken").reason, LockError::Busy);
+        assert_eq!(tried.expect_err("held by another").reason, LockError::Busy);
     };
     let elsewhere = Mutex::new(&other, LOCK).expect("valid").acquire().await.expect("acquired");
     busy(mutex.try_acquire_as(owner).await);
     assert_eq!(ephemerals(&embedded).len(), 1, "no node was created");
-    // What waits already is not overtaken, not even by its owner.
+    // Even the owner does not overtake an earlier waiter.
     let waiting = tokio::spawn(mutex.acquire_as(owner));
-    eventually(&embedded, "it waits", |embedded| ephemerals(embedded).len() == 2).await;
+    eventually(&embedded, "a waiter", |embedded| ephemerals(embedded).len() == 2).await;
     busy(mutex.try_acquire_as(owner).await);
     elsewhere.release().await.expect("released");
     let outer = waiting.await.expect("no panic").expect("acquired");
-    let inner = mutex.try_acquire_as(owner).await.expect("its owner has it");
+    let inner = mutex.try_acquire_as(owner).await.expect("held by its owner");
     assert_eq!(inner.fencing_token(), outer.fencing_token());
     busy(mutex.try_acquire().await);
     drop((outer, inner));
-    // What is left of it is in nobody's way.
-    let next = mutex.try_acquire().await.expect("nobody has it");
+    // The rest of the cancelled attempt blocks no other contender.
+    let next = mutex.try_acquire().await.expect("free");
     next.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }
@@ -86,39 +86,39 @@ async fn the_task_that_awaits_is_the_owner() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let mutex = reentrant(&client);
-    // This future is no task: the thread is its owner.
+    // This future is not a task, so the thread is its owner.
     let outer = mutex.acquire().await.expect("acquired");
     let inner = mutex.acquire().await.expect("acquired again");
     let other = tokio::spawn(mutex.acquire());
     inner.release().await.expect("released");
     tokio::time::sleep(MOMENT).await;
-    assert!(!other.is_finished(), "the owner is the task, and not whoever has spawned it");
+    assert!(!other.is_finished(), "the owner is the task, not its spawner");
     outer.release().await.expect("released");
     let outer = other.await.expect("no panic").expect("acquired");
     let again = timeout(MOMENT, mutex.acquire()).await;
-    assert!(again.is_err(), "another task has it");
+    assert!(again.is_err(), "held by another task");
     outer.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn the_lock_is_lost_on_all_levels_and_cannot_be_entered_again() {
+async fn a_lost_lock_is_lost_on_all_levels_and_cannot_be_entered_again() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let (mutex, owner, other) = (reentrant(&client), Owner::unique(), Owner::unique());
     let outer = mutex.acquire_as(owner).await.expect("acquired");
     let inner = mutex.acquire_as(owner).await.expect("acquired again");
-    eventually(&embedded, "its node is watched", |embedded| watches(embedded) == 1).await;
-    meddle(&embedded, &outer.node_path()).await;
+    eventually(&embedded, "the holder watches its node", |embedded| watches(embedded) == 1).await;
+    delete_node(&embedded, &outer.node_path()).await;
     assert_eq!(tokio::join!(outer.lost(), inner.lost()), (Loss::NodeDeleted, Loss::NodeDeleted));
     let lost = LockError::Lost(Loss::NodeDeleted);
     assert_eq!(mutex.acquire_as(owner).await.expect_err("lost").reason, lost);
-    // Whoever does not know yet that it has lost the lock keeps others of its process out.
+    // An owner that has not noticed its loss yet keeps other owners of its process waiting.
     assert!(timeout(MOMENT, mutex.acquire_as(other)).await.is_err());
     assert_eq!(inner.release().await.map_err(LockError::from), Err(lost.clone()));
     assert_eq!(mutex.acquire_as(owner).await.expect_err("lost").reason, lost);
     assert_eq!(outer.release().await.map_err(LockError::from), Err(lost));
-    let anew = mutex.acquire_as(owner).await.expect("acquired anew");
+    let anew = mutex.acquire_as(owner).await.expect("acquired again");
     assert_eq!(anew.state(), Holding::Held);
     anew.release().await.expect("released");
     nothing_is_left(&embedded).await;
@@ -139,7 +139,7 @@ async fn a_process_has_one_node_and_serves_its_owners_in_order() {
             tokio::spawn(async move {
                 let guard = acquiring.await.expect("acquired");
                 let (nodes, _) = client.get_children(LOCK).await.expect("listed");
-                served.send((number, nodes.len())).expect("somebody listens");
+                served.send((number, nodes.len())).expect("a receiver");
                 guard.release().await.expect("released");
             })
         })
@@ -158,14 +158,15 @@ async fn a_process_has_one_node_and_serves_its_owners_in_order() {
 }
 
 #[tokio::test]
-async fn another_process_gets_its_turn_between_two_of_ours() {
+async fn another_process_acquires_between_two_owners_of_ours() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let mutex = reentrant(&ours);
     let first = mutex.acquire_as(Owner::unique()).await.expect("acquired");
     let second = mutex.acquire_as(Owner::unique());
     let foreign = Mutex::new(&other, LOCK).expect("valid").acquire();
-    eventually(&embedded, "the other waits", |embedded| ephemerals(embedded).len() == 2).await;
+    eventually(&embedded, "the other process waits", |embedded| ephemerals(embedded).len() == 2)
+        .await;
     let token = first.fencing_token();
     first.release().await.expect("released");
     let (foreign, second) = tokio::join!(
@@ -184,14 +185,14 @@ async fn another_process_gets_its_turn_between_two_of_ours() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_one_who_asks_is_not_the_end_of_those_who_wait_with_it() {
+async fn a_cancelled_request_does_not_end_other_requests_of_the_process() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let foreign = Mutex::new(&other, LOCK).expect("valid").acquire().await.expect("acquired");
     let (mutex, owner) = (reentrant(&ours), Owner::unique());
     let asks = tokio::spawn(mutex.acquire_as(owner));
     let waits = tokio::spawn(mutex.acquire_as(owner));
-    eventually(&embedded, "one asks", |embedded| ephemerals(embedded).len() == 2).await;
+    eventually(&embedded, "one request", |embedded| ephemerals(embedded).len() == 2).await;
     asks.abort();
     assert!(asks.await.expect_err("aborted").is_cancelled());
     foreign.release().await.expect("released");
@@ -215,7 +216,7 @@ async fn one_task_enters_any_number_of_times_at_once() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_session_is_told_to_holders_and_to_those_who_wait() {
+async fn the_end_of_the_session_reaches_holders_and_waiters() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let (mutex, owner) = (reentrant(&client), Owner::unique());

@@ -1,4 +1,4 @@
-//! The textbook lock: not fair, but right.
+//! The textbook lock: not fair, but correct.
 
 use tokio::time::Instant;
 use zk_recipes::{LockError, Loss, SimpleLock};
@@ -8,7 +8,7 @@ use zk_testkit::oracle::LockOracle;
 use zk_testkit::serve::Embedded;
 
 use super::{
-    HANG_TIMEOUT, MOMENT, SESSION_TIMEOUT, client, eventually, meddle, nothing_is_left, start,
+    HANG_TIMEOUT, MOMENT, SESSION_TIMEOUT, client, delete_node, eventually, nothing_is_left, start,
     watches,
 };
 
@@ -19,7 +19,7 @@ fn simple(client: &Client) -> SimpleLock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn never_two_hold_it_while_servers_die() {
+async fn no_two_clients_hold_the_simple_lock_while_servers_die() {
     const ROUNDS: usize = 10;
     let embedded = std::sync::Arc::new(Embedded::start(3).await.expect("loopback"));
     let clients = clients(&embedded.connect_string(), 5, SESSION_TIMEOUT).await;
@@ -51,14 +51,14 @@ async fn never_two_hold_it_while_servers_die() {
 }
 
 #[tokio::test]
-async fn those_who_wait_are_patient_or_not_and_leave_nothing() {
+async fn attempts_with_and_without_a_timeout_leave_nothing() {
     let embedded = start().await;
     let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
     let guard = simple(&holder).acquire().await.expect("acquired");
     assert_eq!(guard.node_path(), LOCK);
     let early = simple(&waiter).acquire_timeout(MOMENT).await;
-    assert_eq!(early.expect_err("it is held").reason, LockError::TimedOut);
-    eventually(&embedded, "its watch is gone", |embedded| watches(embedded) <= 1).await;
+    assert_eq!(early.expect_err("held").reason, LockError::TimedOut);
+    eventually(&embedded, "the watch is gone", |embedded| watches(embedded) <= 1).await;
     let waiting = tokio::spawn(simple(&waiter).acquire());
     tokio::time::sleep(MOMENT).await;
     assert!(!waiting.is_finished());
@@ -71,12 +71,12 @@ async fn those_who_wait_are_patient_or_not_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn its_loss_is_noticed() {
+async fn the_loss_of_a_simple_lock_is_noticed() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let guard = simple(&client).acquire().await.expect("acquired");
-    eventually(&embedded, "its node is watched", |embedded| watches(embedded) == 1).await;
-    meddle(&embedded, LOCK).await;
+    eventually(&embedded, "the holder watches its node", |embedded| watches(embedded) == 1).await;
+    delete_node(&embedded, LOCK).await;
     assert_eq!(guard.lost().await, Loss::NodeDeleted);
     assert_eq!(
         guard.release().await.map_err(LockError::from),
@@ -99,5 +99,5 @@ async fn an_attempt_can_be_dropped_at_any_moment() {
         nothing_is_left(&embedded).await;
     }
     let guard = simple(&client).acquire_timeout(HANG_TIMEOUT).await;
-    guard.expect("it is free").release().await.expect("released");
+    guard.expect("free").release().await.expect("released");
 }

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access control lists and authentication.
 
 use core::net::IpAddr;
 
@@ -25,12 +25,12 @@ fn ids(world: &mut World, conn: ConnId, path: &str) -> Vec<String> {
         Some(Response::GetAcl(got)) => {
             got.acl.iter().map(|acl| acl.id.id.unwrap_or_default().into()).collect()
         }
-        other => panic!("no list: {other:?}"),
+        other => panic!("not a list: {other:?}"),
     }
 }
 
 #[test]
-fn each_permission_is_needed_for_what_it_names() {
+fn each_permission_is_required_for_its_operations() {
     let mut world = World::new(1);
     let (owner, _) = world.connect(0);
     let (other, _) = world.connect(0);
@@ -63,7 +63,7 @@ fn each_permission_is_needed_for_what_it_names() {
 }
 
 #[test]
-fn the_hash_of_another_is_not_shown() {
+fn hashes_are_hidden_from_clients_without_permission() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let id = DigestId::from_credentials("u:p").to_string();
@@ -75,7 +75,7 @@ fn the_hash_of_another_is_not_shown() {
 }
 
 #[test]
-fn an_address_is_known_without_proof_but_proves_nobody() {
+fn an_address_is_an_identity_but_not_an_authenticated_one() {
     let mut world = World::new(1);
     let (near, _) = world.connect(0);
     let address = IpAddr::from([10, 1, 2, 3]);
@@ -97,7 +97,7 @@ fn an_address_is_known_without_proof_but_proves_nobody() {
 }
 
 #[test]
-fn ids_are_checked_for_their_form() {
+fn malformed_ids_are_refused() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let invalid = [
@@ -118,7 +118,7 @@ fn ids_are_checked_for_their_form() {
 }
 
 #[test]
-fn credentials_of_an_unknown_scheme_close_the_connection_after_the_answer() {
+fn credentials_of_an_unknown_scheme_close_the_connection_after_the_reply() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let packet = AuthPacket { auth_type: 0, scheme: "sasl", auth: Some(b"") };
@@ -127,7 +127,7 @@ fn credentials_of_an_unknown_scheme_close_the_connection_after_the_answer() {
 }
 
 #[test]
-fn what_a_connection_has_proven_ends_with_it() {
+fn authentication_ends_with_the_connection() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     world.call(conn, &authenticate("u:p"));

@@ -1,4 +1,4 @@
-//! Several servers: what they agree on, what they survive, how they lag.
+//! Several servers: agreement, failures and lag.
 
 use zk_proto::{CreateMode, Request, SyncRequest, Zxid};
 use zk_testkit::raw::RawClient;
@@ -6,7 +6,7 @@ use zk_testkit::raw::RawClient;
 use crate::world::{World, create, create_as, exists, get_children, set_data};
 
 #[test]
-fn a_write_through_one_server_is_seen_and_heard_through_all() {
+fn a_write_through_one_server_is_visible_through_all() {
     let mut world = World::new(3);
     let (writer, _) = world.connect(0);
     let (reader, _) = world.connect(1);
@@ -17,7 +17,7 @@ fn a_write_through_one_server_is_seen_and_heard_through_all() {
 }
 
 #[test]
-fn a_killed_follower_takes_only_its_connections_along_and_catches_up_later() {
+fn a_killed_follower_loses_only_its_connections_and_catches_up_later() {
     let mut world = World::new(3);
     assert_eq!(world.ensemble.leader(), Some(2));
     let (lost, session) = world.connect(0);
@@ -42,7 +42,7 @@ fn a_killed_follower_takes_only_its_connections_along_and_catches_up_later() {
 }
 
 #[test]
-fn a_new_leader_begins_an_epoch_and_keeps_what_was_written() {
+fn a_new_leader_begins_an_epoch_and_keeps_earlier_writes() {
     let mut world = World::new(3);
     let (conn, session) = world.connect(0);
     world.ask(conn, &create_as("/e", CreateMode::EPHEMERAL));
@@ -61,7 +61,7 @@ fn a_new_leader_begins_an_epoch_and_keeps_what_was_written() {
 }
 
 #[test]
-fn without_a_majority_nobody_is_served_and_nobody_expires() {
+fn without_a_quorum_no_client_is_served_and_no_session_expires() {
     let mut world = World::new(3);
     let (conn, session) = world.connect(0);
     world.ensemble.kill(world.now, 1);
@@ -83,7 +83,7 @@ fn without_a_majority_nobody_is_served_and_nobody_expires() {
 }
 
 #[test]
-fn a_server_alone_comes_back_with_its_nodes_and_sessions() {
+fn a_standalone_server_restarts_with_its_nodes_and_sessions() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     world.ask(conn, &create_as("/e", CreateMode::EPHEMERAL));
@@ -98,7 +98,7 @@ fn a_server_alone_comes_back_with_its_nodes_and_sessions() {
 }
 
 #[test]
-fn a_server_that_lags_serves_the_past() {
+fn a_lagging_server_serves_stale_reads() {
     let mut world = World::new(3);
     let (writer, _) = world.connect(2);
     let (reader, _) = world.connect(0);
@@ -117,7 +117,7 @@ fn a_server_that_lags_serves_the_past() {
 }
 
 #[test]
-fn requests_behind_a_write_or_a_sync_wait_for_a_server_that_lags() {
+fn requests_behind_a_write_or_a_sync_wait_for_a_lagging_server() {
     let mut world = World::new(3);
     let (other, _) = world.connect(2);
     let (conn, _) = world.connect(0);
@@ -142,7 +142,7 @@ fn requests_behind_a_write_or_a_sync_wait_for_a_server_that_lags() {
 }
 
 #[test]
-fn a_server_that_lags_refuses_clients_that_have_seen_more() {
+fn a_lagging_server_refuses_clients_that_have_seen_newer_zxids() {
     let mut world = World::new(3);
     let (conn, session) = world.connect(2);
     world.ensemble.hold(0);

@@ -1,4 +1,4 @@
-//! Bytes that no client should send.
+//! Invalid bytes from a client.
 
 use zk_proto::{
     Acl, AddWatchMode, CheckVersionRequest, CreateMode, CreateTtlRequest, ErrorCode, GetAclRequest,
@@ -36,11 +36,11 @@ fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_kept() {
 }
 
 #[test]
-fn lengths_that_cannot_be_and_frames_too_short_close_the_connection() {
+fn invalid_lengths_and_short_frames_close_the_connection() {
     let too_long = i32::try_from(frame::DEFAULT_LIMIT + 1).unwrap_or(i32::MAX).to_be_bytes();
     let headerless = [0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7];
     let no_handshake = [0, 0, 0, 4, 1, 2, 3, 4];
-    // A word is one only at the start of a connection.
+    // Four-letter words are recognized only at the start of a connection.
     for bytes in [&too_long[..], &[255; 4], &headerless, b"ruok"] {
         let mut world = World::new(1);
         let (conn, _) = world.connect(0);
@@ -55,9 +55,9 @@ fn lengths_that_cannot_be_and_frames_too_short_close_the_connection() {
     }
 }
 
-/// Every prefix and every change of one byte of a real conversation, with each release.
+/// Sends every prefix and every change of one byte of a real conversation, to each release.
 #[test]
-fn no_bytes_make_it_panic() {
+fn no_bytes_make_the_server_panic() {
     let mut raw = RawClient::new();
     let mut conversation = RawClient::connect(10_000).to_vec();
     let (list, paths) = (List::new(&[Acl::CREATOR_ALL, Acl::READ]), List::new(&["/a", "/b"]));
@@ -126,7 +126,7 @@ fn a_check_outside_a_multi_is_answered_only_if_it_fails() {
 }
 
 #[test]
-fn credentials_that_cannot_be_decoded_close_the_connection_without_an_answer() {
+fn malformed_credentials_close_the_connection_without_a_reply() {
     for opcode in [OpCode::AUTH, OpCode::SASL] {
         let mut world = World::new(1);
         let (conn, _) = world.connect(0);
@@ -142,13 +142,13 @@ fn writes_in_a_multi_read_are_refused_with_an_empty_list() {
     let Request::Delete(deletion) = delete("/a") else { unreachable!() };
     let ops = [MultiOp::Delete(deletion)];
     world.send_raw(conn, OpCode::MULTI_READ, &MultiRequest::new(&ops));
-    let [Message::Reply(reply)] = &world.messages(conn)[..] else { panic!("one answer") };
+    let [Message::Reply(reply)] = &world.messages(conn)[..] else { panic!("one reply") };
     assert_eq!(reply.header.err, ErrorCode::MARSHALLING_ERROR);
     assert_eq!(reply.body, [&[255; 4][..], &[1], &[255; 4]].concat());
 }
 
 #[test]
-fn inputs_for_connections_servers_and_sessions_that_are_not_there_do_nothing() {
+fn inputs_for_missing_connections_servers_and_sessions_do_nothing() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     world.ensemble.handle_disconnect(conn);

@@ -4,8 +4,8 @@ extern crate alloc;
 
 mod acls;
 mod ensemble;
+mod expiry;
 mod hostile;
-mod lives;
 mod persistent;
 mod read_only;
 mod served;

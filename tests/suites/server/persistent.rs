@@ -1,4 +1,4 @@
-//! Watches that stay.
+//! Persistent watches.
 
 use zk_proto::{
     AddWatchMode, CheckWatchesRequest, List, RemoveWatchesRequest, Request, SetWatches2,
@@ -19,7 +19,7 @@ fn check(path: &str, watcher_type: WatcherType) -> Request<'_> {
 }
 
 /// Creates, changes and deletes `/a` and a child of it.
-fn stir(world: &mut World, writer: zk_testkit::server::ConnId) {
+fn change_all(world: &mut World, writer: zk_testkit::server::ConnId) {
     for request in [
         create("/a"),
         create("/a/b"),
@@ -33,7 +33,7 @@ fn stir(world: &mut World, writer: zk_testkit::server::ConnId) {
 }
 
 #[test]
-fn a_persistent_watch_hears_everything_of_its_node_again_and_again() {
+fn a_persistent_watch_reports_every_event_of_its_node() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let (writer, _) = world.connect(0);
@@ -46,16 +46,16 @@ fn a_persistent_watch_hears_everything_of_its_node_again_and_again() {
         "NODE_DELETED /a",
     ];
     for _ in 0..2 {
-        stir(&mut world, writer);
+        change_all(&mut world, writer);
         assert_eq!(world.heard(conn), events);
     }
     assert_eq!(world.ask(conn, &remove("/a", WatcherType::ANY)), "REMOVE_WATCHES OK");
-    stir(&mut world, writer);
+    change_all(&mut world, writer);
     assert_eq!(world.heard(conn), NOTHING);
 }
 
 #[test]
-fn a_recursive_watch_hears_of_all_below_but_never_of_children_changed() {
+fn a_recursive_watch_reports_descendants_but_no_lists_of_children() {
     for version in [Version::V3_6, Version::V3_8, Version::V3_9] {
         let mut world = World::with(Config::default().with_version(version));
         let (conn, _) = world.connect(0);
@@ -70,20 +70,20 @@ fn a_recursive_watch_hears_of_all_below_but_never_of_children_changed() {
             "NODE_DELETED /a",
         ];
         for _ in 0..2 {
-            stir(&mut world, writer);
+            change_all(&mut world, writer);
             assert_eq!(world.heard(conn), events, "{version:?}");
         }
     }
 }
 
 #[test]
-fn before_3_9_a_watch_takes_the_place_of_the_one_before_it() {
+fn before_3_9_a_new_watch_replaces_the_previous_one() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let (writer, _) = world.connect(0);
     world.call(conn, &add_watch("/a", AddWatchMode::PERSISTENT));
     world.call(conn, &exists("/a", true));
-    stir(&mut world, writer);
+    change_all(&mut world, writer);
     let events = [
         "NODE_CREATED /a",
         "NODE_CHILDREN_CHANGED /a",
@@ -94,14 +94,14 @@ fn before_3_9_a_watch_takes_the_place_of_the_one_before_it() {
 }
 
 #[test]
-fn since_3_9_watches_of_several_modes_live_next_to_each_other() {
+fn since_3_9_one_path_has_watches_of_several_modes() {
     let mut world = World::with(Config::default().with_version(Version::V3_9));
     let (conn, _) = world.connect(0);
     let (writer, _) = world.connect(0);
     world.call(conn, &add_watch("/a", AddWatchMode::PERSISTENT));
     world.call(conn, &add_watch("/a", AddWatchMode::PERSISTENT_RECURSIVE));
     world.call(conn, &exists("/a", true));
-    stir(&mut world, writer);
+    change_all(&mut world, writer);
     let heard = world.heard(conn);
     assert_eq!(heard.iter().filter(|event| *event == "NODE_DATA_CHANGED /a").count(), 1);
     for (watcher_type, answer) in [
@@ -117,7 +117,7 @@ fn since_3_9_watches_of_several_modes_live_next_to_each_other() {
 }
 
 #[test]
-fn a_check_for_watches_finds_those_of_others_before_3_9_only() {
+fn a_check_for_watches_finds_those_of_other_connections_only_before_3_9() {
     for (version, answer) in [(Version::V3_8, "OK"), (Version::V3_9, "NO_WATCHER")] {
         let mut world = World::with(Config::default().with_version(version));
         let (conn, _) = world.connect(0);
@@ -131,7 +131,7 @@ fn a_check_for_watches_finds_those_of_others_before_3_9_only() {
 }
 
 #[test]
-fn persistent_watches_set_again_do_not_catch_up() {
+fn persistent_watches_set_again_report_no_missed_events() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let seen = world.ensemble.zxid();
@@ -155,7 +155,7 @@ fn persistent_watches_set_again_do_not_catch_up() {
 }
 
 #[test]
-fn a_mode_that_is_unknown_is_refused() {
+fn an_unknown_mode_is_refused() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let request = add_watch("/a", AddWatchMode(2));

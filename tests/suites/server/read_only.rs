@@ -1,4 +1,4 @@
-//! A server without a majority that serves what it has.
+//! A read-only server: one without a quorum.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use zk_testkit::server::{Config, Output, Version};
 
 use crate::world::{World, create, exists, get_data, multi};
 
-/// Asks for a session, from a read-only server too.
+/// Encodes a handshake that accepts read-only servers.
 fn connect(session_id: SessionId, password: Password) -> Bytes {
     let request = ConnectRequest {
         protocol_version: 0,
@@ -26,7 +26,7 @@ fn connect(session_id: SessionId, password: Password) -> Bytes {
     out.freeze()
 }
 
-/// Three servers with a node, of which only the first is alive.
+/// Starts three servers with a node, of which only the first is alive.
 fn partitioned(config: Config) -> World {
     let mut world = World::with(Config { servers: 3, read_only_mode: true, ..config });
     let (conn, _) = world.connect(0);
@@ -43,7 +43,7 @@ fn with_local_sessions() -> World {
 }
 
 #[test]
-fn it_serves_reads_and_refuses_writes_to_those_who_asked_for_it() {
+fn a_read_only_server_serves_reads_and_refuses_writes() {
     let mut world = with_local_sessions();
     assert!(world.ensemble.is_read_only(0));
     let strict = world.open(0);
@@ -65,7 +65,7 @@ fn it_serves_reads_and_refuses_writes_to_those_who_asked_for_it() {
 }
 
 #[test]
-fn without_local_sessions_an_error_takes_the_place_of_the_session() {
+fn without_local_sessions_the_handshake_is_an_error() {
     let mut world = partitioned(Config::default());
     let conn = world.open(0);
     world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
@@ -82,7 +82,7 @@ fn without_local_sessions_an_error_takes_the_place_of_the_session() {
 }
 
 #[test]
-fn a_session_of_the_ensemble_is_refused_since_3_7() {
+fn a_read_only_server_refuses_sessions_of_the_ensemble_since_3_7() {
     for (version, answer) in [(Version::V3_6, "connected"), (Version::V3_8, "closed")] {
         let config = Config { read_only_mode: true, ..Config::servers(3) };
         let mut world = World::with(config.with_version(version));
@@ -96,7 +96,7 @@ fn a_session_of_the_ensemble_is_refused_since_3_7() {
 }
 
 #[test]
-fn its_sessions_expire_and_mean_nothing_once_there_is_a_majority() {
+fn local_sessions_expire_and_end_with_the_return_of_the_quorum() {
     let mut world = with_local_sessions();
     let conn = world.open(0);
     world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
@@ -122,7 +122,7 @@ fn its_sessions_expire_and_mean_nothing_once_there_is_a_majority() {
 }
 
 #[test]
-fn a_server_that_is_cut_off_serves_the_past_while_the_others_go_on() {
+fn an_isolated_server_serves_stale_reads() {
     let config = Config { read_only_mode: true, local_sessions: true, ..Config::servers(3) };
     let mut world = World::with(config);
     let leader = world.ensemble.leader().expect("a leader");
@@ -131,7 +131,7 @@ fn a_server_that_is_cut_off_serves_the_past_while_the_others_go_on() {
     world.ensemble.cut_off(world.now, leader);
     world.deliver();
     assert_eq!(world.heard(left), ["closed"]);
-    assert_eq!(world.heard(writer), ["closed"], "there is another leader");
+    assert_eq!(world.heard(writer), ["closed"], "another leader");
 
     let (writer, _) = world.connect((leader + 1) % 3);
     assert_eq!(world.ask(writer, &create("/new")), "CREATE /new");
@@ -145,7 +145,11 @@ fn a_server_that_is_cut_off_serves_the_past_while_the_others_go_on() {
     world.ensemble.reunite(world.now, leader);
     world.deliver();
     assert_eq!(world.heard(reader), ["closed"]);
-    assert_eq!(world.ask(writer, &exists("/new", false)), "EXISTS OK", "nobody else has noticed");
+    assert_eq!(
+        world.ask(writer, &exists("/new", false)),
+        "EXISTS OK",
+        "the other servers are not affected"
+    );
     let (reader, _) = world.connect(leader);
     assert_eq!(world.ask(reader, &exists("/new", false)), "EXISTS OK");
 }

@@ -20,14 +20,14 @@ struct Client {
 
 impl Client {
     async fn open(address: SocketAddr, handshake: &[u8]) -> Self {
-        let mut stream = TcpStream::connect(address).await.expect("a server that listens");
+        let mut stream = TcpStream::connect(address).await.expect("a listening server");
         stream.write_all(handshake).await.expect("a connection");
         Self { stream, raw: RawClient::new() }
     }
 
     async fn connect(address: SocketAddr) -> (Self, Credentials) {
         let mut client = Self::open(address, &RawClient::connect(10_000)).await;
-        match client.hear().await {
+        match client.next_message().await {
             Some(Message::Connected(session)) => (client, session),
             other => panic!("no session: {other:?}"),
         }
@@ -38,8 +38,8 @@ impl Client {
         self.stream.write_all(&frame).await.expect("a connection");
     }
 
-    /// Returns the next message; `None` when the connection was closed.
-    async fn hear(&mut self) -> Option<Message> {
+    /// Returns the next message, or `None` if the connection is closed.
+    async fn next_message(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.raw.poll() {
                 return Some(message);
@@ -54,25 +54,25 @@ impl Client {
 
     async fn ask(&mut self, request: &Request<'_>) -> String {
         self.send(request).await;
-        self.hear().await.as_ref().map_or("closed".into(), text)
+        self.next_message().await.as_ref().map_or("closed".into(), text)
     }
 }
 
 #[tokio::test]
-async fn it_serves_and_stops() {
+async fn an_embedded_ensemble_serves_and_stops() {
     let embedded = Embedded::start(1).await.unwrap();
     assert_eq!(embedded.connect_string(), embedded.address(0).to_string());
     let (mut client, _) = Client::connect(embedded.address(0)).await;
     assert_eq!(client.ask(&create("/a")).await, "CREATE /a");
     assert_eq!(client.ask(&exists("/b", true)).await, "EXISTS NO_NODE");
     client.send(&create("/b")).await;
-    assert_eq!(client.hear().await.as_ref().map(text).as_deref(), Some("NODE_CREATED /b"));
-    assert_eq!(client.hear().await.as_ref().map(text).as_deref(), Some("CREATE /b"));
+    assert_eq!(client.next_message().await.as_ref().map(text).as_deref(), Some("NODE_CREATED /b"));
+    assert_eq!(client.next_message().await.as_ref().map(text).as_deref(), Some("CREATE /b"));
     assert!(embedded.with(|ensemble| ensemble.node("/b").is_some()));
     let creates = embedded.with(|ensemble| ensemble.counters().requests(OpCode::CREATE));
     assert_eq!(creates, 2);
     drop(embedded);
-    assert_eq!(client.hear().await, None);
+    assert_eq!(client.next_message().await, None);
 }
 
 #[tokio::test]
@@ -86,12 +86,12 @@ async fn a_word_is_answered_and_the_connection_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_server_refuses_and_comes_back_on_its_port() {
+async fn a_killed_server_refuses_connections_and_restarts_on_its_port() {
     let embedded = Embedded::start(3).await.unwrap();
     let (mut client, session) = Client::connect(embedded.address(0)).await;
     embedded.kill(0);
-    assert_eq!(client.hear().await, None);
-    // Until the runtime has dropped the listener, a connection is accepted, and closed.
+    assert_eq!(client.next_message().await, None);
+    // Until the runtime has dropped the listener, connections are accepted and closed.
     let refused = loop {
         if let Err(error) = TcpStream::connect(embedded.address(0)).await {
             break error.kind();
@@ -102,7 +102,7 @@ async fn a_killed_server_refuses_and_comes_back_on_its_port() {
 
     let resume = RawClient::resume(Zxid::ZERO, &session);
     let mut moved = Client::open(embedded.address(1), &resume).await;
-    assert!(matches!(moved.hear().await, Some(Message::Connected(_))));
+    assert!(matches!(moved.next_message().await, Some(Message::Connected(_))));
     embedded.restart(0).await.unwrap();
     let (mut client, _) = Client::connect(embedded.address(0)).await;
     assert_eq!(client.ask(&create("/a")).await, "CREATE /a");
@@ -113,18 +113,18 @@ async fn sessions_expire_by_the_clock_and_on_command() {
     let config = Config::default().with_tick(Duration::from_millis(50));
     let embedded = Embedded::with_config(config).await.unwrap();
     let mut silent = Client::open(embedded.address(0), &RawClient::connect(100)).await;
-    assert!(matches!(silent.hear().await, Some(Message::Connected(_))));
-    assert_eq!(silent.hear().await, None);
+    assert!(matches!(silent.next_message().await, Some(Message::Connected(_))));
+    assert_eq!(silent.next_message().await, None);
     assert_eq!(embedded.with(|ensemble| ensemble.sessions().count()), 0);
 
     let embedded = Embedded::start(1).await.unwrap();
     let (mut client, session) = Client::connect(embedded.address(0)).await;
     assert!(embedded.expire_session(session.id));
-    assert_eq!(client.hear().await, None);
+    assert_eq!(client.next_message().await, None);
     let resume = RawClient::resume(Zxid::ZERO, &session);
     let mut late = Client::open(embedded.address(0), &resume).await;
-    assert_eq!(late.hear().await, Some(Message::Expired));
-    assert_eq!(late.hear().await, None);
+    assert_eq!(late.next_message().await, Some(Message::Expired));
+    assert_eq!(late.next_message().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +140,7 @@ async fn pipelined_requests_are_answered_in_order() {
     client.stream.write_all(&bytes).await.unwrap();
     let mut last = 0;
     for _ in 0..COUNT {
-        let Some(Message::Reply(reply)) = client.hear().await else { panic!("no answer") };
+        let Some(Message::Reply(reply)) = client.next_message().await else { panic!("no answer") };
         assert!(reply.header.xid.0 > last);
         last = reply.header.xid.0;
     }

@@ -20,7 +20,7 @@ fn the_timeout_is_kept_within_its_limits() {
 }
 
 #[test]
-fn closing_deletes_the_ephemerals_under_one_zxid_then_answers_then_closes() {
+fn a_close_deletes_the_ephemerals_by_one_zxid_then_replies_then_disconnects() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let (watcher, _) = world.connect(0);
@@ -39,7 +39,7 @@ fn closing_deletes_the_ephemerals_under_one_zxid_then_answers_then_closes() {
 }
 
 #[test]
-fn a_lost_connection_leaves_the_session_and_its_ephemerals() {
+fn a_session_and_its_ephemerals_survive_a_lost_connection() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     world.ask(conn, &create_as("/e", CreateMode::EPHEMERAL));
@@ -82,7 +82,7 @@ fn pings_keep_a_session_alive_and_are_answered_with_their_own_xid() {
 }
 
 #[test]
-fn an_expired_session_is_refused_with_an_answer() {
+fn an_expired_session_is_refused_with_a_reply() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     assert!(world.ensemble.expire_session(world.now, session.id));
@@ -95,7 +95,7 @@ fn an_expired_session_is_refused_with_an_answer() {
 }
 
 #[test]
-fn a_wrong_password_is_refused_but_still_kicks_the_owner_off() {
+fn a_wrong_password_is_refused_but_still_disconnects_the_owner() {
     let mut world = World::new(1);
     let (owner, session) = world.connect(0);
     let thief = world.open(0);
@@ -110,7 +110,7 @@ fn a_wrong_password_is_refused_but_still_kicks_the_owner_off() {
 }
 
 #[test]
-fn a_client_that_has_seen_more_is_closed_without_a_word() {
+fn a_client_that_has_seen_a_newer_zxid_is_disconnected_without_a_reply() {
     let mut world = World::new(1);
     let (_, session) = world.connect(0);
     let conn = world.open(0);
@@ -119,7 +119,7 @@ fn a_client_that_has_seen_more_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_session_that_moves_to_another_server_loses_its_old_connection_when_that_is_used() {
+fn after_a_move_to_another_server_the_old_connection_is_closed_when_used() {
     let mut world = World::new(3);
     let (old, session) = world.connect(0);
     let seen = world.ensemble.zxid();
@@ -135,7 +135,7 @@ fn a_session_that_moves_to_another_server_loses_its_old_connection_when_that_is_
 }
 
 #[test]
-fn a_session_that_comes_again_on_the_same_server_closes_its_old_connection() {
+fn a_session_resumed_on_the_same_server_closes_its_old_connection() {
     let mut world = World::new(1);
     let (old, session) = world.connect(0);
     let new = world.open(0);
@@ -152,7 +152,7 @@ fn requests_behind_the_handshake_are_answered_after_it() {
     let mut bytes = RawClient::connect(10_000).to_vec();
     bytes.extend(world.frame(conn, &create("/a")));
     bytes.extend(world.frame(conn, &exists("/a", false)));
-    // In pieces of one byte, to show that pieces do not matter.
+    // Byte by byte, since the server must accept any pieces.
     for byte in bytes {
         world.send_bytes(conn, &[byte]);
     }
@@ -160,7 +160,7 @@ fn requests_behind_the_handshake_are_answered_after_it() {
 }
 
 #[test]
-fn session_ids_are_never_none_and_never_the_same() {
+fn session_ids_are_unique_and_never_zero() {
     let mut world = World::new(3);
     let ids: Vec<SessionId> = (0..9).map(|n| world.connect(n % 3).1.id).collect();
     let mut unique = ids.clone();

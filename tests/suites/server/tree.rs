@@ -21,7 +21,7 @@ fn a_new_server_has_the_nodes_of_a_real_one() {
 }
 
 #[test]
-fn sequence_numbers_count_all_children_that_were_ever_created() {
+fn sequence_numbers_count_all_children_ever_created() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     world.ask(conn, &create("/q"));
@@ -38,7 +38,7 @@ fn sequence_numbers_count_all_children_that_were_ever_created() {
 }
 
 #[test]
-fn stats_tell_who_changed_what_and_when() {
+fn stats_record_zxids_times_and_versions() {
     let mut world = World::new(1);
     let (conn, session) = world.connect(0);
     world.now = Duration::from_millis(1500);
@@ -62,7 +62,7 @@ fn stats_tell_who_changed_what_and_when() {
 }
 
 #[test]
-fn errors_come_in_the_order_of_the_checks_of_a_real_server() {
+fn checks_have_the_order_of_a_real_server() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     world.ask(conn, &create("/a"));
@@ -115,7 +115,7 @@ fn null_data_stays_null() {
 }
 
 #[test]
-fn a_refused_write_takes_a_zxid_and_a_read_does_not() {
+fn a_refused_write_has_a_zxid_and_a_read_has_none() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let before = world.ensemble.zxid();
@@ -147,7 +147,7 @@ fn a_multi_sees_its_own_changes_and_has_one_zxid() {
 }
 
 #[test]
-fn a_failed_multi_changes_nothing_not_even_sequence_numbers() {
+fn a_failed_multi_changes_nothing_and_uses_no_sequence_numbers() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     world.ask(conn, &create("/t"));
@@ -170,7 +170,7 @@ fn a_failed_multi_changes_nothing_not_even_sequence_numbers() {
 }
 
 #[test]
-fn a_container_goes_away_after_its_last_child() {
+fn a_container_is_deleted_after_its_last_child() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let container = |path| Request::CreateContainer(node(path, CreateMode::CONTAINER));
@@ -194,7 +194,7 @@ fn a_container_goes_away_after_its_last_child() {
 }
 
 #[test]
-fn acls_are_checked_for_their_form_and_kept() {
+fn malformed_acls_are_refused_and_others_stored() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let with = |path, acl| {

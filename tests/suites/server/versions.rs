@@ -1,4 +1,4 @@
-//! What tells one release from another.
+//! Differences between releases.
 
 use zk_proto::{
     Acl, AddWatchMode, CreateMode, CreateRequest, List, MultiOp, OpCode, ReconfigRequest, Request,
@@ -17,7 +17,7 @@ fn world(version: Version) -> World {
 }
 
 #[test]
-fn an_operation_from_the_future_costs_the_connection() {
+fn an_operation_of_a_later_release_costs_the_connection() {
     for (opcode, since) in [
         (OpCode::MULTI, Version::V3_4),
         (OpCode::CREATE2, Version::V3_5),
@@ -40,14 +40,14 @@ fn an_operation_from_the_future_costs_the_connection() {
 }
 
 #[test]
-fn events_tell_their_zxid_since_3_9() {
+fn events_report_their_zxid_since_3_9() {
     for version in ALL {
         let mut world = world(version);
         let (conn, _) = world.connect(0);
         world.call(conn, &exists("/a", true));
         world.send(conn, &create("/a"));
         let [Message::Event { zxid, .. }, Message::Reply(reply)] = &world.messages(conn)[..] else {
-            panic!("an event and an answer");
+            panic!("an event and a reply");
         };
         let told = if version >= Version::V3_9 { reply.header.zxid } else { Zxid(-1) };
         assert_eq!(*zxid, told, "{version:?}");
@@ -55,7 +55,7 @@ fn events_tell_their_zxid_since_3_9() {
 }
 
 #[test]
-fn who_may_not_read_a_node_hears_no_event_since_3_8_and_sees_no_stat_since_3_9() {
+fn without_read_permission_there_is_no_event_since_3_8_and_no_stat_since_3_9() {
     for version in [Version::V3_6, Version::V3_8, Version::V3_9] {
         let mut world = world(version);
         let (conn, _) = world.connect(0);

@@ -1,4 +1,4 @@
-//! Watches: what fires them, once, and in which order.
+//! One-shot watches: which changes fire them, and in which order.
 
 use zk_proto::{
     CreateMode, ErrorCode, List, MultiOp, RemoveWatchesRequest, Request, SetWatches, SetWatches2,
@@ -12,7 +12,7 @@ use crate::world::{
 const NOTHING: [&str; 0] = [];
 
 #[test]
-fn a_watch_fires_before_the_answer_to_the_write_that_fires_it() {
+fn a_watch_event_precedes_the_reply_to_its_write() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     assert_eq!(world.ask(conn, &exists("/a", true)), "EXISTS NO_NODE");
@@ -36,7 +36,7 @@ fn a_watch_fires_once() {
 }
 
 #[test]
-fn a_child_watch_hears_of_children_coming_and_going_but_not_of_data() {
+fn a_child_watch_reports_created_and_deleted_children_but_not_data() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let (writer, _) = world.connect(0);
@@ -53,7 +53,7 @@ fn a_child_watch_hears_of_children_coming_and_going_but_not_of_data() {
 }
 
 #[test]
-fn a_deletion_is_told_once_and_before_it_is_told_to_the_parent() {
+fn a_deletion_fires_once_and_before_the_watch_of_the_parent() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     let (writer, _) = world.connect(0);
@@ -79,7 +79,7 @@ fn each_part_of_a_multi_fires_its_own_events() {
 }
 
 #[test]
-fn watches_set_again_catch_up_with_what_they_missed() {
+fn watches_set_again_report_missed_events() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     for path in ["/same", "/changed", "/gone", "/same-children", "/children"] {

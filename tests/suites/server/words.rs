@@ -7,7 +7,7 @@ use crate::world::{World, create_as, get_data};
 
 /// Returns the answer to a word, after which the connection is closed.
 fn ask(world: &mut World, server: usize, word: &str) -> String {
-    let conn = world.ensemble.handle_connect(server).expect("a server that is alive");
+    let conn = world.ensemble.handle_connect(server).expect("a live server");
     world.ensemble.handle_bytes(world.now, conn, word.as_bytes());
     let Some(Output::Send { frame, .. }) = world.ensemble.poll_output() else {
         panic!("no answer to {word}");
@@ -17,7 +17,7 @@ fn ask(world: &mut World, server: usize, word: &str) -> String {
 }
 
 #[test]
-fn a_server_says_that_it_lives_and_what_it_is() {
+fn ruok_and_srvr_report_the_state_of_a_server() {
     let mut world = World::new(3);
     assert_eq!(ask(&mut world, 0, "ruok"), "imok");
     assert_eq!(ask(&mut world, 0, "isro"), "rw");
@@ -48,7 +48,7 @@ fn sessions_ephemerals_and_watches_are_counted() {
 }
 
 #[test]
-fn without_a_majority_a_server_says_so() {
+fn a_server_reports_the_lack_of_a_quorum() {
     for (read_only_mode, access, answer) in [
         (false, "null", "This ZooKeeper instance is not currently serving requests\n"),
         (true, "ro", "READ-ONLY mode; serving only read-only clients\n"),

@@ -1,4 +1,4 @@
-//! An ensemble and its clients, on a network that is instant and a clock that stands still.
+//! An ensemble and its clients, on an instant network and a manual clock.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use zk_proto::{
 use zk_testkit::raw::{Credentials, Message, RawClient, Reply};
 use zk_testkit::server::{Config, ConnId, Ensemble, Output};
 
-/// Everything, with what each client has heard and was not asked about yet.
+/// An ensemble, its clients, and the messages that each client has received since the last look.
 pub(crate) struct World {
     pub(crate) ensemble: Ensemble,
     pub(crate) now: Duration,
@@ -36,17 +36,17 @@ impl World {
 
     /// Opens a connection, without a handshake.
     pub(crate) fn open(&mut self, server: usize) -> ConnId {
-        let conn = self.ensemble.handle_connect(server).expect("a server that is alive");
+        let conn = self.ensemble.handle_connect(server).expect("a live server");
         self.admit(conn);
         conn
     }
 
-    /// Takes in a connection that was opened elsewhere.
+    /// Adds a connection that was opened elsewhere.
     pub(crate) fn admit(&mut self, conn: ConnId) {
         self.clients.insert(conn, Client::default());
     }
 
-    /// Returns a new session.
+    /// Opens a connection, and creates a session.
     pub(crate) fn connect(&mut self, server: usize) -> (ConnId, Credentials) {
         let conn = self.open(server);
         self.send_bytes(conn, &RawClient::connect(10_000));
@@ -66,7 +66,7 @@ impl World {
         self.send_bytes(conn, &frame);
     }
 
-    /// Returns the frame of a request, to be sent later.
+    /// Encodes a request that is sent later.
     pub(crate) fn frame(&mut self, conn: ConnId, request: &Request<'_>) -> Vec<u8> {
         self.client(conn).raw.request(request).to_vec()
     }
@@ -77,7 +77,7 @@ impl World {
         self.send_bytes(conn, &frame);
     }
 
-    /// Sends a request and takes its answer, which must be all that comes.
+    /// Sends a request, and returns its reply, which must be the only message.
     pub(crate) fn call(&mut self, conn: ConnId, request: &Request<'_>) -> Reply {
         self.send(conn, request);
         match &self.messages(conn)[..] {
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Returns the outcome of a request, in short.
+    /// Sends a request, and returns its outcome as text.
     pub(crate) fn ask(&mut self, conn: ConnId, request: &Request<'_>) -> String {
         text(&Message::Reply(self.call(conn, request)))
     }
@@ -94,7 +94,7 @@ impl World {
     pub(crate) fn stat(&mut self, conn: ConnId, path: &str) -> Stat {
         match self.call(conn, &exists(path, false)).response() {
             Some(Response::Exists(found)) => found.stat,
-            other => panic!("no stat of {path}: {other:?}"),
+            other => panic!("not a stat of {path}: {other:?}"),
         }
     }
 
@@ -104,12 +104,12 @@ impl World {
         self.deliver();
     }
 
-    /// What a client has heard since it was last asked.
+    /// Returns the messages that a client has received since the last call.
     pub(crate) fn messages(&mut self, conn: ConnId) -> Vec<Message> {
         core::mem::take(&mut self.client(conn).heard)
     }
 
-    /// Returns the same in short, with `closed` at the end if the connection was closed.
+    /// Returns these messages as text, with `closed` at the end if the connection is closed.
     pub(crate) fn heard(&mut self, conn: ConnId) -> Vec<String> {
         let mut heard: Vec<_> = self.messages(conn).iter().map(text).collect();
         if core::mem::take(&mut self.client(conn).is_closed) {
@@ -118,7 +118,7 @@ impl World {
         heard
     }
 
-    /// Hands all that the ensemble sends to the clients.
+    /// Delivers the output of the ensemble to the clients.
     pub(crate) fn deliver(&mut self) {
         while let Some(output) = self.ensemble.poll_output() {
             match output {
@@ -139,7 +139,7 @@ impl World {
     }
 }
 
-/// Returns a message in short: what was asked and what came of it.
+/// Returns a message as text: the operation and its outcome.
 pub(crate) fn text(message: &Message) -> String {
     match message {
         Message::Connected(_) => "connected".into(),

@@ -1,4 +1,4 @@
-//! zk-session's clients under load and at rest.
+//! The clients of zk-session under load and idle.
 
 mod detach;
 #[path = "../frozen.rs"]

@@ -1,4 +1,4 @@
-//! What a session takes that has nothing to do, and what keeping it alive takes.
+//! The memory and allocations of an idle session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn payload(message: &impl Encode) -> Bytes {
     bytes.freeze()
 }
 
-/// Returns a core that is connected, and has nothing to do.
+/// Returns a connected, idle session core.
 fn idle_core() -> Session<()> {
     let mut config = Config::new(3, 7);
     config.timeout = TIMEOUT;
@@ -53,7 +53,7 @@ fn idle_core() -> Session<()> {
 fn keep_alive(session: &mut Session<()>, pong: &Bytes) {
     let mut due = Instant::START;
     while session.output().is_empty() {
-        // The end of the lease can come before the ping.
+        // The end of the lease may be due before the ping.
         due = session.poll_timeout().expect("a ping");
         session.handle_timeout(due);
     }
@@ -93,7 +93,7 @@ fn keeping_a_core_alive_allocates_nothing() {
 }
 
 #[test]
-fn what_a_burst_took_is_given_back() {
+fn memory_of_a_burst_is_freed() {
     const REQUESTS: i32 = 1_000;
     let data = [7; 4096];
     let request = Request::SetData(SetDataRequest { path: "/a", data: Some(&data), version: 1 });
@@ -102,7 +102,7 @@ fn what_a_burst_took_is_given_back() {
     let allocations = allocation_counter::measure(|| {
         for lost in [false, true] {
             for _ in 0..REQUESTS {
-                session.submit(&request, ()).expect("there is room");
+                session.submit(&request, ()).expect("room");
             }
             while !session.output().is_empty() {
                 session.handle_sent(now, session.output().len().min(50_000));
@@ -122,7 +122,7 @@ fn what_a_burst_took_is_given_back() {
     assert!(allocations.bytes_current < 64 << 10, "{allocations:?}");
 }
 
-/// Has clients send a ping, and waits for the answer.
+/// Advances the clock until the clients send a ping, and waits for the answers.
 async fn ping(clients: &[Client]) {
     let leases = || clients.iter().map(Client::lease);
     let first = leases().max().expect("a client");
@@ -148,7 +148,7 @@ fn an_idle_client_takes_sixteen_kibibytes_at_most() {
         runtime.block_on(async {
             let _frozen = Frozen::start();
             for _ in 0..SESSIONS {
-                clients.push(Client::connect(&at).await.expect("it answers"));
+                clients.push(Client::connect(&at).await.expect("connected"));
             }
             ping(&clients).await;
         });
@@ -173,7 +173,7 @@ fn keeping_a_client_alive_allocates_nothing() {
     });
     let runtime = runtime();
     let (_frozen, clients) = runtime
-        .block_on(async { (Frozen::start(), [Client::connect(&at).await.expect("it answers")]) });
+        .block_on(async { (Frozen::start(), [Client::connect(&at).await.expect("connected")]) });
     let pings_answered = async || {
         for _ in 0..3 {
             ping(&clients).await;
@@ -181,7 +181,7 @@ fn keeping_a_client_alive_allocates_nothing() {
     };
     runtime.block_on(pings_answered());
     let before = pings.load(Ordering::SeqCst);
-    // What a runtime allocates that is entered and waits.
+    // Allocations of a runtime that is entered and waits.
     let of_runtime = allocation_counter::measure(|| runtime.block_on(yield_now()));
     let allocations = allocation_counter::measure(|| runtime.block_on(pings_answered()));
     assert_eq!(pings.load(Ordering::SeqCst), before + 3);

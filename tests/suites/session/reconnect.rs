@@ -1,4 +1,4 @@
-//! Very many watches come back after a connection is cut.
+//! Many watches are set again after a connection is cut.
 
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
@@ -6,19 +6,19 @@ use zk_testkit::suite::HANG_TIMEOUT;
 use zk_testkit::watchers::{Load, Watchers};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_watches_come_back_and_tell_what_happens_later() {
+async fn ten_thousand_watches_are_set_again_and_report_later_changes() {
     let embedded = Embedded::start(1).await.expect("a server");
     let at = embedded.connect_string();
     let load = Load { once: 10_000, persistent: 100, recursive: 100 };
     let mut watchers = Watchers::start(&at, load).await.expect("the server answers");
-    let elapsed = watchers.cut().await.expect("the session lives");
+    let elapsed = watchers.cut().await.expect("the session is alive");
     println!("{load:?} are back {elapsed:?} after the connect");
     let longest = watchers.connect.tally().longest_frame;
     assert!(longest <= 128 * 1024, "a frame of {longest} bytes");
     let other = Client::connect(&at).await.expect("the server answers");
-    watchers.change_everything(&other).await.expect("it can all be changed");
+    watchers.change_everything(&other).await.expect("changed");
     tokio::time::timeout(HANG_TIMEOUT, watchers.hear_everything())
         .await
-        .expect("every watch tells")
-        .expect("the session lives");
+        .expect("every watch reports")
+        .expect("the session is alive");
 }

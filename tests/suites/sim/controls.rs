@@ -35,7 +35,7 @@ fn a_disconnect_taken_for_a_watch_event_is_found() {
 
 #[test]
 fn a_herd_effect_is_found() {
-    assert_found(Bug::WatchesParent, "its deletion has woken");
+    assert_found(Bug::WatchesParent, "its deletion woke");
 }
 
 #[test]

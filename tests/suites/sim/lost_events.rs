@@ -1,4 +1,4 @@
-//! Watch events that a server loses: waiters are served all the same, at no extra requests.
+//! Watch events that a server loses: waiters still acquire the lock, without additional requests.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn contend(sim: &mut Sim, client: usize, demand: Demand) -> AttemptId {
     let guid = Uuid::from_u128(client as u128 + 1);
     let attempt = sim.with(client, |now, client| client.contend(now, LOCK, demand, guid));
     sim.advance(second());
-    attempt.expect("there is a client")
+    attempt.expect("a client")
 }
 
 /// Loses the event that wakes the second contender. Returns the number of acquisitions.
@@ -26,7 +26,7 @@ fn served(demand: Demand, bug: Option<Bug>, seed: u64) -> u64 {
     sim.inject(Fault::Swallow(1));
     sim.with(0, |now, client| client.release(now, first));
     sim.advance(second());
-    assert_eq!(sim.report().acquisitions, 1, "its event is lost");
+    assert_eq!(sim.report().acquisitions, 1, "the event is lost");
     sim.advance(RENEWAL);
     sim.report().acquisitions
 }
@@ -34,7 +34,7 @@ fn served(demand: Demand, bug: Option<Bug>, seed: u64) -> u64 {
 const DEMANDS: [Demand; 3] = [Demand::Mutex, Demand::Write, Demand::Permits { count: 2, of: 3 }];
 
 #[test]
-fn a_waiter_whose_event_is_lost_is_served_all_the_same() {
+fn a_waiter_whose_event_is_lost_still_acquires() {
     for demand in DEMANDS {
         for seed in 0..5 {
             assert_eq!(served(demand, None, seed), 2, "{demand:?}");
@@ -52,8 +52,8 @@ fn requests(demand: Demand, bug: Option<Bug>) -> [(u64, u64); 2] {
     }
     let counts = |sim: &Sim| {
         [0, 1].map(|client| {
-            let session = sim.client(client).expect("it lives").id();
-            let counters = sim.ensemble().session_counters(session).expect("it has sent something");
+            let session = sim.client(client).expect("the session is alive").id();
+            let counters = sim.ensemble().session_counters(session).expect("a session");
             (counters.all_requests(), counters.all_requests() - counters.requests(OpCode::PING))
         })
     };
@@ -67,7 +67,7 @@ fn requests(demand: Demand, bug: Option<Bug>) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn renewals_take_the_place_of_pings_and_cost_no_request() {
+fn renewals_replace_pings_and_cost_no_request() {
     for demand in DEMANDS {
         let renewing = requests(demand, None);
         let pinging = requests(demand, Some(Bug::NeverRenewsWatches));
@@ -81,7 +81,7 @@ fn renewals_take_the_place_of_pings_and_cost_no_request() {
 }
 
 #[test]
-fn the_renewals_of_many_waiters_do_not_come_together() {
+fn the_renewals_of_many_waiters_are_spread_out() {
     let mut sim = connected(Options { clients: 20, ..Options::default() });
     for client in 0..20 {
         contend(&mut sim, client, Demand::Mutex);

@@ -25,7 +25,7 @@ fn all_are_connected(sim: &Sim) -> bool {
     })
 }
 
-/// Creates clients that each hold a lock of their own and contend for a shared one.
+/// Creates clients that each hold a lock and contend for a shared one.
 fn holders(options: Options) -> Sim {
     let mut sim = Sim::new(options);
     assert!(sim.run_until(Duration::from_secs(100), all_are_connected));
@@ -74,7 +74,11 @@ pub(crate) fn outages(seed: u64, bug: Option<Bug>) -> Vec<String> {
         }
         assert!(all_are_connected(&sim), "{outage:?}");
     }
-    assert_eq!(sim.report().acquisitions, CLIENTS as u64 + 1, "nothing was acquired anew");
+    assert_eq!(
+        sim.report().acquisitions,
+        CLIENTS as u64 + 1,
+        "no lock was acquired after the outage"
+    );
     Vec::new()
 }
 

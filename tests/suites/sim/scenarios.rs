@@ -71,7 +71,7 @@ fn assert_quiet(mut sim: Sim) {
 }
 
 #[test]
-fn a_request_that_is_cut_at_any_byte_is_applied_as_a_whole_or_not_at_all() {
+fn a_request_cut_at_any_byte_is_applied_as_a_whole_or_not_at_all() {
     let mut applied = Vec::new();
     for bytes in 0..100 {
         let mut sim = connected(Options { seed: bytes as u64, ..Options::default() });
@@ -140,7 +140,7 @@ fn a_deleted_node_does_not_acquire_the_lock_after_its_predecessor() {
     }
     // Both events arrive, in order, at the instant at which the second client continues.
     sim.pause(1, second());
-    let lock = sim.ensemble().node(LOCK).expect("it was created");
+    let lock = sim.ensemble().node(LOCK).expect("created");
     let mut nodes: Vec<_> = lock.children().map(|child| format!("{LOCK}/{child}")).collect();
     nodes.sort();
     assert_eq!(nodes.len(), 2);
@@ -195,7 +195,7 @@ fn a_contender_without_its_watch_event_waits_for_ever() {
             let attempt =
                 sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
             sim.advance(second());
-            attempt.expect("there is a client")
+            attempt.expect("a client")
         };
         let (first, second_attempt) = (contend(0), contend(1));
         sim.with(0, |now, client| client.release(now, first));
@@ -213,7 +213,7 @@ fn a_contender_without_its_watch_event_waits_for_ever() {
 }
 
 #[test]
-fn two_holders_are_found_whatever_the_lock() {
+fn two_holders_are_found_for_every_kind_of_lock() {
     for demand in [Demand::Mutex, Demand::Write, Demand::Permits { count: 2, of: 3 }] {
         for (bug, acquired) in [(None, 1), (Some(Bug::IgnoresContenders), 2)] {
             let mut sim = connected(Options { clients: 2, bug, ..Options::default() });

@@ -46,7 +46,7 @@ impl World {
 
     fn client(&self) -> Client {
         let at = self.embedded.connect_string();
-        self.runtime.block_on(Client::connect(&at)).expect("the ensemble answers")
+        self.runtime.block_on(Client::connect(&at)).expect("connected")
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -137,7 +137,7 @@ fn an_expired_session_fails_pending_requests() {
 #[test]
 fn a_session_is_taken_up_by_another_client() {
     let (first, server, _listener) = connected();
-    let ticket = first.session_ticket().expect("it lives");
+    let ticket = first.session_ticket().expect("the session is alive");
     drop(server);
     let listener = Listener::new();
     let builder = listener.builder().resume(ticket.clone());

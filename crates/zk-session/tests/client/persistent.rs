@@ -121,5 +121,5 @@ async fn a_server_that_is_too_old_ends_the_watch_and_not_the_session() {
     let pending = poll_fn(|cx| {
         Poll::Ready(Pin::new(&mut Box::pin(client.ended())).as_mut().poll(cx).is_pending())
     });
-    assert!(pending.await, "the session lives on");
+    assert!(pending.await, "the session is alive");
 }

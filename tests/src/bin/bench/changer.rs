@@ -1,22 +1,22 @@
-//! Changes nodes from a process of its own, so that whoever watches them is all that is measured.
+//! Changes nodes from a process of its own, which is not part of the measurement.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use zk_proto::{MultiOp, MultiRequest, Request, SetDataRequest};
 
-use crate::raw::{self, Link};
+use crate::raw::{self, Connection};
 use crate::work::child;
 
-/// How many nodes one transaction changes.
+/// The number of nodes that one transaction changes.
 const CHANGED_AT_ONCE: usize = 1000;
 
-/// The process. When this is dropped, its nodes are deleted.
+/// The changing process. Dropping it deletes its nodes.
 pub(crate) struct Changer {
     process: Child,
-    /// A line has all nodes changed; the end has them deleted.
+    /// Each line requests a change of all nodes. The end requests their deletion.
     commands: Option<ChildStdin>,
-    /// The nodes, which are there.
+    /// The existing nodes.
     pub(crate) paths: Vec<String>,
 }
 
@@ -31,12 +31,12 @@ impl Changer {
         let changer = Self { process, commands, paths: paths(nodes) };
         let ready = ready.ok_or_else(|| io::Error::other("no output"))?;
         match BufReader::new(ready).read_line(&mut String::new())? {
-            0 => Err(io::Error::other("the nodes were not made")),
+            0 => Err(io::Error::other("the nodes were not created")),
             _ => Ok(changer),
         }
     }
 
-    /// Has all nodes changed, and does not wait for it.
+    /// Requests a change of all nodes, without waiting.
     pub(crate) fn change(&mut self) -> io::Result<()> {
         self.commands.as_mut().map_or(Ok(()), |commands| commands.write_all(b"\n"))
     }
@@ -45,7 +45,7 @@ impl Changer {
 impl Drop for Changer {
     fn drop(&mut self) {
         self.commands = None;
-        // What it leaves behind costs the next measurement more than this one.
+        // Nodes left behind would distort the next measurement more than this wait.
         let _ = self.process.wait();
     }
 }
@@ -54,30 +54,30 @@ fn paths(nodes: usize) -> Vec<String> {
     (0..nodes).map(child).collect()
 }
 
-/// Is that process.
+/// Runs the changing process.
 pub(crate) fn run(at: &str, nodes: usize) -> io::Result<()> {
-    let (mut link, paths) = (Link::connect(at)?, paths(nodes));
+    let (mut connection, paths) = (Connection::connect(at)?, paths(nodes));
     let mut commands = io::stdin().lines();
-    for_each(&mut link, &paths, raw::create)?;
+    for_each(&mut connection, &paths, raw::create)?;
     println!("ready");
     if commands.next().is_some() {
         let transactions = paths.chunks(CHANGED_AT_ONCE).map(change);
         let transactions = transactions.collect::<io::Result<Vec<_>>>()?;
-        link.exchange(&transactions.concat(), transactions.len())?;
+        connection.exchange(&transactions.concat(), transactions.len())?;
     }
     commands.for_each(drop);
-    for_each(&mut link, &paths, raw::delete)
+    for_each(&mut connection, &paths, raw::delete)
 }
 
 fn for_each(
-    link: &mut Link,
+    connection: &mut Connection,
     paths: &[String],
     request: impl Fn(&str) -> Request<'_>,
 ) -> io::Result<()> {
     for paths in paths.chunks(CHANGED_AT_ONCE) {
         let frames = paths.iter().map(|path| raw::encode(&request(path)));
         let frames = frames.collect::<io::Result<Vec<_>>>()?;
-        link.exchange(&frames.concat(), frames.len())?;
+        connection.exchange(&frames.concat(), frames.len())?;
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
         #[cfg(feature = "peers")]
         peer => peers::measure(peer, at, work)?,
         #[cfg(not(feature = "peers"))]
-        other => return Err(io::Error::other(format!("there is no client '{other}'"))),
+        other => return Err(io::Error::other(format!("unknown client '{other}'"))),
     };
     println!("{figures}");
     Ok(())
@@ -138,7 +138,7 @@ fn compare(arguments: &Arguments) -> io::Result<()> {
                         println!("{}", figures.json(client, kind));
                         table.add(client, kind, figures);
                     }
-                    // Others do not fail for that; it has been told why.
+                    // Other measurements continue; the error was printed.
                     Err(error) => failure = failure.and(Err(error)),
                 }
             }

@@ -19,16 +19,16 @@ pub(crate) fn run() -> io::Result<()> {
     let watchers = Arc::<Watchers>::default();
     for stream in listener.incoming() {
         let (stream, watchers) = (stream?, watchers.clone());
-        // A client that goes away ends its thread, and nothing else.
+        // A client that disconnects ends only its thread.
         thread::spawn(move || serve(stream, &watchers));
     }
     Ok(())
 }
 
-/// All who may have set watches.
+/// All connections that may have set watches.
 type Watchers = Mutex<Vec<Weak<Watcher>>>;
 
-/// A connection, and the events of all nodes that were read with a watch on it.
+/// A connection, and the events of all nodes that it has read with a watch.
 struct Watcher {
     stream: Mutex<TcpStream>,
     events: Mutex<Vec<u8>>,
@@ -47,8 +47,8 @@ impl Watcher {
     }
 }
 
-/// Any transaction has all events told.
-fn tell_all(watchers: &Watchers) {
+/// Sends the events of all watched nodes, for any transaction.
+fn notify_all(watchers: &Watchers) {
     lock(watchers).retain(|watcher| {
         let Some(watcher) = watcher.upgrade() else {
             return false;
@@ -62,7 +62,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the xid of a reply stands in its frame.
+/// The position of the xid in the frame of a reply.
 const XID: core::ops::Range<usize> = frame::PREFIX_LEN..frame::PREFIX_LEN + 4;
 
 fn serve(mut stream: TcpStream, watchers: &Watchers) -> io::Result<()> {
@@ -112,7 +112,7 @@ fn serve(mut stream: TcpStream, watchers: &Watchers) -> io::Result<()> {
                 OpCode::SET_DATA => &set,
                 OpCode::CREATE | OpCode::CREATE2 => &created,
                 OpCode::MULTI => {
-                    tell_all(watchers);
+                    notify_all(watchers);
                     &bare
                 }
                 _ => &bare,
@@ -136,6 +136,6 @@ fn event(path: &str) -> Vec<u8> {
 fn reply(xid: Xid, body: &impl Encode) -> Vec<u8> {
     let header = ReplyHeader { xid, zxid: Zxid(1), err: ErrorCode::OK };
     let mut frame = Vec::new();
-    frame::encode(&(header, body), &mut frame).expect("a reply is far below 2 GiB");
+    frame::encode(&(header, body), &mut frame).expect("a reply below 2 GiB");
     frame
 }

@@ -1,4 +1,4 @@
-//! zk-session.
+//! zk-session's async client.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,8 +45,8 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
     }
 }
 
-/// Does it in a task, as programs do. What `block_on` itself is given is run again only after a
-/// look at the sockets, which would cost each answer one call of the operating system.
+/// Runs the work in a task, as programs do. `block_on` polls its own future only after a look at
+/// the sockets, which would cost a system call per reply.
 fn run<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -101,7 +101,7 @@ where
     Ok(Vec::new())
 }
 
-/// Sessions that are begun, as many at once as a server's queue of connections bears.
+/// Creates sessions, as many at once as the backlog of a server's socket allows.
 async fn connect(at: &str, count: usize) -> io::Result<Vec<Client>> {
     let mut clients = Vec::with_capacity(count);
     while clients.len() < count {

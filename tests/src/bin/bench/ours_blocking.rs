@@ -1,4 +1,4 @@
-//! zk-session's client for threads.
+//! zk-session's blocking client.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use crate::work::{DATA, Kind, PATH, Work};
 
 pub(crate) const NAME: &str = "zk-session-blocking";
 
-/// Returns whether it is asked to do such work.
+/// Returns whether this client is measured with a kind of work.
 pub(crate) fn does(kind: Kind) -> bool {
     matches!(
         kind,

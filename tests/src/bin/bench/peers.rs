@@ -1,4 +1,4 @@
-//! Other people's clients.
+//! Other implementations of clients.
 
 use std::io;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) fn measure(client: &str, at: &str, work: Work) -> io::Result<Figures>
             }
             run(&runtime, work, move |number| tokio_zookeeper(client.clone(), work.kind, number))
         }
-        other => Err(io::Error::other(format!("there is no client '{other}'"))),
+        other => Err(io::Error::other(format!("unknown client '{other}'"))),
     }
 }
 
@@ -112,7 +112,7 @@ fn run<F: Future<Output = io::Result<()>> + Send + 'static>(
     measured(work.operations, || runtime.block_on(runtime.spawn(requests(work, request)))?)
 }
 
-/// Waits for all watches, each of which is set by what `watch` makes. It holds the client, too.
+/// Waits for all watches, which `watch` sets one by one. Keeps the client alive meanwhile.
 fn watches_fired<S, W>(
     runtime: &Runtime,
     at: &str,

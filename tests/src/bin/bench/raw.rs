@@ -1,4 +1,4 @@
-//! The floor: prepared frames over one blocking socket, and replies that are only counted.
+//! The floor: prepared frames over one blocking socket, whose replies are only counted.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -16,19 +16,19 @@ use crate::work::{DATA, Kind, PATH, Work, child};
 pub(crate) const NAME: &str = "raw-socket";
 
 pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
-    let mut link = Link::connect(at)?;
+    let mut connection = Connection::connect(at)?;
     match work.kind {
         Kind::SequentialGet => {
             let request = encode(&get(false, PATH))?;
-            measured(work.operations, || link.sequential(work, &request))
+            measured(work.operations, || connection.sequential(work, &request))
         }
         Kind::CreateDelete256 => {
             let paths: Vec<_> = (0..work.in_flight / 2).map(child).collect();
             let pairs = paths.iter().flat_map(|path| [create(path), delete(path)]);
             let cycle = pairs.map(|request| encode(&request)).collect::<Result<Vec<_>, _>>()?;
-            measured(work.operations, || link.pipelined(work, &cycle))
+            measured(work.operations, || connection.pipelined(work, &cycle))
         }
-        Kind::WatchesFired => watches_fired(&mut link, at, work),
+        Kind::WatchesFired => watches_fired(&mut connection, at, work),
         kind => {
             let request = match kind {
                 Kind::PipelinedSet256 => {
@@ -37,7 +37,7 @@ pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
                 _ => get(false, PATH),
             };
             let cycle = vec![encode(&request)?; work.in_flight];
-            measured(work.operations, || link.pipelined(work, &cycle))
+            measured(work.operations, || connection.pipelined(work, &cycle))
         }
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn get(watch: bool, path: &str) -> Request<'_> {
     Request::GetData(GetDataRequest { path, watch })
 }
 
-/// Returns a request as it is sent. All of them bear the same xid.
+/// Encodes a request. All requests have the same xid.
 pub(crate) fn encode(request: &Request<'_>) -> io::Result<Vec<u8>> {
     let header = RequestHeader { xid: Xid::FIRST, opcode: request.opcode() };
     framed(&(header, request))
@@ -79,31 +79,31 @@ pub(crate) fn delete(path: &str) -> Request<'_> {
     Request::Delete(DeleteRequest { path, version: -1 })
 }
 
-fn watches_fired(link: &mut Link, at: &str, work: Work) -> io::Result<Figures> {
+fn watches_fired(connection: &mut Connection, at: &str, work: Work) -> io::Result<Figures> {
     let mut changer = Changer::start(at, work.operations)?;
-    link.watch(&changer.paths, work)?;
+    connection.watch(&changer.paths, work)?;
     measured(work.operations, || {
         changer.change()?;
-        link.replies.wait_for(work.operations).map(|_| Vec::new())
+        connection.replies.wait_for(work.operations).map(|_| Vec::new())
     })
 }
 
-pub(crate) struct Link {
+pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     replies: Replies,
 }
 
-impl Link {
+impl Connection {
     pub(crate) fn connect(at: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(at)?;
         stream.set_nodelay(true)?;
         let replies = Replies { stream: stream.try_clone()?, buffer: vec![0; 1 << 18], filled: 0 };
-        let mut link = Self { stream, replies };
-        link.exchange(&handshake()?, 1)?;
-        Ok(link)
+        let mut connection = Self { stream, replies };
+        connection.exchange(&handshake()?, 1)?;
+        Ok(connection)
     }
 
-    /// Sends all, and waits for so many answers and events.
+    /// Sends frames, and waits for this many replies and events.
     pub(crate) fn exchange(&mut self, frames: &[u8], answers: usize) -> io::Result<()> {
         self.stream.write_all(frames)?;
         self.replies.wait_for(answers).map(drop)
@@ -129,8 +129,8 @@ impl Link {
         Ok(latencies)
     }
 
-    /// As many as are answered are sent again, so that the window stays full. What is sent are
-    /// the frames of `cycle`, over and over.
+    /// Sends the frames of `cycle` over and over. Each reply allows another request, so the window
+    /// stays full.
     fn pipelined(&mut self, work: Work, cycle: &[Vec<u8>]) -> io::Result<Vec<Duration>> {
         let ends = cycle.iter().scan(0, |end, frame| {
             *end += frame.len();

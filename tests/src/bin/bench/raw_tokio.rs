@@ -1,5 +1,4 @@
-//! The floor of a session on tokio: one of its sockets, one task, a timer that is far away, and
-//! nothing else.
+//! The floor of a session on tokio: one socket, one task, and a timer that never fires.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::work::{Kind, PATH, Work};
 
 pub(crate) const NAME: &str = "raw-tokio";
 
-/// Returns whether a kind of work takes many turns of tokio's. What it adds to others is small.
+/// Returns whether a kind of work takes many polls of the runtime. For others its cost is small.
 pub(crate) fn does(kind: Kind) -> bool {
     matches!(kind, Kind::SequentialGet | Kind::WatchesFired)
 }
@@ -24,39 +23,39 @@ pub(crate) fn does(kind: Kind) -> bool {
 pub(crate) fn measure(at: &str, work: Work) -> io::Result<Figures> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.spawn(async { tokio::time::sleep(Duration::from_secs(600)).await });
-    let mut link = raw::Link::connect(at)?;
+    let mut connection = raw::Connection::connect(at)?;
     match work.kind {
         Kind::WatchesFired => {
             let mut changer = Changer::start(at, work.operations)?;
-            link.watch(&changer.paths, work)?;
-            let mut link = Link::new(&runtime, link)?;
+            connection.watch(&changer.paths, work)?;
+            let mut connection = Connection::new(&runtime, connection)?;
             measured(work.operations, || {
                 changer.change()?;
-                let events = async move { link.wait_for(work.operations).await };
+                let events = async move { connection.wait_for(work.operations).await };
                 runtime.block_on(runtime.spawn(events))?.map(|()| Vec::new())
             })
         }
         _ => {
-            let mut link = Link::new(&runtime, link)?;
+            let mut connection = Connection::new(&runtime, connection)?;
             let request = raw::encode(&raw::get(false, PATH))?;
             measured(work.operations, || {
-                let reads = async move { link.sequential(work, &request).await };
+                let reads = async move { connection.sequential(work, &request).await };
                 runtime.block_on(runtime.spawn(reads))?
             })
         }
     }
 }
 
-struct Link {
+struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Link {
-    fn new(runtime: &Runtime, link: raw::Link) -> io::Result<Self> {
+impl Connection {
+    fn new(runtime: &Runtime, connection: raw::Connection) -> io::Result<Self> {
         let _entered = runtime.enter();
-        link.stream.set_nonblocking(true)?;
-        let stream = TcpStream::from_std(link.stream)?;
+        connection.stream.set_nonblocking(true)?;
+        let stream = TcpStream::from_std(connection.stream)?;
         Ok(Self { stream, buffer: Vec::with_capacity(1 << 13) })
     }
 

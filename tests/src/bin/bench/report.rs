@@ -20,7 +20,7 @@ pub(crate) struct Figures {
     pub(crate) allocations: f64,
     /// Heap bytes still allocated afterwards, per operation.
     pub(crate) heap: f64,
-    /// In microseconds; only for work with one operation in flight.
+    /// Microseconds; only for work with one operation in flight.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     /// Peak memory of the whole process, in kB.

@@ -1,4 +1,4 @@
-//! What is measured against.
+//! The servers to measure against.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -80,7 +80,7 @@ fn null_server() -> io::Result<(Killed, String)> {
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone afterwards.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The kinds of work to measure.
 
 use core::fmt::{self, Write as _};
 use core::future::poll_fn;
@@ -6,16 +6,16 @@ use core::pin::Pin;
 use core::str::FromStr;
 use core::task::Poll;
 
-/// The node that is read and written, and below which others are.
+/// The node to read and write, and the parent of the others.
 pub(crate) const PATH: &str = "/bench";
-/// What it holds.
+/// The data of the node.
 pub(crate) const DATA: [u8; 100] = [b'x'; 100];
 
 /// Returns a path of 76 bytes.
 pub(crate) fn child(number: usize) -> String {
-    // In one allocation that is not too large, which would count as the client's.
+    // In one small allocation: it counts as the client's.
     let mut path = String::with_capacity(76);
-    write!(path, "{PATH}/{number:069}").expect("a string takes whatever is written");
+    write!(path, "{PATH}/{number:069}").expect("writing to a string succeeds");
     path
 }
 
@@ -26,20 +26,20 @@ pub(crate) enum Kind {
     PipelinedGet256,
     PipelinedGet1024,
     PipelinedSet256,
-    /// Pairs of them, 256 in flight.
+    /// Pairs of create and delete, 256 in flight.
     CreateDelete256,
-    /// Watches that fire once, on as many nodes, all of which somebody else changes. That they are
-    /// set is not counted, but for the memory.
+    /// One-shot watches, each on its own node, all of which another process changes. Setting them
+    /// counts only for the memory.
     WatchesFired,
-    /// The same, by a task that polls all of them whenever it is woken.
+    /// The same watches, awaited by one task that polls all of them whenever it is woken.
     WatchesJoined,
-    /// Requests by tasks that wait for room, four each; so many are under way at a time.
+    /// Requests by tasks that wait for room, four tasks for each request in flight.
     TasksForRoom,
-    /// Sessions that are begun, all at once; the memory of each is what it holds afterwards.
+    /// Sessions created all at once; the memory is what each holds afterwards.
     Sessions,
-    /// Seconds that one of a thousand sessions does nothing but stay alive.
+    /// Idle seconds of one of a thousand sessions, which only stays alive.
     IdleSeconds,
-    /// Watches that are set again after a connection was cut; the time is that of one such cut.
+    /// Watches set again after the connection is cut; the time is that of one such reconnect.
     WatchesBack,
 }
 
@@ -74,23 +74,23 @@ impl Kind {
         }
     }
 
-    /// Returns whether prepared bytes answer it.
+    /// Returns whether the null server can answer it.
     pub(crate) fn suits_null_server(self) -> bool {
         self != Self::WatchesBack
     }
 
-    /// Returns whether it is a matter of watches that fire.
+    /// Returns whether it measures watches that fire.
     pub(crate) fn is_watches(self) -> bool {
         matches!(self, Self::WatchesFired | Self::WatchesJoined)
     }
 
-    /// Returns whether only ours are asked for it.
+    /// Returns whether only our clients support it.
     pub(crate) fn is_ours_alone(self) -> bool {
         matches!(self, Self::Sessions | Self::IdleSeconds | Self::WatchesBack | Self::TasksForRoom)
     }
 }
 
-/// Waits for all futures, which are polled whenever one of them is woken.
+/// Waits for all futures; polls all of them whenever one is woken.
 pub(crate) async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) {
     poll_fn(|cx| {
         futures.retain_mut(|future| Pin::new(future).poll(cx).is_pending());
@@ -113,17 +113,17 @@ impl FromStr for Kind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.name() == text)
-            .ok_or_else(|| format!("it is one of {}", names()))
+            .ok_or_else(|| format!("expected one of {}", names()))
     }
 }
 
-/// A kind of work, and how much of it.
+/// A kind of work, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) kind: Kind,
-    /// How many operations.
+    /// The number of operations.
     pub(crate) operations: usize,
-    /// How many of them are under way at once.
+    /// The number of operations in flight.
     pub(crate) in_flight: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What happens to the servers.
+//! Faults of real servers.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use zk_testkit::real::RealEnsemble;
 enum Fault {
     KillLeader,
     KillFollower,
-    /// It stands still, with all its connections, and goes on as if nothing had been.
+    /// The process stops with all its connections, and continues later.
     PauseLeader,
     PauseFollower,
     RollingRestart,
@@ -26,7 +26,7 @@ impl Fault {
     ];
 }
 
-/// Faults in an order that is drawn, each as often as the others.
+/// Faults in a random order, each as often as the others.
 pub(super) struct Faults {
     rng: fastrand::Rng,
     struck: Vec<Fault>,
@@ -42,7 +42,7 @@ impl Faults {
         self.struck.len()
     }
 
-    /// Has the next fault happen, and heals it. All servers serve before and after.
+    /// Injects the next fault, and heals it. All servers serve before and after.
     pub(super) fn strike(&mut self, ensemble: &mut RealEnsemble) -> io::Result<()> {
         if self.deck.is_empty() {
             self.deck = Fault::ALL.to_vec();
@@ -50,7 +50,7 @@ impl Faults {
         }
         let Some(fault) = self.deck.pop() else { return Ok(()) };
         self.struck.push(fault);
-        let leader = ensemble.leader().ok_or_else(|| io::Error::other("there is no leader"))?;
+        let leader = ensemble.leader().ok_or_else(|| io::Error::other("no leader"))?;
         let follower = (leader + self.rng.usize(1..3)) % 3;
         match fault {
             Fault::KillLeader => self.kill(ensemble, leader),
@@ -73,7 +73,8 @@ impl Faults {
 
     fn pause(&mut self, ensemble: &mut RealEnsemble, server: usize) -> io::Result<()> {
         ensemble.pause(server)?;
-        // From what nobody notices to what costs a server its place, and sessions their lives.
+        // From too short to notice, to long enough to cost a server its role and sessions their
+        // lives.
         thread::sleep(self.between(500, 8_000));
         ensemble.resume(server)?;
         ensemble.wait_until_all_serve()

@@ -1,15 +1,15 @@
-//! What was promised about counters, and what was seen of them.
+//! The ledger: acknowledged increments of counters, compared with the values read.
 
 use core::fmt;
 use core::str::FromStr;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a counter holds: how often it was raised, and by which attempt.
+/// The content of a counter: its value, and the attempt that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) count: i32,
-    /// Never drawn twice.
+    /// The unique number of the attempt.
     pub(super) attempt: u64,
 }
 
@@ -34,11 +34,11 @@ impl FromStr for Entry {
 
 #[derive(Debug, Default)]
 struct Counter {
-    /// The attempt that made each version, as far as anybody was told.
+    /// The attempt behind each version, as far as any client knows.
     made_by: HashMap<i32, u64>,
-    /// The newest version that was acknowledged.
+    /// The newest acknowledged version.
     acknowledged: i32,
-    /// Attempts of which nobody was told how they ended, by the version that they would make.
+    /// Attempts with unknown outcome, by the version that they would make.
     unknown: HashMap<i32, Vec<u64>>,
 }
 
@@ -47,7 +47,7 @@ struct Book {
     counters: Vec<Counter>,
     acknowledged: u64,
     unknown: u64,
-    /// How many of the unknown ones turned out to have been applied, at the end.
+    /// How many unknown attempts were applied after all.
     applied: u64,
     violations: Vec<String>,
 }
@@ -73,7 +73,7 @@ impl Ledger {
         self.lock().violations.clone()
     }
 
-    /// Returns a server has said that `entry` is what version `version` holds.
+    /// Records that a server returned `entry` as the content of version `version`.
     pub(super) fn seen(&self, counter: usize, version: i32, entry: Entry) {
         self.lock().seen(counter, version, entry);
     }
@@ -92,12 +92,12 @@ impl Ledger {
         book.counters[counter].unknown.entry(entry.count).or_default().push(entry.attempt);
     }
 
-    /// What is left at the end.
+    /// Compares the ledger with the final content of a counter.
     pub(super) fn settle(&self, counter: usize, version: i32, data: &[u8]) {
         let mut book = self.lock();
         match str::from_utf8(data).ok().and_then(|text| text.parse().ok()) {
             Some(entry) => book.seen(counter, version, entry),
-            None => book.violations.push(format!("counter {counter} holds {data:?}")),
+            None => book.violations.push(format!("counter {counter} contains {data:?}")),
         }
         let Counter { made_by, acknowledged, unknown } = &book.counters[counter];
         let mut violations = Vec::new();
@@ -109,9 +109,10 @@ impl Ledger {
             let attempts = unknown.get(&version).map_or(&[][..], Vec::as_slice);
             match made_by.get(&version) {
                 Some(attempt) => applied += u64::from(attempts.contains(attempt)),
-                // Nobody has seen it, so nobody can have been told that it is theirs.
+                // No client has read it, so only an unknown attempt can have made it.
                 None if !attempts.is_empty() => applied += 1,
-                None => violations.push(format!("counter {counter}: who made {version}?")),
+                None => violations
+                    .push(format!("counter {counter}: unknown author of version {version}")),
             }
         }
         book.applied += applied;
@@ -122,12 +123,12 @@ impl Ledger {
 impl Book {
     fn seen(&mut self, counter: usize, version: i32, entry: Entry) {
         if entry.count != version {
-            self.violations.push(format!("counter {counter}: version {version} holds {entry}"));
+            self.violations.push(format!("counter {counter}: version {version} contains {entry}"));
         }
         let made_by = &mut self.counters[counter].made_by;
         let attempt = *made_by.entry(version).or_insert(entry.attempt);
         if attempt != entry.attempt {
-            let violation = format!("counter {counter}: version {version} was made twice");
+            let violation = format!("counter {counter}: version {version} was written twice");
             self.violations.push(violation);
         }
     }
@@ -151,7 +152,7 @@ mod tests {
     const TWO: Entry = Entry { count: 2, attempt: 20 };
 
     #[test]
-    fn what_was_promised_is_no_violation() {
+    fn consistent_outcomes_are_no_violation() {
         let ledger = Ledger::new(1);
         ledger.acknowledged(0, 1, ONE);
         ledger.unknown(0, TWO);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_write_is_noticed() {
+    fn a_lost_write_is_found() {
         let ledger = Ledger::new(1);
         ledger.acknowledged(0, 1, ONE);
         ledger.acknowledged(0, 2, TWO);
@@ -174,17 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn a_write_over_another_and_one_by_nobody_are_noticed() {
+    fn an_overwritten_version_and_an_unknown_author_are_found() {
         let ledger = Ledger::new(1);
         ledger.acknowledged(0, 1, ONE);
         ledger.settle(0, 3, b"2 20");
         assert_eq!(
             ledger.violations(),
-            ["counter 0: version 3 holds 2 20", "counter 0: who made 2?"]
+            ["counter 0: version 3 contains 2 20", "counter 0: unknown author of version 2"]
         );
         let ledger = Ledger::new(1);
         ledger.acknowledged(0, 1, ONE);
         ledger.seen(0, 1, Entry { count: 1, attempt: 11 });
-        assert_eq!(ledger.violations(), ["counter 0: version 1 was made twice"]);
+        assert_eq!(ledger.violations(), ["counter 0: version 1 was written twice"]);
     }
 }

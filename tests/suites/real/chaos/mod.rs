@@ -1,7 +1,7 @@
-//! Sessions on three real servers that are killed, stopped and started again all the while.
+//! Sessions on three real servers that are killed, stopped and restarted meanwhile.
 //!
-//! `ZK_CHAOS_SECONDS` says for how long (25 unless told), `ZK_SEED` what is drawn. The faults come
-//! again with the seed, and so does what the sessions try; what the servers make of it does not.
+//! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_SEED` the seed. The seed determines
+//! the faults and the actions of the sessions, but not the behaviour of the servers.
 
 mod faults;
 mod ledger;
@@ -26,11 +26,11 @@ use self::seat::{Found, Seat};
 const SEATS: usize = 32;
 const COUNTERS: usize = 16;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
-/// How long a healed ensemble may take until everything is as it should be. A limit of liveness.
+/// How long a healed ensemble may take until every session is served and has its events.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
-/// Watched by everybody, and changed once in each fault.
+/// The node that all sessions watch, and that changes once during each fault.
 const BELL: &str = "/chaos/bell";
-/// Where each session has an ephemeral node.
+/// The parent of an ephemeral node for each session.
 const LIVING: &str = "/chaos/living";
 
 fn counter(number: usize) -> String {
@@ -38,11 +38,11 @@ fn counter(number: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_keep_their_promises_while_servers_die() {
+async fn sessions_keep_their_guarantees_while_servers_die() {
     let Some(mut ensemble) = real::ensemble_or_skip(3) else { return };
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
     let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
-    println!("{} s of chaos; to draw the same again: ZK_SEED={seed}", duration.as_secs());
+    println!("{} s of chaos; to repeat: ZK_SEED={seed}", duration.as_secs());
     let mut rng = fastrand::Rng::with_seed(seed);
 
     let at = ensemble.connect_string();
@@ -69,14 +69,14 @@ async fn sessions_keep_their_promises_while_servers_die() {
     stop.send_replace(true);
     let mut found = Vec::new();
     for seat in seats {
-        found.push(seat.await.expect("a seat does not panic"));
+        found.push(seat.await.expect("no panic"));
     }
 
     judge(&connect(&at).await, &ledger, &found).await;
     let sum = |figure: fn(&Found) -> u64| found.iter().map(figure).sum::<u64>();
     println!("{ledger}");
     println!(
-        "{} faults ({faults}); {} connections, {} sessions expired, {} watches told",
+        "{} faults ({faults}); {} connections, {} sessions expired, {} watch events",
         faults.count(),
         sum(|found| found.connections),
         sum(|found| found.expired.len() as u64),
@@ -108,11 +108,11 @@ async fn prepare(client: &Client) {
     }
 }
 
-/// Changes the bell while a fault lasts: the version that all have to hear of.
+/// Changes the bell during a fault. Returns its version, which all sessions must receive.
 async fn ring(at: String) -> i32 {
     tokio::time::sleep(Duration::from_millis(500)).await;
     loop {
-        // A session of its own each time: this one may expire.
+        // A separate session each time, since it may expire.
         let client = connect(&at).await;
         match client.set_data(BELL, b"", None).await {
             Ok(stat) => return stat.version,
@@ -121,28 +121,28 @@ async fn ring(at: String) -> i32 {
     }
 }
 
-/// Nobody rings meanwhile, so a watch that was lost is not made up for by another event.
+/// The bell does not change meanwhile, so no later event hides a lost watch.
 async fn wait_until_all_have_heard(ears: &mut [watch::Receiver<i32>], rung: i32) {
     let all = async {
         for (seat, ear) in ears.iter_mut().enumerate() {
             let heard = ear.wait_for(|heard| *heard >= rung).await;
-            heard.map(drop).unwrap_or_else(|_| panic!("seat {seat} has gone"));
+            heard.map(drop).unwrap_or_else(|_| panic!("seat {seat} has ended"));
         }
     };
     let all_heard = tokio::time::timeout(HANG_TIMEOUT, all).await;
     let deaf: Vec<_> = (0..ears.len()).filter(|seat| *ears[*seat].borrow() < rung).collect();
-    assert!(all_heard.is_ok(), "seats {deaf:?} were not told of version {rung} of the bell");
+    assert!(all_heard.is_ok(), "seats {deaf:?} did not receive version {rung} of the bell");
 }
 
-/// What is left must be what was promised.
+/// Checks that the final state is consistent with all outcomes.
 async fn judge(client: &Client, ledger: &Ledger, found: &[Found]) {
     client.sync("/").await.expect("the ensemble serves");
     for number in 0..COUNTERS {
-        let (data, stat) = client.get_data(&counter(number)).await.expect("it is there");
+        let (data, stat) = client.get_data(&counter(number)).await.expect("the node exists");
         ledger.settle(number, stat.version, &data);
     }
-    let (living, _) = client.get_children(LIVING).await.expect("it is there");
+    let (living, _) = client.get_children(LIVING).await.expect("the node exists");
     let living: BTreeSet<_> = living.into_iter().collect();
     let expected: BTreeSet<_> = found.iter().map(|found| found.node.clone()).collect();
-    assert_eq!(living, expected, "who lives, for the ensemble and for the sessions");
+    assert_eq!(living, expected, "the live sessions of the ensemble and of the clients");
 }

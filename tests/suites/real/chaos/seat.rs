@@ -1,4 +1,4 @@
-//! One user of the ensemble: a session that counts and watches, and a new one when it has expired.
+//! One client: a session that counts and watches, and a new session when it has expired.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -19,15 +19,15 @@ pub(super) struct Seat {
     at: String,
     rng: fastrand::Rng,
     ledger: Arc<Ledger>,
-    /// The newest version of the bell that was told here.
+    /// The newest version of the bell received here.
     heard: watch::Sender<i32>,
     stopped: watch::Receiver<bool>,
     told: u64,
 }
 
-/// What there is at the end.
+/// The final state of a seat.
 pub(super) struct Found {
-    /// The last session, which lives.
+    /// The last session, still alive.
     pub(super) client: Client,
     /// The name of its ephemeral node.
     pub(super) node: String,
@@ -64,7 +64,7 @@ impl Seat {
         }
     }
 
-    /// Uses the session until all is over: the name of its node. Or until it ends.
+    /// Uses the session until the test or the session ends. Returns the name of its ephemeral node.
     async fn live(&mut self, client: &Client) -> Result<String, End> {
         let node = format!("{}-{}", self.number, client.session_id());
         let path = format!("{LIVING}/{node}");
@@ -83,7 +83,7 @@ impl Seat {
         }
         loop {
             let answer = tokio::time::timeout(HANG_TIMEOUT, client.sync("/")).await;
-            match answer.unwrap_or_else(|_| panic!("{node} neither lives nor has expired")) {
+            match answer.unwrap_or_else(|_| panic!("{node} is neither alive nor expired")) {
                 Ok(()) => return Ok(node),
                 Err(error) => survivable(&error.reason)?,
             }
@@ -91,8 +91,8 @@ impl Seat {
     }
 }
 
-/// Returns how the session has ended, if that is what the error says; any but a lost connection is
-/// a fault.
+/// Returns how the session has ended, if the error says so. Any other error except a lost
+/// connection is a fault.
 fn survivable(error: &Error) -> Result<(), End> {
     match error {
         Error::Ended { end, .. } => Err(*end),
@@ -101,7 +101,7 @@ fn survivable(error: &Error) -> Result<(), End> {
     }
 }
 
-/// What one task of a session has seen, which must never become older.
+/// The newest zxid and versions seen by one task, which must not go back.
 struct Seen<'a> {
     ledger: &'a Ledger,
     zxid: Zxid,
@@ -133,7 +133,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Raises counters, each time from what was read, until it is stopped.
+/// Increments counters from the value read, until it is stopped.
 async fn count(
     client: &Client,
     mut rng: fastrand::Rng,
@@ -185,7 +185,7 @@ async fn raise(
     }
 }
 
-/// Listens for the bell until the session ends, in one of three ways.
+/// Watches the bell until the session ends, in one of three ways.
 async fn listen(
     client: &Client,
     number: usize,
@@ -242,7 +242,7 @@ async fn listen_for_ever(
             Err(Error::ConnectionLost) => continue,
             Err(error) => return Err(error),
         }
-        // What belongs to the counters is not of interest.
+        // Skips the events of the counters.
         loop {
             match watch.next().await? {
                 WatchUpdate::Event(event) if &*event.path != BELL => {}

@@ -1,6 +1,6 @@
-//! Beside other implementations, on one lock: Apache Curator and kazoo, each contender a process.
+//! Interoperation with Apache Curator and kazoo on one lock, each contender a process.
 //!
-//! `ZK_INTEROP_ROUNDS` says how many turns are taken with each lock.
+//! `ZK_INTEROP_ROUNDS` sets the number of acquisitions of each lock.
 
 mod ours;
 mod process;
@@ -21,11 +21,11 @@ use self::process::Process;
 use self::turns::{Turn, most_at_once, overtaken, together, waited};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Nothing here takes so long unless somebody waits in vain.
+/// Nothing here takes as long without a deadlock.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 const LOCK: &str = "/locks/shared with others";
 
-/// What is contended for.
+/// The recipe that all contenders use.
 #[derive(Clone, Copy, Debug)]
 enum Recipe {
     Mutex(Scheme),
@@ -34,7 +34,7 @@ enum Recipe {
 }
 
 impl Recipe {
-    /// Returns the last arguments of the programs of others.
+    /// Returns the last arguments for the programs of other implementations.
     fn arguments(self) -> (&'static str, Option<String>) {
         match self {
             Self::Mutex(Scheme::ZOOKEEPER_RECIPE) => ("write-lock", None),
@@ -45,7 +45,7 @@ impl Recipe {
     }
 }
 
-/// Has processes of others and sessions of ours take turns with one lock, all at once.
+/// Runs processes of others and sessions of ours, which contend for one lock.
 async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) -> Vec<Turn> {
     let wish = env::var("ZK_INTEROP_ROUNDS").ok().map(|rounds| rounds.parse().expect("a number"));
     let rounds = wish.unwrap_or(100_usize).div_ceil(others.len() + ours);
@@ -67,13 +67,13 @@ async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) ->
         contenders.spawn(ours::take_turns(client, recipe, rounds, marker("ours", number)));
     }
     let turns = tokio::time::timeout(HANG_TIMEOUT, contenders.join_all()).await;
-    let turns = turns.expect("somebody waits in vain").concat();
+    let turns = turns.expect("a contender waits for ever").concat();
     processes.into_iter().for_each(Process::end);
     assert_eq!(turns.len(), rounds * (others.len() + ours));
     turns
 }
 
-/// Has two processes and two sessions of ours contend for each of these, and judges their turns.
+/// Runs two processes and two sessions of ours on each of these recipes, and checks their turns.
 async fn share(peer: Peer, recipes: &[Recipe]) {
     let Some(peer) = peer.find_or_skip() else { return };
     let Some(ensemble) = real::ensemble_or_skip(1) else { return };
@@ -84,11 +84,11 @@ async fn share(peer: Peer, recipes: &[Recipe]) {
         client.create(&chroot, b"", NodeKind::Persistent).await.expect("created");
         let turns = contend(&format!("{at}{chroot}"), *recipe, &[&peer, &peer], 2).await;
         let (most, waited) = (most_at_once(&turns), waited(&turns));
-        println!("{recipe:?}: {} turns, {waited} waited for, at most {most} at once", turns.len());
+        println!("{recipe:?}: {} turns, {waited} waits, at most {most} at once", turns.len());
         assert_eq!((together(&turns), overtaken(&turns)), (vec![], vec![]), "{recipe:?}");
         match recipe {
-            Recipe::Mutex(_) => assert!(waited > turns.len() / 2, "they hardly met"),
-            Recipe::ReadWrite(_) => assert!(most > 1, "no readers met"),
+            Recipe::Mutex(_) => assert!(waited > turns.len() / 2, "almost no contention"),
+            Recipe::ReadWrite(_) => assert!(most > 1, "no two readers at once"),
             Recipe::Semaphore(permits) => assert_eq!(most, *permits as usize),
         }
     }
@@ -112,21 +112,21 @@ async fn locks_are_shared_with_kazoo() {
     share(Peer::Kazoo, &recipes).await;
 }
 
-/// Curator would sort kazoo's nodes by their guid, and kazoo does not see Curator's at all. Who uses
-/// the names of one is told of the other's.
+/// Curator would sort kazoo's nodes by their GUID, and kazoo does not see Curator's nodes. A
+/// contender with the names of one reports those of the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_of_another_kind_are_noticed_and_refused() {
+async fn names_of_another_implementation_are_reported_and_refused() {
     let Some(kazoo) = Peer::Kazoo.find_or_skip() else { return };
     let Some(ensemble) = real::ensemble_or_skip(1) else { return };
     let at = ensemble.connect_string();
     let arguments = [&at, "mutex", LOCK, "1000000", "/turns-of-kazoo"].map(str::to_owned);
     let mut kazoo = Process::start_all(vec![(&kazoo, arguments.to_vec())]);
-    // Its turns are not looked at; it never ends by itself.
+    // Its turns do not matter. It runs until it is killed.
     let _turns = tokio::task::spawn_blocking(kazoo[0].go());
 
     let client = clients(&at, 1, SESSION_TIMEOUT).await.remove(0);
     let strict = Mutex::new(&client, LOCK).expect("a valid path");
-    // Between its turns there is no node of it.
+    // Between its turns it has no node.
     let refused = async {
         loop {
             match strict.acquire().await {
@@ -136,7 +136,7 @@ async fn names_of_another_kind_are_noticed_and_refused() {
         }
     };
     let error =
-        tokio::time::timeout(HANG_TIMEOUT, refused).await.expect("no node of kazoo was seen");
+        tokio::time::timeout(HANG_TIMEOUT, refused).await.expect("no node of kazoo was found");
     let LockError::OtherLock { node, scheme } = &error.reason else { panic!("{error}") };
     assert!(node.contains("__lock__") && scheme.parse(node).is_some(), "{error}");
     println!("{error}");
@@ -144,7 +144,7 @@ async fn names_of_another_kind_are_noticed_and_refused() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let observer = move |_: Attempt<'_>, event: &Event| {
         if let Event::UnknownNode(node) = event {
-            // Nobody listens any more once one was told.
+            // The receiver may have been dropped after the first report.
             let _ = tell.send(node.clone());
         }
     };
@@ -154,8 +154,8 @@ async fn names_of_another_kind_are_noticed_and_refused() {
         while told.is_empty() {
             lenient.acquire().await.expect("acquired").release().await.expect("released");
         }
-        told.recv().await.expect("there is one")
+        told.recv().await.expect("one exists")
     };
-    let node = tokio::time::timeout(HANG_TIMEOUT, noticed).await.expect("nothing was told");
+    let node = tokio::time::timeout(HANG_TIMEOUT, noticed).await.expect("no report");
     assert!(node.contains("__lock__"), "{node}");
 }

@@ -1,4 +1,4 @@
-//! A contender of ours.
+//! A contender of this project.
 
 use zk_recipes::machine::Scheme;
 use zk_recipes::{Held, Mutex, Options, RwLock, Semaphore};
@@ -70,13 +70,13 @@ impl Contender {
         turns
     }
 
-    /// Returns the part that the lock protects.
+    /// Performs the work that the lock protects, and returns the turn.
     async fn turn(&self, kind: Kind, held: &Held) -> Turn {
         let enter = self.stamp().await;
         Turn { kind, place: held.fencing_token().0, enter, leave: self.stamp().await }
     }
 
-    /// Returns a transaction of now.
+    /// Performs a transaction, and returns its zxid.
     async fn stamp(&self) -> i64 {
         self.client.set_data(&self.marker, b"", None).await.expect("written").mzxid.0
     }

@@ -1,4 +1,4 @@
-//! A contender of another implementation, in a process of its own.
+//! A contender of another implementation, in its own process.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Stdio};
@@ -14,12 +14,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts one for each list of arguments, and waits until each has a session.
+    /// Starts a process for each list of arguments, and waits until each has a session.
     pub(super) fn start_all(commands: Vec<(&Runnable, Vec<String>)>) -> Vec<Self> {
         let start = |(peer, arguments): (&Runnable, Vec<String>)| {
             let mut command = peer.command(Program::Contend);
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut child = command.spawn().expect("it was there a moment ago");
+            let mut child = command.spawn().expect("a process");
             let output = BufReader::new(child.stdout.take().expect("piped")).lines();
             Self { child, output: Some(output) }
         };
@@ -31,23 +31,23 @@ impl Process {
         processes
     }
 
-    /// Has it take its turns; what is returned waits for them.
+    /// Starts the turns of the process. The returned function waits for them.
     pub(super) fn go(&mut self) -> impl FnOnce() -> Vec<Turn> + use<> {
         self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it listens");
-        let output = self.output.take().expect("it goes once");
+        let output = self.output.take().expect("called once");
         || output.map(|line| line.expect("text").parse().expect("a turn")).collect()
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits until the process ends successfully.
     pub(super) fn end(mut self) {
-        let status = self.child.wait().expect("it ends");
-        assert!(status.success(), "it ends with {status}");
+        let status = self.child.wait().expect("an ended process");
+        assert!(status.success(), "ended with {status}");
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended by itself if this fails.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,26 +1,26 @@
-//! Turns that contenders of many kinds took with one lock, and what is wrong with them.
+//! The turns of contenders of several implementations with one lock, and checks of their order.
 //!
-//! Nobody's clock is asked: a turn lies between two transactions, made while the lock was held, so
-//! that the ensemble has put all turns in order.
+//! No clock is involved: a turn lies between two transactions made under the lock, so the ensemble
+//! has ordered all turns.
 
 use core::str::FromStr;
 
-/// How much a turn leaves to others.
+/// Whether a turn excludes all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Exclusive,
     Shared,
 }
 
-/// One turn; its figures are zxids.
+/// A turn, by its zxids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) kind: Kind,
-    /// Created the lock node: the place in the queue.
+    /// The create of the lock node, which is the place in the queue.
     pub(super) place: i64,
-    /// While the lock was held already.
+    /// A transaction after the acquisition.
     pub(super) enter: i64,
-    /// While it was held still.
+    /// A transaction before the release.
     pub(super) leave: i64,
 }
 
@@ -51,19 +51,19 @@ impl Turn {
     }
 }
 
-/// Those who held the lock together and must not have.
+/// Returns the pairs of turns that overlap but must not.
 pub(super) fn together(turns: &[Turn]) -> Vec<(Turn, Turn)> {
     pairs(turns).filter(|(one, other)| one.excludes(other) && one.overlaps(other)).collect()
 }
 
-/// Those who stood in the queue before others, had to wait for one another, and came second.
+/// Returns the pairs of conflicting turns that were served in the wrong order.
 pub(super) fn overtaken(turns: &[Turn]) -> Vec<(Turn, Turn)> {
     let in_order =
         |one: &Turn, other: &Turn| (one.place < other.place) == (one.enter < other.enter);
     pairs(turns).filter(|(one, other)| one.excludes(other) && !in_order(one, other)).collect()
 }
 
-/// Returns how many stood in the queue while somebody held the lock against them.
+/// Returns the number of turns that waited for a conflicting holder.
 pub(super) fn waited(turns: &[Turn]) -> usize {
     let held_up = |turn: &&Turn| {
         let against = |other: &Turn| turn.excludes(other) && other.enter < turn.enter;
@@ -72,7 +72,7 @@ pub(super) fn waited(turns: &[Turn]) -> usize {
     turns.iter().filter(held_up).count()
 }
 
-/// Returns the most that held it at once.
+/// Returns the maximum number of simultaneous holders.
 pub(super) fn most_at_once(turns: &[Turn]) -> usize {
     let at = |moment: i64| {
         turns.iter().filter(|turn| (turn.enter..=turn.leave).contains(&moment)).count()
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_should_not_be_are_found() {
+    fn overlapping_and_overtaken_turns_are_found() {
         let first = turn("exclusive 1 10 12");
         let second = turn("exclusive 2 13 15");
         let early = turn("exclusive 3 12 14");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_may_be_together_and_in_any_order() {
+    fn readers_may_overlap_in_any_order() {
         let (one, other) = (turn("shared 1 11 14"), turn("shared 2 10 12"));
         let writer = turn("exclusive 3 14 16");
         let turns = [one, other, writer];
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_refused() {
+    fn invalid_lines_are_refused() {
         for line in ["", "ready", "exclusive 1 2", "shared 1 2 x"] {
             assert!(line.parse::<Turn>().is_err(), "{line}");
         }

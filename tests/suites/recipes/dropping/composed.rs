@@ -1,4 +1,4 @@
-//! What is made of locks; barriers; the locks of textbooks.
+//! Recipes made of locks, barriers, and textbook locks.
 
 use zk_recipes::{
     Barrier, DoubleBarrier, HerdMutex, LeaderElection, LockRequest, MultiLock, Mutex, Options,
@@ -68,22 +68,23 @@ async fn reentrant_futures() {
 #[tokio::test]
 async fn multi_lock_futures() {
     fn multi(client: &Client) -> MultiLock {
-        // Locks that are revocable hear of their loss at once.
+        // Revocable locks notice their loss at once.
         let revocable = Options::new().revocable();
         let second = RwLock::with(client, PATH, revocable.clone()).expect("a valid path");
         let first = Mutex::with(client, "/locks/a", revocable).expect("a valid path");
-        MultiLock::new([LockRequest::from(&first), LockRequest::write(&second)]).expect("they fit")
+        MultiLock::new([LockRequest::from(&first), LockRequest::write(&second)])
+            .expect("compatible locks")
     }
     dropped_anywhere("MultiLock::acquire", async |ours, _| {
         (success(multi(ours).acquire()), Others::idle())
     })
     .await;
-    dropped_anywhere("MultiLock::acquire, the second held", async |ours, other| {
+    dropped_anywhere("MultiLock::acquire, the second is held", async |ours, other| {
         let guard = rw_lock(other).read().await.expect("acquired");
         (success(multi(ours).acquire()), Others::hold(guard))
     })
     .await;
-    dropped_anywhere("MultiLock::acquire_until, the second held", async |ours, other| {
+    dropped_anywhere("MultiLock::acquire_until, the second is held", async |ours, other| {
         let guard = rw_lock(other).read().await.expect("acquired");
         (success(multi(ours).acquire_until(later())), Others::hold(guard))
     })
@@ -117,14 +118,14 @@ async fn leader_election_futures() {
         (success(async move { candidate.elected().await }), Others::idle())
     })
     .await;
-    dropped_anywhere("Candidate::elected, somebody leads", async |ours, other| {
+    dropped_anywhere("Candidate::elected, behind a leader", async |ours, other| {
         let leader = election(other).stand();
         leader.elected().await.expect("elected");
         let candidate = election(ours).stand();
         (success(async move { candidate.elected().await }), Others::hold(leader))
     })
     .await;
-    dropped_anywhere("Candidate::elected_until, somebody leads", async |ours, other| {
+    dropped_anywhere("Candidate::elected_until, behind a leader", async |ours, other| {
         let leader = election(other).stand();
         leader.elected().await.expect("elected");
         let candidate = election(ours).stand();
@@ -187,7 +188,7 @@ async fn barrier_futures() {
     }
     dropped_anywhere("DoubleBarrier::enter", async |ours, other| {
         let theirs = double(other);
-        // We may have given up by then.
+        // Our participant may have given up by then.
         let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
         (success(double(ours).enter()), Others::run(0, enter))
     })

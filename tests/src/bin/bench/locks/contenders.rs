@@ -1,4 +1,4 @@
-//! Contenders in this process, whoever's client they use.
+//! Contenders in this process, with any client.
 
 use core::future::Future;
 use std::io;
@@ -11,24 +11,24 @@ use tokio::task::JoinSet;
 use super::figures::Timing;
 use super::work::Work;
 
-/// A client that has locks.
+/// A client with locks.
 pub(super) trait Locks: Clone + Send + 'static {
     type Lock: Lock;
 
     fn connect(at: &str) -> impl Future<Output = io::Result<Self>> + Send;
-    /// Returns the lock at `path`; each contender makes one, and keeps it.
+    /// Returns the lock at `path`. Each contender creates one, and keeps it.
     fn lock(&self, path: &str) -> io::Result<Self::Lock>;
 }
 
-/// A lock, as one contender has it.
+/// A contender's lock.
 pub(super) trait Lock: Send + Sync + 'static {
-    /// The lock while it is held.
+    /// A held lock.
     type Held: Send;
 
     fn acquire(&self) -> impl Future<Output = io::Result<Self::Held>> + Send;
-    /// Returns when the lock is released.
+    /// Releases the lock, and waits until it is released.
     fn release(&self, held: Self::Held) -> impl Future<Output = io::Result<()>> + Send;
-    /// Has the lock released in the background.
+    /// Releases the lock in the background.
     fn let_go(&self, held: Self::Held);
 }
 
@@ -99,7 +99,7 @@ impl Progress {
         }
     }
 
-    /// Notes an acquisition. Returns whether there are more to come.
+    /// Records an acquisition. Returns whether more are to come.
     fn acquired(&mut self, lock: usize) -> bool {
         let now = Instant::now();
         self.acquisitions += 1;

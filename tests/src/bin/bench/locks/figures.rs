@@ -121,7 +121,7 @@ impl fmt::Display for Table {
                 };
                 let (p50_x, cpu_x) =
                     (p50 / best(|timing| timing.p50), cpu / best(|timing| timing.cpu));
-                // Without anybody else there is nothing to compare with.
+                // Without another implementation there is nothing to compare with.
                 let ratio = |x: f64| if x.is_nan() { "-".to_owned() } else { format!("{x:.2}") };
                 writeln!(f, "{:>9}{:>9}", ratio(p50_x), ratio(cpu_x))?;
             }

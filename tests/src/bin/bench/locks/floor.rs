@@ -1,5 +1,5 @@
-//! The floor of locks on our client: the requests of our mutex, made by whoever wants it. There is
-//! no task, no machine, and nothing that keeps it a lock when something fails. Not for use.
+//! The floor of locks on our client: the bare requests of our mutex, without a task or a machine.
+//! It does not handle failures, and is not for use.
 
 use std::io;
 
@@ -27,14 +27,14 @@ impl Locks for Floor {
     }
 
     fn lock(&self, path: &str) -> io::Result<Bare> {
-        // Refused if it is there.
+        // Refused if it exists.
         drop(self.0.create(path, b"", NodeKind::Persistent));
         Ok(Bare { client: self.0.clone(), directory: path.to_owned() })
     }
 }
 
 impl Lock for Bare {
-    /// The node, and the watch on it, if there is one.
+    /// The node, and its watch, if any.
     type Held = (String, Option<Watch>);
 
     async fn acquire(&self) -> io::Result<Self::Held> {
@@ -59,7 +59,7 @@ impl Lock for Bare {
 
 impl Bare {
     async fn enter(&self) -> Result<(String, Option<Watch>), Error> {
-        // As long as Curator's, so that lists are.
+        // As long as Curator's names, so that lists have the same length.
         let name = path::child(&self.directory, "_c_00000000-0000-0000-0000-000000000000-lock-");
         let (created, listed) = self.client.batch(|| {
             let created = self.client.create(&name, b"", NodeKind::EphemeralSequential);
@@ -72,7 +72,7 @@ impl Bare {
                 own_watch = (ahead == 1).then(|| self.list(&node, true).1).flatten();
                 self.list(&before, true)
             });
-            // It may be gone already.
+            // The node may be gone already.
             if answer.await.is_ok()
                 && let Some(end) = end
             {
@@ -90,10 +90,10 @@ impl Bare {
         self.client.submit_and_watch(&Request::GetChildren(GetChildrenRequest { path, watch }))
     }
 
-    /// Returns the last of those before `node`, and how many they are.
+    /// Returns the predecessor of `node`, and the number of contenders before it.
     fn before(&self, node: &str, children: &Reply) -> Result<Option<(String, usize)>, Error> {
         let children = children.decode::<GetChildrenResponse<'_>>()?.children;
-        // One prefix for all, so they are in the order of their numbers.
+        // All names have one prefix, so sorting them sorts the sequence numbers.
         let own = node.rsplit('/').next();
         let mut ahead = 0;
         let last = children.iter().filter(|child| Some(*child) < own).inspect(|_| ahead += 1).max();

@@ -1,4 +1,4 @@
-//! Very many locks that one session holds: `bench held`.
+//! Many locks held by one session: `bench held`.
 
 use core::time::Duration;
 use std::io;
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let _entered = runtime.enter();
     let at = server.embedded.connect_string();
     let client = runtime.block_on(Client::connect(&at)).map_err(io::Error::other)?;
-    // What a client needs once.
+    // Memory that a client needs once.
     drop(runtime.block_on(acquire(&client, "warm-up", AT_ONCE))?);
     runtime.block_on(tokio::time::sleep(REST));
 
@@ -112,7 +112,7 @@ async fn acquire(client: &Client, name: &str, locks: usize) -> io::Result<Vec<Mu
 }
 
 async fn until(client: &Client, is_so: impl FnMut(&State) -> bool) {
-    // It fails when the client has ended, and then all that follows does.
+    // Fails if the client has ended; later requests then fail, too.
     let _ = client.states().wait_for(is_so).await;
 }
 

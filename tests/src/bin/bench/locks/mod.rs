@@ -88,7 +88,7 @@ pub(crate) enum InProcess {
     ZkRecipes,
     /// The bare requests of a mutex, on the same client.
     Floor,
-    /// With our own naming scheme.
+    /// The mutex with our own naming scheme.
     ZkRecipesPrivate,
     /// The blocking client; only for work with one contender.
     ZkRecipesBlocking,
@@ -223,7 +223,7 @@ fn compare_on(at: &str, arguments: &Arguments) -> io::Result<Table> {
         arguments.client.is_empty() || names.any(|name| *name == client.name())
     });
     if clients.is_empty() {
-        return Err(io::Error::other("there is no such client"));
+        return Err(io::Error::other("unknown client"));
     }
     let mut table = Table::default();
     for kind in Kind::value_variants() {
@@ -231,10 +231,10 @@ fn compare_on(at: &str, arguments: &Arguments) -> io::Result<Table> {
             continue;
         }
         for round in 0..=arguments.rounds {
-            // Everybody follows everybody else in turn, and finds the server as they left it.
+            // Rotates the order, so that each client follows each other one.
             clients.rotate_left(1);
             for client in clients.iter().filter(|client| client.does(*kind)) {
-                // A directory of its own, for whatever the one before left behind.
+                // A separate lock path, unaffected by earlier measurements.
                 let path = format!("/bench-{}-{}-{round}", client.name(), kind.name());
                 let at = if round == 0 { tap.address() } else { at };
                 let command = client.command(at, &path, *kind, arguments.scale)?;
@@ -284,7 +284,7 @@ impl Process {
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.output.read_line(&mut line)? {
-            0 => Err(io::Error::other("a process ended before it had told its figures")),
+            0 => Err(io::Error::other("a process ended without printing its figures")),
             _ => Ok(line.trim().to_owned()),
         }
     }
@@ -292,7 +292,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone afterwards.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

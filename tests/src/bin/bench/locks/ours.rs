@@ -1,4 +1,4 @@
-//! zk-recipes, with Curator's names and with short ones of its own.
+//! zk-recipes, with Curator's names and with its own short ones.
 
 use std::io;
 
@@ -20,7 +20,7 @@ impl Locks for Client {
     }
 }
 
-/// One whose names are short.
+/// A client whose locks have short names.
 #[derive(Clone)]
 pub(super) struct Private(Client);
 

@@ -1,4 +1,4 @@
-//! zk-recipes for threads that block: one contender, so its thread may be that of the runtime.
+//! The blocking recipes. There is one contender, so it may use the runtime's thread.
 
 use std::io;
 

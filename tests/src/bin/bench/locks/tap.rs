@@ -1,4 +1,4 @@
-//! Stands between clients and a server and counts, for whatever client, what each side says.
+//! A proxy between clients and a server, which counts messages and bytes for all clients alike.
 
 use core::ops::Sub;
 use std::io::{self, Read, Write};
@@ -9,14 +9,14 @@ use std::thread;
 
 use zk_proto::{Decode, OpCode, Reader, ReplyHeader, RequestHeader, Xid, frame};
 
-/// What was said so far, pings and handshakes left out.
+/// The traffic so far, without pings and handshakes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) notifications: u64,
-    /// To clients.
+    /// Bytes to clients.
     pub(crate) bytes_down: u64,
-    /// To the server.
+    /// Bytes to the server.
     pub(crate) bytes_up: u64,
 }
 
@@ -41,7 +41,7 @@ struct Counters {
     bytes_up: AtomicU64,
 }
 
-/// A listener whose connections are passed on; it goes with the process.
+/// A listener that passes connections on to a server, until the process ends.
 #[derive(Debug)]
 pub(crate) struct Tap {
     address: String,
@@ -56,7 +56,7 @@ impl Tap {
         let (server, counting) = (server.to_owned(), counters.clone());
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A client that cannot be served sees its connection end.
+                // A client whose server fails sees its connection end.
                 let _ = pass_on(client, &server, &counting);
             }
         });
@@ -90,7 +90,8 @@ fn pass_on(client: TcpStream, server: &str, counters: &Arc<Counters>) -> io::Res
     Ok(())
 }
 
-/// Copies until either side ends, and shows each frame but the first, the handshake.
+/// Copies until either side ends. Calls `show` with each frame except the first, which is the
+/// handshake.
 fn copy(mut from: TcpStream, mut to: TcpStream, mut show: impl FnMut(&[u8])) {
     let (mut buffer, mut pending) = (vec![0; 1 << 16], Vec::new());
     let mut is_first = true;

@@ -1,39 +1,38 @@
-//! What is measured about locks.
+//! The kinds of lock work to measure.
 
 use clap::ValueEnum;
 
 /// A kind of work. Each contender acquires, holds, releases, and queues again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Kind {
-    /// One contender alone: acquire and release, one after the other.
+    /// One contender alone, which acquires and releases by turns.
     Alone,
-    /// The same, but the lock is let go in the background, and acquired again at once.
+    /// The same, but it releases in the background, and acquires again at once.
     AloneDropped,
-    /// One waits while one holds, for long enough that the other is in the queue; each has a
-    /// session of its own.
+    /// Two sessions by turns: one waits while the other holds the lock long enough for that.
     #[value(name = "waiters-1")]
     Waiters1,
-    /// Ten wait.
+    /// Ten waiters.
     #[value(name = "waiters-10")]
     Waiters10,
-    /// A hundred wait.
+    /// A hundred waiters.
     #[value(name = "waiters-100")]
     Waiters100,
-    /// A hundred locks, one contender each, all on one session.
+    /// A hundred locks of one session, one contender each.
     #[value(name = "locks-100")]
     Locks100,
 }
 
-/// How much of it.
+/// The size of the work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) sessions: usize,
     pub(crate) locks: usize,
-    /// Milliseconds.
+    /// How long each holder keeps the lock, in milliseconds.
     pub(crate) hold: u64,
-    /// Whether each contender waits until the lock is released.
+    /// Whether each contender waits until its lock is released.
     pub(crate) waits: bool,
-    /// Acquisitions before measuring, with all contenders in their queues behind them.
+    /// Acquisitions before the measurement, after which all contenders are queued.
     pub(crate) warm_up: usize,
     /// Acquisitions to measure.
     pub(crate) measured: usize,

@@ -6,7 +6,7 @@ use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedL
 
 use super::contenders::{Lock, Locks};
 
-/// It has no locks that are made beforehand; this is what can be.
+/// The crate has no lock objects; this is what can be prepared.
 pub(super) struct Prepared {
     client: Client,
     path: String,
@@ -41,7 +41,7 @@ impl Lock for Prepared {
 
     async fn release(&self, held: OwnedLockClient) -> io::Result<()> {
         let path = held.lock_path().to_owned();
-        // Its own release is in the background; to wait for it, it has to be done by hand.
+        // The guard releases in the background. To wait for the release, delete the node by hand.
         core::mem::forget(held);
         self.client.delete(&path, None).await.map_err(io::Error::other)
     }

@@ -1,4 +1,4 @@
-//! What no client should send, and what servers make of it.
+//! Invalid requests, and how servers answer them.
 
 use zk_proto::{
     AuthPacket, CheckVersionRequest, CheckWatchesRequest, GetEphemeralsRequest, GetSaslRequest,
@@ -8,10 +8,10 @@ use zk_testkit::raw::RawClient;
 
 use crate::script::{ALICE, BOB, Script, exists, set_data};
 
-/// Sessions that are left behind must not end while the script goes on: that takes a zxid.
+/// Abandoned sessions must not expire during the script: that would use a zxid.
 const LONG: i32 = 10_000;
 
-/// What stands before a null list is carried out.
+/// Null lists. The parts of the request before them take effect.
 pub(crate) fn null_lists(script: &mut Script) {
     let (some, none) = (List::new(&["/s", "/nowhere"]), List::NULL);
     for lists in [
@@ -29,7 +29,7 @@ pub(crate) fn null_lists(script: &mut Script) {
             persistent_watches: persistent,
             persistent_recursive_watches: recursive,
         };
-        script.tell(BOB, Request::SetWatches2(request));
+        script.send(BOB, Request::SetWatches2(request));
         script.ask(BOB, set_data("/s"));
     }
     let everything = GetEphemeralsRequest { prefix_path: None };
@@ -128,10 +128,10 @@ pub(crate) fn malformed(script: &mut Script) {
     }
 }
 
-/// Returns a check outside a multi, which is answered only if it fails.
+/// Sends checks outside a multi, which are answered only if they fail.
 pub(crate) fn checks(script: &mut Script) {
     for (path, version) in [("/", -1), ("/", 7), ("/missing", -1), ("relative", -1)] {
-        script.tell(ALICE, Request::Check(CheckVersionRequest { path, version }));
+        script.send(ALICE, Request::Check(CheckVersionRequest { path, version }));
     }
     script.ask(ALICE, exists("/", false));
 }

@@ -1,4 +1,4 @@
-//! Who is willing to wait for ever.
+//! Timeouts of all recipes, from zero to the largest duration.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ const FOR_EVER: Duration = Duration::MAX;
 const ZERO: Duration = Duration::ZERO;
 
 #[tokio::test]
-async fn no_patience_is_too_long() {
+async fn no_timeout_is_too_long() {
     let embedded = start().await;
     let client = client(&embedded).await;
 
@@ -26,8 +26,8 @@ async fn no_patience_is_too_long() {
     drop(rw_lock.read_timeout(FOR_EVER).await.expect("acquired"));
     drop(rw_lock.write_timeout(FOR_EVER).await.expect("acquired"));
 
-    let multi =
-        MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)]).expect("they fit");
+    let multi = MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)])
+        .expect("compatible locks");
     drop(multi.acquire_timeout(FOR_EVER).await.expect("acquired"));
 
     let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
@@ -39,16 +39,16 @@ async fn no_patience_is_too_long() {
     drop(simple.acquire_timeout(FOR_EVER).await.expect("acquired"));
 
     let barrier = Barrier::new(&client, "/barrier").expect("a valid path");
-    barrier.wait_timeout(FOR_EVER).await.expect("it is open");
+    barrier.wait_timeout(FOR_EVER).await.expect("open");
 
     let double = DoubleBarrier::new(&client, "/double", 1).expect("a valid path");
-    let participant = double.enter_timeout(FOR_EVER).await.expect("all have come");
-    participant.leave().await.expect("all have left");
+    let participant = double.enter_timeout(FOR_EVER).await.expect("entered");
+    participant.leave().await.expect("left");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn who_is_too_late_waits_for_nobody_and_leaves_nothing() {
+async fn an_attempt_past_its_deadline_leaves_nothing() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let late = || Instant::now() - MOMENT;
@@ -81,7 +81,7 @@ async fn who_is_too_late_waits_for_nobody_and_leaves_nothing() {
     timed_out(candidate.elected_until(late())).await;
     timed_out(candidate.elected_timeout(MOMENT)).await;
     leader.close().await.expect("closed");
-    candidate.elected_timeout(FOR_EVER).await.expect("it stands all the same");
+    candidate.elected_timeout(FOR_EVER).await.expect("still a candidate");
     drop(candidate);
 
     let simple = SimpleLock::new(&other, "/simple").expect("a valid path");
@@ -106,7 +106,7 @@ async fn not_connected<T>(waiting: impl Future<Output = Result<T, RecipeError>>)
 }
 
 #[tokio::test]
-async fn who_does_not_wait_at_all_gets_whatever_is_free() {
+async fn a_timeout_of_zero_acquires_free_locks() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, "/mutex").expect("a valid path");
@@ -117,7 +117,7 @@ async fn who_does_not_wait_at_all_gets_whatever_is_free() {
         LockRequest::read(&rw_lock),
         LockRequest::permits(&semaphore, 2),
     ];
-    let multi = MultiLock::new(both).expect("they fit");
+    let multi = MultiLock::new(both).expect("compatible locks");
     let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
     let simple = SimpleLock::new(&client, "/simple").expect("a valid path");
     let barrier = Barrier::new(&client, "/barrier").expect("a valid path");
@@ -143,30 +143,30 @@ async fn who_does_not_wait_at_all_gets_whatever_is_free() {
         guard.release().await.expect("released");
         let guard = multi.acquire_timeout(ZERO).await.expect("free");
         guard.release().await.expect("released");
-        // What its owner has given back just now is waited for.
+        // The attempt waits for the owner's own release.
         let outer = reentrant.acquire_timeout(ZERO).await.expect("free");
         drop((reentrant.acquire_timeout(ZERO).await.expect("ours"), outer));
         let guard = simple.acquire_timeout(ZERO).await.expect("free");
         guard.release().await.expect("released");
-        barrier.wait_timeout(ZERO).await.expect("it is open");
-        leader.elected_timeout(ZERO).await.expect("it leads");
-        let participant = double.enter_timeout(ZERO).await.expect("all have come");
-        participant.leave().await.expect("all have left");
+        barrier.wait_timeout(ZERO).await.expect("open");
+        leader.elected_timeout(ZERO).await.expect("a leader");
+        let participant = double.enter_timeout(ZERO).await.expect("entered");
+        participant.leave().await.expect("left");
     }
     leader.close().await.expect("closed");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
+async fn a_timeout_of_zero_does_not_wait_for_a_connection() {
     let embedded = start().await;
     let ours = client(&embedded).await;
     let path = "a valid path";
     let mutex = Mutex::new(&ours, "/mutex").expect(path);
     let rw_lock = RwLock::new(&ours, "/rw").expect(path);
     let semaphore = Semaphore::new(&ours, "/semaphore", 2).expect(path);
-    let multi =
-        MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)]).expect("they fit");
+    let multi = MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)])
+        .expect("compatible locks");
     let reentrant = ReentrantMutex::new(&ours, "/reentrant").expect(path);
     let simple = SimpleLock::new(&ours, "/simple").expect(path);
     let barrier = Barrier::new(&ours, "/barrier").expect(path);
@@ -175,7 +175,7 @@ async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
     let released = reentrant.acquire().await.expect("acquired");
     embedded.kill(0);
     let mut states = ours.states();
-    states.wait_for(|state| *state == State::Suspended).await.expect("it lives");
+    states.wait_for(|state| *state == State::Suspended).await.expect("the session is alive");
     drop(released);
 
     not_connected(mutex.acquire_timeout(ZERO)).await;
@@ -194,26 +194,26 @@ async fn who_does_not_wait_at_all_does_not_wait_for_a_connection() {
     embedded.restart(0).await.expect("the port is still free");
     nothing_is_left(&embedded).await;
     ours.close().await;
-    let error = mutex.acquire_timeout(ZERO).await.expect_err("it has ended");
+    let error = mutex.acquire_timeout(ZERO).await.expect_err("ended");
     assert_eq!(error.reason, LockError::Ended(End::Closed));
-    let error = barrier.wait_timeout(ZERO).await.expect_err("it has ended");
+    let error = barrier.wait_timeout(ZERO).await.expect_err("ended");
     assert_ne!(error.reason, LockError::TimedOut);
 }
 
 #[tokio::test]
-async fn whoever_runs_out_of_time_without_a_connection_is_told_so() {
+async fn a_timeout_without_a_connection_reports_no_connection() {
     let embedded = start().await;
     let ours = client(&embedded).await;
     let path = "a valid path";
     let mutex = Mutex::new(&ours, "/mutex").expect(path);
-    let multi = MultiLock::new([LockRequest::from(&mutex)]).expect("they fit");
+    let multi = MultiLock::new([LockRequest::from(&mutex)]).expect("compatible locks");
     let barrier = Barrier::new(&ours, "/barrier").expect(path);
     let candidate = LeaderElection::new(&ours, "/election").expect(path).stand();
     candidate.elected().await.expect("elected");
     let second = LeaderElection::new(&ours, "/election").expect(path).stand();
     embedded.kill(0);
     let mut states = ours.states();
-    states.wait_for(|state| *state == State::Suspended).await.expect("it lives");
+    states.wait_for(|state| *state == State::Suspended).await.expect("the session is alive");
 
     not_connected(mutex.acquire_timeout(MOMENT)).await;
     let error = multi.acquire_timeout(MOMENT).await.expect_err("no connection");
@@ -226,12 +226,12 @@ async fn whoever_runs_out_of_time_without_a_connection_is_told_so() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_is_waited_for_as_long_as_the_connection_lasts() {
+async fn a_missing_reply_is_awaited_until_the_connection_is_lost() {
     let embedded = start().await;
     let ours = client(&embedded).await;
     let mutex = Mutex::new(&ours, "/mutex").expect("a valid path");
     embedded.kill(0);
-    // The client may not have noticed yet.
+    // The client may not have noticed the loss yet.
     not_connected(mutex.acquire_timeout(ZERO)).await;
     embedded.restart(0).await.expect("the port is still free");
     nothing_is_left(&embedded).await;

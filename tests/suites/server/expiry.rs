@@ -1,4 +1,4 @@
-//! How nodes come to their end, and their numbers.
+//! Expiry of nodes, and exhausted sequence numbers.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ fn create_ttl(path: &str, ttl: i64) -> Request<'_> {
     Request::CreateTtl(CreateTtlRequest { path, data: None, acl, mode, ttl })
 }
 
-/// Lets time pass, in steps that a session survives.
+/// Advances the clock in steps that keep the session alive.
 fn pass(world: &mut World, conn: ConnId, seconds: u64) {
     for _ in 0..seconds {
         world.advance(Duration::from_secs(1));
@@ -24,7 +24,7 @@ fn pass(world: &mut World, conn: ConnId, seconds: u64) {
 }
 
 #[test]
-fn a_node_with_a_time_to_live_goes_when_it_is_over() {
+fn a_node_is_deleted_after_its_time_to_live() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     for path in ["/left", "/changed", "/parent"] {
@@ -44,7 +44,7 @@ fn a_node_with_a_time_to_live_goes_when_it_is_over() {
 }
 
 #[test]
-fn a_time_to_live_is_checked() {
+fn an_invalid_time_to_live_is_refused() {
     let mut world = World::new(1);
     let (conn, _) = world.connect(0);
     for ttl in [-1, 0, 0x100_0000_0000] {
@@ -57,7 +57,7 @@ fn a_time_to_live_is_checked() {
 }
 
 #[test]
-fn a_container_that_was_never_used_goes_if_that_is_wished() {
+fn a_container_that_was_never_used_is_deleted_if_configured() {
     let config = Config { max_never_used: Some(Duration::from_secs(90)), ..Config::default() };
     let mut world = World::with(config);
     let (conn, _) = world.connect(0);
@@ -69,7 +69,7 @@ fn a_container_that_was_never_used_goes_if_that_is_wished() {
 }
 
 #[test]
-fn clients_can_delete_containers_since_3_9_only() {
+fn clients_can_delete_containers_only_since_3_9() {
     for (version, answer) in [(Version::V3_8, "BAD_ARGUMENTS"), (Version::V3_9, "OK")] {
         let mut world = World::with(Config::default().with_version(version));
         let (conn, _) = world.connect(0);
@@ -80,7 +80,7 @@ fn clients_can_delete_containers_since_3_9_only() {
 }
 
 #[test]
-fn sequence_numbers_stop_at_their_end_since_3_6() {
+fn sequence_numbers_stop_at_their_maximum_since_3_6() {
     let mut world = World::new(3);
     let (conn, _) = world.connect(0);
     world.call(conn, &create("/d"));
@@ -91,7 +91,7 @@ fn sequence_numbers_stop_at_their_end_since_3_6() {
     for answer in ["CREATE /d/n-2147483646", "CREATE /d/n-2147483647", "CREATE NODE_EXISTS"] {
         assert_eq!(world.ask(conn, &sequential), answer);
     }
-    // Within one multi they go on behind the end.
+    // Within one multi, the numbers continue beyond the maximum.
     assert_eq!(world.ask(conn, &multi(&ops)), "MULTI /d/m-2147483647, /d/m--2147483648");
 }
 
