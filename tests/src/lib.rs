@@ -25,6 +25,7 @@ pub mod serve;
 pub mod server;
 pub mod sim;
 pub mod suite;
+pub mod tls;
 pub mod watchdog;
 pub mod watchers;
 pub mod wire;

@@ -28,12 +28,16 @@ pub use error::{Error, Invalid, Outcome, RequestError};
 pub use session::{SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
+#[cfg(feature = "blocking-tls")]
+pub use self::client::TlsConfig;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::client::{
-    AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Transaction, TransactionResult,
-    WatchUpdate,
+    AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, TlsError, Transaction,
+    TransactionResult, WatchUpdate,
 };
 #[cfg(feature = "tokio")]
 pub use self::tokio::{Answer, Client, Connect, PersistentWatch, TcpConnect, Transport, Watch};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use dispatch::Attachment;
+#[cfg(feature = "blocking-tls")]
+pub use rustls;

@@ -47,11 +47,15 @@ use std::time::Instant;
 use zk_proto::{OpCode, Request};
 
 pub use self::answer::Answer;
+#[cfg(feature = "blocking-tls")]
+use self::driver::TlsConnect;
 pub use self::driver::{Connect, TcpConnect, TcpTransport, Transport};
 use self::driver::{Inner, Shared, Threads, Wait};
 use self::room_waiter::RoomWaiter;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
+#[cfg(feature = "blocking-tls")]
+use crate::client::TlsConfig;
 use crate::client::{
     ClientBuilder, Clock, ConnectError, DecodeAnswer, MultiOperation, RawClient, Router, Settings,
     has_begun, not_sent, sets_watch, slot,
@@ -381,6 +385,37 @@ impl ClientBuilder<Client> {
     ///
     /// As [`connect`](Self::connect).
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
+        #[cfg(feature = "blocking-tls")]
+        if let Some(tls) = self.tls.clone() {
+            return self.begin(TlsConnect { connect, tls });
+        }
+        self.begin(connect)
+    }
+
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::TlsConfig;
+    /// use zk_session::blocking::Client;
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "blocking-tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
         let Settings { at, connect_timeout, request_timeout, clock, config } = self.settings()?;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
@@ -397,7 +432,7 @@ impl ClientBuilder<Client> {
             return Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() });
         }
         match client.state() {
-            State::Ended(end) => Err(ConnectError::Ended(end)),
+            State::Ended(end) => Err(shared.lock().router.not_begun(end)),
             _ => Ok(client),
         }
     }

@@ -5,6 +5,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
+#[cfg(feature = "blocking-tls")]
+use super::TlsConfig;
+use super::TlsError;
 use super::clock::GivenClock;
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::session::{Config, End, SessionTicket, State};
@@ -39,6 +42,8 @@ pub struct ClientBuilder<C> {
     request_timeout: Option<Duration>,
     seed: Option<u64>,
     clock: Option<GivenClock>,
+    #[cfg(feature = "blocking-tls")]
+    pub(crate) tls: Option<TlsConfig>,
     /// The number of servers and the seed are not set yet.
     config: Config,
     client: PhantomData<fn() -> C>,
@@ -52,6 +57,8 @@ impl<C> Clone for ClientBuilder<C> {
             request_timeout: self.request_timeout,
             seed: self.seed,
             clock: self.clock.clone(),
+            #[cfg(feature = "blocking-tls")]
+            tls: self.tls.clone(),
             config: self.config.clone(),
             client: PhantomData,
         }
@@ -76,6 +83,8 @@ impl<C> ClientBuilder<C> {
             request_timeout: None,
             seed: None,
             clock: None,
+            #[cfg(feature = "blocking-tls")]
+            tls: None,
             config: Config::new(0, 0),
             client: PhantomData,
         }
@@ -290,6 +299,13 @@ pub enum ConnectError {
         /// answered yet.
         last: Option<(String, String)>,
     },
+    /// TLS failed with every server, so that no retry helps. What failed with the last of them.
+    Tls {
+        /// The last server.
+        server: String,
+        /// What failed.
+        error: TlsError,
+    },
     /// The session ended before it began, or the session to resume had ended.
     Ended(End),
     /// The system could not start a thread. Only the blocking client reports it.
@@ -309,6 +325,7 @@ impl fmt::Display for ConnectError {
             Self::Unreachable { connect_timeout, last: None } => {
                 write!(f, "no server answered within {connect_timeout:?}")
             }
+            Self::Tls { server, error } => write!(f, "no server to trust; {server}: {error}"),
             Self::Ended(end) => write!(f, "{end}"),
             Self::NoThread(error) => write!(f, "no thread could be started: {error}"),
         }

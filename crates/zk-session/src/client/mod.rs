@@ -21,6 +21,9 @@ mod router;
 mod session_info;
 mod slot;
 mod subtree;
+#[cfg(feature = "blocking-tls")]
+mod tls;
+mod tls_error;
 mod transaction;
 mod watch_queue;
 
@@ -45,6 +48,9 @@ pub(crate) use self::nodes::Nodes;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, Router, Waiters};
 pub(crate) use self::slot::{Receiver, Sender, slot};
+#[cfg(feature = "blocking-tls")]
+pub use self::tls::TlsConfig;
+pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
 pub(crate) use self::watch_queue::WatchQueue;
 pub use self::watch_queue::WatchUpdate;

@@ -1,7 +1,7 @@
 //! The routing of replies and events to waiting callers.
 
-use alloc::collections::VecDeque;
-use alloc::string::{String, ToString as _};
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
@@ -11,9 +11,10 @@ use std::io;
 use zk_proto::OpCode;
 
 use super::room::RoomQueue;
-use super::{RoomTicket, Sender, WatchQueue};
+use super::{ConnectError, RoomTicket, Sender, TlsError, WatchQueue};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Dispatcher, Token, Wakers};
+use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
@@ -47,6 +48,10 @@ pub(crate) struct Router<W: Waiters> {
     /// What the transport itself said when it failed.
     pub(crate) error: Option<io::Error>,
     pub(crate) last_failure: Option<Failure>,
+    /// The servers with which TLS failed at the last attempt, before the session has begun.
+    tls_failures: BTreeSet<usize>,
+    /// Why the session was given up before it has begun.
+    given_up: Option<ConnectError>,
     /// The state that was delivered last.
     delivered_state: State,
     watches: HashMap<RequestId, Sender<WatchedEvent>>,
@@ -69,6 +74,8 @@ impl<W: Waiters> Router<W> {
             servers: servers.into(),
             error: None,
             last_failure: None,
+            tls_failures: BTreeSet::new(),
+            given_up: None,
             watches: HashMap::new(),
             persistent_watches: HashMap::new(),
             undelivered: VecDeque::new(),
@@ -97,6 +104,11 @@ impl<W: Waiters> Router<W> {
         let silent =
             |server: &ServerAddress| (server.to_string(), Cause::ConnectTimeout.to_string());
         self.last_failure.clone().or_else(|| waiting_for().map(silent))
+    }
+
+    /// Why the session ended before it has begun.
+    pub(crate) fn not_begun(&self, end: End) -> ConnectError {
+        self.given_up.clone().unwrap_or(ConnectError::Ended(end))
     }
 
     /// How requests fail from now on, if the session has ended.
@@ -193,17 +205,34 @@ impl<W: Waiters> Router<W> {
             }
         }
         self.servers = servers.into();
+        self.tls_failures.clear();
     }
 
     fn server_failed(&mut self, server: usize, cause: Cause) {
-        let reason = match (self.error.take(), cause) {
-            (Some(error), Cause::Transport) => error.to_string(),
-            _ => cause.to_string(),
-        };
-        if let Some(server) = self.servers.get(server) {
-            let failure = (server.to_string(), reason);
+        let error = self.error.take().filter(|_| cause == Cause::Transport);
+        let reason = error.as_ref().map_or_else(|| cause.to_string(), ToString::to_string);
+        if let Some(address) = self.servers.get(server) {
+            let failure = (address.to_string(), reason);
             self.reports.push(W::failed(&failure));
             self.last_failure = Some(failure);
+        }
+        if self.session().statistics().connections == 0 {
+            self.note_tls(server, error.and_then(|error| error.downcast().ok()));
+        }
+    }
+
+    /// Gives up a session that has not begun if TLS fails with every server.
+    fn note_tls(&mut self, server: usize, error: Option<TlsError>) {
+        let Some(error) = error else {
+            self.tls_failures.remove(&server);
+            return;
+        };
+        self.tls_failures.insert(server);
+        if let Some(address) = self.servers.get(server)
+            && self.tls_failures.len() == self.servers.len()
+        {
+            self.given_up = Some(ConnectError::Tls { server: address.to_string(), error });
+            self.session_mut().close();
         }
     }
 

@@ -18,10 +18,14 @@ use tokio::time::Instant;
 use zk_proto::{OpCode, Request};
 
 pub use self::answer::Answer;
+#[cfg(feature = "tls")]
+use self::driver::TlsConnect;
 pub use self::driver::{Connect, TcpConnect, Transport};
 use self::driver::{Driver, Inner, ReplySender, RoomWaiter, Shared, Tasks};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
+#[cfg(feature = "tls")]
+use crate::client::TlsConfig;
 use crate::client::{
     ClientBuilder, Clock, ConnectError, DecodeAnswer, MultiOperation, RawClient, Router, Settings,
     has_begun, not_sent, sets_watch, slot,
@@ -388,6 +392,36 @@ impl ClientBuilder<Client> {
     ///
     /// Outside a tokio runtime, or within one that lacks its timer.
     pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls.clone() {
+            return self.begin(TlsConnect { connect, tls }).await;
+        }
+        self.begin(connect).await
+    }
+
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::{Client, TlsConfig};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
         let Settings { at, connect_timeout, request_timeout, clock, config } = self.settings()?;
         let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
         let clock = Clock::new(|| Instant::now().into_std(), clock);
@@ -401,7 +435,7 @@ impl ClientBuilder<Client> {
         let begun = states.wait_for(|state| has_begun(*state, resumed));
         match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {
             Ok(Ok(state)) => match *state {
-                State::Ended(end) => Err(ConnectError::Ended(end)),
+                State::Ended(end) => Err(shared.lock().router.not_begun(end)),
                 _ => {
                     drop(state);
                     Ok(client)

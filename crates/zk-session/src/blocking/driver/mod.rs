@@ -12,6 +12,8 @@ mod probe;
 mod readers;
 mod reading;
 mod shared;
+#[cfg(feature = "blocking-tls")]
+mod tls;
 
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
@@ -22,6 +24,8 @@ pub(super) use self::reading::Wait;
 #[cfg(test)]
 pub(super) use self::shared::MOST_ATTEMPTS;
 pub(super) use self::shared::{Inner, Shared, Threads};
+#[cfg(feature = "blocking-tls")]
+pub(super) use self::tls::TlsConnect;
 
 /// Starts the thread of a session. It ends when the session does.
 pub(in crate::blocking) fn start(shared: Arc<Shared>) -> io::Result<()> {

@@ -6,6 +6,8 @@ mod connector;
 mod probe;
 mod reply_sender;
 mod shared;
+#[cfg(feature = "tls")]
+mod tls;
 mod trace;
 
 use alloc::boxed::Box;
@@ -23,6 +25,8 @@ use self::connection::Connection;
 use self::connector::Connector;
 pub(crate) use self::reply_sender::ReplySender;
 pub(crate) use self::shared::{Inner, RoomWaiter, Shared, Tasks};
+#[cfg(feature = "tls")]
+pub(crate) use self::tls::TlsConnect;
 use crate::connect_string::ServerAddress;
 use crate::session::{Action, State};
 

@@ -1,0 +1,149 @@
+//! Connections that break, and what takes their place.
+
+use core::time::Duration;
+
+use zk_session::rustls::ALL_VERSIONS;
+use zk_session::{Outcome, State};
+use zk_testkit::suite::HANG_TIMEOUT;
+
+use super::*;
+
+/// How often the connections break.
+const CUTS: usize = 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconnect_resumes_the_tls_session() {
+    for version in ALL_VERSIONS {
+        let ensemble = Ensemble::start(|authority| {
+            vec![server_config(&authority.issue(&["127.0.0.1"]), None, &[version])]
+        });
+        let ensemble = ensemble.await;
+        let front = &ensemble.fronts[0];
+        let client = ensemble.client().await;
+        client.create("/a", b"", NodeKind::Ephemeral).await.expect("it is new");
+        front.cut();
+        // It may still be sent on the connection that breaks.
+        let _ = client.exists("/a").await;
+        client.exists("/a").await.expect("the session lives").expect("it is there");
+        assert!(is_resumed(&front.handshakes()), "{version:?}: {:?}", front.handshakes());
+        client.close().await;
+
+        let client = ensemble.blocking_client().await;
+        let client = spawn_blocking(move || {
+            client.create("/b", b"", NodeKind::Ephemeral).expect("it is new");
+            client
+        });
+        let client = client.await.expect("it works");
+        front.cut();
+        spawn_blocking(move || {
+            let _ = client.exists("/b");
+            client.exists("/b").expect("the session lives").expect("it is there");
+            client.close();
+        })
+        .await
+        .expect("it works");
+        assert!(is_resumed(&front.handshakes()), "{version:?}: {:?}", front.handshakes());
+    }
+}
+
+/// Writes and reads, across as many connections as it takes. Returns how many requests were lost with
+/// a connection; all others must succeed.
+async fn load<C: AnyClient>(client: &C, path: &str) -> usize {
+    let created = client.create_with_acl(path, b"", NodeKind::Ephemeral, OPEN).await;
+    created.expect("it is new");
+    let mut lost = 0;
+    for _ in 0..100 {
+        let (set, got) = (client.set_data(path, &[7; 50_000], None), client.get_data(path));
+        for failed in [set.await.err(), got.await.err()].into_iter().flatten() {
+            assert_eq!(failed.outcome(), Outcome::Unknown, "{failed}");
+            lost += 1;
+        }
+    }
+    lost
+}
+
+/// Cuts all connections again and again, each time that they are served.
+async fn cut(ensemble: &Ensemble) {
+    for cuts in 1..=CUTS {
+        let is_back =
+            || ensemble.fronts.iter().map(|front| front.handshakes().len()).sum::<usize>();
+        while is_back() < cuts {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        ensemble.fronts.iter().for_each(TlsFront::cut);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_go_on_across_connections_that_break() {
+    let ensemble = Ensemble::trusted(3).await;
+    let client = ensemble.client().await;
+    let session = client.session_id();
+    let tasks: Vec<_> = (0..4)
+        .map(|task| {
+            let client = client.clone();
+            tokio::spawn(async move { load(&client, &format!("/task-{task}")).await })
+        })
+        .collect();
+    cut(&ensemble).await;
+    let mut lost = 0;
+    for task in tasks {
+        lost += task.await.expect("requests go on");
+    }
+    println!("{lost} requests were lost, {:?}", client.statistics());
+    assert!(lost > 0, "nothing was under way");
+    assert_eq!(client.session_id(), session);
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn threads_go_on_across_connections_that_break() {
+    let ensemble = Ensemble::trusted(3).await;
+    let client = ensemble.blocking_client().await;
+    let session = client.session_id();
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let client = client.clone();
+            spawn_blocking(move || {
+                client.block_on(None, load(&client, &format!("/thread-{thread}")))
+            })
+        })
+        .collect();
+    cut(&ensemble).await;
+    let mut lost = 0;
+    for thread in threads {
+        lost += thread.await.expect("requests go on");
+    }
+    println!("{lost} requests were lost, {:?}", client.statistics());
+    assert!(lost > 0, "nothing was under way");
+    assert_eq!(client.session_id(), session);
+    spawn_blocking(|| client.close()).await.expect("it closes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_moves_past_a_server_that_is_trusted_no_more() {
+    let ensemble = Ensemble::trusted(3).await;
+    let client = ensemble.client().await;
+    let State::Connected { server, session } = client.state() else { panic!("not connected") };
+    let rogue = server_config(&Authority::new("rogue").issue(&["127.0.0.1"]), None, ALL_VERSIONS);
+    // All but one: the session finds it.
+    let kept = (server + 2) % 3;
+    let others = ensemble.fronts.iter().enumerate().filter(|(member, _)| *member != kept);
+    others.for_each(|(_, front)| front.set_config(Arc::clone(&rogue)));
+    ensemble.fronts.iter().for_each(TlsFront::cut);
+    let mut states = client.states();
+    let moved = states.wait_for(|state| *state == State::Connected { server: kept, session });
+    tokio::time::timeout(HANG_TIMEOUT, moved).await.expect("in time").expect("the session lives");
+
+    // None is trusted: the session waits for one.
+    ensemble.fronts[kept].set_config(rogue);
+    ensemble.fronts[kept].cut();
+    states.wait_for(|state| *state == State::Suspended).await.expect("the session lives");
+    let waits = client.exists("/");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(client.state(), State::Suspended);
+    ensemble.fronts[server].set_config(good(&ensemble.authority));
+    tokio::time::timeout(HANG_TIMEOUT, waits).await.expect("in time").expect("it is trusted again");
+    client.close().await;
+}
