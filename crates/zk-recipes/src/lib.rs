@@ -19,8 +19,10 @@ pub use zk_session as session;
 
 pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::machine::multi_lock::MultiLockError;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::{
-    DisconnectPolicy, Event, Leadership, LockMode, MultiLockError, Scheme, Term, UnknownNodePolicy,
+    DisconnectPolicy, Event, Leadership, LockMode, Scheme, Term, UnknownNodePolicy,
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::recipes::{

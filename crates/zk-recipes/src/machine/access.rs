@@ -1,4 +1,4 @@
-//! Access control lists that outlive the call that names them.
+//! Access control lists that own their data.
 
 use core::fmt;
 
@@ -6,22 +6,22 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use zk_session::proto::{Acl, Decode, Encode, List, Reader};
 
-/// An access control list, kept as it goes onto the wire.
+/// An owned access control list, kept in its encoded form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessList(Option<Arc<[u8]>>);
 
 impl AccessList {
-    /// Open to everybody.
+    /// The list that allows everything to everyone (`world:anyone`).
     pub const OPEN: Self = Self(None);
 
-    /// A list of these permissions.
+    /// Creates a list of these permissions.
     pub fn new(acl: &[Acl<'_>]) -> Self {
         let mut bytes = Vec::new();
         List::new(acl).encode(&mut bytes);
         Self(Some(bytes.into()))
     }
 
-    /// The permissions.
+    /// Returns the permissions.
     pub fn list(&self) -> List<'_, Acl<'_>> {
         const OPEN: &[Acl<'static>] = &[Acl::OPEN];
         match &self.0 {

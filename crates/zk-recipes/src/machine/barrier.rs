@@ -1,4 +1,4 @@
-//! Waiting at a barrier that is open when a node does not exist.
+//! Waiting at a barrier, which is open while a node does not exist.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -12,13 +12,13 @@ use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{Event, Input, Machine, OpId, Operation, Output, WaitPolicy};
 use crate::error::LockError;
 
-/// The answer if the barrier is open.
+/// The reply if the barrier is open.
 const OPEN: Error = Error::Server(ErrorCode::NO_NODE);
 
-/// Waits until a node does not exist. Drive it as a [`Contender`](super::Contender).
+/// Waits until a node does not exist. It creates nothing.
 ///
-/// It reports [`Event::Released`] when a server has said that there is no such node, and
-/// [`Event::Failed`] if that cannot be found out. It creates nothing.
+/// Drive it like a [`Contender`](super::Contender). It reports [`Event::Released`] when a server
+/// confirms that the node does not exist, and [`Event::Failed`] if it cannot find out.
 #[derive(Clone, Debug)]
 pub struct BarrierWait {
     path: String,
@@ -31,13 +31,13 @@ pub struct BarrierWait {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The state of the session comes first.
+    /// Waits for the first state of the session.
     Beginning,
-    /// The node is read, with a watch.
+    /// Reads the node and sets a watch.
     Reading,
-    /// The node exists, and is watched.
+    /// Waits for the watch event: the node exists.
     Watching,
-    /// A server has refused the request for now.
+    /// Waits for the timer: a server refused the request for now.
     Pausing,
     Done,
 }
@@ -47,7 +47,8 @@ impl Machine for BarrierWait {
         match input {
             _ if self.is_done() => {}
             Input::Reply { op, result } if op == self.last_op => {
-                // Nor is a server believed that says there is no node, and can only read.
+                // Contenders trust this reply, but a barrier can be closed again. A read-only
+                // server may have missed that.
                 let result = match (result, self.connection) {
                     (Err(OPEN), Connection::ReadOnly) => {
                         Err(Error::Server(ErrorCode::NOT_READ_ONLY))
@@ -88,8 +89,8 @@ impl Machine for BarrierWait {
 }
 
 impl BarrierWait {
-    /// Waits for the end of the node at `path`, a path of the server. `entry` says whether to wait
-    /// if it exists.
+    /// Creates an attempt that waits while the node at `path` exists. `path` is a path of the
+    /// server. `wait_policy` decides whether to wait if it exists.
     pub const fn new(path: String, wait_policy: WaitPolicy) -> Self {
         Self {
             path,
@@ -102,7 +103,7 @@ impl BarrierWait {
     }
 
     fn read(&mut self) {
-        // The watch of a read that failed, or was not believed, would stay.
+        // The watch of a read that failed, or was not trusted, would stay.
         if self.step != Step::Beginning {
             self.outputs.push_back(Output::Unwatch(self.last_op));
         }
@@ -160,13 +161,13 @@ mod tests {
         wait
     }
 
-    /// The number of the request that the machine makes, in place of `last`.
+    /// The number of the only request that the machine submits, after removing the watch of `last`.
     fn reads_again(wait: &mut BarrierWait, last: OpId) -> OpId {
         assert_eq!(wait.poll_output(), Some(Output::Unwatch(last)));
         reads(wait)
     }
 
-    /// The number of the request that the machine makes.
+    /// The number of the only request that the machine submits.
     fn reads(wait: &mut BarrierWait) -> OpId {
         match wait.poll_output() {
             Some(Output::Submit { op, operation }) if operation.watches() => op,
@@ -190,7 +191,7 @@ mod tests {
         let first = reads(&mut wait);
         wait.handle(Input::Watch { op: first, event_type: EventType::NODE_DELETED });
         let second = reads_again(&mut wait, first);
-        // What answers the first request is of no concern any more.
+        // The reply to the first request is ignored now.
         wait.handle(Input::Reply { op: first, result: Err(OPEN) });
         assert_eq!(wait.poll_output(), None);
         wait.handle(Input::Reply { op: second, result: Err(Error::ConnectionLost) });

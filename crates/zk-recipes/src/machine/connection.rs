@@ -1,16 +1,16 @@
-//! How a machine stands with the ensemble.
+//! The connection of a session, as a machine sees it.
 
 use zk_session::Error;
 use zk_session::proto::ErrorCode;
 use zk_session::session::{Reply, State};
 
-/// To whom the session is connected, as far as we were told.
+/// The kind of server that the session is connected to, by the last reported state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// A member that belongs to a majority.
+    /// A server with a quorum.
     Up,
-    /// A member that can only read. What it knows may be arbitrarily old, and of the session it
-    /// knows nothing: the majority may have ended that long ago.
+    /// A read-only server, which has no quorum. Its data may be arbitrarily old. It does not know
+    /// whether the session still exists: the quorum may have expired it.
     ReadOnly,
     Down,
 }
@@ -29,8 +29,17 @@ impl Connection {
         };
     }
 
-    /// What an answer is worth: whatever a member that can only read has said is refused, as it
-    /// refuses to write. So it is asked for again, until there is somebody to believe.
+    /// Replaces a successful reply of a read-only server by its refusal to write, so that the
+    /// machine repeats the request until a server with a quorum answers.
+    ///
+    /// Errors stay as they are. The state of the server is at least as new as the newest that the
+    /// session has seen, or the session would not have connected to it. So when it reports one of
+    /// our nodes or a predecessor as missing, the node is gone, and does not come back: no name is
+    /// used twice.
+    ///
+    /// This does not hold for a node that may be created again. A barrier can be closed after the
+    /// server lost its quorum, so [`BarrierWait`](super::BarrierWait) must not trust `NO_NODE` from
+    /// a read-only server.
     pub(super) fn hear(self, answer: Result<Reply, Error>) -> Result<Reply, Error> {
         match self {
             Self::ReadOnly => answer.and(Err(Error::Server(ErrorCode::NOT_READ_ONLY))),

@@ -1,14 +1,13 @@
-//! The state machines behind the recipes, for a loop of your own: no sockets, clocks, tasks or
-//! randomness.
+//! The state machines behind the recipes, without sockets, clocks, tasks or randomness.
 //!
-//! Attach a machine to a session, and the [dispatcher](zk_session::dispatch) does the rest:
+//! Attach a machine to a session. The [dispatcher](zk_session::dispatch) then drives it:
 //!
 //! ```
-//! use zk_recipes::machine::{Contender, AttemptConfig, Event, Observer, OnSession, Scheme};
+//! use zk_recipes::machine::{AttemptConfig, Contender, Event, Observer, OnSession, Scheme};
 //! use zk_recipes::session::dispatch::{Dispatcher, Key, Port};
 //! use zk_recipes::session::{proto::SessionId, time::Instant};
 //!
-//! /// Receives what happens to the lock.
+//! /// Receives the events of the lock.
 //! struct Owner;
 //!
 //! impl Observer for Owner {
@@ -24,50 +23,61 @@
 //! /// Enters the queue of an exclusive lock. `random` must never have been used before.
 //! fn enter_queue<T>(dispatcher: &mut Dispatcher<T>, now: Instant, random: u128) -> Key {
 //!     let guid = uuid::Uuid::from_u128(random);
-//!     let contest =
+//!     let config =
 //!         AttemptConfig::new("/locks/printer".into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
-//!     let machine = OnSession::new(Contender::new(contest), Owner, random as u64);
+//!     let machine = OnSession::new(Contender::new(config), Owner, random as u64);
 //!     dispatcher.attach(now, Box::new(machine))
 //! }
 //! ```
 //!
-//! The example `no_runtime` of this crate is a whole program of this kind, with the loop around it.
+//! The example `no_runtime` of this crate is a complete program with its own event loop.
 //!
-//! * The machines are [`Contender`] (one place in a queue: locks), [`SemaphoreMachine`] (permits of a
-//!   semaphore), [`ElectionMachine`] (leader election) and [`Participant`] (double barrier). Each is one
-//!   attempt. Make another one for the next.
-//! * [`OnSession`] makes a machine [`Attached`](zk_session::dispatch::Attached). It needs neither a
-//!   connection nor a session to begin.
-//! * [`Observer`] receives the machine's [`Event`]s. [`Event`] says which of them end an attempt.
-//! * [`Command`] is what its owner can want, by
-//!   [`Dispatcher::command`](zk_session::dispatch::Dispatcher::command): above all
-//!   [`Release`](Command::Release), to release the lock or to stop waiting for it.
-//! * After [`Release`](Command::Release), or an error, the machine stays attached until nothing of it
-//!   is left on the server or the session has ended. Then [`Observer::finish`] is called, or the
-//!   observer is dropped. To have the release confirmed, do not close the session before.
-//!   [`Dispatcher::close_when_done`](zk_session::dispatch::Dispatcher::close_when_done) waits for
-//!   all machines.
+//! # Parts
 //!
-//! Paths are the server's. A [chroot](zk_session::Chroot) must be in the paths that a machine is
-//! made with.
+//! * The machines: [`Contender`] (locks), [`SemaphoreMachine`] (permits), [`ElectionMachine`]
+//!   (leader election), [`Participant`] (double barrier) and [`BarrierWait`]. Each performs one
+//!   attempt. Create another one for the next attempt.
+//! * [`OnSession`] makes a machine [`Attached`](zk_session::dispatch::Attached). It can be attached
+//!   before there is a connection or a session.
+//! * [`Observer`] receives the [`Event`]s of the machine. [`Event`] says which of them end an
+//!   attempt.
+//! * [`Command`] is a request of the owner, sent with
+//!   [`Dispatcher::command`](zk_session::dispatch::Dispatcher::command). The most important one is
+//!   [`Release`](Command::Release): it releases the lock or stops waiting for it.
+//!
+//! # Release
+//!
+//! After [`Release`](Command::Release), or an error, the machine stays attached until none of its
+//! nodes is left on the server, or the session has ended. Then [`Observer::finish`] is called, or
+//! the observer is dropped. A session that closes earlier cannot confirm the release.
+//! [`Dispatcher::close_when_done`](zk_session::dispatch::Dispatcher::close_when_done) waits for all
+//! machines.
+//!
+//! # Paths
+//!
+//! All paths are those of the server. Put the [chroot](zk_session::Chroot) before the path of a
+//! machine.
 //!
 //! # Without a dispatcher
 //!
-//! A [`Machine`] can also be driven by hand, for instance by a model checker. Give it an [`Input`],
-//! take every [`Output`] until there is none, and wait for the next input. All inputs must come in
-//! the order in which the session reported them. [`OnSession`] is the reference:
+//! A [`Machine`] can also be driven by hand, for example by a model checker. Give it an [`Input`],
+//! take all [`Output`]s, and wait for the next input. Give the inputs in the order in which the
+//! session reports them. [`OnSession`] is the reference:
 //!
-//! | output | what to do |
+//! | output | action |
 //! |---|---|
-//! | [`Submit`](Output::Submit) | Submit the request, in this order, on one session. Its answer is [`Input::Reply`]. If it [watches](Operation::watches), the event is [`Input::Watch`]. A refusal is an answer that comes later. |
-//! | [`Unwatch`](Output::Unwatch) | Drop the watch of that request. |
-//! | [`SetTimer`](Output::SetTimer) | Give [`Input::Timer`] after this time. |
-//! | [`Settle`](Output::Settle) | Give everything that has arrived, then [`Input::Settled`]. |
+//! | [`Submit`](Output::Submit) | Submit the request. Keep the order, on one session. Give the reply as [`Input::Reply`], and the event of its [watch](Operation::watches) as [`Input::Watch`]. If the session refuses the request, give that as a reply later. |
+//! | [`Unwatch`](Output::Unwatch) | Remove the watch of that request. |
+//! | [`SetTimer`](Output::SetTimer) | Give [`Input::Timer`] after this delay. |
+//! | [`Settle`](Output::Settle) | Give all inputs that have arrived, then [`Input::Settled`]. |
 //! | [`Event`](Output::Event) | Report it to the owner. |
 //!
-//! Three inputs come unasked: each [state of the session](Input::Session), beginning with the
-//! present one; the [end of the lease](Input::LeaseEnded); and the answers of [renewed](Renewal)
-//! watches, so that a lost event does not keep a machine waiting for ever.
+//! Three inputs have no output before them:
+//!
+//! * Each [state of the session](Input::Session), beginning with the current one.
+//! * The [end of the lease](Input::LeaseEnded).
+//! * The replies of [renewed](Renewal) watches. Without them, a lost watch event would make a
+//!   machine wait for ever.
 
 mod access;
 mod barrier;
@@ -76,7 +86,7 @@ mod contender;
 mod double_barrier;
 mod election;
 mod hint;
-mod multi_lock;
+pub mod multi_lock;
 mod name;
 mod on_session;
 mod operation;
@@ -108,20 +118,17 @@ pub use self::contender::Contender;
 pub use self::double_barrier::Participant;
 pub use self::election::{ElectionMachine, Leadership, Term};
 pub use self::hint::FastPathHint;
-pub use self::multi_lock::{
-    Demand, Happening, Member, MultiAcquire, MultiLockError, Wanted, in_order,
-};
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
-pub use self::queue::{QueuedNode, UnknownNodePolicy, standing};
+pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
 use crate::error::{LockError, Loss, Unconfirmed};
 
-/// One attempt: a state machine that acquires something, holds it, and gives it back.
+/// A state machine for one attempt: it acquires something, holds it, and releases it.
 pub trait Machine: core::fmt::Debug {
     /// Handles an input. Take all outputs afterwards.
     fn handle(&mut self, input: Input);
@@ -129,57 +136,62 @@ pub trait Machine: core::fmt::Debug {
     /// Returns the next output, if there is one. A new machine may have some already.
     fn poll_output(&mut self) -> Option<Output>;
 
-    /// Returns whether the attempt is over: there is no more output, and nothing of it is left on
-    /// the server.
+    /// Returns whether the attempt is over. Then there is no more output, and no node of it is left
+    /// on the server.
     fn is_done(&self) -> bool;
 
-    /// Returns a [hint](AttemptConfig::hint) for the next contender of the same lock, once this one
-    /// is done; something if it held the lock and has released it.
+    /// Returns a [hint](AttemptConfig::hint) for the next contender of the same lock.
+    ///
+    /// `None` until the attempt is over, or if it did not hold and release the lock.
     fn hint(&self) -> Option<FastPathHint> {
         None
     }
 }
 
-/// What one attempt is about.
+/// The configuration of one attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptConfig {
-    /// The lock path, as a path of the server.
+    /// The lock path, as a path of the server: with the [chroot](zk_session::Chroot).
     pub lock_path: String,
-    /// How lock nodes are named there.
+    /// How lock nodes are named below the lock path.
     pub scheme: Scheme,
     /// Whether the lock may be shared with others.
     pub mode: LockMode,
-    /// Marks the node of this attempt. It must never have been used before.
+    /// Identifies the node of this attempt. It must never have been used before.
     pub guid: Uuid,
-    /// The session that the node will belong to, as far as is known. [`Input::Session`] replaces
-    /// it: a session that begins on a read-only server gets another id from the quorum.
+    /// The session that will own the node, if it is known already.
+    ///
+    /// [`Input::Session`] replaces it: a session that begins on a read-only server gets another id
+    /// from the quorum.
     pub session: SessionId,
-    /// What the node is to hold, for people who look.
+    /// The data of the node, for operators. Contenders only recognize [`REVOKE`](Self::REVOKE).
     pub data: Bytes,
-    /// Who may do what with the node.
+    /// The access control list of the node.
     pub acl: AccessList,
-    /// Who may do what with the lock path and what is above it, where that is missing. Nodes
-    /// can be deleted by whoever may delete children of the lock path.
+    /// The access control list of the lock path and its ancestors, where they must be created.
+    /// Clients that may delete children of the lock path can delete lock nodes.
     pub parent_acl: AccessList,
-    /// Whether to wait.
+    /// Whether to wait for the lock.
     pub wait_policy: WaitPolicy,
-    /// How long to believe that the lock is held while nobody can be asked.
+    /// How long to rely on the lock while no server confirms it.
     pub disconnect_policy: DisconnectPolicy,
     /// What to do about nodes that are no contenders of this lock.
     pub unknown_nodes: UnknownNodePolicy,
-    /// Whether to look out for somebody who [asks for the lock](Event::Revoked).
+    /// Whether to watch our node for a [request to release the lock](Event::Revoked).
     pub revocable: bool,
-    /// What the contender before, in the same directory of the same ensemble, has
-    /// [left](Machine::hint). Where several in a row have found nobody else, the list is
-    /// spared, and asked for only if somebody has come since. Only a [`Contender`] looks at it.
+    /// The [hint](Machine::hint) of the previous contender for the same lock path and ensemble.
+    ///
+    /// If the lock was free several times in a row, the contender skips the list. If another
+    /// contender has come since, it requests the list after all. Only a [`Contender`] uses the
+    /// hint.
     pub hint: Option<FastPathHint>,
 }
 
 impl AttemptConfig {
-    /// What a node holds when its owner is asked to release the lock, as Curator has it.
+    /// The data that asks the owner of a node to release the lock. Curator uses the same.
     pub const REVOKE: &[u8] = b"__REVOKE__";
 
-    /// An attempt to get an exclusive lock, with everything else as most people want it.
+    /// Creates the configuration of an exclusive lock, with defaults for everything else.
     pub const fn new(lock_path: String, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
         Self {
             lock_path,
@@ -198,8 +210,8 @@ impl AttemptConfig {
         }
     }
 
-    /// Takes the session from the server that owns it. The id that a read-only server has given is
-    /// its own, and ends with the connection to it.
+    /// Takes the session id from a state, if that comes from a quorum. A read-only server assigns
+    /// an id of its own, which ends with the connection to it.
     const fn follow(&mut self, state: State) {
         if let State::Connected { session, .. } = state {
             self.session = session;
@@ -209,25 +221,26 @@ impl AttemptConfig {
 
 /// Whether to wait for a lock.
 ///
-/// All but [`Queue`](Self::Queue) do not wait for a connection either. The attempt begins with the
-/// first [`Input::Session`]. It fails with [`LockError::NoConnection`] if that state, or a later
-/// one, is no connection to a quorum ([`State::ReadOnly`] is none), or if a request is lost with
-/// its connection.
+/// Only [`Queue`](Self::Queue) waits for a connection. With the others, the attempt begins with the
+/// first [`Input::Session`]. It fails with [`LockError::NoConnection`] in these cases:
+///
+/// * That state, or a later one, is no connection to a quorum. [`State::ReadOnly`] is none.
+/// * The connection breaks before a reply arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitPolicy {
-    /// Enter the queue, and wait.
+    /// Enters the queue and waits.
     #[default]
     Queue,
-    /// Enter the queue, and fail with [`LockError::TimedOut`] when somebody is to be waited for: of
-    /// two that try at once, the first gets the lock.
+    /// Enters the queue, and fails with [`LockError::TimedOut`] if another contender is ahead. Of
+    /// two that try at the same time, the first acquires the lock.
     OnlyIfFirst,
-    /// Look first, and fail with [`LockError::Busy`] when there is somebody to wait for. Two who
-    /// try at once may see each other, and both fail.
+    /// Lists the queue first, and fails with [`LockError::Busy`] if another contender is ahead. Two
+    /// that try at the same time may see each other, and both fail.
     OnlyIfFree,
 }
 
 impl WaitPolicy {
-    /// Why the attempt fails when somebody is to be waited for, if it does.
+    /// Returns the error of the attempt if another contender is ahead. `None`: the attempt waits.
     pub(crate) const fn refusal(self) -> Option<LockError> {
         match self {
             Self::Queue => None,
@@ -236,31 +249,32 @@ impl WaitPolicy {
         }
     }
 
-    /// Whether to wait for a connection, too.
+    /// Returns whether the attempt waits for a connection, too.
     const fn waits_for_connection(self) -> bool {
         matches!(self, Self::Queue)
     }
 }
 
-/// How long a lock is believed to be held while no server confirms it. Where the trust ends
-/// sooner than the session, the lock is given up, and told to be lost.
+/// How long to rely on a lock while no server confirms it.
+///
+/// If the policy ends before the session does, the machine releases the lock and reports it lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DisconnectPolicy {
-    /// As long as the ensemble is bound to keep the session, as far as can be known without it.
-    /// Curator's locks are lost at about that time, too.
+    /// Until the [lease](zk_session::session::Session::lease_has_ended) of the session ends: as
+    /// long as the servers must keep the session. Curator's locks are lost at about that time, too.
     #[default]
     UntilLeaseEnds,
-    /// Until the session turns out to have ended, or the node to be gone; which nobody can tell
-    /// before there is a connection again, when somebody else may have had the lock for long. For
-    /// those who check their [fencing token](Event::Acquired) with every write.
+    /// Until a server reports that the session has expired or that the node is gone.
+    ///
+    /// While there is no connection, another client may acquire the lock. So this policy is only
+    /// for owners that check their [fencing token](Event::Acquired) with every write.
     UntilServerReports,
-    /// Not at all.
+    /// Until the connection breaks.
     WhileConnected,
 }
 
 impl DisconnectPolicy {
-    /// Why a lock that was held is lost when the lease ends; `None` if it is trusted beyond that,
-    /// and only suspended.
+    /// Returns why a held lock is lost when the lease ends. `None`: the lock is only suspended.
     pub const fn loss_after_lease(self) -> Option<Loss> {
         match self {
             Self::UntilServerReports => None,
@@ -269,49 +283,55 @@ impl DisconnectPolicy {
     }
 }
 
-/// What a machine receives.
+/// An input of a machine.
 #[derive(Debug)]
 pub enum Input {
-    /// A request was answered, or never will be; or a watch was [renewed](Renewal).
+    /// A request has its result, or a watch was [renewed](Renewal).
     Reply {
         /// The request.
         op: OpId,
-        /// Its answer.
+        /// The reply of the server, or why there is none.
         result: Result<Reply, Error>,
     },
     /// A watch has fired.
     Watch {
-        /// The request that had asked for it.
+        /// The request that set the watch.
         op: OpId,
         /// What happened to the node.
         event_type: EventType,
     },
-    /// The state of the session has changed. If it was lost and is back before anybody looked,
-    /// the second half is enough.
+    /// The session has changed its state. If the connection was lost and is back already, the new
+    /// state alone is enough.
     Session(State),
-    /// The time that was last set is over.
+    /// The delay of the last [`Output::SetTimer`] has passed.
     Timer,
     /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or
-    /// without a connection. Give it as well behind a new state, and behind what the caller wants,
-    /// whenever the lease [has ended](zk_session::session::Session::lease_has_ended) by then.
+    /// without a connection.
+    ///
+    /// Repeat this input after each [`Session`](Self::Session) and after each command of the
+    /// caller, if the lease [has ended](zk_session::session::Session::lease_has_ended) by then.
     LeaseEnded,
-    /// Everything that had arrived when [`Output::Settle`] asked for it has been given.
+    /// All inputs that had arrived at the last [`Output::Settle`] have been given.
     Settled,
-    /// The node that [`Event::Waiting`] has named is one that this client has
-    /// [abandoned](Event::Abandoned). Waiting for it would be in vain.
+    /// This client has [abandoned](Event::Abandoned) the node that [`Event::Waiting`] named.
+    /// Waiting for it is useless.
     BehindAbandoned,
-    /// The holder wants the lock with another mode; nothing else in between.
-    /// [`Event::Converted`] or [`Event::NotConverted`] answers.
+    /// A command: change the mode of the held lock.
+    ///
+    /// [`Event::Converted`] or [`Event::NotConverted`] answers. Give no second one before that.
     Convert(LockMode),
-    /// The caller wants to release the lock as soon as it may. Who waits for others then is a
-    /// [`Participant`]; for all others it is as `Release`.
+    /// A command: leave when the recipe allows it.
+    ///
+    /// A [`Participant`] waits until the others leave, too. Other machines treat it as
+    /// [`Release`](Self::Release).
     Leave,
-    /// The caller wants the lock no more: gives up waiting, or releases it.
+    /// A command: release the lock, or stop waiting for it.
     Release,
 }
 
 impl Input {
-    /// As this part of a machine has it; nothing if it is about a request of another.
+    /// Converts an input to the numbers of one sub-machine. `None` if it is about a request of
+    /// another.
     fn of_part(self, part: u32) -> Option<Self> {
         let own = |op: OpId| Some(op.split()).filter(|(of, _)| *of == part).map(|(_, op)| op);
         Some(match self {
@@ -332,111 +352,114 @@ pub enum Output {
         /// The request.
         operation: Operation,
     },
-    /// Drop the watch that this request had asked for.
+    /// Remove the watch of this request.
     Unwatch(OpId),
-    /// Input [`Input::Timer`] after this time; replaces what was set before.
+    /// Give [`Input::Timer`] after this delay. It replaces the delay of an earlier output.
     SetTimer(Duration),
-    /// Give the machine everything that has arrived by now, then [`Input::Settled`].
+    /// Give all inputs that have arrived by now, then [`Input::Settled`].
     Settle,
-    /// Report to the owner.
+    /// Report this event to the owner.
     Event(Event),
 }
 
 impl Output {
-    /// As wanted by a machine of which this was wanted by one part.
+    /// Converts an output of a sub-machine to the numbers of the whole machine.
     fn of_part(self, part: u32) -> Self {
         match self {
             Self::Submit { op, operation } => Self::Submit { op: op.of_part(part), operation },
             Self::Unwatch(op) => Self::Unwatch(op.of_part(part)),
-            // One clock for all: each takes a call that was meant for another for its own.
+            // All sub-machines share one timer. An input that was meant for another one does no
+            // harm.
             Self::SetTimer(_) | Self::Settle | Self::Event(_) => self,
         }
     }
 }
 
-/// What a machine reports to its owner.
+/// A report of a machine to its owner.
 ///
-/// After [`Acquired`](Self::Acquired) comes exactly one of `Released`, `Lost` and `Failed`, and
-/// nothing after that, with two exceptions: `Abandoned` can follow, and a [`ElectionMachine`] that has
-/// lost begins anew, unless its session has ended.
+/// Exactly one of `Released`, `Lost` and `Failed` follows [`Acquired`](Self::Acquired). It is the
+/// last event of the attempt, with two exceptions. `Abandoned` can follow. An [`ElectionMachine`]
+/// that lost its leadership queues again, unless the session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Our node stands in the queue.
+    /// Our node is in the queue.
     Enqueued {
-        /// Its name.
+        /// The name of our node.
         node: String,
-        /// The fencing token that it will give: the transaction that created it.
+        /// The fencing token: the zxid of the transaction that created the node.
         token: Zxid,
     },
-    /// Others are before us.
+    /// Other contenders are ahead.
     Waiting {
-        /// The name of the node immediately before ours.
+        /// The name of the nearest node that blocks us.
         behind: String,
-        /// How many are before us.
+        /// How many contenders block us.
         ahead: usize,
     },
-    /// Told right before [`Acquired`](Self::Acquired) by whoever gets several permits at once: the
-    /// names of all nodes that stand for them, of which that names the first.
+    /// The names of all permit nodes, if several permits are acquired at once.
+    ///
+    /// It comes right before [`Acquired`](Self::Acquired), which names the first of them.
     Permits(Vec<String>),
-    /// The lock is ours.
+    /// The lock is held.
     Acquired {
         /// The name of our node.
         node: String,
-        /// Greater than the token of anybody who held the lock before, on this ensemble.
+        /// The fencing token, greater than that of each earlier holder on this ensemble.
         token: Zxid,
     },
-    /// The connection is lost, or the lease has ended; it is unknown whether the lock is still
-    /// ours.
+    /// The connection is lost, or the lease has ended. It is unknown whether the lock is still
+    /// held.
     Suspended,
-    /// A server has confirmed that the lock is still ours.
+    /// A server has confirmed that the lock is still held.
     Resumed,
-    /// The lock is not ours any more.
+    /// The lock is no longer held.
     Lost(Loss),
-    /// The lock is held with this mode now, by another node.
+    /// The lock is now held in this mode, with another node.
     Converted {
-        /// How it is held.
+        /// The new mode.
         mode: LockMode,
-        /// The name of our node.
+        /// The name of the new node.
         node: String,
-        /// A reader keeps that of the writer it was; a writer gets a greater one.
+        /// The fencing token. A downgrade keeps it, an upgrade makes it greater.
         token: Zxid,
     },
-    /// The lock is held as before.
+    /// The mode of the lock could not be changed. It is held as before.
     NotConverted(LockError),
-    /// Somebody asks us to release the lock. Nothing forces us.
+    /// Another client asks us to release the lock. The owner may ignore that.
     Revoked,
-    /// There is a child of the lock's path that is no contender, and this is its name. It is passed
-    /// over, or [counts](UnknownNodePolicy::Count).
+    /// The name of a child of the lock path that is no contender. It is ignored, or
+    /// [counts](UnknownNodePolicy::Count) as one.
     UnknownNode(String),
-    /// The ensemble permanently refuses to delete a node that we no longer need. The node stays
-    /// until the session ends or another client deletes it, and keeps the contenders behind it
-    /// waiting.
+    /// The ensemble permanently refuses to delete a node that we no longer need.
+    ///
+    /// It stays until the session ends or another client deletes it. Contenders behind it wait.
     Abandoned {
-        /// Its name.
+        /// The name of the node.
         node: String,
-        /// Why it was refused: mostly `NO_AUTH`, where the access control list of the parent does
-        /// not let us delete.
+        /// The refusal of the server: mostly `NO_AUTH`, if the access control list of the parent
+        /// forbids the deletion.
         error: Error,
     },
-    /// Our node is gone, as we wanted; or it never came to be.
+    /// Our node is deleted, as requested, or was never created.
     Released,
-    /// The operation failed. If our node still exists it is being deleted, also if a deletion was
-    /// [not confirmed](LockError::NotConfirmed) in time.
+    /// The attempt failed, or its release was [not confirmed](LockError::NotConfirmed) in time.
+    ///
+    /// The machine still deletes its node, if there is one.
     Failed(LockError),
 }
 
 impl Event {
-    /// What has become of a node that was to be deleted when the session ended.
+    /// Returns the result of an attempt whose session ended before its node was deleted.
     const fn gone_with(end: End) -> Self {
         match end {
             End::Expired => Self::Released,
-            // Nobody but the servers ends it now.
+            // Only the servers can end the session now.
             end => Self::Failed(LockError::NotConfirmed(Unconfirmed::Ended(end))),
         }
     }
 
-    /// The lease has ended before a server has confirmed that our node is gone.
+    /// The result of an attempt whose lease ended before a server confirmed the deletion.
     const NOT_CONFIRMED: Self = Self::Failed(LockError::NotConfirmed(Unconfirmed::LeaseEnded));
 }
 

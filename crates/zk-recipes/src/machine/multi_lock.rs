@@ -1,7 +1,7 @@
-//! Several locks, taken together: in which order, and what becomes of some when another is not had.
+//! The order in which several locks are acquired, and the release of all of them when one fails.
 //!
-//! What the locks are does not matter here. Each is taken by a machine of its own, and known by its
-//! place in the order.
+//! Each lock is acquired by a machine of its own. This module knows it only by its index in the
+//! order of acquisition, so it works for locks of every kind.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -14,39 +14,40 @@ use zk_session::proto::SessionId;
 use super::{LockMode, Scheme};
 use crate::error::{LockError, Loss};
 
-/// What is wanted of one lock among several.
+/// One of the locks that are to be acquired together.
 #[derive(Clone, Debug)]
-pub struct Member {
-    /// The session whose lock it is to be.
+pub struct LockSpec {
+    /// The session that acquires the lock.
     pub session: SessionId,
-    /// What the path is below, as a path of the server.
+    /// The chroot of the client, as a path of the server. [`path`](Self::path) is below it.
     pub root: String,
-    /// The path of the lock, which tells its place among the others.
+    /// The lock path. It decides the lock's position in the order of acquisition.
     pub path: String,
-    /// How it is to be taken.
-    pub demand: Demand,
+    /// How to acquire it.
+    pub mode: Mode,
 }
 
-/// How a lock is to be taken.
+/// How a lock is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demand {
-    /// By a node in its queue.
-    Place {
-        /// How nodes are named there.
+pub enum Mode {
+    /// With one node in the queue of the lock.
+    Lock {
+        /// The names of its nodes.
         scheme: Scheme,
-        /// Whether it may be shared with others.
+        /// Whether other clients may hold it at the same time.
         mode: LockMode,
     },
-    /// So many permits of a semaphore.
+    /// With this number of permits of a semaphore.
     Permits(u32),
 }
 
-impl Demand {
-    /// What satisfies both; nothing if they are about different kinds of locks.
+impl Mode {
+    /// Returns a mode that satisfies both: the stronger lock mode, or the sum of the permits.
+    /// `None` if the two are different kinds of locks.
     fn and(self, other: Self) -> Option<Self> {
         match (self, other) {
-            (Self::Place { scheme, mode }, Self::Place { scheme: same, mode: other }) => {
-                (scheme == same).then_some(Self::Place { scheme, mode: mode.max(other) })
+            (Self::Lock { scheme, mode }, Self::Lock { scheme: same, mode: other }) => {
+                (scheme == same).then_some(Self::Lock { scheme, mode: mode.max(other) })
             }
             (Self::Permits(some), Self::Permits(more)) => {
                 Some(Self::Permits(some.saturating_add(more)))
@@ -56,20 +57,20 @@ impl Demand {
     }
 }
 
-/// Why locks cannot be taken together.
+/// Why locks cannot be acquired together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MultiLockError {
-    /// There are none.
+    /// The list of locks is empty.
     Empty,
-    /// They belong to more than one session.
+    /// The locks belong to more than one session.
     Sessions,
-    /// Their clients have different chroots, so that a path of one means something else to another,
-    /// and there is none for a transaction on all of them.
+    /// The clients of the locks have different chroots. The same path would mean different nodes,
+    /// and one transaction could not check all locks.
     Chroots,
-    /// Two at one path name their nodes in different ways, and would not see each other.
+    /// Two locks at one path name their nodes differently, so they would not exclude each other.
     Schemes {
-        /// The path.
+        /// The lock path.
         path: String,
     },
 }
@@ -77,11 +78,11 @@ pub enum MultiLockError {
 impl fmt::Display for MultiLockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("there are no locks to take"),
+            Self::Empty => f.write_str("there are no locks to acquire"),
             Self::Sessions => f.write_str("the locks belong to more than one session"),
             Self::Chroots => f.write_str("the locks belong to clients with different chroots"),
             Self::Schemes { path } => {
-                write!(f, "two locks at '{path}' name their nodes in different ways")
+                write!(f, "two locks at '{path}' name their nodes differently")
             }
         }
     }
@@ -89,138 +90,143 @@ impl fmt::Display for MultiLockError {
 
 impl core::error::Error for MultiLockError {}
 
-/// The order in which locks are taken: that of their paths, whatever the order in which they are
-/// given. If all go by it, nobody waits for a lock while holding one that comes after it, so no two
-/// wait for each other.
+/// Returns the order in which to acquire the locks: sorted by path, whatever order they are given
+/// in.
 ///
-/// A lock that is given more than once is taken once, in a way that satisfies all. What comes back
-/// is the place of the first of those among `members`, and that way.
+/// If all clients follow this order, no client waits for a lock while it holds one that comes
+/// later. So no two clients wait for each other.
+///
+/// A lock that is given more than once is acquired once, in a mode that satisfies all requests.
+/// Each item of the result is the index of the first request for that lock, and the mode.
 ///
 /// # Errors
 ///
-/// [`MultiLockError`].
-pub fn in_order(members: &[Member]) -> Result<Vec<(usize, Demand)>, MultiLockError> {
-    let first = members.first().ok_or(MultiLockError::Empty)?;
-    if members.iter().any(|member| member.session != first.session) {
+/// [`MultiLockError`], if the locks cannot be acquired together.
+pub fn acquisition_order(locks: &[LockSpec]) -> Result<Vec<(usize, Mode)>, MultiLockError> {
+    let first = locks.first().ok_or(MultiLockError::Empty)?;
+    if locks.iter().any(|lock| lock.session != first.session) {
         return Err(MultiLockError::Sessions);
     }
-    if members.iter().any(|member| member.root != first.root) {
+    if locks.iter().any(|lock| lock.root != first.root) {
         return Err(MultiLockError::Chroots);
     }
     let mut by_path = BTreeMap::new();
-    for (place, member) in members.iter().enumerate() {
-        match by_path.entry(&member.path) {
-            Entry::Vacant(vacant) => drop(vacant.insert((place, member.demand))),
+    for (index, lock) in locks.iter().enumerate() {
+        match by_path.entry(&lock.path) {
+            Entry::Vacant(vacant) => drop(vacant.insert((index, lock.mode))),
             Entry::Occupied(mut same) => {
-                let (_, demand) = same.get_mut();
-                let mismatch = || MultiLockError::Schemes { path: member.path.clone() };
-                *demand = demand.and(member.demand).ok_or_else(mismatch)?;
+                let (_, mode) = same.get_mut();
+                let mismatch = || MultiLockError::Schemes { path: lock.path.clone() };
+                *mode = mode.and(lock.mode).ok_or_else(mismatch)?;
             }
         }
     }
     Ok(by_path.into_values().collect())
 }
 
-/// One attempt to take locks together: all of them, or none.
+/// One attempt to acquire several locks: all of them, or none.
 ///
-/// Tell it what happens, then do what it [wants](Self::poll_output), until it wants nothing.
+/// Give it each [`Input`], then do what every [`Output`] says until there is none. Locks are
+/// identified by their index in the order of acquisition.
 #[derive(Clone, Debug)]
 pub struct MultiAcquire {
     locks: usize,
-    step: Step,
-    wanted: VecDeque<Wanted>,
+    state: State,
+    outputs: VecDeque<Output>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
-    /// So many are held, and the next is waited for.
-    Taking(usize),
+enum State {
+    /// This many locks are held, and the next one is waited for.
+    Acquiring(usize),
     Held,
     Over,
 }
 
-/// What has happened to locks that are taken together.
+/// An input of [`MultiAcquire`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// The lock that is waited for is ours.
+pub enum Input {
+    /// The lock that is waited for was acquired.
     Acquired,
-    /// It cannot be had.
+    /// The lock that is waited for cannot be acquired.
     Failed(LockError),
-    /// A lock that was ours is not any more.
+    /// The lock with this index was held, and is lost.
     Lost(usize, Loss),
-    /// The time to wait for all of them is over.
-    TooLate,
-    /// The caller wants none of them any more.
+    /// The time limit for all locks has passed.
+    TimedOut,
+    /// The caller gives up waiting, or releases the locks.
     Release,
 }
 
-/// What is to be done about locks that are taken together.
+/// What the driver of a [`MultiAcquire`] must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Wait for this lock.
+pub enum Output {
+    /// Enter the queue of the lock with this index, and wait.
     Enter(usize),
-    /// Give up waiting for this lock, or release it.
+    /// Release the lock with this index, or stop waiting for it.
     Release(usize),
-    /// Tell the caller that all are held.
+    /// Report that all locks are held.
     Acquired,
-    /// Tell the caller that none is, and which is to blame, for what.
+    /// Report that the attempt failed, with the index of the lock that caused it and the error.
     Failed(usize, LockError),
 }
 
 impl MultiAcquire {
-    /// An attempt to take so many locks, which begins now. There should be at least one.
+    /// Creates an attempt to acquire this many locks, at least one. The first output is there
+    /// already.
     pub fn new(locks: usize) -> Self {
-        let mut this = Self { locks, step: Step::Taking(0), wanted: VecDeque::new() };
-        this.take(0);
+        let mut this = Self { locks, state: State::Acquiring(0), outputs: VecDeque::new() };
+        this.enter(0);
         this
     }
 
-    /// The next thing to be done.
-    pub fn poll_output(&mut self) -> Option<Wanted> {
-        self.wanted.pop_front()
+    /// Returns the next output, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
     }
 
-    /// Takes note of what has happened.
-    pub fn handle(&mut self, happening: Happening) {
-        match (self.step, happening) {
-            (Step::Taking(held), Happening::Acquired) => self.take(held + 1),
-            (Step::Taking(held), Happening::Failed(error)) => self.fail(held, error),
-            (Step::Taking(held), Happening::TooLate) => self.fail(held, LockError::TimedOut),
-            // What was to be held together is not, however soon the others come.
-            (Step::Taking(_), Happening::Lost(place, loss)) => {
-                self.fail(place, LockError::Lost(loss));
+    /// Handles an input. Take all outputs afterwards.
+    pub fn handle(&mut self, input: Input) {
+        match (self.state, input) {
+            (State::Acquiring(held), Input::Acquired) => self.enter(held + 1),
+            (State::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
+            (State::Acquiring(held), Input::TimedOut) => self.fail(held, LockError::TimedOut),
+            // The locks would not be held together, even if the others are acquired soon.
+            (State::Acquiring(_), Input::Lost(index, loss)) => {
+                self.fail(index, LockError::Lost(loss));
             }
-            (Step::Taking(_) | Step::Held, Happening::Release) => self.release(),
-            // What is held is the caller's, and so is the decision what its loss means.
-            (Step::Held | Step::Over, _) => {}
+            (State::Acquiring(_) | State::Held, Input::Release) => self.release(),
+            // Once all are held, the caller decides what the loss of one means.
+            (State::Held | State::Over, _) => {}
         }
     }
 
-    fn take(&mut self, place: usize) {
-        if place < self.locks {
-            self.step = Step::Taking(place);
-            self.wanted.push_back(Wanted::Enter(place));
+    fn enter(&mut self, index: usize) {
+        if index < self.locks {
+            self.state = State::Acquiring(index);
+            self.outputs.push_back(Output::Enter(index));
         } else {
-            self.step = Step::Held;
-            self.wanted.push_back(Wanted::Acquired);
+            self.state = State::Held;
+            self.outputs.push_back(Output::Acquired);
         }
     }
 
-    fn fail(&mut self, place: usize, error: LockError) {
+    fn fail(&mut self, index: usize, error: LockError) {
         self.release();
-        self.wanted.push_back(Wanted::Failed(place, error));
+        self.outputs.push_back(Output::Failed(index, error));
     }
 
-    /// Releases the last lock first: a contender that waits for it holds none of those behind it.
+    /// Releases in reverse order, so that a contender woken by one release does not then wait for
+    /// the next.
     fn release(&mut self) {
-        let places = match self.step {
-            // With the one that is waited for.
-            Step::Taking(held) => held + 1,
-            Step::Held => self.locks,
-            Step::Over => 0,
+        let entered = match self.state {
+            // Including the one that is waited for.
+            State::Acquiring(held) => held + 1,
+            State::Held => self.locks,
+            State::Over => 0,
         };
-        self.step = Step::Over;
-        self.wanted.extend((0..places).rev().map(Wanted::Release));
+        self.state = State::Over;
+        self.outputs.extend((0..entered).rev().map(Output::Release));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names of lock nodes: how ours are made, and how those of other contenders are read.
+//! Names of lock nodes: how to build and how to parse them.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,130 +8,142 @@ use core::fmt;
 use uuid::Uuid;
 use zk_session::proto::{SequenceNumber, SessionId};
 
-/// What a contender wants of the lock.
+/// Whether a contender shares the lock with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
-    /// To hold it beside others that want the same: a reader.
+    /// Held together with other contenders in this mode: a reader.
     Shared,
-    /// To hold it alone: a writer, or any contender of a mutex.
+    /// Held alone: a writer, or any contender of a mutex.
     Exclusive,
 }
 
-/// How the nodes of one kind of lock are named.
+/// The naming of the nodes of one kind of lock.
 ///
-/// All contenders of a lock must use the same one, in whatever language they are written.
+/// All contenders of a lock must use the same scheme, in any programming language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
-    style: Style,
+    format: PrefixFormat,
     exclusive: &'static str,
     shared: Option<&'static str>,
     private: bool,
 }
 
-/// What stands before the marker.
+/// The part of a name before the marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    /// `_c_<guid>-`, with dashes in the guid or without. Read in both forms.
+enum PrefixFormat {
+    /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
     Curator { dashes: bool },
-    /// `<guid without dashes>`.
+    /// `<guid>`, without dashes.
     Kazoo,
-    /// `<guid>-`, with as few characters as can be.
+    /// `<guid>-`, with the GUID in as few characters as possible.
     Compact,
-    /// `x-<session>-`, and then, as ours but not as ZooKeeper's own recipe has it, `<guid>-`.
+    /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
+    /// no GUID.
     Session,
 }
 
 impl Scheme {
     /// The exclusive lock of Apache Curator (`InterProcessMutex`): `_c_<guid>-lock-<sequence>`.
-    pub const CURATOR_MUTEX: Self = Self::new(Style::Curator { dashes: true }, "lock-", None);
+    pub const CURATOR_MUTEX: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "lock-", None);
 
     /// The read/write lock of Apache Curator (`InterProcessReadWriteLock`):
     /// `_c_<guid>-__READ__<sequence>` and `_c_<guid>-__WRIT__<sequence>`.
     pub const CURATOR_READ_WRITE: Self =
-        Self::new(Style::Curator { dashes: true }, "__WRIT__", Some("__READ__"));
+        Self::new(PrefixFormat::Curator { dashes: true }, "__WRIT__", Some("__READ__"));
 
     /// The leader election of Apache Curator (`LeaderLatch`): `_c_<guid>-latch-<sequence>`.
-    pub const CURATOR_LEADER: Self = Self::new(Style::Curator { dashes: true }, "latch-", None);
+    pub const CURATOR_LEADER: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "latch-", None);
 
-    /// The leases of Apache Curator's semaphore (`InterProcessSemaphoreV2`):
-    /// `_c_<guid>-lease-<sequence>`.
-    pub const CURATOR_LEASE: Self = Self::new(Style::Curator { dashes: true }, "lease-", None);
+    /// The permits of Apache Curator's semaphore (`InterProcessSemaphoreV2`), which it calls
+    /// leases: `_c_<guid>-lease-<sequence>`.
+    pub const CURATOR_LEASE: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "lease-", None);
 
-    /// The lock of go-zk: as Curator's, with a guid without dashes. Both read each other's.
-    pub const GO_ZK: Self = Self::new(Style::Curator { dashes: false }, "lock-", None);
+    /// The lock of go-zk: `_c_<guid without dashes>-lock-<sequence>`. Curator's mutex and this one
+    /// read each other's names.
+    pub const GO_ZK: Self = Self::new(PrefixFormat::Curator { dashes: false }, "lock-", None);
 
     /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
-    pub const KAZOO_MUTEX: Self = Self::new(Style::Kazoo, "__lock__", None);
+    pub const KAZOO_MUTEX: Self = Self::new(PrefixFormat::Kazoo, "__lock__", None);
 
     /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
-    pub const KAZOO_READ_WRITE: Self = Self::new(Style::Kazoo, "__lock__", Some("__rlock__"));
+    pub const KAZOO_READ_WRITE: Self =
+        Self::new(PrefixFormat::Kazoo, "__lock__", Some("__rlock__"));
 
     /// The lock recipe that comes with ZooKeeper (`WriteLock`): `x-<session>-<sequence>`.
     ///
-    /// Ours have a guid behind the session, which that recipe reads as well: without one, two
-    /// contenders of one session could not be told apart, nor could a node from an older one of
-    /// the same name.
-    pub const ZOOKEEPER_RECIPE: Self = Self::new(Style::Session, "", None);
+    /// This crate adds a GUID after the session; that recipe reads such names as well. Without a
+    /// GUID, nothing would distinguish two contenders of one session, or an earlier node with the
+    /// same name.
+    pub const ZOOKEEPER_RECIPE: Self = Self::new(PrefixFormat::Session, "", None);
 
-    /// A lock of your own, for contenders of this library only: `<guid>-<marker><sequence>`, with
-    /// one marker for exclusive nodes and, for a read/write lock, one for shared nodes. Neither may
-    /// be the beginning of the other.
+    /// A private lock, for contenders of this library only: `<guid>-<marker><sequence>`.
     ///
-    /// Names are short, since whoever enters a queue and whoever leaves it reads all of them. And
-    /// contenders agree who is first even when the numbers of the lock path are used up, where
-    /// others go astray.
+    /// `exclusive` is the marker of exclusive nodes, `shared` the one of shared nodes if it is a
+    /// read/write lock. Neither may be a prefix of the other.
+    ///
+    /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
+    /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
     pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
-        Self { private: true, ..Self::new(Style::Compact, exclusive, shared) }
+        Self { private: true, ..Self::new(PrefixFormat::Compact, exclusive, shared) }
     }
 
-    const fn new(style: Style, exclusive: &'static str, shared: Option<&'static str>) -> Self {
-        Self { style, exclusive, shared, private: false }
+    const fn new(
+        format: PrefixFormat,
+        exclusive: &'static str,
+        shared: Option<&'static str>,
+    ) -> Self {
+        Self { format, exclusive, shared, private: false }
     }
 
-    /// Whether there are shared nodes beside the exclusive ones.
+    /// Returns whether the scheme has shared nodes besides the exclusive ones.
     pub const fn has_readers(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Whether only contenders of this library take part.
+    /// Returns whether only contenders of this library use the scheme.
     pub const fn is_private(&self) -> bool {
         self.private
     }
 
-    /// The beginning of the name of a node of ours; the server appends the sequence number.
-    /// Where there are no readers, every mode is exclusive.
+    /// Returns the name of a new node without the sequence number, which the server appends. In a
+    /// scheme without shared nodes, every mode is exclusive.
     pub fn prefix(&self, mode: LockMode, guid: Uuid, session: SessionId) -> String {
         self.name(mode, guid, session, "")
     }
 
-    /// The name of a node of ours.
+    /// Returns the name of a node of this crate.
     fn name(&self, mode: LockMode, guid: Uuid, session: SessionId, sequence: &str) -> String {
         let marker = match (mode, self.shared) {
             (LockMode::Shared, Some(shared)) => shared,
             _ => self.exclusive,
         };
         let mut text = [0; 36];
-        match self.style {
-            Style::Curator { dashes } => {
+        match self.format {
+            PrefixFormat::Curator { dashes } => {
                 let guid = match dashes {
                     true => guid.as_hyphenated().encode_lower(&mut text),
                     false => guid.as_simple().encode_lower(&mut text),
                 };
                 ["_c_", guid, "-", marker, sequence].concat()
             }
-            Style::Kazoo => [guid.as_simple().encode_lower(&mut text), marker, sequence].concat(),
-            Style::Compact => [&*compact(guid), "-", marker, sequence].concat(),
-            Style::Session => format!("x-{}-{}-{sequence}", session.0, guid.as_simple()),
+            PrefixFormat::Kazoo => {
+                [guid.as_simple().encode_lower(&mut text), marker, sequence].concat()
+            }
+            PrefixFormat::Compact => [&*compact(guid), "-", marker, sequence].concat(),
+            PrefixFormat::Session => format!("x-{}-{}-{sequence}", session.0, guid.as_simple()),
         }
     }
 
-    /// Reads the name of a child of the lock path. `None` if it is not a contender's.
+    /// Parses the name of a child of the lock path. Returns `None` if it is no contender's.
     pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
-        let (guid, rest) = match self.style {
-            Style::Curator { .. } => curator_guid(child)?,
-            Style::Kazoo => guid_of(child, 32)?,
-            Style::Compact => compact_guid(child)?,
-            Style::Session => return session_name(child),
+        let (guid, rest) = match self.format {
+            PrefixFormat::Curator { .. } => curator_guid(child)?,
+            PrefixFormat::Kazoo => guid_of(child, 32)?,
+            PrefixFormat::Compact => compact_guid(child)?,
+            PrefixFormat::Session => return session_name(child),
         };
         let (mode, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
             (Some(suffix), _) => (LockMode::Exclusive, suffix),
@@ -142,9 +154,9 @@ impl Scheme {
     }
 }
 
-/// # Schemes of others
+/// # Schemes of other programs
 impl Scheme {
-    /// One for each kind of name that is in use: none of them reads the names of another.
+    /// One scheme for each naming in use. None of them parses the names of another.
     const KNOWN: [Self; 6] = [
         Self::CURATOR_MUTEX,
         Self::CURATOR_READ_WRITE,
@@ -154,8 +166,8 @@ impl Scheme {
         Self::ZOOKEEPER_RECIPE,
     ];
 
-    /// The scheme of a node's name, if it is a contender's of any known kind of lock. Private
-    /// schemes are recognised whatever their markers are.
+    /// Returns the scheme of a node's name, if it is a contender of any known kind of lock. A
+    /// private scheme is recognized with any markers.
     pub fn recognize(child: &str) -> Option<Self> {
         let is_private = || {
             let (_, rest) = compact_guid(child)?;
@@ -172,180 +184,188 @@ impl Scheme {
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.style, self.exclusive, self.shared) {
-            (Style::Curator { .. }, "lock-", None) => {
+        f.write_str(match (self.format, self.exclusive, self.shared) {
+            (PrefixFormat::Curator { .. }, "lock-", None) => {
                 "a mutex of this crate, Apache Curator or go-zk"
             }
-            (Style::Curator { .. }, "latch-", None) => {
+            (PrefixFormat::Curator { .. }, "latch-", None) => {
                 "a leader election of this crate or Apache Curator"
             }
-            (Style::Curator { .. }, "lease-", None) => {
+            (PrefixFormat::Curator { .. }, "lease-", None) => {
                 "a semaphore of this crate or Apache Curator"
             }
-            (Style::Curator { .. }, ..) => "a read/write lock of this crate or Apache Curator",
-            (Style::Kazoo, ..) => "a kazoo lock",
-            (Style::Compact, ..) => "a lock with private names",
-            (Style::Session, ..) => "ZooKeeper's WriteLock",
+            (PrefixFormat::Curator { .. }, ..) => {
+                "a read/write lock of this crate or Apache Curator"
+            }
+            (PrefixFormat::Kazoo, ..) => "a kazoo lock",
+            (PrefixFormat::Compact, ..) => "a lock with private names",
+            (PrefixFormat::Session, ..) => "ZooKeeper's WriteLock",
         })
     }
 }
 
-/// What a name tells at a glance.
+/// The parts of a name that [`FastParser`] reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Glance {
+pub(super) struct FastName {
     pub(super) mode: LockMode,
-    /// The ten digits of the sequence number, as [`head_of`] has them.
-    pub(super) number: u128,
-    /// Differs from that of another GUID, mostly.
-    pub(super) mark: u64,
+    /// The ten digits of the sequence number, as a [`digits_key`].
+    pub(super) digits: u128,
+    /// A part of the GUID. It differs between most GUIDs.
+    pub(super) guid_tag: u64,
 }
 
-/// The first bytes of a name and the last are checked, this many each. They may overlap.
-const HALF: usize = 32;
-/// In shorter lists, making the shapes costs more than they save.
-const FEW: usize = 8;
+/// The number of bytes checked at each end of a name. The two ranges may overlap.
+const PATTERN_LEN: usize = 32;
+/// The shortest list for which building the patterns costs less than it saves.
+const MIN_NAMES: usize = 8;
 
-/// The bytes that may stand at each place of half a name: those of two ranges, each given by its
-/// lowest byte and how many others there are.
+/// The bytes allowed at each position of one end of a name. There are two ranges for each position,
+/// each given by its lowest byte and the number of further bytes.
 #[derive(Debug)]
-struct Half {
-    low: [u8; HALF],
-    others: [u8; HALF],
-    letters_low: [u8; HALF],
-    other_letters: [u8; HALF],
+struct BytePattern {
+    low: [u8; PATTERN_LEN],
+    span: [u8; PATTERN_LEN],
+    letters_low: [u8; PATTERN_LEN],
+    letters_span: [u8; PATTERN_LEN],
 }
 
-impl Half {
-    /// Between the lowest name of a kind and the highest: they differ where digits stand.
-    fn new(lowest: &[u8; HALF], highest: &[u8; HALF]) -> Self {
-        let (low, none) = (*lowest, [0; HALF]);
-        let mut half = Self { low, others: none, letters_low: low, other_letters: none };
-        for at in 0..HALF {
+impl BytePattern {
+    /// Creates the pattern from the lowest and the highest name of a kind. They differ where digits
+    /// are.
+    fn new(lowest: &[u8; PATTERN_LEN], highest: &[u8; PATTERN_LEN]) -> Self {
+        let (low, none) = (*lowest, [0; PATTERN_LEN]);
+        let mut pattern = Self { low, span: none, letters_low: low, letters_span: none };
+        for at in 0..PATTERN_LEN {
             let (low, high) = (lowest[at], highest[at]);
             let has_letters = low == b'0' && high.is_ascii_lowercase();
             let (last, letter) = if has_letters { (b'9', b'a') } else { (high, low) };
-            half.others[at] = last.wrapping_sub(low);
-            half.letters_low[at] = letter;
-            half.other_letters[at] = high.wrapping_sub(letter);
+            pattern.span[at] = last.wrapping_sub(low);
+            pattern.letters_low[at] = letter;
+            pattern.letters_span[at] = high.wrapping_sub(letter);
         }
-        half
+        pattern
     }
 
-    /// Looking at every byte takes fewer instructions than stopping at the first that is wrong.
+    /// Returns whether all bytes are allowed. Checking every byte takes fewer instructions than
+    /// stopping at the first mismatch.
     #[inline(always)]
-    fn fits(&self, bytes: &[u8; HALF]) -> bool {
-        (0..HALF).fold(true, |all, at| {
-            let is_low = bytes[at].wrapping_sub(self.low[at]) <= self.others[at];
-            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) <= self.other_letters[at];
+    fn matches(&self, bytes: &[u8; PATTERN_LEN]) -> bool {
+        (0..PATTERN_LEN).fold(true, |all, at| {
+            let is_low = bytes[at].wrapping_sub(self.low[at]) <= self.span[at];
+            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) <= self.letters_span[at];
             all & (is_low | is_letter)
         })
     }
 }
 
-/// The names of one kind, which are all of one length.
+/// The pattern of names of one kind, which have one length.
 #[derive(Debug)]
-struct Shape {
+struct NamePattern {
     mode: LockMode,
     length: usize,
-    head: Half,
-    tail: Half,
+    head: BytePattern,
+    tail: BytePattern,
 }
 
-impl Shape {
-    /// `None` if the names are too long or too short.
+impl NamePattern {
+    /// Returns `None` if the names are too long or too short for the pattern.
     fn new(scheme: &Scheme, mode: LockMode) -> Option<Self> {
         let name = |guid, sequence| scheme.name(mode, guid, SessionId(0), sequence);
         let (lowest, highest) = (name(Uuid::nil(), "0000000000"), name(Uuid::max(), "9999999999"));
         let (lowest, highest) = (lowest.as_bytes(), highest.as_bytes());
-        let shape = Self {
+        let pattern = Self {
             mode,
             length: lowest.len(),
-            head: Half::new(lowest.first_chunk()?, highest.first_chunk()?),
-            tail: Half::new(lowest.last_chunk()?, highest.last_chunk()?),
+            head: BytePattern::new(lowest.first_chunk()?, highest.first_chunk()?),
+            tail: BytePattern::new(lowest.last_chunk()?, highest.last_chunk()?),
         };
-        (shape.length <= 2 * HALF).then_some(shape)
+        (pattern.length <= 2 * PATTERN_LEN).then_some(pattern)
     }
 
     #[inline(always)]
-    fn read(&self, child: &[u8]) -> Option<Glance> {
+    fn read(&self, child: &[u8]) -> Option<FastName> {
         if child.len() != self.length {
             return None;
         }
         let (head, tail) = (child.first_chunk()?, child.last_chunk()?);
-        let number = head_of(*tail.last_chunk()?);
-        let fits = self.head.fits(head) & self.tail.fits(tail) & (number <= LAST_SAFE_HEAD);
-        fits.then_some(Glance { mode: self.mode, number, mark: mark_of(head)? })
+        let digits = digits_key(*tail.last_chunk()?);
+        let matches = self.head.matches(head) & self.tail.matches(tail) & (digits <= LAST_SAFE_KEY);
+        matches.then_some(FastName { mode: self.mode, digits, guid_tag: guid_tag_of(head)? })
     }
 }
 
-/// Reads the names of the contenders of one scheme without decoding their GUIDs and numbers, for a
-/// fraction of what [`Scheme::parse`] costs.
+/// Parses the names of one scheme without decoding their GUIDs and sequence numbers. It costs a
+/// fraction of [`Scheme::parse`].
 #[derive(Debug)]
-pub(super) struct Glancer {
-    shapes: [Option<Shape>; 4],
+pub(super) struct FastParser {
+    patterns: [Option<NamePattern>; 4],
 }
 
-impl Glancer {
-    /// For a list of `names`, or more.
+impl FastParser {
+    /// Creates a parser for a list of at least this many names.
     pub(super) fn new(scheme: &Scheme, names: usize) -> Self {
-        let styles = match scheme.style {
-            _ if names < FEW => [None; 2],
-            Style::Curator { .. } => [true, false].map(|dashes| Some(Style::Curator { dashes })),
-            Style::Kazoo | Style::Compact => [Some(scheme.style), None],
-            // They have a session of any length.
-            Style::Session => [None; 2],
+        let formats = match scheme.format {
+            _ if names < MIN_NAMES => [None; 2],
+            PrefixFormat::Curator { .. } => {
+                [true, false].map(|dashes| Some(PrefixFormat::Curator { dashes }))
+            }
+            PrefixFormat::Kazoo | PrefixFormat::Compact => [Some(scheme.format), None],
+            // Session ids have no fixed length.
+            PrefixFormat::Session => [None; 2],
         };
-        // Where one marker begins with the other, `parse` reads the names of readers as of none.
+        // If one marker is a prefix of the other, `Scheme::parse` reads shared nodes as malformed.
         let has_readers = scheme.shared.is_some_and(|shared| {
             !shared.starts_with(scheme.exclusive) && !scheme.exclusive.starts_with(shared)
         });
-        let shape = |at: usize| {
-            let style = styles[at / 2]?;
+        let pattern = |at: usize| {
+            let format = formats[at / 2]?;
             let mode = [LockMode::Exclusive, LockMode::Shared][at % 2];
             let is_in_use = mode == LockMode::Exclusive || has_readers;
-            is_in_use.then(|| Shape::new(&Scheme { style, ..*scheme }, mode))?
+            is_in_use.then(|| NamePattern::new(&Scheme { format, ..*scheme }, mode))?
         };
-        Self { shapes: from_fn(shape) }
+        Self { patterns: from_fn(pattern) }
     }
 
-    /// Where it fails only `parse` can tell what the name is. Where it succeeds so does `parse`,
-    /// and the number [tells the order](Name::tells_order).
+    /// Reads a name. If it returns `None`, only [`Scheme::parse`] can classify the name. Otherwise
+    /// `Scheme::parse` succeeds as well, and the sequence number is [safe to
+    /// compare](Name::tells_order).
     #[inline(always)]
-    pub(super) fn glance(&self, child: &str) -> Option<Glance> {
-        self.shapes.iter().flatten().find_map(|shape| shape.read(child.as_bytes()))
+    pub(super) fn parse(&self, child: &str) -> Option<FastName> {
+        self.patterns.iter().flatten().find_map(|pattern| pattern.read(child.as_bytes()))
     }
 }
 
 impl Scheme {
-    /// The mark of a GUID in the names of this scheme; `None` where nothing is read at a glance.
-    pub(super) fn mark(&self, guid: Uuid) -> Option<u64> {
-        match self.style {
-            Style::Session => None,
-            _ => mark_of(self.prefix(LockMode::Exclusive, guid, SessionId(0)).as_bytes()),
+    /// Returns the tag of a GUID in names of this scheme. `None` if [`FastParser`] reads no names
+    /// of the scheme.
+    pub(super) fn guid_tag(&self, guid: Uuid) -> Option<u64> {
+        match self.format {
+            PrefixFormat::Session => None,
+            _ => guid_tag_of(self.prefix(LockMode::Exclusive, guid, SessionId(0)).as_bytes()),
         }
     }
 }
 
-/// Eight digits of the GUID, wherever it begins.
-fn mark_of(name: &[u8]) -> Option<u64> {
+/// Returns eight bytes of the GUID's digits. Every format has digits at this offset.
+fn guid_tag_of(name: &[u8]) -> Option<u64> {
     name.get(3..)?.first_chunk().copied().map(u64::from_be_bytes)
 }
 
-/// The digits of a sequence number, to be compared.
-pub(super) const fn head_of(digits: [u8; 10]) -> u128 {
+/// Returns the digits of a sequence number as an integer that sorts like the text.
+pub(super) const fn digits_key(digits: [u8; 10]) -> u128 {
     let [a, b, c, d, e, f, g, h, i, j] = digits;
     u128::from_be_bytes([a, b, c, d, e, f, g, h, i, j, 0, 0, 0, 0, 0, 0])
 }
 
-/// The head of [`LAST_SAFE`](super::queue::LAST_SAFE).
-pub(super) const LAST_SAFE_HEAD: u128 = head_of(*b"2146435071");
+/// The key of [`LAST_SAFE_SEQUENCE`](super::queue::LAST_SAFE_SEQUENCE).
+pub(super) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
     Some((Uuid::try_parse(guid).ok()?, rest))
 }
 
-/// Five bits to a digit.
+/// The digits of a compact GUID, five bits each.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 const COMPACT_LENGTH: usize = 26;
 
@@ -363,7 +383,8 @@ fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
     Some((Uuid::from_u128(value), rest.strip_prefix('-')?))
 }
 
-/// Curator and we write a guid with dashes, go-zk without.
+/// Parses the GUID of Curator's format: with dashes from Curator and this crate, without from
+/// go-zk.
 fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
     let rest = child.strip_prefix("_c_")?;
     [36, 32].into_iter().find_map(|length| {
@@ -372,7 +393,8 @@ fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
     })
 }
 
-/// The session is a signed decimal number in Java, hexadecimal in C.
+/// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
+/// hexadecimal in C.
 fn session_name(child: &str) -> Option<Name<'_>> {
     let rest = child.strip_prefix("x-")?;
     let unsigned = rest.strip_prefix('-').unwrap_or(rest);
@@ -388,16 +410,16 @@ fn session_name(child: &str) -> Option<Name<'_>> {
     Some(Name { child, guid, mode: LockMode::Exclusive, sequence })
 }
 
-/// The name of a contender's node.
+/// The parsed name of a contender's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a> {
     /// The whole name.
     pub child: &'a str,
-    /// What makes it this contender's. Nodes of ZooKeeper's own recipe have none.
+    /// Identifies the attempt that created the node. Nodes of ZooKeeper's own recipe have none.
     pub guid: Option<Uuid>,
-    /// What its owner wants.
+    /// Whether the contender shares the lock.
     pub mode: LockMode,
-    /// Its place in the queue.
+    /// The position in the queue: lower numbers come first.
     pub sequence: SequenceNumber,
 }
 
@@ -483,7 +505,7 @@ mod tests {
             assert_eq!(read(Scheme::CURATOR_MUTEX, &format!("_c_{DASHED}-{suffix}")), None);
         }
         assert_eq!(read(Scheme::KAZOO_MUTEX, &format!("{PLAIN}__rlock__0000000003")), None);
-        // Not a guid, though as long as one, and cut within a character.
+        // As long as a GUID but none, and a cut within a character.
         let not_hex = "_c_gggggggg-7a53-4c0f-9d9e-0a1b2c3d4e5f-lock-0000000001";
         assert_eq!(read(Scheme::CURATOR_MUTEX, not_hex), None);
         assert_eq!(read(Scheme::CURATOR_MUTEX, "_c_üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"), None);
@@ -499,11 +521,11 @@ mod tests {
                     let recognized = Scheme::recognize(&child).expect("known");
                     let is_readable = recognized.parse(&child).is_some();
                     assert!(is_readable || recognized.is_private(), "{child}: {recognized:?}");
-                    assert_eq!(recognized.style, scheme.style_read(), "{child}");
+                    assert_eq!(recognized.format, scheme.format_read(), "{child}");
                 }
             }
         }
-        // What is beside a semaphore's queue, and what anybody may have put there.
+        // Nodes beside a semaphore's queue, and arbitrary names.
         for child in ["locks", "leases", "max", "ready", "lease_holder", "0000000001", "x-", ""] {
             assert_eq!(Scheme::recognize(child), None, "{child}");
         }
@@ -521,11 +543,11 @@ mod tests {
     }
 
     impl Scheme {
-        /// Both styles of Curator are read as one.
-        fn style_read(&self) -> Style {
-            match self.style {
-                Style::Curator { .. } => Style::Curator { dashes: true },
-                style => style,
+        /// Both formats of Curator are parsed as one.
+        fn format_read(&self) -> PrefixFormat {
+            match self.format {
+                PrefixFormat::Curator { .. } => PrefixFormat::Curator { dashes: true },
+                format => format,
             }
         }
     }

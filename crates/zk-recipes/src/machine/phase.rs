@@ -1,4 +1,4 @@
-//! The stations of an attempt.
+//! The phases of an attempt to acquire a lock.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +8,11 @@ use zk_session::proto::Zxid;
 
 use super::OpId;
 
-/// A lock node of ours.
+/// A lock node of this contender.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) path: String,
-    /// Where its name begins in the path, which is asked for often.
+    /// The offset of the name in the path. The name is read often.
     name: usize,
     pub(super) czxid: Zxid,
 }
@@ -31,94 +31,96 @@ impl Node {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SelfWatch {
     pub(super) op: OpId,
-    /// Whether the server has confirmed it.
+    /// Whether the server has confirmed the watch.
     pub(super) armed: bool,
 }
 
-/// A contender whose place tells its number not.
+/// A contender ranked by czxid because sequence numbers are unusable.
 #[derive(Clone, Debug)]
 pub(super) struct Rank {
     pub(super) stat: OpId,
     pub(super) name: String,
-    /// The transaction that created it, once known; nothing if it is gone.
+    /// The transaction that created the node. `None` until it is known, or if the node is gone.
     pub(super) czxid: Option<Zxid>,
 }
 
-/// Where an attempt is, and which answers it waits for.
+/// The phase of an attempt, with the requests that it waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
-    /// The state of the session comes first.
+    /// Waits for the first state of the session.
     Beginning,
-    /// Is there anybody at all?
+    /// Lists the queue before it enters
+    /// ([`WaitPolicy::OnlyIfFree`](super::WaitPolicy::OnlyIfFree)).
     Looking {
         list: OpId,
     },
-    /// The node is being created, and in the same round trip the lock path is listed, unless the
-    /// list could not be sent.
+    /// Creates the node, and lists the queue in the same round trip. `list` is `None` if the
+    /// session refused the request, or if no other contender is expected.
     Creating {
         create: OpId,
         list: Option<OpId>,
     },
-    /// The directory is missing; it and what is above it are being created.
+    /// Creates the lock path and its ancestors, which are missing.
     MakingParents {
         first: OpId,
         last: OpId,
     },
-    /// Whether the node was created is unknown. The list tells, but only behind a sync: the
-    /// member that we are connected to now may be behind the one that we sent the creation to.
+    /// Searches for the node because the outcome of the creation is unknown. A sync precedes the
+    /// list: the current server may be behind the one that received the creation.
     Resolving {
         sync: OpId,
         list: OpId,
         synced: bool,
-        /// Why the list could not be read. Then our own nodes alone are listed, to be deleted.
+        /// Why the whole list could not be read. Then only our own nodes are listed, to be deleted.
         unread: Option<Error>,
     },
-    /// A node with our guid was found. Is it ours?
+    /// Reads the stat of a node with our GUID, to check which session owns it.
     Adopting {
         stat: OpId,
         path: String,
     },
-    /// The list will tell whether we are first.
+    /// Lists the queue to find our position.
     Deciding {
         list: OpId,
     },
-    /// Numbers do not tell who is first, so every contender is asked for the transaction that
-    /// created it.
+    /// Reads the stat of each contender. The sequence numbers are unusable, so the transactions
+    /// that created the nodes decide.
     Ranking {
         ranks: Vec<Rank>,
         left: usize,
     },
-    /// Somebody is before us, and watched.
+    /// Waits for the predecessor to be deleted.
     Waiting {
         predecessor: String,
         watch: OpId,
-        /// Nobody else is before us, and both watches belong to one connection.
+        /// Whether no other contender is ahead, and both watches belong to one connection.
         only: bool,
     },
-    /// The only one before us has gone. The lock is ours, unless what has arrived with that says that
-    /// our own node has gone, too: whoever deletes both at once has the events sent in any order.
+    /// Takes over after the only contender ahead has gone, unless an input that arrived with that
+    /// event says that our own node has gone, too. A transaction that deletes both nodes has its
+    /// events sent in any order.
     TakingOver,
-    /// The lock is ours, or was when we could last tell.
+    /// The lock is held, or was when a server last confirmed it.
     Held {
         suspended: bool,
     },
-    /// What is in `deletions` must go, nothing else matters.
+    /// Waits until all `deletions` are confirmed.
     Leaving,
     Done,
 }
 
-/// How far the way from one mode to another has been gone. It is independent of the phase: while
-/// it lasts the lock is held, or being left.
+/// The progress of an upgrade or downgrade. It is independent of the phase: meanwhile the lock is
+/// held, or being released.
 #[derive(Clone, Debug)]
 pub(super) enum Conversion {
-    /// The writer's node is being replaced by a reader's of the same number; or the server has
-    /// stumbled over that, and is asked later what it has done.
+    /// Replaces the writer's node by a reader's node with the same sequence number. `None`: the
+    /// server failed to answer, and the outcome is searched for later.
     Downgrading { replace: Option<OpId> },
-    /// Whether it was replaced is unknown. What is there?
+    /// Reads the stat of the reader's node because the outcome of the replacement is unknown.
     FindingReader { sync: OpId, stat: OpId, synced: bool },
-    /// A writer's node is being created beside the reader's, and all are listed.
+    /// Creates a writer's node beside the reader's, and lists the queue.
     Upgrading { create: OpId, list: OpId, created: Option<Node> },
-    /// It did not work, but the writer's node may be there. If the list cannot be read, our own nodes
-    /// alone are listed.
+    /// Searches for the writer's node of a failed upgrade, to delete it. If the list cannot be
+    /// read, only our own nodes are listed.
     FindingWriter { sync: OpId, list: OpId, synced: bool, own: bool, error: Error },
 }

@@ -1,4 +1,4 @@
-//! What a list of a lock path says: who is in the queue, and who blocks whom.
+//! The queue of a lock, read from a list of the children of its lock path.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,44 +6,49 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::Zxid;
 
-use super::name::{Glancer, LockMode, Name, Scheme};
+use super::name::{FastParser, LockMode, Name, Scheme};
 use crate::error::LockError;
 
-/// Numbers this close to the end of the range, or beyond it, do not tell who came first.
+/// The highest sequence number that still shows which of two nodes was created first.
 ///
-/// From 2147483647 on, servers since 3.6 hand out the same number again and again, or negative
-/// ones when requests overlap (ZOOKEEPER-3249); no order of such names is safe. The distance
-/// leaves room for requests under way.
-pub(super) const LAST_SAFE: i32 = i32::MAX - (1 << 20);
+/// Once the counter has reached 2147483647, servers since 3.6 assign that number again and again,
+/// or negative ones when requests overlap (ZOOKEEPER-3249). No order of such names is safe. The
+/// distance to the end leaves room for requests in flight.
+pub(super) const LAST_SAFE_SEQUENCE: i32 = i32::MAX - (1 << 20);
 
 impl Name<'_> {
-    /// Whether its number tells if it came before others.
+    /// Returns whether the sequence number shows the order of creation.
     pub(super) fn tells_order(&self) -> bool {
-        (0..=LAST_SAFE).contains(&self.sequence.0)
+        (0..=LAST_SAFE_SEQUENCE).contains(&self.sequence.0)
     }
 }
 
-/// What to do about children of the lock's path that are no contenders of this lock.
+/// What to do about children of the lock path that are no contenders of this lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownNodePolicy {
-    /// A contender of another [known](Scheme::recognize) kind of lock is refused: neither lock
-    /// would see the other, and both could be held at once. Every attempt that sees one fails with
-    /// [`LockError::OtherLock`]. Any other node is passed over, and reported once by every attempt
-    /// that lists.
+    /// Refuses contenders of other [known](Scheme::recognize) kinds of locks, and ignores other
+    /// nodes.
+    ///
+    /// Locks of different kinds do not see each other, so both could be held at once. Every attempt
+    /// that lists such a contender fails with [`LockError::OtherLock`]. Each attempt that lists
+    /// reports the first unknown node, once.
     #[default]
     RefuseOtherLocks,
-    /// All are passed over, and reported once by every attempt that lists. For paths that locks of
-    /// several kinds share on purpose, although they do not exclude each other.
+    /// Ignores unknown nodes. Each attempt that lists reports the first one, once.
+    ///
+    /// For paths that locks of several kinds share on purpose, although they do not exclude each
+    /// other.
     Ignore,
-    /// No attempt enters a queue with any in it: [`LockError::OtherLock`], or
-    /// [`LockError::UnknownNode`] for a node that is no contender of any known kind.
+    /// Refuses every unknown node. The attempt fails with [`LockError::OtherLock`] for a contender
+    /// of a known kind of lock, with [`LockError::UnknownNode`] for any other node.
     Refuse,
-    /// They stand in the queue wherever their name sorts, as Curator has it. For parents that
-    /// are shared with it and have unknown nodes in them.
+    /// Counts unknown nodes as contenders, at the position where Curator would sort their names.
+    ///
+    /// For lock paths that are shared with Curator and contain unknown nodes.
     Count,
 }
 
-/// How one contender looks at the queue.
+/// Reads the queue for one contender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueReader {
     pub(super) scheme: Scheme,
@@ -52,23 +57,22 @@ pub(super) struct QueueReader {
     pub(super) guid: Uuid,
 }
 
-/// The queue, as seen by one contender in one list.
+/// The position of one contender in a list of the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum QueuePosition {
-    /// Our node is not there.
+    /// The contender's own node is not in the list.
     Absent,
-    /// The numbers of the lock path are used up, or ours is none that we can read, so they do not
-    /// tell who is first.
+    /// The order is unknown: a sequence number is out of the safe range, or our own is unreadable.
     Exhausted,
-    /// Nobody is before us who could block us.
+    /// No contender before this one blocks it.
     First,
-    /// Somebody is.
+    /// At least one contender before this one blocks it.
     Behind {
-        /// The one immediately before us, of those who block us: the only one worth watching. To
-        /// watch any other, or the lock path, would wake many when only one can go on: the herd
-        /// effect.
+        /// The node to watch: the nearest one of those that block this contender. To watch any
+        /// other node, or the lock path, would wake many waiters although one can proceed (herd
+        /// effect).
         predecessor: String,
-        /// How many block us.
+        /// The number of contenders that block this one.
         ahead: usize,
     },
 }
@@ -82,20 +86,22 @@ impl QueuePosition {
     }
 }
 
-/// What one list has to say.
+/// The result of reading one list.
 #[derive(Debug)]
 pub(super) struct Observation<'a> {
     pub(super) position: QueuePosition,
-    /// A child that is no contender.
+    /// The first child that is no contender.
     pub(super) unknown_node: Option<&'a str>,
-    /// Why the attempt must not go on.
+    /// Why the attempt must fail, whatever the position is.
     pub(super) refusal: Option<LockError>,
 }
 
 impl QueueReader {
-    /// What `children` mean for the contender that owns `own`. A list may be long, so every name
-    /// is read once, and most of them only as far as their number says that they do not matter.
-    pub(super) fn see<'a>(
+    /// Returns the position of the contender that owns the node `own`.
+    ///
+    /// A list may be long, so each name is read once. Most are read only as far as their sequence
+    /// number, which shows that they do not block.
+    pub(super) fn observe<'a>(
         &self,
         own: &str,
         children: impl Iterator<Item = &'a str>,
@@ -103,20 +109,21 @@ impl QueueReader {
         let (mut is_there, mut in_order, mut unknown_node) = (false, true, None);
         let mut refusal = None;
         let own_name = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
-        let own_place = own_name.map(|own| by_number(own.child));
-        let (glancer, mark) = (self.glancer(&children), self.scheme.mark(self.guid));
-        // How many block us, and the last of them.
+        let own_key = own_name.map(|own| sort_key(own.child));
+        let (fast_parser, guid_tag) =
+            (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
+        // How many contenders block us, and the last of them.
         let (mut ahead, mut nearest) = (0, None);
         for child in children {
-            if let Some(glance) = glancer.glance(child)
-                && let Some(own) = &own_place
-                && glance.number != own.head
+            if let Some(fast) = fast_parser.parse(child)
+                && let Some(own) = &own_key
+                && fast.digits != own.digits
             {
-                let is_ours = || Some(glance.mark) == mark && self.is_ours(child);
-                if glance.number < own.head && self.is_blocked_by(glance.mode) && !is_ours() {
+                let is_ours = || Some(fast.guid_tag) == guid_tag && self.is_ours(child);
+                if fast.digits < own.digits && self.is_blocked_by(fast.mode) && !is_ours() {
                     ahead += 1;
-                    if nearest.is_none_or(|nearest: Place<'_>| nearest.head <= glance.number) {
-                        nearest = nearest.max(Some(by_number(child)));
+                    if nearest.is_none_or(|nearest: SortKey<'_>| nearest.digits <= fast.digits) {
+                        nearest = nearest.max(Some(sort_key(child)));
                     }
                 }
                 continue;
@@ -133,17 +140,17 @@ impl QueueReader {
                     unknown_node = unknown_node.or(Some(child));
                 }
             }
-            if let Some(own) = own_place
-                && let Some(place) = self.place_of(child, name)
-                && place < own
+            if let Some(own) = own_key
+                && let Some(key) = self.blocker_key(child, name)
+                && key < own
             {
                 ahead += 1;
-                nearest = nearest.max(Some(place));
+                nearest = nearest.max(Some(key));
             }
         }
         let position = if !is_there {
             QueuePosition::Absent
-        } else if !in_order || own_place.is_none() {
+        } else if !in_order || own_key.is_none() {
             QueuePosition::Exhausted
         } else {
             QueuePosition::behind(ahead, nearest.map(|nearest| nearest.child))
@@ -151,8 +158,9 @@ impl QueueReader {
         Observation { position, unknown_node, refusal }
     }
 
-    /// Why the attempt must not go on, given a child that is no contender, and what others have
-    /// amounted to. Another lock is named rather than a node that may mean nothing.
+    /// Returns why the attempt must fail because of `child`, which is no contender. `before` is the
+    /// result for the children before it. A contender of another lock is reported in preference to
+    /// a node of unknown purpose.
     fn refusal(&self, before: Option<LockError>, child: &str) -> Option<LockError> {
         let of_lock = || {
             let scheme = Scheme::recognize(child)?;
@@ -169,21 +177,21 @@ impl QueueReader {
         }
     }
 
-    /// As [`refusal`](Self::refusal), for a whole list.
+    /// Fails if any of the children makes the attempt [fail](Self::refusal).
     pub(super) fn refuse<'a>(
         &self,
         children: impl Iterator<Item = &'a str>,
     ) -> Result<(), LockError> {
-        let glancer = self.glancer(&children);
+        let fast_parser = self.fast_parser(&children);
         let is_unknown =
-            |child: &&str| glancer.glance(child).is_none() && self.scheme.parse(child).is_none();
+            |child: &&str| fast_parser.parse(child).is_none() && self.scheme.parse(child).is_none();
         let unknown_nodes = children.filter(is_unknown);
         unknown_nodes.fold(None, |before, child| self.refusal(before, child)).map_or(Ok(()), Err)
     }
 
-    /// As [`see`](Self::see), where numbers tell nothing: the contenders come with the
-    /// transactions that created them.
-    pub(super) fn see_ranked<'a>(
+    /// Returns the position of a contender by the transactions that created the nodes, for queues
+    /// whose sequence numbers are unusable.
+    pub(super) fn position_by_czxid<'a>(
         &self,
         own: Zxid,
         contenders: impl Iterator<Item = (Zxid, &'a str)>,
@@ -196,17 +204,19 @@ impl QueueReader {
         QueuePosition::behind(ahead, nearest.map(|(_, child)| child))
     }
 
-    /// Whether somebody who came now would have to wait.
+    /// Returns whether a new contender would have to wait.
     pub(super) fn is_taken<'a>(&self, children: impl Iterator<Item = &'a str>) -> bool {
         let mut contenders = children.filter_map(|child| self.scheme.parse(child));
         contenders.any(|contender| self.is_blocked_by(contender.mode))
     }
 
-    /// The nodes that carry our guid and mode, lowest first.
+    /// Returns the nodes with our GUID and mode, lowest first.
     pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-        let (glancer, mark) = (self.glancer(&children), self.scheme.mark(self.guid));
-        let may_be_ours =
-            |child: &&str| glancer.glance(child).is_none_or(|glance| Some(glance.mark) == mark);
+        let (fast_parser, guid_tag) =
+            (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
+        let may_be_ours = |child: &&str| {
+            fast_parser.parse(child).is_none_or(|fast| Some(fast.guid_tag) == guid_tag)
+        };
         let names = children.filter(may_be_ours).filter_map(|child| self.scheme.parse(child));
         let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.mode == self.mode;
         let mut ours: Vec<_> = names.filter(is_ours).collect();
@@ -214,21 +224,21 @@ impl QueueReader {
         ours.into_iter().map(|name| name.child).collect()
     }
 
-    /// Where a child stands that is waited for if that is before us.
-    fn place_of<'a>(&self, child: &'a str, name: Option<Name<'a>>) -> Option<Place<'a>> {
+    /// Returns the sort key of a child, if the child would block us from a position before ours.
+    fn blocker_key<'a>(&self, child: &'a str, name: Option<Name<'a>>) -> Option<SortKey<'a>> {
         match name {
-            Some(name) => self.blocks(name).then(|| by_number(child)),
+            Some(name) => self.blocks(name).then(|| sort_key(child)),
             None if self.unknown_nodes == UnknownNodePolicy::Count
                 && self.is_blocked_by(LockMode::Shared) =>
             {
-                Some(Place::new(child, child))
+                Some(SortKey::new(child, child))
             }
             None => None,
         }
     }
 
-    fn glancer<'a>(&self, children: &impl Iterator<Item = &'a str>) -> Glancer {
-        Glancer::new(&self.scheme, children.size_hint().0)
+    fn fast_parser<'a>(&self, children: &impl Iterator<Item = &'a str>) -> FastParser {
+        FastParser::new(&self.scheme, children.size_hint().0)
     }
 
     fn is_ours(&self, child: &str) -> bool {
@@ -239,61 +249,62 @@ impl QueueReader {
         matches!(self.mode, LockMode::Exclusive) || matches!(other, LockMode::Exclusive)
     }
 
-    /// Whether a contender blocks us if it is before us. What else carries our guid is us: before
-    /// or after a downgrade, or an upgrade.
+    /// Returns whether a contender would block us from a position before ours. Another node with
+    /// our GUID is our own too: an upgrade or downgrade has two for a moment.
     fn blocks(&self, name: Name<'_>) -> bool {
         name.guid != Some(self.guid) && self.is_blocked_by(name.mode)
     }
 }
 
-/// Numbers in the safe range are compared as text, since they all have ten digits; then a foreign
-/// name can be compared with them as Curator does it. Of two with one number, which no server
-/// gives twice, all must agree on one.
+/// Sorts names by their last ten characters, then as a whole.
+///
+/// Sequence numbers in the safe range have ten digits, so they can be compared as text. That allows
+/// comparison with unknown names as Curator does it. No server assigns a number twice, but if two
+/// names have the same one, all contenders still agree on the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place<'a> {
-    /// The beginning of the number, padded with zeros: it decides most comparisons.
-    head: u128,
-    number: &'a str,
+struct SortKey<'a> {
+    /// The beginning of the suffix, padded with zeros. It decides most comparisons.
+    digits: u128,
+    suffix: &'a str,
     child: &'a str,
 }
 
-impl<'a> Place<'a> {
-    fn new(number: &'a str, child: &'a str) -> Self {
-        let mut head = [0; 16];
-        head.iter_mut().zip(number.bytes()).for_each(|(to, byte)| *to = byte);
-        Self { head: u128::from_be_bytes(head), number, child }
+impl<'a> SortKey<'a> {
+    fn new(suffix: &'a str, child: &'a str) -> Self {
+        let mut digits = [0; 16];
+        digits.iter_mut().zip(suffix.bytes()).for_each(|(to, byte)| *to = byte);
+        Self { digits: u128::from_be_bytes(digits), suffix, child }
     }
 }
 
-fn number_of(child: &str) -> &str {
+fn sequence_suffix(child: &str) -> &str {
     let number = child.split_at_checked(child.len().wrapping_sub(10));
     number.map_or(child, |(_, number)| number)
 }
 
-fn by_number(child: &str) -> Place<'_> {
-    Place::new(number_of(child), child)
+fn sort_key(child: &str) -> SortKey<'_> {
+    SortKey::new(sequence_suffix(child), child)
 }
 
-/// A contender, and what it waits for.
+/// A contender in a list of the queue, with the node that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedNode<'a> {
-    /// Its node.
+    /// The name of its node.
     pub name: Name<'a>,
-    /// The node that blocks it, if there is one.
+    /// The node that blocks it. `None` for a holder.
     pub waits_for: Option<&'a str>,
 }
 
-/// The queue among the children of a lock path, in the order of arrival, as numbers tell
-/// it.
-pub fn standing<'a>(
+/// Returns the contenders among the children of a lock path, sorted by sequence number.
+pub fn queue_order<'a>(
     scheme: Scheme,
     children: impl Iterator<Item = &'a str>,
 ) -> Vec<QueuedNode<'a>> {
     let mut names: Vec<_> = children.filter_map(|child| scheme.parse(child)).collect();
     names.sort_unstable_by_key(|name| (name.sequence, name.child));
-    // The last contender and the last exclusive one, of those before.
+    // The last contender and the last exclusive one so far.
     let (mut last, mut exclusive) = (None, None);
-    let standing = |name: Name<'a>| {
+    let entry = |name: Name<'a>| {
         let waits_for = match name.mode {
             LockMode::Exclusive => last,
             LockMode::Shared => exclusive,
@@ -304,7 +315,7 @@ pub fn standing<'a>(
         }
         QueuedNode { name, waits_for }
     };
-    names.into_iter().map(standing).collect()
+    names.into_iter().map(entry).collect()
 }
 
 #[cfg(test)]
@@ -314,7 +325,7 @@ mod tests {
 
     use zk_session::proto::SessionId;
 
-    use super::super::name::LAST_SAFE_HEAD;
+    use super::super::name::LAST_SAFE_KEY;
     use super::*;
 
     fn queue_reader(scheme: Scheme, mode: LockMode, guid: u128) -> QueueReader {
@@ -335,12 +346,12 @@ mod tests {
         node(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid, sequence)
     }
 
-    /// What the contender of a mutex that owns `own` sees.
+    /// The position of a mutex's contender that owns `own`.
     fn position(own: &str, children: &[&str]) -> QueuePosition {
         let guid = Scheme::CURATOR_MUTEX.parse(own).and_then(|name| name.guid);
         let guid = guid.unwrap_or(Uuid::from_u128(1)).as_u128();
         queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid)
-            .see(own, children.iter().copied())
+            .observe(own, children.iter().copied())
             .position
     }
 
@@ -350,7 +361,7 @@ mod tests {
 
     #[test]
     fn only_lower_contenders_block_and_only_the_highest_of_them_is_watched() {
-        // Guids in the opposite order of numbers: names must not be compared as text.
+        // GUIDs in reverse order: names must not be compared as text.
         let names: Vec<_> = (0..4).map(|n| name(9 - n as u128, n)).collect();
         let children =
             [&*names[3], "junk", &*names[1], "_c_junk-lock-0000000000", &*names[0], &*names[2]];
@@ -373,7 +384,7 @@ mod tests {
         let expected = [None, Some((0, 1)), Some((0, 1)), Some((2, 3)), Some((3, 2)), Some((4, 5))];
         for (n, (role, blocked)) in queue.chars().zip(expected).enumerate() {
             let position = queue_reader(SCHEME, mode(role), 20 - n as u128)
-                .see(&names[n], names.iter().map(String::as_str))
+                .observe(&names[n], names.iter().map(String::as_str))
                 .position;
             let expected =
                 blocked.map_or(QueuePosition::First, |(by, ahead)| behind(&names[by], ahead));
@@ -389,15 +400,16 @@ mod tests {
         let next = node(SCHEME, LockMode::Exclusive, 1, 6);
         for there in [vec![&writer, &reader], vec![&writer], vec![&reader]] {
             let children = there.iter().map(|node| node.as_str()).chain([&*next]);
-            let position =
-                queue_reader(SCHEME, LockMode::Exclusive, 1).see(&next, children.clone()).position;
+            let position = queue_reader(SCHEME, LockMode::Exclusive, 1)
+                .observe(&next, children.clone())
+                .position;
             assert!(
                 matches!(position, QueuePosition::Behind { ahead, .. } if ahead == there.len()),
                 "{position:?}"
             );
             if there.contains(&&reader) {
                 assert_eq!(
-                    queue_reader(SCHEME, LockMode::Shared, 2).see(&reader, children).position,
+                    queue_reader(SCHEME, LockMode::Shared, 2).observe(&reader, children).position,
                     QueuePosition::First
                 );
             }
@@ -412,22 +424,22 @@ mod tests {
         let names: Vec<_> =
             queue.map(|(role, n)| node(SCHEME, mode(role), 20 - n as u128, n)).collect();
         let children = names.iter().rev().map(String::as_str).chain(["junk"]);
-        let standing = standing(SCHEME, children);
-        assert!(standing.iter().map(|place| place.name.child).eq(&names));
-        let place_of = |child| names.iter().position(|name| name == child);
+        let queued = queue_order(SCHEME, children);
+        assert!(queued.iter().map(|place| place.name.child).eq(&names));
+        let index_of = |child| names.iter().position(|name| name == child);
         let waits_for: Vec<_> =
-            standing.iter().map(|place| place.waits_for.and_then(place_of)).collect();
+            queued.iter().map(|place| place.waits_for.and_then(index_of)).collect();
         let expected = [-1, -1, 1, 2, 2, 4, 5, 6, 7, 8, 8].map(|n| usize::try_from(n).ok());
         assert_eq!(waits_for, expected);
     }
 
     #[test]
     fn numbers_at_the_end_of_the_range_decide_nothing() {
-        for other in [i32::MAX, LAST_SAFE + 1, -1, i32::MIN] {
+        for other in [i32::MAX, LAST_SAFE_SEQUENCE + 1, -1, i32::MIN] {
             let (own, other) = (name(1, 5), name(2, other));
             assert_eq!(position(&own, &[&own, &other]), QueuePosition::Exhausted, "{other}");
         }
-        let (own, other) = (name(1, 5), name(2, LAST_SAFE));
+        let (own, other) = (name(1, 5), name(2, LAST_SAFE_SEQUENCE));
         assert_eq!(position(&own, &[&own, &other]), QueuePosition::First);
     }
 
@@ -436,24 +448,28 @@ mod tests {
         let (one, two, own) = (name(2, -7), name(3, i32::MAX), name(1, i32::MIN));
         let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
         let ranked = [(Zxid(9), &*one), (Zxid(5), &*two), (Zxid(7), &*own)];
-        assert_eq!(queue_reader.see_ranked(Zxid(7), ranked.into_iter()), behind(&two, 1));
+        assert_eq!(queue_reader.position_by_czxid(Zxid(7), ranked.into_iter()), behind(&two, 1));
         assert_eq!(
-            queue_reader.see_ranked(Zxid(7), [ranked[0], ranked[2]].into_iter()),
+            queue_reader.position_by_czxid(Zxid(7), [ranked[0], ranked[2]].into_iter()),
             QueuePosition::First
         );
     }
 
     #[test]
     fn of_two_with_one_number_only_one_is_first() {
-        // No server does that; somebody may have chosen the name of a node.
+        // No server does that, but a client may choose the name of a node.
         let (one, two) = (name(1, 5), name(2, 5));
         let children = [&*two, &*one];
         assert_eq!(position(&one, &children), QueuePosition::First);
         assert_eq!(position(&two, &children), behind(&one, 1));
     }
 
-    /// What [`QueueReader::see`] must say, by reading every name to its end.
-    fn plainly(queue_reader: &QueueReader, own: &str, children: &[&str]) -> QueuePosition {
+    /// The expected result of [`QueueReader::observe`], computed by parsing every name in full.
+    fn position_by_full_parse(
+        queue_reader: &QueueReader,
+        own: &str,
+        children: &[&str],
+    ) -> QueuePosition {
         let own_name =
             queue_reader.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
         let others = children.iter().filter(|child| **child != own);
@@ -508,10 +524,10 @@ mod tests {
             Scheme::private("mine-", Some("ours-")),
             Scheme::private("1", Some("12")),
         ];
-        let numbers = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, LAST_SAFE - 1, LAST_SAFE];
-        let bad_numbers = [LAST_SAFE + 1, i32::MAX, -1, i32::MIN];
+        let numbers = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, LAST_SAFE_SEQUENCE - 1, LAST_SAFE_SEQUENCE];
+        let bad_numbers = [LAST_SAFE_SEQUENCE + 1, i32::MAX, -1, i32::MIN];
         let odd = ['0', '3', '9', 'g', 'A', 'F', 'w', '-', '_', '/', ':', '@', '`', '\u{0}', 'ü'];
-        let (mut read, mut glanced) = (0, 0);
+        let (mut read, mut parsed) = (0, 0);
         for _ in 0..20_000 {
             let scheme = schemes[draw(schemes.len())];
             let modes = [LockMode::Shared, LockMode::Exclusive];
@@ -537,17 +553,20 @@ mod tests {
             }
             children.sort();
             children.dedup();
-            let glancer = Glancer::new(&scheme, usize::MAX);
+            let fast_parser = FastParser::new(&scheme, usize::MAX);
             for child in &children {
                 let name = scheme.parse(child);
                 read += usize::from(name.is_some());
-                if let Some(glance) = glancer.glance(child) {
-                    glanced += 1;
+                if let Some(fast) = fast_parser.parse(child) {
+                    parsed += 1;
                     let name = name.unwrap_or_else(|| panic!("{child} by {scheme:?}"));
-                    assert_eq!(glance.mode, name.mode, "{child}");
-                    assert_eq!(glance.number, by_number(child).head, "{child}");
-                    assert_eq!(Some(glance.mark), name.guid.and_then(|guid| scheme.mark(guid)));
-                    assert_eq!(name.tells_order(), glance.number <= LAST_SAFE_HEAD, "{child}");
+                    assert_eq!(fast.mode, name.mode, "{child}");
+                    assert_eq!(fast.digits, sort_key(child).digits, "{child}");
+                    assert_eq!(
+                        Some(fast.guid_tag),
+                        name.guid.and_then(|guid| scheme.guid_tag(guid))
+                    );
+                    assert_eq!(name.tells_order(), fast.digits <= LAST_SAFE_KEY, "{child}");
                 }
             }
             let own = children[draw(children.len())].clone();
@@ -562,10 +581,10 @@ mod tests {
                 for mode in modes {
                     let queue_reader = QueueReader { scheme, unknown_nodes, mode, guid };
                     let Observation { position, unknown_node: stranger, .. } =
-                        queue_reader.see(&own, list.iter().copied());
+                        queue_reader.observe(&own, list.iter().copied());
                     assert_eq!(
                         position,
-                        plainly(&queue_reader, &own, list),
+                        position_by_full_parse(&queue_reader, &own, list),
                         "{own} in {list:?} by {queue_reader:?}"
                     );
                     let mut others = list.iter().filter(|child| **child != own);
@@ -574,8 +593,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(LAST_SAFE_HEAD, by_number(&format!("{LAST_SAFE:010}")).head);
-        assert!(glanced > read / 2, "{glanced} of {read} at a glance");
+        assert_eq!(LAST_SAFE_KEY, sort_key(&format!("{LAST_SAFE_SEQUENCE:010}")).digits);
+        assert!(parsed > read / 2, "{parsed} of {read} by the fast parser");
     }
 
     #[test]
@@ -594,7 +613,7 @@ mod tests {
                 unknown_nodes,
                 ..queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1)
             };
-            let observation = queue_reader.see(&own, children.into_iter());
+            let observation = queue_reader.observe(&own, children.into_iter());
             assert_eq!(observation.unknown_node, Some(child));
             observation.position
         };

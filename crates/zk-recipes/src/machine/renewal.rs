@@ -1,4 +1,4 @@
-//! Asking again for a watch whose event does not come.
+//! Renewing watches whose event never comes.
 
 use core::time::Duration;
 
@@ -8,26 +8,28 @@ use zk_session::session::{Reply, ping_interval};
 
 use super::retry_policy::RetryPolicy;
 
-/// Ping intervals from one renewal to the next.
+/// The time from one renewal to the next, in ping intervals.
 const INTERVALS: core::ops::Range<u32> = 9..16;
-/// A renewal goes out so much before the ping whose place it takes.
+/// How long a renewal precedes the ping that it replaces.
 const BEFORE_PING: Duration = Duration::from_millis(5);
 
-/// Decides when a watch that stays silent is renewed, and which one of a machine.
+/// Decides when to renew a watch that stays silent, and which watch of a machine.
 ///
-/// An event can be lost: by a fault of the server, or because the server withholds it from a
-/// session that may not read the node any more (ZooKeeper 3.9 does). A machine that waits for it
-/// would wait for ever. So the driver of a machine renews its watches. If the machine has watches,
-/// is connected to a quorum, and has received nothing for [`wait`](Self::wait) since the last
-/// request for a watch, repeat the request of one of them, each [in turn](Self::next). If the
-/// answer [is news](Self::is_news), give it to the machine as [`Input::Reply`](super::Input::Reply)
-/// with the number of the first request; machines take it like the first answer. Drop the old watch
-/// when the new one is set, and the new one when it is refused.
+/// A watch event can be lost: by a fault of the server, or because the session may no longer read
+/// the node (ZooKeeper 3.9 withholds it). A machine that waits for the event would wait for ever.
+/// So the driver of a machine renews its watches:
 ///
-/// The wait is three to five and a half session timeouts, or as many half minutes where timeouts
-/// are longer: a whole number of ping intervals, just before a ping would be due. So the request
-/// takes the place of a ping, and a session in which one machine waits sends no more than an idle
-/// one.
+/// 1. It does so if the machine has watches, is connected to a quorum, and has received nothing for
+///    [`wait`](Self::wait) since the last request for a watch.
+/// 2. It repeats the request of one watch, each [in turn](Self::next).
+/// 3. It drops the old watch when the new one is set, and the new one if it is refused.
+/// 4. If the reply [is conclusive](Self::is_news), it gives the reply to the machine as
+///    [`Input::Reply`](super::Input::Reply), with the number of the first request. Machines handle
+///    it like the first reply.
+///
+/// The wait is three to five session timeouts, or three to five half minutes if the timeout is
+/// longer. The wait is a whole number of ping intervals, less a few milliseconds, so the request
+/// replaces a ping. While one machine waits, the session sends no more than when idle.
 #[derive(Clone, Debug)]
 pub struct Renewal {
     random: Rng,
@@ -35,25 +37,27 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Different seeds spread the renewals of many waiters.
+    /// Creates the renewals of one machine. Different seeds spread the renewals of many waiters.
     pub fn new(seed: u64) -> Self {
         Self { random: Rng::with_seed(seed), turn: 0 }
     }
 
-    /// Returns how long a machine may receive no input before one of its watches is renewed. Call
-    /// it again after each input and after each renewal.
+    /// Returns how long a machine may receive no input before one of its watches is renewed.
+    ///
+    /// Call it again after each input and after each renewal.
     pub fn wait(&mut self, session_timeout: Duration) -> Duration {
         let intervals = self.random.u32(INTERVALS);
         (ping_interval(session_timeout) * intervals).saturating_sub(BEFORE_PING)
     }
 
-    /// Which watch is renewed now, of so many.
+    /// Returns the index of the watch to renew, out of `watches`. `None` if there are none.
     pub const fn next(&mut self, watches: usize) -> Option<usize> {
         self.turn = self.turn.wrapping_add(1);
         self.turn.checked_rem(watches)
     }
 
-    /// Whether the machine is to be given this answer to a renewal. If not, the old watch stands.
+    /// Returns whether the driver gives this reply of a renewal to the machine. If not, the old
+    /// watch stays.
     pub fn is_news(answer: &Result<Reply, Error>) -> bool {
         answer.as_ref().err().is_none_or(|error| RetryPolicy::of(error) == RetryPolicy::Never)
     }
@@ -76,7 +80,7 @@ mod tests {
             let waits: BTreeSet<_> = (0..500).map(|_| renewal.wait(timeout)).collect();
             assert!(waits.len() == 7, "{waits:?}");
             assert!(waits.iter().all(|wait| *wait > timeout * 2 && *wait < timeout * 6));
-            // Just before a ping that is due every two seconds.
+            // Just before a ping, which is due every two seconds.
             let before = |wait: &Duration| (*wait + BEFORE_PING).as_millis() % 2000;
             assert!(waits.iter().all(|wait| before(wait) == 0), "{waits:?}");
         }

@@ -10,7 +10,7 @@ use zk_session::{AnyClient, Error};
 use super::SessionClient;
 use super::queue::Queue;
 use crate::error::RecipeError;
-use crate::machine::{AttemptConfig, LockMode, QueuedNode, Scheme, standing};
+use crate::machine::{AttemptConfig, LockMode, QueuedNode, Scheme, queue_order};
 
 /// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ async fn try_list_in(
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let standing = standing(scheme, children.iter().map(String::as_str));
-    let mut entries = Vec::with_capacity(standing.len());
-    for some in standing.chunks(AT_ONCE) {
+    let queued = queue_order(scheme, children.iter().map(String::as_str));
+    let mut entries = Vec::with_capacity(queued.len());
+    for some in queued.chunks(AT_ONCE) {
         let paths = some.iter().map(|place| path::child(parent, place.name.child));
         let found = look_at(client, &paths.collect::<Vec<_>>()).await?;
         // A node that is not found was deleted in between.

@@ -1,4 +1,4 @@
-//! A lock among several.
+//! The request for one lock of a multi-lock.
 
 use alloc::string::ToString;
 
@@ -7,16 +7,17 @@ use super::mutex::Mutex;
 use super::queue::{PendingAcquire, Queue};
 use super::rw_lock::RwLock;
 use super::semaphore::Semaphore;
-use crate::machine::{Demand, LockMode, Member, WaitPolicy};
+use crate::machine::multi_lock::{LockSpec, Mode};
+use crate::machine::{LockMode, WaitPolicy};
 
 /// One of the locks that a [`MultiLock`](super::MultiLock) takes: a [`Mutex`], one side of an
 /// [`RwLock`], or permits of a [`Semaphore`].
 #[derive(Clone, Debug)]
 pub struct LockRequest<C> {
     pub(super) queue: Queue<C>,
-    /// If they are permits, how many the semaphore is to have.
+    /// For permits: the configured maximum of the semaphore.
     maximum: Option<u32>,
-    demand: Demand,
+    mode: Mode,
 }
 
 impl<C: SessionClient> LockRequest<C> {
@@ -33,35 +34,35 @@ impl<C: SessionClient> LockRequest<C> {
     /// Requests a number of permits of a semaphore.
     pub fn permits(semaphore: &Semaphore<C>, permits: u32) -> Self {
         let Semaphore { queue, maximum } = semaphore.clone();
-        Self { queue, maximum, demand: Demand::Permits(permits) }
+        Self { queue, maximum, mode: Mode::Permits(permits) }
     }
 
     fn of(queue: &Queue<C>, mode: LockMode) -> Self {
-        let demand = Demand::Place { scheme: queue.scheme, mode };
-        Self { queue: queue.clone(), maximum: None, demand }
+        let mode = Mode::Lock { scheme: queue.scheme, mode };
+        Self { queue: queue.clone(), maximum: None, mode }
     }
 
-    /// The same lock, taken in this way.
-    pub(super) fn with(&self, demand: Demand) -> Self {
-        Self { demand, ..self.clone() }
+    /// Returns a request for the same lock with another mode.
+    pub(super) fn with_mode(&self, mode: Mode) -> Self {
+        Self { mode, ..self.clone() }
     }
 
-    pub(super) fn member(&self) -> Member {
+    pub(super) fn spec(&self) -> LockSpec {
         let Queue { client, path, .. } = &self.queue;
-        Member {
+        LockSpec {
             session: client.session_id(),
             root: client.chroot().apply("/").into_owned(),
             path: path.to_string(),
-            demand: self.demand,
+            mode: self.mode,
         }
     }
 
-    /// Enters the queue at once.
+    /// Enters the queue at once, before the returned value is awaited.
     pub(super) fn enter(&self, wait_policy: WaitPolicy) -> PendingAcquire<C> {
         let (queue, maximum) = (self.queue.clone(), self.maximum);
-        match self.demand {
-            Demand::Place { mode, .. } => queue.enter("acquire", mode, wait_policy),
-            Demand::Permits(permits) => {
+        match self.mode {
+            Mode::Lock { mode, .. } => queue.enter("acquire", mode, wait_policy),
+            Mode::Permits(permits) => {
                 Semaphore { queue, maximum }.begin("acquire", permits, wait_policy)
             }
         }

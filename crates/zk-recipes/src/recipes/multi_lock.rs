@@ -20,7 +20,8 @@ use super::lock_request::LockRequest;
 use super::macros::methods;
 use super::{MultiLoss, SessionClient};
 use crate::error::{LockError, Loss, RecipeError};
-use crate::machine::{Happening, MultiAcquire, MultiLockError, WaitPolicy, Wanted, in_order};
+use crate::machine::WaitPolicy;
+use crate::machine::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition_order};
 
 /// Several locks, taken together: all of them or none.
 ///
@@ -58,9 +59,9 @@ impl<C: SessionClient> MultiLock<C> {
     /// [`MultiLockError`].
     pub fn new(requests: impl IntoIterator<Item = LockRequest<C>>) -> Result<Self, MultiLockError> {
         let given: Vec<_> = requests.into_iter().collect();
-        let members: Vec<_> = given.iter().map(LockRequest::member).collect();
-        let request = |(place, demand): (usize, _)| given[place].with(demand);
-        let requests: Vec<_> = in_order(&members)?.into_iter().map(request).collect();
+        let specs: Vec<_> = given.iter().map(LockRequest::spec).collect();
+        let request = |(index, mode): (usize, _)| given[index].with_mode(mode);
+        let requests: Vec<_> = acquisition_order(&specs)?.into_iter().map(request).collect();
         let client = requests.first().ok_or(MultiLockError::Empty)?.queue.client.clone();
         Ok(Self { client, requests })
     }
@@ -76,9 +77,9 @@ impl<C: SessionClient> MultiLock<C> {
     ) -> impl Future<Output = Result<MultiGuard<C>, RecipeError>> + Send + use<C> {
         let Self { client, requests } = self.clone();
         let guard = MultiGuard { client, requests, held: Vec::new() };
-        let together = MultiAcquire::new(guard.requests.len());
+        let machine = MultiAcquire::new(guard.requests.len());
         let mut attempt =
-            Attempt { pending: None, guard, together, wait_policy: limit.wait_policy };
+            PendingLocks { pending: None, guard, machine, wait_policy: limit.wait_policy };
         // The first place is taken at once, the next when this one is ours.
         attempt.perform();
         attempt.acquire(limit.end)
@@ -103,16 +104,16 @@ methods! { MultiLock:
 type Pending<C> = Pin<Box<dyn Future<Output = Result<HeldLock<C>, RecipeError>> + Send>>;
 
 /// Locks that are being taken. Dropped, it gives up the one that it waits for, then the others.
-struct Attempt<C> {
+struct PendingLocks<C> {
     pending: Option<Pending<C>>,
     guard: MultiGuard<C>,
-    together: MultiAcquire,
+    machine: MultiAcquire,
     wait_policy: WaitPolicy,
 }
 
-impl<C: SessionClient> Attempt<C> {
+impl<C: SessionClient> PendingLocks<C> {
     async fn acquire(mut self, end: Option<Instant>) -> Result<MultiGuard<C>, RecipeError> {
-        let mut too_late = pin!(async {
+        let mut time_limit = pin!(async {
             match end {
                 Some(end) => C::sleep_until(end).await,
                 None => core::future::pending().await,
@@ -121,11 +122,11 @@ impl<C: SessionClient> Attempt<C> {
         loop {
             let mut losing = self.guard.losing();
             let next = poll_fn(|cx| match self.poll_next(&mut losing, cx) {
-                Poll::Pending => too_late.as_mut().poll(cx).map(|()| Happening::TooLate),
-                happened => happened,
+                Poll::Pending => time_limit.as_mut().poll(cx).map(|()| Input::TimedOut),
+                input => input,
             });
-            let happened = next.await;
-            self.together.handle(happened);
+            let input = next.await;
+            self.machine.handle(input);
             match self.perform() {
                 Some(Ok(())) => return Ok(self.guard),
                 Some(Err(error)) => return Err(error),
@@ -134,35 +135,35 @@ impl<C: SessionClient> Attempt<C> {
         }
     }
 
-    fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Happening> {
-        if let Poll::Ready((place, loss)) = Pin::new(losing).poll(cx) {
-            return Poll::Ready(Happening::Lost(place, loss));
+    fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Input> {
+        if let Poll::Ready((index, loss)) = Pin::new(losing).poll(cx) {
+            return Poll::Ready(Input::Lost(index, loss));
         }
         let Some(pending) = &mut self.pending else { return Poll::Pending };
         pending.as_mut().poll(cx).map(|acquired| match acquired {
             Ok(held) => {
                 self.guard.held.push(held);
-                Happening::Acquired
+                Input::Acquired
             }
-            Err(error) => Happening::Failed(error.reason),
+            Err(error) => Input::Failed(error.reason),
         })
     }
 
     /// Does what the machine wants. Returns how the attempt has ended, if it has.
     fn perform(&mut self) -> Option<Result<(), RecipeError>> {
-        let Self { pending, guard, together, wait_policy } = self;
+        let Self { pending, guard, machine, wait_policy } = self;
         let mut end = None;
-        while let Some(wanted) = together.poll_output() {
-            match wanted {
-                Wanted::Enter(place) => {
-                    *pending = Some(Box::pin(guard.requests[place].enter(*wait_policy).held(None)));
+        while let Some(output) = machine.poll_output() {
+            match output {
+                Output::Enter(index) => {
+                    *pending = Some(Box::pin(guard.requests[index].enter(*wait_policy).held(None)));
                 }
                 // The last one first; what is not held yet gives up.
-                Wanted::Release(place) if place < guard.held.len() => drop(guard.held.pop()),
-                Wanted::Release(_) => *pending = None,
-                Wanted::Acquired => end = Some(Ok(())),
-                Wanted::Failed(place, error) => {
-                    end = Some(Err(guard.requests[place].queue.call("acquire").failed(error)));
+                Output::Release(index) if index < guard.held.len() => drop(guard.held.pop()),
+                Output::Release(_) => *pending = None,
+                Output::Acquired => end = Some(Ok(())),
+                Output::Failed(index, error) => {
+                    end = Some(Err(guard.requests[index].queue.call("acquire").failed(error)));
                 }
             }
         }
@@ -178,8 +179,8 @@ impl Future for AnyLosing {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(usize, Loss)> {
         let losing = self.0.iter_mut().enumerate();
-        let mut lost = losing.filter_map(|(place, losing)| match Pin::new(losing).poll(cx) {
-            Poll::Ready(loss) => Some((place, loss)),
+        let mut lost = losing.filter_map(|(index, losing)| match Pin::new(losing).poll(cx) {
+            Poll::Ready(loss) => Some((index, loss)),
             Poll::Pending => None,
         });
         lost.next().map_or(Poll::Pending, Poll::Ready)
@@ -229,8 +230,8 @@ impl<C: SessionClient> MultiGuard<C> {
 
     /// Returns the first of the locks that is lost, if any is.
     pub fn loss(&self) -> Option<MultiLoss> {
-        self.held.iter().enumerate().find_map(|(place, held)| match held.state() {
-            Holding::Lost(loss) => Some(self.loss_of(place, loss)),
+        self.held.iter().enumerate().find_map(|(index, held)| match held.state() {
+            Holding::Lost(loss) => Some(self.loss_of(index, loss)),
             Holding::Held | Holding::Suspended => None,
         })
     }
@@ -272,27 +273,27 @@ impl<C: SessionClient> MultiGuard<C> {
         AnyLosing(self.held.iter().map(HeldLock::losing).collect())
     }
 
-    pub(crate) fn loss_of(&self, place: usize, loss: Loss) -> MultiLoss {
-        MultiLoss { path: self.requests[place].queue.path.to_string(), loss }
+    pub(crate) fn loss_of(&self, index: usize, loss: Loss) -> MultiLoss {
+        MultiLoss { path: self.requests[index].queue.path.to_string(), loss }
     }
 
     /// The place of the lock that this operation of a transaction checks.
-    fn checked(&self, index: usize) -> usize {
+    fn checked_by(&self, operation: usize) -> usize {
         let checks = self.held.iter().enumerate();
-        let mut checks = checks.flat_map(|(place, held)| iter::repeat_n(place, held.checks()));
-        checks.nth(index).unwrap_or_default()
+        let mut checks = checks.flat_map(|(index, held)| iter::repeat_n(index, held.checks()));
+        checks.nth(operation).unwrap_or_default()
     }
 
     async fn check(&self) -> Result<(), RecipeError> {
-        let (place, error) = match unless(self.losing(), C::commit(self.transaction())).await {
+        let (index, error) = match unless(self.losing(), C::commit(self.transaction())).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => match error.reason {
-                Error::Transaction { index, .. } => (self.checked(index), not_validated(error)),
+                Error::Transaction { index, .. } => (self.checked_by(index), not_validated(error)),
                 _ => (0, not_validated(error)),
             },
-            Err((place, loss)) => (place, LockError::Lost(loss)),
+            Err((index, loss)) => (index, LockError::Lost(loss)),
         };
-        Err(self.held[place].call("validate").failed(error))
+        Err(self.held[index].call("validate").failed(error))
     }
 
     fn release_all(

@@ -1,14 +1,14 @@
-//! From writer to reader, and back.
+//! Downgrade from writer to reader, and upgrade from reader to writer.
 //!
-//! *Down*: the writer's node is replaced by a reader's with the same number, in one transaction.
-//! So nobody who waits behind it comes in between: writers find a reader in its place, readers
-//! are let in. The token stays: that of the new node would be greater than those of writers that
-//! wait already, and whoever had seen it would refuse them.
+//! *Downgrade*: one transaction replaces the writer's node by a reader's node with the same
+//! sequence number. So no contender behind it can come in between: waiting readers proceed, and
+//! writers wait for the new node. The fencing token stays. The czxid of the new node would be
+//! greater than those of waiting writers, and a resource that has seen it would refuse them.
 //!
-//! *Up*: a second node, a writer's, is created at the end of the queue while the reader's is
-//! kept. If nobody else is before the new one, the lock is held exclusively, for whoever comes
-//! later waits behind it, and the old node goes. Otherwise the new one goes. So two readers that
-//! try at once both fail, rather than wait for each other for ever.
+//! *Upgrade*: a writer's node is created at the end of the queue, beside the reader's. If no other
+//! contender is before it, the lock is held exclusively, since later ones wait behind the writer's
+//! node. The reader's node is deleted. Otherwise the writer's node is deleted. So two readers that
+//! upgrade at once both fail, instead of waiting for each other for ever.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,16 +21,18 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::super::phase::{Conversion, Node, Phase};
-use super::super::queue::{LAST_SAFE, QueuePosition, QueueReader};
+use super::super::queue::{LAST_SAFE_SEQUENCE, QueuePosition, QueueReader};
 use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::{Event, LockMode, OpId, Operation};
 use super::Contender;
 use super::entering::node_created;
 use crate::error::{LockError, Loss};
 
-/// A reader that took a writer's number does not stand where its transaction would put it. So
-/// nobody may become one where others might soon go by transactions.
-const LAST_TO_DOWNGRADE: i32 = LAST_SAFE - (1 << 20);
+/// The highest sequence number of a writer that may downgrade.
+///
+/// The reader's node is younger than its number suggests. Close to the end of the range, other
+/// contenders may soon go by transactions and would put it elsewhere.
+const LAST_SEQUENCE_TO_DOWNGRADE: i32 = LAST_SAFE_SEQUENCE - (1 << 20);
 
 impl Contender {
     pub(super) fn convert(&mut self, mode: LockMode) {
@@ -42,7 +44,7 @@ impl Contender {
                 } else if !self.config.scheme.has_readers() {
                     self.tell(Event::NotConverted(LockError::NoReaders));
                 } else {
-                    // The next number is for a node of our own.
+                    // Our other node may take the next sequence number, so the hint would be wrong.
                     self.leaves_hint = false;
                     match mode {
                         LockMode::Exclusive => self.upgrade(),
@@ -50,7 +52,7 @@ impl Contender {
                     }
                 }
             }
-            // Its end was told, or will be.
+            // The caller has received the end of the lock, or will.
             _ => {}
         }
     }
@@ -75,7 +77,7 @@ impl Contender {
             Some(Conversion::FindingWriter { list, synced: true, .. }) if *list == op => {
                 self.found_writer(result);
             }
-            // Told before the sync is, so it was refused before it was sent.
+            // A request that is answered before the sync was refused before it was sent.
             Some(Conversion::FindingReader { stat: second, .. })
             | Some(Conversion::FindingWriter { list: second, .. })
                 if *second == op =>
@@ -94,7 +96,7 @@ impl Contender {
             Some(Conversion::Upgrading { list, created, .. }) if *list == op => {
                 match (created.take(), result) {
                     (Some(writer), result) => self.upgraded(writer, result),
-                    // Told before the creation is, so it was refused before it was sent.
+                    // Answered before the creation, so it was refused before it was sent.
                     (None, Err(error)) => self.find_writer(error),
                     (None, Ok(_)) => {}
                 }
@@ -103,7 +105,7 @@ impl Contender {
         }
     }
 
-    /// Only what looks for an outcome is repeated.
+    /// Repeats the search for an unknown outcome. Nothing else is repeated.
     pub(super) fn repeat_conversion(&mut self) {
         match &self.conversion {
             Some(Conversion::Downgrading { replace: None } | Conversion::FindingReader { .. }) => {
@@ -117,7 +119,7 @@ impl Contender {
         }
     }
 
-    /// Whether it is open which node is ours.
+    /// Returns whether it is unknown which of the two nodes exists.
     pub(super) const fn is_replacing_node(&self) -> bool {
         matches!(
             self.conversion,
@@ -134,26 +136,26 @@ impl Contender {
         }
     }
 
-    // ---- Down ----------------------------------------------------------------------------------
+    // ---- Downgrade -----------------------------------------------------------------------------
 
     fn downgrade(&mut self) {
         let (Some(writer), Some(reader)) = (self.node.clone(), self.reader_path()) else {
             return self.not_converted(LockError::SequenceExhausted);
         };
-        // Its end is no loss now.
+        // The transaction deletes it, which is no loss.
         self.unwatch_self();
         let (data, acl) = (self.config.data.clone(), self.config.acl.clone());
         let replace = Some(self.submit(Operation::replace(writer.path, reader, data, acl)));
         self.conversion = Some(Conversion::Downgrading { replace });
     }
 
-    /// The node that takes the place of our writer's.
+    /// Returns the path of the reader's node that replaces our writer's node.
     fn reader_path(&self) -> Option<String> {
         let config = &self.config;
         let node = self.node.as_ref()?;
         let number = config.scheme.parse(node.name())?.sequence;
         let prefix = config.scheme.prefix(LockMode::Shared, config.guid, config.session);
-        let is_safe = (0..=LAST_TO_DOWNGRADE).contains(&number.0);
+        let is_safe = (0..=LAST_SEQUENCE_TO_DOWNGRADE).contains(&number.0);
         is_safe.then(|| self.path_of(&numbered(prefix, number)))
     }
 
@@ -206,16 +208,16 @@ impl Contender {
             .map(|response| response.stat.ephemeral_owner);
         match owner {
             Ok(owner) if owner == self.config.session => self.downgraded(),
-            // It may not be read, so it is there.
+            // Reading it is forbidden, so it exists.
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.downgraded(),
-            // If somebody else has put it there, that will be refused.
+            // If it belongs to another session, the repeated transaction will be refused.
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.downgrade(),
             Err(error) => self.retry_conversion(error),
         }
     }
 
-    /// Gives up both names that our node may have. Behind what was to replace one by the other,
-    /// so that in the end neither is there, whatever has come of that.
+    /// Deletes the reader's node of a pending downgrade, whatever the outcome of its transaction.
+    /// The caller deletes the writer's node. So neither remains.
     pub(super) fn delete_replaced(&mut self) {
         if self.is_replacing_node() {
             let reader = self.reader_path();
@@ -224,7 +226,8 @@ impl Contender {
         }
     }
 
-    // ---- Up ------------------------------------------------------------------------------------
+    // ---- Upgrade
+    // ---------------------------------------------------------------------------------
 
     fn upgrade(&mut self) {
         let create = self.submit_creation(LockMode::Exclusive);
@@ -237,11 +240,11 @@ impl Contender {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
             let reader_is_there = children.iter().any(is_reader);
-            let milestone = self.eyes_of_writer().see(writer.name(), children.iter());
-            Ok((milestone.position, milestone.refusal, reader_is_there))
+            let observation = self.queue_reader_of_writer().observe(writer.name(), children.iter());
+            Ok((observation.position, observation.refusal, reader_is_there))
         });
         let error = match seen {
-            // Somebody else may have held the lock in between.
+            // Another contender may have held the lock in between.
             Ok((_, _, false)) if self.is_held() => {
                 (self.conversion, self.node) = (None, None);
                 self.delete(writer.path);
@@ -276,16 +279,16 @@ impl Contender {
     fn found_writer(&mut self, result: Result<Reply, Error>) {
         let strays = result.and_then(|reply| {
             if reply.opcode == OpCode::GET_EPHEMERALS {
-                return self.own_paths(self.eyes_of_writer(), &reply);
+                return self.own_paths(self.queue_reader_of_writer(), &reply);
             }
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            let strays = self.eyes_of_writer().ours(children.iter()).into_iter();
+            let strays = self.queue_reader_of_writer().ours(children.iter()).into_iter();
             Ok(strays.map(|stray| self.path_of(stray)).collect::<Vec<_>>())
         });
         let strays = match strays {
             Ok(strays) => strays,
             Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
-            // A writer that nobody knows of would keep all who come later waiting.
+            // An unknown writer's node would block all later contenders.
             Err(Error::ReplyTooLarge { .. }) if !self.lists_own() => {
                 let own = self.list_own(LockMode::Exclusive);
                 if let Some(Conversion::FindingWriter { list, own: is_own, .. }) =
@@ -307,11 +310,12 @@ impl Contender {
         matches!(self.conversion, Some(Conversion::FindingWriter { own: true, .. }))
     }
 
-    const fn eyes_of_writer(&self) -> QueueReader {
+    const fn queue_reader_of_writer(&self) -> QueueReader {
         QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() }
     }
 
-    // ---- The end of it -------------------------------------------------------------------------
+    // ---- The result
+    // ------------------------------------------------------------------------------
 
     fn converted(&mut self, node: Node, mode: LockMode) {
         self.config.mode = mode;
@@ -344,7 +348,7 @@ impl Contender {
 
 fn numbered(mut prefix: String, number: SequenceNumber) -> String {
     use core::fmt::Write as _;
-    // Writing to a string does not fail.
+    // Writing to a string never fails.
     let _ = write!(prefix, "{number}");
     prefix
 }

@@ -1,4 +1,4 @@
-//! Leaving nothing behind.
+//! Deleting the contender's nodes, with retries.
 
 use zk_session::Error;
 use zk_session::proto::ErrorCode;
@@ -12,9 +12,9 @@ use crate::error::LockError;
 use alloc::string::String;
 
 impl Contender {
-    /// Deletes our node, if there is one, and ends.
+    /// Stops watching, deletes our node if there is one, and ends the attempt.
     pub(super) fn leave(&mut self) {
-        // Before the deletion, so that it wakes nobody but the next in line.
+        // Before the deletion, so that its event is sent to the next contender only.
         self.unwatch_self();
         self.unwatch_predecessor();
         self.phase = Phase::Leaving;
@@ -41,7 +41,7 @@ impl Contender {
         let (_, path) = self.deletions.swap_remove(place);
         match result {
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => {}
-            // No name is used twice, so a repeated deletion can only hit our own node.
+            // No name is used twice, so a repeated deletion cannot delete another contender's node.
             Err(error) => match RetryPolicy::of(error) {
                 RetryPolicy::Now => self.delete(path),
                 RetryPolicy::Later => {
@@ -55,7 +55,8 @@ impl Contender {
         true
     }
 
-    /// A node of ours stays until the session ends, and keeps everybody behind it waiting.
+    /// Reports a node that cannot be deleted. It stays until the session ends, and blocks the
+    /// contenders behind it.
     fn abandon(&mut self, path: &str, error: &Error) {
         let node = path.rsplit('/').next().unwrap_or_default().into();
         self.tell(Event::Abandoned { node, error: error.clone() });
@@ -65,7 +66,8 @@ impl Contender {
         }
     }
 
-    /// The node before ours is one that this client could not delete: it goes with our own session.
+    /// Fails because this client could not delete the node before ours. That node stays as long as
+    /// our own session, so waiting for it is useless.
     pub(super) fn behind_abandoned(&mut self) {
         if let Phase::Waiting { predecessor, .. } = &self.phase {
             let node = predecessor.clone();

@@ -1,9 +1,11 @@
-//! One attempt to get a lock: the queue machine.
+//! One attempt to acquire a lock: the queue machine.
 //!
-//! The queue is a directory. A contender creates an ephemeral sequential node in it and lists the
-//! directory; whoever is blocked by nobody before it holds the lock, everybody else watches the
-//! last one that blocks it. All of this survives lost connections, since every step can be
-//! repeated: the one that cannot, the creation, carries a guid by which its result is found again.
+//! A contender creates an ephemeral sequential node below the lock path and lists the children. A
+//! contender that no earlier node blocks holds the lock. The others watch the nearest node that
+//! blocks them.
+//!
+//! The attempt survives lost connections. Every step can be repeated, except the creation. The name
+//! of the new node contains a GUID, by which the contender finds it again.
 
 mod converting;
 mod entering;
@@ -31,34 +33,36 @@ use super::{
 };
 use crate::error::{LockError, Loss};
 
-/// One attempt to get one lock. See the [module](super) for how to drive it.
+/// A state machine that acquires one lock once, holds it, and releases it.
+///
+/// The [module](super) describes how to drive it.
 #[derive(Clone, Debug)]
 pub struct Contender {
     config: AttemptConfig,
-    /// Whether it waits for any change below the lock's path, so that every change wakes all waiters.
+    /// Whether it watches the lock path, so that every change wakes all waiters.
     is_herd: bool,
     phase: Phase,
-    /// Our node, once we know that it exists.
+    /// Our node, once its creation is confirmed.
     node: Option<Node>,
     conversion: Option<Conversion>,
-    /// The caller has lost interest while it could not be told yet what there is to clean up.
+    /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
     connection: Connection,
-    /// Whether there has been no connection for so long that the session need not be kept.
+    /// Whether the lease has ended while there was no connection.
     lease_ended: bool,
     self_watch: Option<SelfWatch>,
-    /// Whether somebody has asked for the lock.
+    /// Whether another client has asked for the lock.
     revoked: bool,
-    /// Whether the caller was told of a unknown node.
+    /// Whether the caller has received [`Event::UnknownNode`].
     warned: bool,
-    /// Nodes that must go, with the request that is to delete each, unless it was refused for now.
+    /// Nodes to be deleted, and the pending request for each. `None`: refused, to be repeated.
     deletions: Vec<(Option<OpId>, String)>,
-    /// How many contenders in a row have found nobody, us included.
+    /// How many contenders in a row have found the lock free, including this one.
     followed: u32,
-    /// Whether we leave something to the next, since we hold the lock.
+    /// Whether the next contender may rely on our node, since we have acquired the lock.
     leaves_hint: bool,
     parents: Parents,
-    /// Whether the caller was told how it ended.
+    /// Whether the caller has received the result of the attempt.
     concluded: bool,
     last_op: OpId,
     outputs: VecDeque<Output>,
@@ -66,7 +70,7 @@ pub struct Contender {
     pub(super) mistake: Option<Mistake>,
 }
 
-/// What could be wrong, to see that it would be noticed.
+/// Bugs to inject, which the tests must detect.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
@@ -102,7 +106,7 @@ impl Machine for Contender {
     fn poll_output(&mut self) -> Option<Output> {
         let output = self.outputs.pop_front();
         if output.is_none() && self.is_at_rest() {
-            // A process can hold thousands of locks, and each would keep its room.
+            // A process may hold thousands of locks, so an idle one keeps no buffer.
             self.outputs = VecDeque::new();
         }
         output
@@ -122,8 +126,10 @@ impl Machine for Contender {
 }
 
 impl Contender {
-    /// An attempt. By [`WaitPolicy::Queue`] it begins now, and otherwise with the first
-    /// [`Input::Session`], if that is a connection.
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`] it begins now. Otherwise it begins with the first
+    /// [`Input::Session`] and fails if that is no connection to a quorum.
     pub fn new(config: AttemptConfig) -> Self {
         match config.wait_policy.waits_for_connection() {
             true => Self::begun(config),
@@ -131,15 +137,16 @@ impl Contender {
         }
     }
 
-    /// An attempt that waits for any change below the lock's path, as locks are taught at first, rather
-    /// than for the end of its predecessor: a herd, since every change wakes all waiters.
+    /// Creates an attempt that waits for any change below the lock path, instead of the end of its
+    /// predecessor. Textbook locks do so. Every change wakes all waiters, which is the herd effect.
     #[cfg(feature = "study")]
     #[must_use]
     pub fn herd(config: AttemptConfig) -> Self {
         Self { is_herd: true, ..Self::new(config) }
     }
 
-    /// An attempt that begins now, with a session that is connected or, by [`WaitPolicy::Queue`], will be.
+    /// Creates an attempt that begins now. The session is connected, or waits for a connection by
+    /// [`WaitPolicy::Queue`].
     pub(super) fn begun(config: AttemptConfig) -> Self {
         let mut contender = Self::before(config);
         contender.begin();
@@ -153,7 +160,7 @@ impl Contender {
         }
     }
 
-    /// One that stands in no queue: what it wants it has got, with this node.
+    /// Creates a contender that holds this node already. It has no queue.
     pub(super) fn holding(config: AttemptConfig, node: Node, connection: Connection) -> Self {
         let mut contender = Self { node: Some(node), connection, ..Self::before(config) };
         contender.acquired();
@@ -194,7 +201,7 @@ impl Contender {
 
     // ---- Inputs --------------------------------------------------------------------------------
 
-    /// Answers to requests that a later step has made pointless are ignored.
+    /// Handles a reply. Replies to requests of an earlier step are ignored.
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
         if self.handle_deletion(op, &result) || self.handle_self_watch(op, &result) {
             return;
@@ -208,7 +215,7 @@ impl Contender {
                 let list = *list;
                 self.created(list, result);
             }
-            // Told before the creation is, so it was refused before it was sent.
+            // A list that is answered before the creation was refused before it was sent.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
             Phase::MakingParents { first, last } if (*first..=*last).contains(&op) => {
                 let is_last = op == *last;
@@ -219,7 +226,7 @@ impl Contender {
                 Err(error) => self.retry_or_fail(error),
             },
             Phase::Resolving { list, synced: true, .. } if *list == op => self.resolved(result),
-            // Told before the sync is, so it was refused before it was sent.
+            // A list that is answered before the sync was refused before it was sent.
             Phase::Resolving { list, .. } if *list == op => self.set_timer(RETRY_AFTER),
             Phase::Adopting { stat, path } if *stat == op => {
                 let path = core::mem::take(path);
@@ -263,7 +270,7 @@ impl Contender {
             | Phase::TakingOver
             | Phase::Held { .. } => self.leave(),
             Phase::Leaving | Phase::Done => {}
-            // Whether there is a node to delete will turn out.
+            // The reply will show whether there is a node to delete.
             Phase::Creating { .. }
             | Phase::MakingParents { .. }
             | Phase::Resolving { .. }
@@ -274,7 +281,7 @@ impl Contender {
     fn session_ended(&mut self, end: End) {
         let event = match self.phase {
             Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
-            // The node goes with the session, which is all that was wanted.
+            // The session's end deletes the node, so the release is complete.
             Phase::Leaving => Event::gone_with(end),
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
@@ -306,8 +313,8 @@ impl Contender {
         }
     }
 
-    /// Takes the present step again. That is never wrong, so a timer that was set for a step
-    /// before this one does no harm.
+    /// Repeats the current step. Repeating is always safe, so a timer of an earlier step does no
+    /// harm.
     fn repeat(&mut self) {
         match self.phase {
             _ if self.conversion.is_some() => self.repeat_conversion(),
@@ -352,7 +359,7 @@ impl Contender {
         self.outputs.push_back(Output::Event(event));
     }
 
-    /// Tells how it ended, once.
+    /// Reports the result of the attempt, once.
     fn conclude(&mut self, event: Event) {
         if !core::mem::replace(&mut self.concluded, true) {
             self.tell(event);
@@ -364,7 +371,7 @@ impl Contender {
         QueueReader { scheme, unknown_nodes, mode, guid }
     }
 
-    /// Whether nothing is expected to happen soon.
+    /// Returns whether no input is expected soon.
     const fn is_at_rest(&self) -> bool {
         matches!(self.self_watch, Some(SelfWatch { armed: true, .. }))
     }

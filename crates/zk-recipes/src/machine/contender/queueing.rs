@@ -1,4 +1,4 @@
-//! QueuedNode in the queue: who is before us, and is it over?
+//! Waiting in the queue: reading it, watching the predecessor, and taking over the lock.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ impl Contender {
     pub(super) fn listed(&mut self, result: Result<Reply, Error>) {
         let reply = match result {
             Ok(reply) => reply,
-            // The directory is gone, and our node was in it.
+            // The lock path is gone, and our node with it.
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(),
             Err(error) => return self.retry_or_fail(error),
         };
@@ -35,7 +35,7 @@ impl Contender {
             (Err(error), _) => return self.fail(error.into()),
         };
         let Observation { position, unknown_node, refusal } =
-            self.queue_reader().see(&own, children.iter());
+            self.queue_reader().observe(&own, children.iter());
         if let Some(error) = refusal {
             return self.fail(error);
         }
@@ -51,7 +51,7 @@ impl Contender {
                 let rivals = others.filter(|child| scheme.parse(child).is_some());
                 self.rank(rivals.map(ToString::to_string).chain([own.clone()]).collect());
             }
-            // With ranks, the shortcut of `predecessor_watch_fired` would be wrong.
+            // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
             position => self.judge(position, true),
         }
     }
@@ -67,7 +67,7 @@ impl Contender {
                 }
                 self.tell(Event::Waiting { behind: predecessor.clone(), ahead });
                 let AttemptConfig { scheme, unknown_nodes, .. } = &self.config;
-                // A downgrade makes a new node with an old number, a stranger's can have any.
+                // A downgrade creates a node with an old number, and unknown nodes have any number.
                 let only_rising =
                     !scheme.has_readers() && *unknown_nodes != UnknownNodePolicy::Count;
                 #[cfg(test)]
@@ -79,10 +79,14 @@ impl Contender {
         }
     }
 
-    // ---- When numbers do not tell --------------------------------------------------------------
+    // ---- Unusable sequence numbers
+    // ---------------------------------------------------------------
 
-    /// Whoever comes after the list comes after us, so the stats need not be of one moment. But
-    /// ours must be the last: if our node is there then, it was while others were found gone.
+    /// Asks for the stat of each contender, to sort them by the transactions that created them.
+    ///
+    /// Contenders missing from the list came after us, so the stats need not be of one moment. But
+    /// our own stat must be read last. If our node exists then, it existed while others were found
+    /// gone.
     fn rank(&mut self, names: Vec<String>) {
         let rank = |name: String| {
             let stat = self.submit(Operation::stat(self.path_of(&name)));
@@ -111,7 +115,7 @@ impl Contender {
         let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
         let view = match own {
             Some(own) if contenders.clone().any(|other| other == own) => {
-                queue_reader.see_ranked(own.0, contenders)
+                queue_reader.position_by_czxid(own.0, contenders)
             }
             _ => QueuePosition::Absent,
         };
@@ -121,7 +125,7 @@ impl Contender {
     // ---- Waiting -------------------------------------------------------------------------------
 
     fn wait(&mut self, predecessor: String, only: bool) {
-        // Our own watch first: then nothing can happen to our node unnoticed once the other is set.
+        // Our own watch first: once the other one is set, no event of our node can be missed.
         if only && self.self_watch.is_none() {
             self.watch_self();
         }
@@ -136,7 +140,7 @@ impl Contender {
         match result {
             Ok(reply) if self.is_herd => self.seen_again(&reply),
             Ok(_) => {}
-            // It went between the list and the watch, or the watch was lost.
+            // The predecessor was deleted between the list and the watch, or the watch was lost.
             Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(),
             Err(Error::Server(ErrorCode::NO_AUTH)) => {
                 if let Phase::Waiting { predecessor, .. } = &mut self.phase {
@@ -148,12 +152,12 @@ impl Contender {
         }
     }
 
-    /// The directory that is watched comes with its children.
+    /// Handles the reply to a watch on the lock path, which contains the list of children.
     fn seen_again(&mut self, reply: &Reply) {
         let own = self.node.as_ref().map_or("", |node| node.name());
         let position = reply
             .decode::<GetChildrenResponse<'_>>()
-            .map(|response| self.queue_reader().see(own, response.children.iter()).position);
+            .map(|response| self.queue_reader().observe(own, response.children.iter()).position);
         match position {
             Ok(QueuePosition::Behind { .. }) => {}
             Ok(QueuePosition::First) => {
@@ -171,9 +175,9 @@ impl Contender {
         if *watch != op {
             return;
         }
-        // The shortcut: nobody else was before us when we looked, and nobody can have come in
-        // before us since. Had our own node been deleted first, its watch would have told us
-        // first, since events come in the order of transactions.
+        // The shortcut: no other contender was ahead in the list, and none can have come before us
+        // since. If our own node had been deleted earlier, its watch event would have arrived
+        // first: events are sent in the order of transactions.
         if deleted && *only && self.self_watch.is_some_and(|watch| watch.armed) {
             self.phase = Phase::TakingOver;
             self.outputs.push_back(Output::Settle);
@@ -185,7 +189,8 @@ impl Contender {
         }
     }
 
-    /// Events that were missed are told after a reconnect, but not in the order of transactions.
+    /// Gives up the shortcut. After a reconnect, the server sends the events that were missed, but
+    /// not in the order of transactions.
     pub(super) fn doubt(&mut self) {
         match &mut self.phase {
             Phase::Waiting { only, .. } => *only = false,
@@ -194,7 +199,7 @@ impl Contender {
         }
     }
 
-    /// Nothing that has arrived says that our own node has gone.
+    /// Takes over the lock: no event that has arrived reports the end of our own node.
     pub(super) fn settled(&mut self) {
         if matches!(self.phase, Phase::TakingOver) {
             self.acquired();

@@ -1,4 +1,4 @@
-//! The order of locks, one attempt by hand, and every world of two attempts within bounds.
+//! The order of acquisition, single attempts, and an exhaustive exploration of two attempts.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -8,113 +8,113 @@ use core::fmt::Write;
 use super::super::tests::search;
 use super::*;
 
-fn member(path: &str, demand: Demand) -> Member {
-    Member { session: SessionId(1), root: "/".to_string(), path: path.to_string(), demand }
+fn spec(path: &str, mode: Mode) -> LockSpec {
+    LockSpec { session: SessionId(1), root: "/".to_string(), path: path.to_string(), mode }
 }
 
-const fn place(mode: LockMode) -> Demand {
-    Demand::Place { scheme: Scheme::CURATOR_READ_WRITE, mode }
+const fn lock(mode: LockMode) -> Mode {
+    Mode::Lock { scheme: Scheme::CURATOR_READ_WRITE, mode }
 }
 
-const READ: Demand = place(LockMode::Shared);
-const WRITE: Demand = place(LockMode::Exclusive);
+const READ: Mode = lock(LockMode::Shared);
+const WRITE: Mode = lock(LockMode::Exclusive);
 
 #[test]
-fn locks_are_taken_in_the_order_of_their_paths() {
-    let members = ["/c", "/a", "/b"].map(|path| member(path, WRITE));
-    assert_eq!(in_order(&members), Ok([1, 2, 0].map(|place| (place, WRITE)).to_vec()));
-}
-
-#[test]
-fn what_is_given_twice_is_taken_once_in_a_way_that_satisfies_both() {
-    let members = [member("/b", READ), member("/a", READ), member("/b", WRITE)];
-    assert_eq!(in_order(&members), Ok([(1, READ), (0, WRITE)].to_vec()));
-    let members = [1, 2, u32::MAX].map(|permits| member("/s", Demand::Permits(permits)));
-    assert_eq!(in_order(&members[..2]), Ok([(0, Demand::Permits(3))].to_vec()));
-    assert_eq!(in_order(&members), Ok([(0, Demand::Permits(u32::MAX))].to_vec()));
+fn locks_are_acquired_in_the_order_of_their_paths() {
+    let specs = ["/c", "/a", "/b"].map(|path| spec(path, WRITE));
+    assert_eq!(acquisition_order(&specs), Ok([1, 2, 0].map(|index| (index, WRITE)).to_vec()));
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
-    let a = member("/a", READ);
-    assert_eq!(in_order(&[]), Err(MultiLockError::Empty));
-    let elsewhere = Member { session: SessionId(2), ..a.clone() };
-    assert_eq!(in_order(&[a.clone(), elsewhere]), Err(MultiLockError::Sessions));
-    let below = Member { root: "/app".to_string(), ..a.clone() };
-    assert_eq!(in_order(&[a.clone(), below]), Err(MultiLockError::Chroots));
-    let mutex = Demand::Place { scheme: Scheme::CURATOR_MUTEX, mode: LockMode::Exclusive };
-    for other in [mutex, Demand::Permits(1)] {
+fn a_lock_given_twice_is_acquired_once_in_a_mode_that_satisfies_both() {
+    let specs = [spec("/b", READ), spec("/a", READ), spec("/b", WRITE)];
+    assert_eq!(acquisition_order(&specs), Ok([(1, READ), (0, WRITE)].to_vec()));
+    let specs = [1, 2, u32::MAX].map(|permits| spec("/s", Mode::Permits(permits)));
+    assert_eq!(acquisition_order(&specs[..2]), Ok([(0, Mode::Permits(3))].to_vec()));
+    assert_eq!(acquisition_order(&specs), Ok([(0, Mode::Permits(u32::MAX))].to_vec()));
+}
+
+#[test]
+fn locks_that_cannot_be_acquired_together_are_refused() {
+    let a = spec("/a", READ);
+    assert_eq!(acquisition_order(&[]), Err(MultiLockError::Empty));
+    let elsewhere = LockSpec { session: SessionId(2), ..a.clone() };
+    assert_eq!(acquisition_order(&[a.clone(), elsewhere]), Err(MultiLockError::Sessions));
+    let below = LockSpec { root: "/app".to_string(), ..a.clone() };
+    assert_eq!(acquisition_order(&[a.clone(), below]), Err(MultiLockError::Chroots));
+    let mutex = Mode::Lock { scheme: Scheme::CURATOR_MUTEX, mode: LockMode::Exclusive };
+    for other in [mutex, Mode::Permits(1)] {
         let refusal = Err(MultiLockError::Schemes { path: "/a".to_string() });
-        assert_eq!(in_order(&[a.clone(), member("/a", other)]), refusal);
+        assert_eq!(acquisition_order(&[a.clone(), spec("/a", other)]), refusal);
     }
 }
 
 // ---- One attempt ---------------------------------------------------------------------------------
 
-fn wanted(together: &mut MultiAcquire) -> Vec<Wanted> {
-    core::iter::from_fn(|| together.poll_output()).collect()
+fn outputs(machine: &mut MultiAcquire) -> Vec<Output> {
+    core::iter::from_fn(|| machine.poll_output()).collect()
 }
 
-/// An attempt to take three locks that has got so many.
-fn having(held: usize) -> MultiAcquire {
-    let mut together = MultiAcquire::new(3);
-    for place in 0..held {
-        assert_eq!(wanted(&mut together), [Wanted::Enter(place)]);
-        together.handle(Happening::Acquired);
+/// Returns an attempt to acquire three locks that holds this many.
+fn holding(held: usize) -> MultiAcquire {
+    let mut machine = MultiAcquire::new(3);
+    for index in 0..held {
+        assert_eq!(outputs(&mut machine), [Output::Enter(index)]);
+        machine.handle(Input::Acquired);
     }
-    together
+    machine
 }
 
 #[test]
-fn each_is_waited_for_when_the_one_before_it_is_held() {
-    assert_eq!(wanted(&mut having(3)), [Wanted::Acquired]);
+fn each_lock_is_entered_when_the_one_before_it_is_held() {
+    assert_eq!(outputs(&mut holding(3)), [Output::Acquired]);
 }
 
 #[test]
-fn when_one_cannot_be_had_all_are_let_go_the_last_one_first() {
+fn a_failure_releases_all_locks_in_reverse_order() {
     let busy = LockError::Busy;
-    for (happening, to_blame, error) in [
-        (Happening::Failed(busy.clone()), 2, busy),
-        (Happening::TooLate, 2, LockError::TimedOut),
-        (Happening::Lost(0, Loss::NodeDeleted), 0, LockError::Lost(Loss::NodeDeleted)),
+    for (input, index, error) in [
+        (Input::Failed(busy.clone()), 2, busy),
+        (Input::TimedOut, 2, LockError::TimedOut),
+        (Input::Lost(0, Loss::NodeDeleted), 0, LockError::Lost(Loss::NodeDeleted)),
     ] {
-        let mut together = having(2);
-        wanted(&mut together);
-        together.handle(happening);
-        let all = [2, 1, 0].map(Wanted::Release);
-        assert_eq!(wanted(&mut together), [&all[..], &[Wanted::Failed(to_blame, error)]].concat());
+        let mut machine = holding(2);
+        outputs(&mut machine);
+        machine.handle(input);
+        let all = [2, 1, 0].map(Output::Release);
+        assert_eq!(outputs(&mut machine), [&all[..], &[Output::Failed(index, error)]].concat());
     }
 }
 
 #[test]
-fn letting_go_releases_the_last_one_first_and_ends_it() {
+fn release_releases_all_locks_in_reverse_order_and_ends_the_attempt() {
     for held in 0..=3 {
-        let mut together = having(held);
-        wanted(&mut together);
-        together.handle(Happening::Release);
+        let mut machine = holding(held);
+        outputs(&mut machine);
+        machine.handle(Input::Release);
         let first = held.min(2);
-        let all: Vec<_> = (0..=first).rev().map(Wanted::Release).collect();
-        assert_eq!(wanted(&mut together), all);
-        for late in [Happening::Acquired, Happening::TooLate, Happening::Release] {
-            together.handle(late);
+        let all: Vec<_> = (0..=first).rev().map(Output::Release).collect();
+        assert_eq!(outputs(&mut machine), all);
+        for late in [Input::Acquired, Input::TimedOut, Input::Release] {
+            machine.handle(late);
         }
-        assert_eq!(wanted(&mut together), []);
+        assert_eq!(outputs(&mut machine), []);
     }
 }
 
 #[test]
-fn what_is_held_is_not_given_up_for_anything_but_the_callers_wish() {
-    let mut together = having(3);
-    wanted(&mut together);
-    for late in [Happening::TooLate, Happening::Lost(1, Loss::NodeDeleted)] {
-        together.handle(late);
+fn held_locks_are_released_only_at_the_callers_command() {
+    let mut machine = holding(3);
+    outputs(&mut machine);
+    for late in [Input::TimedOut, Input::Lost(1, Loss::NodeDeleted)] {
+        machine.handle(late);
     }
-    assert_eq!(wanted(&mut together), []);
+    assert_eq!(outputs(&mut machine), []);
 }
 
 // ---- Two attempts --------------------------------------------------------------------------------
 
-/// Two who want the same locks, which they list in opposite orders. Each lock is a queue.
+/// Two clients that want the same locks and list them in opposite orders. Each lock is a queue.
 #[derive(Clone)]
 struct World {
     queues: Vec<VecDeque<usize>>,
@@ -125,17 +125,17 @@ struct World {
 
 #[derive(Clone, Debug)]
 struct Client {
-    together: MultiAcquire,
-    /// Which of the queues comes when.
+    machine: MultiAcquire,
+    /// The queue of each lock, in the order of acquisition.
     order: Vec<usize>,
-    told: Told,
-    /// Whether it has heard that it is first in the queue that it is in last.
-    heard: usize,
+    report: Report,
+    /// How many locks it has acquired.
+    held: usize,
     release: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Report {
     Nothing,
     Acquired,
     Failed,
@@ -143,12 +143,12 @@ enum Told {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// It hears that the next lock is its own.
+    /// It acquires the lock that it waits for.
     Acquire(usize),
     Release(usize),
-    TooLate(usize),
+    TimeOut(usize),
     Fail(usize),
-    /// Somebody takes a lock away from whoever holds it.
+    /// Another client deletes the lock node: the client, the index of the lock.
     Lose(usize, usize),
 }
 
@@ -162,21 +162,21 @@ enum Milestone {
 const LOCKS: usize = 3;
 
 impl World {
-    /// In canonical order, or as they are listed.
+    /// `is_ordered`: acquire in the order of paths instead of the order given.
     fn new(faults: usize, is_ordered: bool) -> Self {
         let client = |paths: [&str; LOCKS]| {
-            let members = paths.map(|path| member(path, WRITE));
-            let order = in_order(&members).expect("they fit").into_iter();
+            let specs = paths.map(|path| spec(path, WRITE));
+            let order = acquisition_order(&specs).expect("compatible locks").into_iter();
             let places: Vec<_> = match is_ordered {
-                true => order.map(|(place, _)| place).collect(),
+                true => order.map(|(index, _)| index).collect(),
                 false => (0..LOCKS).collect(),
             };
-            let queue = |place: usize| ["/a", "/b", "/c"].iter().position(|it| *it == paths[place]);
+            let queue = |index: usize| ["/a", "/b", "/c"].iter().position(|it| *it == paths[index]);
             Client {
-                together: MultiAcquire::new(LOCKS),
+                machine: MultiAcquire::new(LOCKS),
                 order: places.into_iter().filter_map(queue).collect(),
-                told: Told::Nothing,
-                heard: 0,
+                report: Report::Nothing,
+                held: 0,
                 release: false,
             }
         };
@@ -184,42 +184,42 @@ impl World {
         let queues = alloc::vec![VecDeque::new(); LOCKS];
         let mut world = Self { queues, clients, faults, milestones: BTreeSet::new() };
         for client in 0..2 {
-            world.perform(client).expect("nothing has happened");
+            world.perform(client).expect("no input yet");
         }
         world
     }
 
-    /// Does what the attempt wants.
+    /// Carries out the outputs of an attempt.
     fn perform(&mut self, index: usize) -> Result<(), String> {
-        while let Some(wanted) = self.clients[index].together.poll_output() {
+        while let Some(output) = self.clients[index].machine.poll_output() {
             let client = &mut self.clients[index];
-            match wanted {
-                Wanted::Enter(place) => self.queues[client.order[place]].push_back(index),
-                Wanted::Release(place) => {
-                    let later = client.order[place + 1..].iter();
+            match output {
+                Output::Enter(lock) => self.queues[client.order[lock]].push_back(index),
+                Output::Release(lock) => {
+                    let later = client.order[lock + 1..].iter();
                     if later.into_iter().any(|queue| self.queues[*queue].contains(&index)) {
-                        return Err(format!("{index} lets go of {place} before the next"));
+                        return Err(format!("{index} releases {lock} before the next"));
                     }
-                    client.heard = client.heard.min(place);
-                    self.queues[client.order[place]].retain(|other| *other != index);
+                    client.held = client.held.min(lock);
+                    self.queues[client.order[lock]].retain(|other| *other != index);
                 }
-                Wanted::Acquired => {
-                    client.told = Told::Acquired;
+                Output::Acquired => {
+                    client.report = Report::Acquired;
                     self.milestones.insert(Milestone::Acquired(index));
                     if self.queues.iter().any(|queue| queue.front() != Some(&index)) {
-                        return Err(format!("{index} does not have all"));
+                        return Err(format!("{index} does not hold all locks"));
                     }
                 }
-                Wanted::Failed(..) => {
-                    client.told = Told::Failed;
+                Output::Failed(..) => {
+                    client.report = Report::Failed;
                     self.milestones.insert(Milestone::Failed);
                 }
             }
         }
-        let Client { told, release, .. } = self.clients[index];
-        let is_over = release || told == Told::Failed;
+        let Client { report, release, .. } = self.clients[index];
+        let is_over = release || report == Report::Failed;
         match is_over && self.queues.iter().any(|queue| queue.contains(&index)) {
-            true => Err(format!("{index} keeps some")),
+            true => Err(format!("{index} keeps a lock")),
             false => Ok(()),
         }
     }
@@ -237,17 +237,17 @@ impl search::World for World {
     fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
         for (index, client) in self.clients.iter().enumerate() {
-            match client.told {
+            match client.report {
                 _ if client.release => {}
-                Told::Failed => {}
-                Told::Acquired => steps.push(Action::Release(index)),
-                Told::Nothing => {
-                    let queue = &self.queues[client.order[client.heard]];
+                Report::Failed => {}
+                Report::Acquired => steps.push(Action::Release(index)),
+                Report::Nothing => {
+                    let queue = &self.queues[client.order[client.held]];
                     steps.extend((queue.front() == Some(&index)).then_some(Action::Acquire(index)));
                     if self.faults > 0 {
-                        let whims = [Action::Release, Action::TooLate, Action::Fail];
-                        faults.extend(whims.map(|whim| whim(index)));
-                        faults.extend((0..client.heard).map(|place| Action::Lose(index, place)));
+                        let injected = [Action::Release, Action::TimeOut, Action::Fail];
+                        faults.extend(injected.map(|fault| fault(index)));
+                        faults.extend((0..client.held).map(|lock| Action::Lose(index, lock)));
                     }
                 }
             }
@@ -257,26 +257,26 @@ impl search::World for World {
 
     fn after(&self, action: Action) -> Result<Self, String> {
         let mut world = self.clone();
-        let (index, happening) = match action {
-            Action::Acquire(index) => (index, Happening::Acquired),
-            Action::Release(index) => (index, Happening::Release),
-            Action::TooLate(index) => (index, Happening::TooLate),
-            Action::Fail(index) => (index, Happening::Failed(LockError::Busy)),
-            Action::Lose(index, place) => (index, Happening::Lost(place, Loss::NodeDeleted)),
+        let (index, input) = match action {
+            Action::Acquire(index) => (index, Input::Acquired),
+            Action::Release(index) => (index, Input::Release),
+            Action::TimeOut(index) => (index, Input::TimedOut),
+            Action::Fail(index) => (index, Input::Failed(LockError::Busy)),
+            Action::Lose(index, lock) => (index, Input::Lost(lock, Loss::NodeDeleted)),
         };
         let client = &mut world.clients[index];
-        if let Action::Lose(_, place) = action {
-            // The others of its queue go on without it.
-            world.queues[client.order[place]].retain(|other| *other != index);
+        if let Action::Lose(_, lock) = action {
+            // The next contender in the queue proceeds.
+            world.queues[client.order[lock]].retain(|other| *other != index);
         }
-        client.heard += usize::from(action == Action::Acquire(index));
+        client.held += usize::from(action == Action::Acquire(index));
         if action == Action::Release(index) {
             client.release = true;
         }
-        if client.told == Told::Nothing && action != Action::Acquire(index) {
+        if client.report == Report::Nothing && action != Action::Acquire(index) {
             world.faults -= 1;
         }
-        client.together.handle(happening);
+        client.machine.handle(input);
         world.perform(index)?;
         if world.queues.iter().any(|queue| queue.len() > 1) {
             world.milestones.insert(Milestone::Waited);
@@ -285,7 +285,7 @@ impl search::World for World {
     }
 
     fn check_end(&self) -> Result<(), String> {
-        let waits = |client: &Client| client.told == Told::Nothing && !client.release;
+        let waits = |client: &Client| client.report == Report::Nothing && !client.release;
         match self.clients.iter().position(waits) {
             Some(index) => Err(format!("{index} waits for ever")),
             None => Ok(()),
@@ -298,13 +298,13 @@ impl search::World for World {
 }
 
 #[test]
-fn two_who_want_the_same_never_wait_for_each_other_and_keep_all_or_none() {
+fn two_clients_in_path_order_never_deadlock_and_hold_all_or_none() {
     let milestones = [Milestone::Acquired(0), Milestone::Acquired(1), Milestone::Waited];
     search::prove(World::new(0, true), 9, &milestones);
     search::prove(World::new(2, true), 33, &[&milestones[..], &[Milestone::Failed]].concat());
 }
 
 #[test]
-fn in_the_order_in_which_they_list_them_they_wait_for_each_other() {
+fn two_clients_in_the_order_given_deadlock() {
     search::refute(World::new(0, false), "0 waits for ever", 3);
 }
