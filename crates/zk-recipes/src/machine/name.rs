@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_of_all_implementations_are_read() {
+    fn names_of_all_implementations_are_parsed() {
         for (suffix, number) in [
             ("0000000007", 7),
             ("2147483647", i32::MAX),
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_foreign() {
+    fn other_names_are_unknown() {
         for child in [
             "lease_holder",
             "lock-abc",
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_of_every_known_name_is_recognized() {
+    fn every_known_scheme_is_recognized_by_its_names() {
         for scheme in ALL {
             for mode in [LockMode::Shared, LockMode::Exclusive] {
                 for number in [0, i32::MAX, i32::MIN] {
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn no_known_scheme_reads_the_names_of_another() {
+    fn no_known_scheme_parses_the_names_of_another() {
         for writer in Scheme::KNOWN {
             for mode in [LockMode::Shared, LockMode::Exclusive] {
                 let child = writer.prefix(mode, guid(), SessionId(7)) + "0000000007";
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_write_is_read_back() {
+    fn names_that_are_built_are_parsed_back() {
         for scheme in ALL {
             for mode in [LockMode::Shared, LockMode::Exclusive] {
                 for session in [7, -7, i64::MIN] {
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_others() {
+    fn prefixes_match_those_of_other_implementations() {
         let prefix = |scheme: Scheme, mode| scheme.prefix(mode, guid(), SessionId(-5));
         let exclusive = |scheme| prefix(scheme, LockMode::Exclusive);
         assert_eq!(exclusive(Scheme::CURATOR_MUTEX), format!("_c_{DASHED}-lock-"));
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compact_guid_that_nobody_wrote_is_foreign() {
+    fn a_compact_guid_out_of_range_is_unknown() {
         let scheme = Scheme::private("w", None);
         let highest = scheme.prefix(LockMode::Exclusive, Uuid::max(), SessionId(1)) + "0000000001";
         assert!(highest.starts_with("7vvv") && scheme.parse(&highest).is_some());

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lower_contenders_block_and_only_the_highest_of_them_is_watched() {
+    fn lower_contenders_block_and_only_the_nearest_is_watched() {
         // GUIDs in reverse order: names must not be compared as text.
         let names: Vec<_> = (0..4).map(|n| name(9 - n as u128, n)).collect();
         let children =
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_look_only_at_lower_writers() {
+    fn readers_wait_only_for_lower_writers() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let queue = "WRRWRW";
         let mode = |role| if role == 'W' { LockMode::Exclusive } else { LockMode::Shared };
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn one_waits_for_both_halves_of_somebody_elses_downgrade_and_not_for_its_own() {
+    fn both_nodes_of_a_downgrade_block_others_but_not_their_owner() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let writer = node(SCHEME, LockMode::Exclusive, 2, 5);
         let reader = node(SCHEME, LockMode::Shared, 2, 5);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_whom_can_be_told_from_names() {
+    fn the_queue_order_shows_which_node_each_contender_waits_for() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let queue = "RRWRRWWRWRR".bytes().zip(0..);
         let mode = |role| if role == b'W' { LockMode::Exclusive } else { LockMode::Shared };
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_at_the_end_of_the_range_decide_nothing() {
+    fn sequence_numbers_out_of_the_safe_range_decide_nothing() {
         for other in [i32::MAX, LAST_SAFE_SEQUENCE + 1, -1, i32::MIN] {
             let (own, other) = (name(1, 5), name(2, other));
             assert_eq!(position(&own, &[&own, &other]), QueuePosition::Exhausted, "{other}");
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_decide_where_numbers_do_not() {
+    fn czxids_decide_if_sequence_numbers_are_unusable() {
         let (one, two, own) = (name(2, -7), name(3, i32::MAX), name(1, i32::MIN));
         let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
         let ranked = [(Zxid(9), &*one), (Zxid(5), &*two), (Zxid(7), &*own)];
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_with_one_number_only_one_is_first() {
+    fn of_two_with_the_same_number_only_one_is_first() {
         // No server does that, but a client may choose the name of a node.
         let (one, two) = (name(1, 5), name(2, 5));
         let children = [&*two, &*one];
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_at_a_glance_is_what_reading_to_the_end_tells() {
+    fn the_fast_parser_agrees_with_the_full_parser() {
         let mut seed = 7_u64;
         let mut draw = move |below: usize| {
             seed = seed
@@ -580,7 +580,7 @@ mod tests {
             ] {
                 for mode in modes {
                     let queue_reader = QueueReader { scheme, unknown_nodes, mode, guid };
-                    let Observation { position, unknown_node: stranger, .. } =
+                    let Observation { position, unknown_node, .. } =
                         queue_reader.observe(&own, list.iter().copied());
                     assert_eq!(
                         position,
@@ -589,7 +589,7 @@ mod tests {
                     );
                     let mut others = list.iter().filter(|child| **child != own);
                     let expected = others.find(|child| scheme.parse(child).is_none());
-                    assert_eq!(stranger, expected.copied());
+                    assert_eq!(unknown_node, expected.copied());
                 }
             }
         }
@@ -598,14 +598,14 @@ mod tests {
     }
 
     #[test]
-    fn our_own_number_must_be_readable() {
+    fn an_unreadable_own_number_leaves_the_order_unknown() {
         let own = name(1, 5).replace("0000000005", "3000000000");
         assert_eq!(position(&own, &[&own, &name(2, 5)]), QueuePosition::Exhausted);
         assert_eq!(position(&own, &[&name(2, 5)]), QueuePosition::Absent);
     }
 
     #[test]
-    fn an_unknown_child_counts_where_curator_would_sort_it() {
+    fn an_unknown_child_counts_where_curator_sorts_it() {
         let own = name(1, 5);
         let see = |unknown_nodes, child: &'static str| {
             let children = [child, &*own];
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_taken_by_whoever_would_block_a_newcomer() {
+    fn a_lock_is_taken_if_a_new_contender_would_wait() {
         const SCHEME: Scheme = Scheme::CURATOR_READ_WRITE;
         let (reader, writer) =
             (node(SCHEME, LockMode::Shared, 2, 1), node(SCHEME, LockMode::Exclusive, 3, 2));
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_found_by_guid_and_claim() {
+    fn nodes_are_found_by_guid_and_mode() {
         let (low, high, other) = (name(1, 3), name(1, 8), name(2, 4));
         let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
         assert_eq!(

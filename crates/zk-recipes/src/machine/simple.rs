@@ -1,10 +1,11 @@
-//! The textbook lock: one ephemeral node, which whoever creates it owns.
+//! The textbook lock: one ephemeral node, owned by the client that created it.
 //!
-//! Everybody else watches it, and all run for it when it goes: a herd, in no order. It is here to
-//! be compared with the queue. Nothing else is missing: since the name is known, a creation whose
-//! outcome is unknown can simply be repeated, for the node that is found then tells by its data and
-//! its session whose it is. The same does not go for the deletion: the next owner's node has the
-//! same name. Its outcome has to be found out.
+//! All others watch the node and try to create it when it is deleted. That is a herd, in no order.
+//! This lock exists to be compared with the queue.
+//!
+//! A creation with an unknown outcome can be repeated, since the name is known: the data and the
+//! session of the node that exists show its owner. A deletion cannot be repeated, since the next
+//! owner's node has the same name. The machine finds out its outcome instead.
 
 #[cfg(test)]
 mod tests;
@@ -29,63 +30,63 @@ use super::{
 };
 use crate::error::LockError;
 
-/// The owner of a persistent node, and that of a container.
+/// The owner in the stat of a persistent node, and of a container.
 const NOBODY: SessionId = SessionId(0);
 const OF_CONTAINER: SessionId = SessionId(i64::MIN);
 
-/// Set in the numbers of requests that are the holder's.
+/// A bit in the numbers of the holder's requests.
 const OF_HOLDER: u64 = 1 << 32;
 
-/// One attempt to get the textbook lock. Drive it as a [`Contender`].
+/// A state machine that acquires the textbook lock once, and releases it.
 ///
-/// Of its [`AttemptConfig`], the lock path is the path of the one lock node; scheme and mode do not
-/// matter. Where the entry says not to wait, the creation is the look. The node's data is the guid,
-/// and then whatever the contest says.
+/// Drive it like a [`Contender`]. The `lock_path` of its [`AttemptConfig`] is the path of the one
+/// lock node; `scheme` and `mode` are ignored. With any `wait_policy` but `Queue`, it fails if the
+/// creation finds a node. The data of the node begins with the GUID, before the configured data.
 #[derive(Clone, Debug)]
 pub struct SimpleContender {
     config: AttemptConfig,
     step: Step,
-    /// Looks after the node while it is ours.
+    /// Watches and deletes the node while we hold the lock.
     holder: Option<Contender>,
-    /// Its newest deletion of the node.
+    /// The holder's latest deletion of the node.
     deletion: Option<OpId>,
     /// The transaction that created our node.
     czxid: Zxid,
     parents: Parents,
     connection: Connection,
-    /// The caller has lost interest while it could not be told yet what there is to clean up.
+    /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
-    /// Nobody has been told that the lock is ours, nor should be.
+    /// Whether the holder's `Acquired` is withheld because the lock is not wanted any more.
     is_unwanted: bool,
-    /// Whether the caller was told that it did not work, while there may still be a node to delete.
+    /// Whether the failure was reported while there may be a node to delete.
     has_failed: bool,
     last_op: u64,
     outputs: VecDeque<Output>,
 }
 
-/// Where an attempt is, and which answers it waits for.
+/// The step of an attempt, with the requests that it waits for.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The state of the session comes first.
+    /// Waits for the first state of the session.
     Beginning,
-    /// The node is being created.
+    /// Creates the node.
     Creating {
         create: OpId,
     },
-    /// The directory is missing; it and what is above it are being created.
+    /// Creates the parent of the node and its ancestors, which are missing.
     MakingParents {
         first: OpId,
         last: OpId,
     },
-    /// There is a node. Is it ours? If not, its end is waited for.
+    /// Reads the node, to check whether it is ours, and watches it if not.
     Watching {
         look: OpId,
         answered: bool,
     },
-    /// The lock is ours, or was: the holder does the rest.
+    /// The lock is held, or was. The holder does the rest.
     Held,
-    /// Whether our node was deleted is unknown. What is there? Asked behind a sync, since the
-    /// member that we are connected to now may not know of the deletion yet.
+    /// Reads the node because the outcome of its deletion is unknown. A sync precedes the read: the
+    /// current server may not know of the deletion yet.
     FindingOut {
         sync: OpId,
         stat: OpId,
@@ -127,7 +128,7 @@ impl Machine for SimpleContender {
                 self.repeat();
             }
             Input::LeaseEnded | Input::Settled | Input::Convert(_) => self.tell_holder(input),
-            // One name serves all owners, so no node is known to be ours by it.
+            // One name serves all owners, so the name does not show who abandoned the node.
             Input::BehindAbandoned => {}
             Input::Leave | Input::Release => self.release(),
         }
@@ -144,8 +145,10 @@ impl Machine for SimpleContender {
 }
 
 impl SimpleContender {
-    /// An attempt. By [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins now, and otherwise with the first
-    /// [`Input::Session`], if that is a connection.
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins now. Otherwise it begins with
+    /// the first [`Input::Session`] and fails if that is no connection to a quorum.
     pub fn new(config: AttemptConfig) -> Self {
         let mut contender = Self {
             config,
@@ -181,13 +184,13 @@ impl SimpleContender {
                 Err(error) => self.retry_finding_out(error),
             },
             Step::FindingOut { stat, synced: true, .. } if *stat == op => self.found_out(result),
-            // Told before the sync is, so it was refused before it was sent.
+            // A read that is answered before the sync was refused before it was sent.
             Step::FindingOut { stat, .. } if *stat == op => self.set_timer(),
             _ => {}
         }
     }
 
-    // ---- Running for the node ------------------------------------------------------------------
+    // ---- Creating the node ---------------------------------------------------------------------
 
     fn create(&mut self) {
         let AttemptConfig { lock_path, guid, data, acl, .. } = &self.config;
@@ -255,7 +258,7 @@ impl SimpleContender {
                 self.unwatch();
                 self.conclude(Event::Released);
             }
-            // No session owns it: it is no lock of this kind, and may never go.
+            // No session owns the node. It is no lock of this kind, and may never be deleted.
             Ok((None, NOBODY | OF_CONTAINER)) if self.refuses_others() => {
                 self.fail(LockError::UnknownNode { node: self.name() });
             }
@@ -324,7 +327,7 @@ impl SimpleContender {
 
     fn holder_heard(&mut self, op: OpId, result: Result<Reply, Error>) {
         match result {
-            // It would delete whatever has the name now.
+            // Repeating the deletion could delete the next owner's node.
             Err(error) if self.deletion == Some(op) && error.outcome() != Outcome::NotApplied => {
                 self.find_out();
             }
@@ -343,7 +346,8 @@ impl SimpleContender {
         let Some(op) = self.deletion else { return };
         let czxid = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat.czxid));
         let error = match czxid {
-            // It was not deleted and will not be, since that was asked on a connection before.
+            // The node exists, and a deletion sent on an earlier connection can no longer be
+            // applied.
             Ok(czxid) if czxid == self.czxid => Error::ConnectionLost,
             Ok(_) => Error::Server(ErrorCode::NO_NODE),
             Err(error @ Error::Server(ErrorCode::NO_NODE)) => error,
@@ -364,7 +368,7 @@ impl SimpleContender {
         }
     }
 
-    /// Takes what the holder wants.
+    /// Handles the outputs of the holder.
     fn settle(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         while let Some(output) = holder.poll_output() {
@@ -402,12 +406,12 @@ impl SimpleContender {
                 self.conclude(Event::Released);
             }
             Step::Beginning => self.conclude(Event::Released),
-            // If there is no holder yet, whether there is a node to delete will turn out.
+            // Without a holder, the pending reply will show whether there is a node to delete.
             _ => self.tell_holder(Input::Release),
         }
     }
 
-    /// Ends an attempt that does not wait for a connection.
+    /// Fails if the attempt does not wait for a connection.
     fn not_connected(&mut self) {
         let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
         if !self.config.wait_policy.waits_for_connection() && !is_over {
@@ -436,7 +440,7 @@ impl SimpleContender {
         }
     }
 
-    /// Takes the present step again. That is never wrong.
+    /// Repeats the current step. That is always safe.
     fn repeat(&mut self) {
         match self.step {
             Step::Creating { .. } => self.create(),
@@ -491,7 +495,7 @@ impl SimpleContender {
     }
 }
 
-/// What the data of our node begins with.
+/// Returns the beginning of our node's data.
 fn mark(guid: Uuid) -> String {
     guid.as_hyphenated().to_string()
 }

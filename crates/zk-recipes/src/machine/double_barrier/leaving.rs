@@ -1,4 +1,4 @@
-//! Waiting until all others are out.
+//! Leaving a double barrier, and waiting until all others have left.
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
@@ -11,31 +11,31 @@ use super::super::retry_policy::RetryPolicy;
 use super::super::{Event, Input, Machine, OpId, Operation};
 use super::{Participant, READY, Step};
 
-/// One who leaves.
+/// The state of a participant that leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Leave {
-    /// The members that are still waited for; nothing before they were listed. Who comes later is
-    /// not waited for: it has been out in between.
+    /// The participants that are still waited for. `None` until they are listed. Later arrivals are
+    /// not waited for, since they have been outside in between.
     others: Option<BTreeSet<String>>,
-    /// Whether our own node is still there.
+    /// Whether our own node still exists.
     is_in: bool,
     task: Task,
 }
 
 #[derive(Clone, Debug)]
 enum Task {
-    /// Who is there?
+    /// Lists the participants.
     Listing { list: OpId },
-    /// Somebody is, and watched.
+    /// Watches a participant's node.
     Watching { watch: OpId },
-    /// Our own node goes.
+    /// Deletes our own node.
     GettingOut,
-    /// All are out, and the last traces go.
+    /// All have left. Deletes `ready`.
     Tidying { delete: OpId },
 }
 
 impl Leave {
-    /// Whether it counts as a member for others, and means to.
+    /// Returns whether others count it as a member.
     pub(super) const fn is_in(&self) -> bool {
         self.is_in && !matches!(self.task, Task::GettingOut)
     }
@@ -48,18 +48,19 @@ impl Leave {
     }
 }
 
-/// What one who leaves does next.
+/// The next action of a participant that leaves.
 #[derive(Debug, PartialEq, Eq)]
 enum Next<'a> {
-    /// All others are out.
+    /// All others have left.
     Finish,
-    /// Be out, and look again.
+    /// Delete our node, and list again.
     GetOut,
-    /// Wait for the end of this member.
+    /// Wait for the end of this participant's node.
     WaitFor(&'a str),
 }
 
-/// The first by name stays in until all others are out: they wait for it, it for the last of them.
+/// Returns the next action. The first participant by name stays until all others have left: they
+/// wait for the first, and it waits for the last.
 fn next<'a>(own: &str, is_in: bool, others: &'a BTreeSet<String>) -> Next<'a> {
     match (others.first(), others.last()) {
         (Some(first), _) if is_in && first.as_str() < own => Next::GetOut,
@@ -82,7 +83,7 @@ impl Participant {
             Task::Listing { list } if list == op => self.listed(result),
             Task::Watching { watch } if watch == op => match result {
                 Ok(_) => {}
-                // It went between the list and the watch.
+                // It was deleted between the list and the watch.
                 Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(),
                 Err(error) => self.retry_or_fail(error),
             },
@@ -163,7 +164,7 @@ impl Participant {
             {
                 self.conclude(Event::Failed(error.into()));
             }
-            // What is left over does no harm.
+            // A leftover `ready` does no harm.
             _ => self.conclude(Event::Released),
         }
         self.step = Step::Done;
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_stays_until_it_is_alone() {
+    fn the_first_participant_stays_until_it_is_alone() {
         let others = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         let all: BTreeSet<_> = others(&["b", "d"]);
         assert_eq!(next("a", true, &all), Next::WaitFor("d"));

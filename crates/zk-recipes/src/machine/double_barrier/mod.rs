@@ -1,7 +1,7 @@
-//! A member of a double barrier: it comes, waits for all others, and goes when all want to go.
+//! A participant of a double barrier: it enters, waits for all others, and leaves with them.
 //!
-//! Members are contenders for a lock that all of them can share, so all hold it at once; a node
-//! beside theirs tells that all are there.
+//! Each participant is a contender for a lock in shared mode, so all hold it at once. The node
+//! `ready` beside theirs announces that all have entered.
 
 mod entering;
 mod leaving;
@@ -22,20 +22,24 @@ use super::{
 };
 use crate::error::{LockError, Loss};
 
-/// The node that tells that all have come.
+/// The node that announces that all have entered.
 const READY: &str = "ready";
 
-/// Requests of our own; those of the contender that looks after our node have the next number.
+/// The sub-machine number of our own requests. That of the contender is the next one.
 const OWN: u32 = 0;
 const NODE: u32 = 1;
 
-/// One who enters a double barrier, and leaves it. Drive it as a [`Contender`].
+/// A state machine that enters a double barrier once, and leaves it.
 ///
-/// [`Event::Acquired`] tells that all have come. Then [`Input::Leave`] has it wait until all are
-/// out; [`Event::Released`] tells that. [`Input::Release`] has it out without waiting.
+/// Drive it like a [`Contender`]:
 ///
-/// Of its [`AttemptConfig`], scheme, mode and what to do about unknown nodes do not matter: members of any
-/// name count. The entry says whether to wait for those who are missing.
+/// * [`Event::Acquired`] reports that all have entered.
+/// * [`Input::Leave`] makes it leave and wait until all others have left.
+/// * [`Event::Released`] reports that all have left.
+/// * [`Input::Release`] makes it leave without waiting.
+///
+/// It ignores `scheme`, `mode` and `unknown_nodes` of its [`AttemptConfig`]: participants with any
+/// name count. `wait_policy` decides whether it waits for missing participants.
 #[derive(Clone, Debug)]
 pub struct Participant {
     lock_path: String,
@@ -43,11 +47,11 @@ pub struct Participant {
     members: usize,
     step: Step,
     node: Contender,
-    /// Our node, once it is there.
+    /// Our node, once it exists.
     place: Option<Place>,
     connection: Connection,
     suspended: bool,
-    /// Whether the present step was refused for now, and is to be taken again.
+    /// Whether the current step was refused for now, and will be repeated.
     stalled: bool,
     concluded: bool,
     last_op: OpId,
@@ -60,30 +64,30 @@ struct Place {
     token: Zxid,
 }
 
-/// Where a participant is, and which answers it waits for.
+/// The step of a participant, with the requests that it waits for.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Its node is being created.
+    /// Creates its node.
     Coming,
-    /// Are all there? Whether that is told, and who is there, in this order: whoever comes after
-    /// the list sees to it that the watch fires.
+    /// Reads `ready` with a watch, then the list of participants. This order misses nothing: a
+    /// participant that enters after the list creates `ready`, so the watch fires.
     Counting {
         look: OpId,
         list: OpId,
-        /// Whether it was told to others, before we came.
+        /// Whether `ready` is left over from others, who entered before us.
         is_stale: bool,
     },
-    /// Not all are there. It will be told.
+    /// Waits for `ready`: some are missing.
     Waiting {
         look: OpId,
     },
-    /// All are there, and are told.
+    /// Creates `ready`: all have entered.
     Telling {
         tell: OpId,
     },
     Inside,
     Leaving(Leave),
-    /// What is left of our node goes, nothing else matters.
+    /// Waits until our node is deleted.
     Quitting,
     Done,
 }
@@ -145,8 +149,10 @@ impl Machine for Participant {
 impl Participant {
     pub(super) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
 
-    /// One of so many members. By [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins to enter now, and
-    /// otherwise with the first [`Input::Session`], if that is a connection.
+    /// Creates a participant of a barrier with this many members.
+    ///
+    /// With [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it enters now. Otherwise it enters with
+    /// the first [`Input::Session`] and fails if that is no connection to a quorum.
     pub fn new(config: AttemptConfig, members: usize) -> Self {
         let config = AttemptConfig {
             scheme: Self::SCHEME,
@@ -158,8 +164,8 @@ impl Participant {
             lock_path: config.lock_path.clone(),
             members,
             step: Step::Coming,
-            // Whoever waits for others has nothing yet that could be lost: as in any queue, it goes
-            // on waiting as long as its session lives.
+            // Before all have entered, there is nothing to lose. So it waits as long as its session
+            // lives, as in a queue.
             node: Contender::new(AttemptConfig {
                 disconnect_policy: DisconnectPolicy::UntilServerReports,
                 ..config.clone()
@@ -197,7 +203,7 @@ impl Participant {
         }
     }
 
-    /// Takes what our node's contender wants and tells.
+    /// Handles the outputs of the contender that owns our node.
     fn settle(&mut self) {
         while let Some(output) = self.node.poll_output() {
             match output {
@@ -239,14 +245,14 @@ impl Participant {
         self.conclude(match &self.step {
             Step::Inside => Event::Lost(loss),
             Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
-            // Our node goes with the session, which is all that was wanted.
+            // The session's end deletes our node, so the release is complete.
             Step::Quitting => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         });
         self.step = Step::Done;
     }
 
-    /// Nobody waits any longer for others to leave, nor for our node to be gone.
+    /// Stops waiting for others to leave and for the deletion of our node.
     fn lease_ended(&mut self) {
         self.node.handle(Input::LeaseEnded);
         self.settle();
@@ -273,9 +279,9 @@ impl Participant {
         self.quit();
     }
 
-    /// Ends an attempt that does not wait for a connection.
+    /// Fails if the attempt does not wait for a connection.
     fn not_connected(&mut self) {
-        // Before there is a node, its contender says so.
+        // Before there is a node, its contender reports the failure.
         let is_entering = matches!(
             self.step,
             Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. }
@@ -285,7 +291,7 @@ impl Participant {
         }
     }
 
-    /// Is out, whatever others do.
+    /// Leaves without waiting for others.
     fn quit(&mut self) {
         self.unwatch_others();
         self.node.handle(Input::Release);
@@ -314,7 +320,7 @@ impl Participant {
         }
     }
 
-    /// Takes the present step again, or one before it. That is never wrong.
+    /// Repeats the current step, or an earlier one. That is always safe.
     fn repeat(&mut self) {
         match self.step {
             Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. } => self.count(),
@@ -339,7 +345,7 @@ impl Participant {
         self.outputs.push_back(Output::Event(event));
     }
 
-    /// Tells how it ended, once.
+    /// Reports the result of the attempt, once.
     fn conclude(&mut self, event: Event) {
         if !core::mem::replace(&mut self.concluded, true) {
             self.tell(event);

@@ -1,4 +1,4 @@
-//! How many permits are taken, how many there are, and whether that leaves room for ours.
+//! Counting: how many permits are taken, how many there are, and whether ours are among them.
 
 use zk_session::Error;
 use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse};
@@ -13,7 +13,8 @@ use crate::error::LockError;
 impl SemaphoreMachine {
     pub(super) fn list_permit_nodes(&mut self) {
         let list = self.submit(Operation::watch(self.permits_path()));
-        // The old one second, so that the server, which knows only one, need not be told.
+        // The old watch is removed after the new one is set. So the server, which knows only one
+        // watch of the path, needs no message.
         let old = self.own.taken.take();
         self.unwatch(old);
         self.own.taken.op = Some(list);
@@ -33,7 +34,7 @@ impl SemaphoreMachine {
         }
         let is_missing = |name: &str| !children.iter().any(|child| child == name);
         if self.permit_nodes.iter().any(|permit_node| is_missing(&permit_node.name)) {
-            // Somebody has deleted one. We are still first, and can have another.
+            // Another client has deleted one of ours. We are still first, and create another.
             return self.borrow();
         }
         self.counted(self.permit_nodes().taken(children.iter()));
@@ -48,7 +49,7 @@ impl SemaphoreMachine {
             (Step::Looking | Step::Waiting, RetryPolicy::Now) => self.list_permit_nodes(),
             (Step::Looking | Step::Waiting, RetryPolicy::Later) => self.set_timer(),
             (Step::Looking | Step::Waiting, RetryPolicy::Never) => self.fail(error.into()),
-            // Who creates permit nodes lists them again when they are there.
+            // The steps that create permit nodes list them again afterwards.
             _ => {}
         }
     }
@@ -99,7 +100,7 @@ impl SemaphoreMachine {
         match self.request.maximum {
             _ if error != Error::Server(ErrorCode::NO_NODE) => self.look_again(error),
             None => self.fail(LockError::NoMaximum),
-            // Nobody has any permits yet, so there is room.
+            // No semaphore means no permits taken.
             Some(_) if matches!(self.step, Step::Looking) => self.enter(),
             Some(maximum) => {
                 let acl = self.request.config.parent_acl.clone();
@@ -124,10 +125,10 @@ impl SemaphoreMachine {
         }
     }
 
-    // ---- Is there room? ------------------------------------------------------------------------
+    // ---- Comparing the two ---------------------------------------------------------------------
 
-    /// Known when both the permit nodes and their maximum are, and both watches stand: then both are
-    /// what they were at one moment.
+    /// Proceeds if both counts are known and leave room. Both watches are set, so both counts were
+    /// valid at one moment.
     pub(super) fn go_on_if_there_is_room(&mut self) {
         let (Some(taken), Some(maximum)) = (self.own.taken.seen, self.own.maximum.seen) else {
             return;
@@ -135,9 +136,9 @@ impl SemaphoreMachine {
         let maximum = maximum as usize;
         match self.step {
             Step::Looking if taken.saturating_add(self.permits()) <= maximum => self.enter(),
-            // Our permit nodes may be gone, if nobody could be asked.
+            // While no server answers, our permit nodes may be gone.
             Step::Waiting if taken <= maximum && self.is_suspended() => {}
-            // Ours are among those that are taken.
+            // Our own permit nodes are included in `taken`.
             Step::Waiting if taken <= maximum => self.granted(),
             Step::Looking | Step::Waiting => {
                 if let Some(error) = self.request.config.wait_policy.refusal() {

@@ -1,12 +1,17 @@
-//! Permits: a lock that a number of contenders can hold at once.
+//! Permits: a lock that a number of contenders hold at once.
 //!
-//! Three nodes below the semaphore's: `locks`, the queue of a mutex; `permit nodes`, with one node for
-//! each permit that is taken; and `max`, which holds their number. Whoever is first in the queue
-//! creates the permit nodes that it wants, waits until there are few enough, and leaves the queue. So
-//! only one watches the permit nodes at any time, and nobody holds a permit while it waits for another.
+//! A semaphore has three nodes below its path:
 //!
-//! Nothing depends on the mutex for safety. PermitNodes are created first and counted then: of all that
-//! hold permits the one with the newest permit node has seen the others' when it counted.
+//! * `locks` is the queue of a mutex.
+//! * `leases` has one permit node for each permit that is taken.
+//! * `max` holds the number of permits.
+//!
+//! The first contender in the queue creates its permit nodes, waits until there are few enough, and
+//! leaves the queue. So only one contender watches the permit nodes at a time, and none holds a
+//! permit while it waits for another.
+//!
+//! Safety does not depend on the mutex. Each contender creates its permit nodes before it counts.
+//! So among all that hold permits, the one with the newest permit node has counted all others.
 
 mod counting;
 mod creating;
@@ -36,30 +41,34 @@ use super::{
 };
 use crate::error::{LockError, Loss};
 
-/// Requests of the contender itself.
+/// The sub-machine number of the machine's own requests.
 const OWN: u32 = 0;
-/// Requests of the contender in the queue. Those of permit nodes have higher numbers.
+/// The sub-machine number of the contender in the queue. Permit nodes have higher numbers.
 const QUEUE: u32 = 1;
 
-/// What an attempt to get permits is about.
+/// The configuration of an attempt to acquire permits.
 #[derive(Clone, Debug)]
 pub struct PermitRequest {
-    /// The path of the semaphore, and how to go about it. The mode does not matter, nor do the
-    /// names.
+    /// The path of the semaphore, and the options of the attempt. `mode` and `scheme` are ignored.
     pub config: AttemptConfig,
-    /// How many permits are wanted, all at once; at least one, and [`MOST_AT_ONCE`](Self::MOST_AT_ONCE) at most.
+    /// The number of permits to acquire at once: from 1 to [`MOST_AT_ONCE`](Self::MOST_AT_ONCE).
     pub permits: u32,
-    /// How many the semaphore has, if it does not exist yet; if it does, it must have so many.
-    /// Nothing to take it as it is. At most 2147483647.
+    /// The number of permits that the semaphore has, at most 2147483647.
+    ///
+    /// If the semaphore does not exist, it is created with this number. If it exists, the number
+    /// must match. `None` accepts any existing semaphore, and fails if there is none.
     pub maximum: Option<u32>,
 }
 
 impl PermitRequest {
-    /// The most permits that one attempt can get. One transaction creates a node for each, so the limit
-    /// of the servers (`jute.maxbuffer`, 1 MiB by default) is mostly lower: near 9,000 permits.
+    /// The most permits that one attempt can acquire.
+    ///
+    /// One transaction creates a node for each permit. So the request limit of the servers
+    /// (`jute.maxbuffer`, 1 MiB by default) is reached earlier, near 9,000 permits.
     pub const MOST_AT_ONCE: u32 = 1 << 16;
 
-    /// The number of permits that a node holds: four bytes, as Curator's `SharedCount` has it.
+    /// Reads the number of permits from the data of `max`: four bytes, as Curator's `SharedCount`
+    /// stores it. Returns `None` if the data is malformed.
     pub fn read_maximum(data: &[u8]) -> Option<u32> {
         u32::try_from(i32::from_be_bytes(data.try_into().ok()?)).ok()
     }
@@ -76,33 +85,35 @@ impl PermitRequest {
         }
     }
 
-    /// Whether so many permits can be had at once, where there are `maximum`.
+    /// Checks that a semaphore with `maximum` permits can grant the request.
     fn check_count(&self, maximum: u32) -> Result<(), LockError> {
         let maximum = maximum.min(Self::MOST_AT_ONCE);
         if self.permits > maximum { Err(LockError::TooManyPermits { maximum }) } else { Ok(()) }
     }
 
-    /// Whether so many are wanted that their number is compared with the semaphore's before they are
-    /// created: the creation may be longer than a request may be, which would say nothing of that.
+    /// Returns whether to read the maximum before creating the permit nodes.
+    ///
+    /// For a large request, the transaction may exceed the size limit of requests. Its failure
+    /// would not say that the semaphore has too few permits.
     const fn asks_first(&self) -> bool {
         const FEW: u32 = 100;
         self.permits > FEW
     }
 }
 
-/// One attempt to get permits.
+/// A state machine that acquires permits once, holds them, and releases them.
 #[derive(Clone, Debug)]
 pub struct SemaphoreMachine {
     request: PermitRequest,
     step: Step,
     own: RequestState,
-    /// Nothing before we have entered it.
+    /// The contender in the queue. `None` before it enters.
     queue: Option<Contender>,
     permit_nodes: Vec<PermitNode>,
-    /// PermitNodes that are being given back.
+    /// Permit nodes that are being deleted.
     returned: Vec<PermitNode>,
     next_part: u32,
-    /// The caller has lost interest, or was told that it did not work.
+    /// Whether the caller has released the permits, or the attempt has failed.
     is_releasing: bool,
     connection: Connection,
     suspended: bool,
@@ -111,7 +122,7 @@ pub struct SemaphoreMachine {
     outputs: VecDeque<Output>,
 }
 
-/// A permit node of ours, which looks after itself.
+/// One of our permit nodes, with the contender that watches and deletes it.
 #[derive(Clone, Debug)]
 struct PermitNode {
     part: u32,
@@ -169,8 +180,10 @@ impl Machine for SemaphoreMachine {
 }
 
 impl SemaphoreMachine {
-    /// An attempt. By [`WaitPolicy::Queue`] it begins now, and otherwise with the first
-    /// [`Input::Session`], if that is a connection.
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`] it begins now. Otherwise it begins with the first
+    /// [`Input::Session`] and fails if that is no connection to a quorum.
     pub fn new(request: PermitRequest) -> Self {
         let mut machine = Self {
             request,
@@ -214,7 +227,7 @@ impl SemaphoreMachine {
             lock_path: path::child(&self.request.config.lock_path, "locks"),
             revocable: false,
             disconnect_policy: DisconnectPolicy::UntilServerReports,
-            // It is one of another directory.
+            // The hint is for another lock path.
             hint: None,
             ..self.request.config.clone()
         }));
@@ -233,7 +246,7 @@ impl SemaphoreMachine {
         self.tell_parts(|| Input::Session(state));
     }
 
-    /// Ends an attempt that does not wait for a connection.
+    /// Fails if the attempt does not wait for a connection.
     fn not_connected(&mut self) {
         let is_over = self.is_releasing || matches!(self.step, Step::Held);
         if !self.request.config.wait_policy.waits_for_connection() && !is_over {
@@ -244,7 +257,7 @@ impl SemaphoreMachine {
     fn session_ended(&mut self, end: End) {
         let event = match self.step {
             Step::Held => Event::Lost(Loss::Ended(end)),
-            // The nodes go with the session, which is all that was wanted.
+            // The session's end deletes the nodes, so the release is complete.
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
@@ -252,9 +265,9 @@ impl SemaphoreMachine {
         self.step = Step::Done;
     }
 
-    // ---- PermitNodes --------------------------------------------------------------------------------
+    // ---- Permit nodes --------------------------------------------------------------------------
 
-    /// Takes over nodes that exist.
+    /// Takes over permit nodes that exist.
     fn adopt_permit_nodes(&mut self, names: &[String], czxid: Zxid) {
         for name in names {
             let config = AttemptConfig {
@@ -280,7 +293,7 @@ impl SemaphoreMachine {
             permit_node.machine.handle(Input::Release);
         }
         self.returned.append(&mut self.permit_nodes);
-        // Whoever asked for one of these has got it.
+        // The request to release concerned these nodes.
         self.revoked = false;
     }
 
@@ -321,7 +334,7 @@ impl SemaphoreMachine {
         if let Some(queue) = &mut self.queue {
             queue.handle(Input::Release);
         }
-        // Whether there are permit nodes to delete may still have to turn out.
+        // The reply to a pending creation will show whether there are more permit nodes to delete.
         if !self.step.is_creating() {
             self.step = Step::Leaving;
         }
@@ -331,7 +344,7 @@ impl SemaphoreMachine {
         self.outputs.push_back(Output::Event(event));
     }
 
-    /// Tells how it ended, once.
+    /// Reports the result of the attempt, once.
     fn conclude(&mut self, event: Event) {
         if !core::mem::replace(&mut self.concluded, true) {
             self.tell(event);

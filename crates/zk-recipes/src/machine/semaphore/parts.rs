@@ -1,4 +1,4 @@
-//! What becomes of what the parts are told and want: the place in the queue, and each permit node.
+//! Routing of inputs and outputs between the machine, its place in the queue, and its permit nodes.
 
 use super::super::{Contender, Event, Input, Machine, OpId, Output};
 use super::requests::Step;
@@ -35,9 +35,9 @@ impl SemaphoreMachine {
         }
     }
 
-    /// Takes what the parts want, until none wants anything.
+    /// Handles the outputs of all sub-machines until there are none.
     pub(super) fn settle(&mut self) {
-        // PermitNodes first: when they go, they are gone before the next in the queue counts.
+        // Permit nodes first: they are deleted before the next contender in the queue counts.
         loop {
             let of_permit_node = |permit_node: &mut PermitNode| {
                 Some((permit_node.part, permit_node.machine.poll_output()?))
@@ -70,7 +70,7 @@ impl SemaphoreMachine {
     fn queue_reports(&mut self, event: Event) {
         match event {
             Event::Abandoned { .. } => self.tell(event),
-            // Nothing depends on our place in the queue any more.
+            // The permits no longer depend on our place in the queue.
             _ if matches!(self.step, Step::Held) => {}
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
                 if !self.concluded =>
@@ -81,7 +81,7 @@ impl SemaphoreMachine {
             // Its deletion goes on.
             Event::Failed(LockError::NotConfirmed(_)) => {}
             Event::Failed(error) => self.part_failed(error),
-            // Somebody else may be first now, and count.
+            // Another contender may be first now, and count.
             Event::Lost(_) => self.fail(LockError::NodeVanished),
             _ => {}
         }
@@ -95,7 +95,7 @@ impl SemaphoreMachine {
             Event::Abandoned { .. } => return self.tell(event),
             _ => {}
         }
-        // Of those that are being given back nothing else matters.
+        // Nothing else matters for permit nodes that are being deleted.
         let Some(permit_node) =
             self.permit_nodes.iter_mut().find(|permit_node| permit_node.part == part)
         else {
@@ -114,7 +114,7 @@ impl SemaphoreMachine {
                 self.conclude(Event::Lost(loss));
                 self.leave();
             }
-            // We are still first, and can have another.
+            // We are still first, and create another.
             Event::Lost(_) => self.borrow(),
             Event::Revoked => {
                 let told = core::mem::replace(&mut self.revoked, true);
@@ -126,9 +126,9 @@ impl SemaphoreMachine {
         }
     }
 
-    /// A node of ours is there and may not be deleted, or there is no getting into the queue.
+    /// Handles the failure of a sub-machine: a node cannot be deleted, or the queue not entered.
     fn part_failed(&mut self, error: LockError) {
-        // One that stays behind does no harm to who has all permits.
+        // If all permits are held, a node left in the queue does no harm.
         if !matches!(self.step, Step::Held) {
             self.conclude(Event::Failed(error));
             self.leave();

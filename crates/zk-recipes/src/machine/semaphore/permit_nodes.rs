@@ -1,4 +1,4 @@
-//! What a list of the permit nodes says.
+//! The permit nodes, read from a list of the children.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -7,19 +7,19 @@ use uuid::Uuid;
 
 use super::super::{Name, Scheme};
 
-/// How one contender looks at the permit nodes.
+/// Reads the permit nodes for one contender.
 pub(super) struct PermitNodes {
     pub(super) guid: Uuid,
 }
 
 impl PermitNodes {
-    /// The names of ours.
+    /// Returns the names of our own permit nodes.
     pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<String> {
         self.own(children).map(|name| name.child.to_string()).collect()
     }
 
-    /// How many permits are taken, up to and with ours; those that come after us do not keep us
-    /// waiting. Where numbers do not tell who came first, all count.
+    /// Returns how many permits are taken, up to and including ours. Later ones do not block us. If
+    /// the sequence numbers do not show the order, all count.
     pub(super) fn taken<'a>(&self, children: impl Iterator<Item = &'a str> + Clone) -> usize {
         let all = children.clone().filter_map(|child| Scheme::CURATOR_LEASE.parse(child));
         let last = self.own(children).map(|name| name.sequence.0).max();
@@ -58,20 +58,20 @@ mod tests {
     }
 
     #[test]
-    fn leases_up_to_ours_count_and_foreign_children_do_not() {
+    fn permit_nodes_up_to_ours_count_and_unknown_children_do_not() {
         assert_eq!(taken(&[(2, 3), (1, 5), (3, 4), (4, 9)]), 3);
         assert_eq!(taken(&[(1, 5), (1, 6), (2, 7)]), 2);
         assert_eq!(taken(&[(2, 3), (3, 4)]), 2);
     }
 
     #[test]
-    fn all_count_where_numbers_do_not_tell_the_order() {
+    fn all_permit_nodes_count_if_sequence_numbers_are_unusable() {
         assert_eq!(taken(&[(2, i32::MAX), (1, -5), (3, 4)]), 3);
         assert_eq!(taken(&[(1, 5), (2, i32::MIN)]), 2);
     }
 
     #[test]
-    fn ours_are_found_by_guid() {
+    fn our_permit_nodes_are_found_by_guid() {
         let (one, two, other) = (permit_node(1, 3), permit_node(1, 4), permit_node(2, 5));
         let found =
             PermitNodes { guid: Uuid::from_u128(1) }.ours([&*one, &*other, &*two].into_iter());

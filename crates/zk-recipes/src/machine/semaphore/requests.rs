@@ -1,4 +1,4 @@
-//! What a contender asks for itself: where it stands, and who takes which answer.
+//! The machine's own requests: its steps, and the routing of replies.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,52 +12,53 @@ use super::super::retry_policy::RETRY_AFTER;
 use super::super::{Input, OpId, Operation, Output};
 use super::SemaphoreMachine;
 
-/// Where an attempt is, and which answers it waits for.
+/// The step of an attempt, with the requests that it waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// The state of the session comes first.
+    /// Waits for the first state of the session.
     Beginning,
-    /// Is there room at all?
+    /// Counts before it enters the queue ([`WaitPolicy::OnlyIfFree`](super::super::WaitPolicy)).
     Looking,
-    /// Others are before us in the queue.
+    /// Waits in the queue.
     Queueing,
-    /// We are first, and want so many that it is asked first whether there are so many.
+    /// First in the queue. Reads the maximum, since the request is large.
     Asking,
-    /// PermitNodes are being created.
+    /// Creates the permit nodes.
     Creating {
         create: OpId,
     },
-    /// Their directory is missing.
+    /// Creates the parent of the permit nodes, which is missing.
     MakingParents {
         first: OpId,
         last: OpId,
     },
-    /// Whether they were created is unknown. The list tells, but only behind a sync.
+    /// Searches for the permit nodes because the outcome of their creation is unknown. A sync
+    /// precedes the list.
     Resolving {
         sync: OpId,
         list: OpId,
         synced: bool,
-        /// Why the list could not be read. Then our own permit nodes alone are listed, to be given back.
+        /// Why the whole list could not be read. Then only our own nodes are listed, to be deleted.
         unread: Option<Error>,
     },
-    /// PermitNodes with our guid were found. Are they ours?
+    /// Reads the stat of a permit node with our GUID, to check which session owns it.
     Adopting {
         stat: OpId,
         names: Vec<String>,
     },
-    /// Whether they were created is unknown, and was to be asked later.
+    /// The outcome of the creation is unknown. The search for it starts after a delay.
     Unresolved,
-    /// There are too many permit nodes, or it is not known yet how many.
+    /// Counts, or waits for permits to be returned.
     Waiting,
-    /// The permits are ours.
+    /// The permits are held.
     Held,
-    /// What the parts have to clean up is all that matters.
+    /// Waits until all nodes are deleted.
     Leaving,
     Done,
 }
 
 impl Step {
-    /// Whether permit nodes may exist that we do not know.
+    /// Returns whether there may be permit nodes that we do not know.
     pub(super) const fn is_creating(&self) -> bool {
         matches!(
             self,
@@ -70,10 +71,10 @@ impl Step {
     }
 }
 
-/// What was seen, for as long as the watch on it stands.
+/// A value that was read, valid as long as the watch on it is set.
 #[derive(Clone, Debug)]
 pub(super) struct Watched<T> {
-    /// The request that asked for both.
+    /// The request that read the value and set the watch.
     pub(super) op: Option<OpId>,
     pub(super) seen: Option<T>,
 }
@@ -81,7 +82,7 @@ pub(super) struct Watched<T> {
 impl<T> Watched<T> {
     const NOTHING: Self = Self { op: None, seen: None };
 
-    /// Forgets it, with the watch that may be dropped now.
+    /// Forgets the value. Returns the request whose watch can be removed.
     pub(super) fn take(&mut self) -> Option<OpId> {
         core::mem::replace(self, Self::NOTHING).op
     }
@@ -95,12 +96,12 @@ impl<T> Watched<T> {
 pub(super) struct RequestState {
     pub(super) last_op: u64,
     pub(super) parents: Parents,
-    /// How many permits are taken, with ours.
+    /// The number of permits taken, with ours.
     pub(super) taken: Watched<usize>,
-    /// How many there are.
+    /// The number of permits that the semaphore has.
     pub(super) maximum: Watched<u32>,
     pub(super) create_maximum: Option<OpId>,
-    /// Whether their number was found to be the one that the caller has in mind.
+    /// Whether the semaphore had the expected number of permits. It may be changed later.
     pub(super) agreed: bool,
     /// The transaction that created our permit nodes.
     pub(super) token: Zxid,
@@ -160,7 +161,7 @@ impl SemaphoreMachine {
                 Err(error) => self.not_resolved(error),
             },
             Step::Resolving { list, synced: true, .. } if *list == op => self.resolved(result),
-            // Told before the sync is, so it was refused before it was sent.
+            // A list that is answered before the sync was refused before it was sent.
             Step::Resolving { list, .. } if *list == op => self.resolve_later(),
             Step::Adopting { stat, names } if *stat == op => {
                 let names = core::mem::take(names);
@@ -170,7 +171,7 @@ impl SemaphoreMachine {
         }
     }
 
-    /// What was refused or is outdated is asked for again; nothing that is under way.
+    /// Repeats requests that were refused or whose values are outdated. Pending requests stay.
     pub(super) fn ask_for_what_is_missing(&mut self) {
         match self.step {
             Step::Beginning | Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
