@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_what_was_given() {
+    fn a_list_keeps_its_permissions() {
         let digest = Id { scheme: "digest", id: Some("u:p") };
         let acl = [Acl { perms: Perms::READ, id: digest }, Acl::OPEN];
         assert_eq!(AccessList::new(&acl).list(), List::new(&acl));

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_can_only_read_is_not_believed() {
+    fn a_read_only_server_does_not_open_the_barrier() {
         let mut wait =
             begin(WaitPolicy::Queue, State::ReadOnly { session: SessionId(1), server: 0 });
         let op = reads(&mut wait);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_does_not_wait_fails_without_a_connection_and_at_its_loss() {
+    fn an_attempt_that_does_not_wait_fails_without_a_connection() {
         let mut wait = begin(WaitPolicy::OnlyIfFirst, State::Suspended);
         assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
         let mut wait = begin(WaitPolicy::OnlyIfFirst, CONNECTED);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fails_with_the_session_and_ends_when_it_is_not_wanted() {
+    fn it_fails_with_the_session_and_ends_when_released() {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         wait.handle(Input::Session(State::Ended(End::Expired)));
         reads(&mut wait);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_says_nothing_of_the_node_is_no_news() {
+    fn a_reply_that_says_nothing_about_the_node_is_not_delivered() {
         for (error, is_news) in [
             (Error::Server(ErrorCode::NO_NODE), true),
             (Error::Server(ErrorCode::NO_AUTH), true),

@@ -1,5 +1,7 @@
-//! The machine, fed by hand. What it wants is compared as lines of text, in order: requests as
-//! `list` or `watch a-5`, events as `Suspended`, names of nodes as `own-7` or `a-5`.
+//! Tests that give a machine one input at a time and compare its outputs as lines of text, in
+//! order.
+//!
+//! Requests read `list` or `watch a-5`, events `Suspended`, names of nodes `own-7` or `a-5`.
 
 mod acquiring;
 mod asking_once;
@@ -50,7 +52,7 @@ const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
 const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
-/// Of a contender that had number 6, and followed many others.
+/// A hint of a contender with number 6, after many free acquisitions.
 const BEFORE: FastPathHint = FastPathHint {
     scheme: SCHEME,
     unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
@@ -60,7 +62,7 @@ const BEFORE: FastPathHint = FastPathHint {
     followed: 99,
 };
 pub(super) const CONNECTED: State = State::Connected { server: 0, session: SESSION };
-/// To a member that has lost touch with its leader.
+/// Connected to a server without a quorum.
 pub(super) const READ_ONLY: State = State::ReadOnly { server: 2, session: SESSION };
 pub(super) const QUEUE_FULL: Error = Error::QueueFull { limit: 1 };
 
@@ -80,7 +82,7 @@ fn children(labels: &[&str]) -> Result<Reply, Error> {
     reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
 }
 
-/// The transaction that created our node number `number`.
+/// The transaction that created our node with this number.
 fn czxid(number: i32) -> Zxid {
     Zxid(100 + i64::from(number))
 }
@@ -98,7 +100,7 @@ pub(super) fn data(data: &[u8]) -> Result<Reply, Error> {
     reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data), stat: Stat::default() })
 }
 
-/// One node took the place of another; or not, with the error of the second half.
+/// A reply to a replacement of nodes. `refusal` is the error of its second operation.
 fn replaced(refusal: Option<ErrorCode>) -> Result<Reply, Error> {
     let results = match refusal {
         None => [MultiResult::Create(CreateResponse { path: "" }), MultiResult::Delete(())],
@@ -118,7 +120,7 @@ pub(super) fn lost() -> Result<Reply, Error> {
     Err(Error::ConnectionLost)
 }
 
-fn told(event: &Event) -> String {
+fn event_line(event: &Event) -> String {
     match event {
         Event::Enqueued { node, token } => format!("Enqueued {} token {}", label(node), token.0),
         Event::Waiting { behind, ahead } => {
@@ -153,7 +155,7 @@ fn told(event: &Event) -> String {
     }
 }
 
-/// A contest of ours for the lock that most tests are about.
+/// The configuration of most tests.
 fn config() -> AttemptConfig {
     let lock_path = "/locks/printer".to_string();
     AttemptConfig {
@@ -164,14 +166,14 @@ fn config() -> AttemptConfig {
 
 impl Harness {
     fn new() -> Self {
-        Self::in_directory("/locks/printer")
+        Self::with_lock_path("/locks/printer")
     }
 
-    fn in_directory(lock_path: &str) -> Self {
+    fn with_lock_path(lock_path: &str) -> Self {
         Self::of(|config| config.lock_path = lock_path.to_string())
     }
 
-    /// A contender that differs in this from most.
+    /// Creates a contender with a changed configuration.
     fn of(differ: impl FnOnce(&mut AttemptConfig)) -> Self {
         let mut config = config();
         differ(&mut config);
@@ -182,7 +184,7 @@ impl Harness {
         Self::of(|config| (config.scheme, config.mode) = (READ_WRITE, mode))
     }
 
-    // ---- Places on the way ---------------------------------------------------------------------
+    // ---- Fixtures ------------------------------------------------------------------------------
 
     fn creating() -> Self {
         let mut h = Self::new();
@@ -190,8 +192,8 @@ impl Harness {
         h
     }
 
-    /// Nobody has come since number 6, if our number is 7.
-    fn relying_on_precedent() -> Self {
+    /// The hint is valid if our number is 7.
+    fn with_hint() -> Self {
         let mut h = Self::of(|config| config.hint = Some(BEFORE));
         h.expect(&["create"]);
         h
@@ -228,7 +230,7 @@ impl Harness {
         h
     }
 
-    /// Third in line: the one before us is watched, we are not.
+    /// Third in line: the predecessor is watched, our own node is not.
     fn third() -> Self {
         let mut h = Self::deciding();
         h.answer("list", children(&["a-5", "b-6", "own-7"]));
@@ -237,7 +239,7 @@ impl Harness {
         h
     }
 
-    /// Second in line, with both watches under way.
+    /// Second in line, with both watches unconfirmed.
     fn second_unconfirmed() -> Self {
         let mut h = Self::deciding();
         h.answer("list", children(&["a-5", "own-7"]));
@@ -252,7 +254,7 @@ impl Harness {
         h
     }
 
-    /// Held for less time than it takes to watch our own node.
+    /// Held, before the delay after which our own node is watched.
     fn held() -> Self {
         let mut h = Self::deciding();
         h.answer("list", children(&["own-7", "b-8"]));

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_of_all_processes_and_of_all_sessions_have_guids_of_their_own() {
+    fn guids_differ_between_processes_and_sessions() {
         let processes = [Process::random(), Process::random()];
         // A fork has the bits of its parent, and counts on from the same number.
         let mut guids = HashSet::new();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_attempts_in_a_row_have_the_same() {
+    fn successive_guids_differ() {
         assert_ne!(next(SessionId(1)), next(SessionId(1)));
     }
 }

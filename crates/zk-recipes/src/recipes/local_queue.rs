@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_take_turns_in_the_order_in_which_they_entered() {
+    fn owners_hold_in_the_order_in_which_they_entered() {
         let mut queue = Queue::default();
         let tickets = ['a', 'b', 'c'].map(|owner| enter(&mut queue, owner));
         assert_eq!(tickets.map(|(_, is_in)| is_in), [true, false, false]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_lasts_until_its_owner_has_left_as_often_as_it_entered() {
+    fn a_hold_lasts_until_its_owner_has_left_as_often_as_it_entered() {
         let mut queue = Queue::default();
         let (outer, _) = enter(&mut queue, 'a');
         assert!(!enter(&mut queue, 'b').1);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_admitted_only_if_it_would_not_wait() {
+    fn a_try_admits_an_owner_only_if_it_need_not_wait() {
         let mut queue = Queue::default();
         assert_eq!(queue.admits('a'), Some(true));
         let (ticket, _) = enter(&mut queue, 'a');
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn all_entries_of_an_owner_come_in_together() {
+    fn all_entries_of_an_owner_are_admitted_together() {
         let mut queue = Queue::default();
         let (first, _) = enter(&mut queue, 'a');
         let waiting = ['b', 'c', 'b'].map(|owner| enter(&mut queue, owner));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_leaves_before_its_turn_is_passed_over() {
+    fn an_entry_that_leaves_the_queue_is_skipped() {
         let mut queue = Queue::default();
         let (first, _) = enter(&mut queue, 'a');
         let (impatient, _) = enter(&mut queue, 'b');

@@ -1,4 +1,4 @@
-//! The machine, fed by hand. What it wants is compared as lines of text, in order.
+//! Tests of the textbook lock. Outputs are compared as lines of text, in order.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -39,7 +39,7 @@ fn created() -> Result<Reply, Error> {
     reply(&Create2Response { path: PATH, stat })
 }
 
-/// A node with these data, of this session.
+/// A node with this data, owned by this session.
 fn node(data: &str, owner: SessionId) -> Result<Reply, Error> {
     let stat = Stat { czxid: TOKEN, ephemeral_owner: owner, ..Stat::default() };
     reply(&GetDataResponse { data: Some(data.as_bytes()), stat })
@@ -87,7 +87,7 @@ impl Harness {
         h
     }
 
-    /// Whether the node was deleted is unknown.
+    /// The outcome of the deletion is unknown.
     fn releasing() -> Self {
         let mut h = Self::held();
         h.feed(Input::Release);
@@ -102,7 +102,7 @@ impl Harness {
         self.take_outputs();
     }
 
-    /// Answers the newest such request.
+    /// Answers the newest request of this line.
     #[track_caller]
     fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
         let op = self.op(line);
@@ -207,7 +207,7 @@ fn a_free_lock_takes_one_request_and_its_release_another() {
 }
 
 #[test]
-fn all_who_wait_run_for_the_node_when_it_goes() {
+fn all_waiters_try_to_create_the_node_when_it_is_deleted() {
     let mut h = Harness::waiting();
     h.fire("look", EventType::NODE_DELETED);
     h.expect(&["create"]);
@@ -222,7 +222,7 @@ fn all_who_wait_run_for_the_node_when_it_goes() {
 }
 
 #[test]
-fn a_node_that_goes_or_changes_meanwhile_is_looked_at_again() {
+fn a_node_that_changes_meanwhile_is_read_again() {
     let mut h = Harness::waiting();
     h.fire("look", EventType::NODE_DATA_CHANGED);
     h.expect(&["unlook", "look"]);
@@ -231,7 +231,7 @@ fn a_node_that_goes_or_changes_meanwhile_is_looked_at_again() {
 }
 
 #[test]
-fn missing_directories_are_made() {
+fn missing_parents_are_created() {
     let mut h = Harness::new();
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect(&["container /locks"]);
@@ -242,7 +242,7 @@ fn missing_directories_are_made() {
 }
 
 #[test]
-fn a_creation_whose_outcome_is_unknown_is_repeated_and_its_node_recognised() {
+fn a_creation_with_an_unknown_outcome_is_repeated_and_its_node_recognized() {
     let mut h = Harness::new();
     h.answer("create", lost());
     h.expect(&["create"]);
@@ -253,7 +253,7 @@ fn a_creation_whose_outcome_is_unknown_is_repeated_and_its_node_recognised() {
 }
 
 #[test]
-fn an_attempt_that_began_on_a_read_only_server_knows_the_node_of_the_session_that_it_got() {
+fn an_attempt_begun_on_a_read_only_server_recognizes_the_node_of_its_new_session() {
     let mut h = Harness::new();
     h.machine.config.session = SessionId(0x99);
     h.feed(Input::Session(CONNECTED));
@@ -281,7 +281,7 @@ fn a_node_of_no_session_is_refused_unless_it_is_ignored() {
 }
 
 #[test]
-fn a_waiter_finds_that_the_node_has_gone_unnoticed() {
+fn a_renewed_watch_reports_the_deleted_node() {
     let mut h = Harness::waiting();
     h.answer("look", node("somebody", THEIRS));
     h.expect(&[]);
@@ -290,7 +290,7 @@ fn a_waiter_finds_that_the_node_has_gone_unnoticed() {
 }
 
 #[test]
-fn only_what_has_our_mark_and_our_session_is_ours() {
+fn only_a_node_with_our_guid_and_session_is_ours() {
     for (data, owner) in [(mark(GUID), THEIRS), (mark(Uuid::from_u128(8)), OURS)] {
         let mut h = Harness::new();
         h.answer("create", refused(ErrorCode::NODE_EXISTS));
@@ -301,7 +301,7 @@ fn only_what_has_our_mark_and_our_session_is_ours() {
 }
 
 #[test]
-fn what_is_refused_for_now_is_tried_again_later() {
+fn a_request_refused_for_now_is_repeated_later() {
     let full = || Err(Error::QueueFull { limit: 1 });
     let mut h = Harness::new();
     h.answer("create", full());
@@ -318,14 +318,14 @@ fn what_is_refused_for_now_is_tried_again_later() {
 }
 
 #[test]
-fn what_is_refused_for_good_fails() {
+fn a_permanent_refusal_fails() {
     let mut h = Harness::new();
     h.answer("create", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Failed Some(ErrorCode(NO_AUTH))"]);
 }
 
 #[test]
-fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
+fn a_release_during_the_creation_waits_for_its_outcome() {
     let mut h = Harness::new();
     h.feed(Input::Release);
     h.expect(&[]);
@@ -360,14 +360,14 @@ fn whoever_lets_go_before_it_knows_what_it_has_finds_out_first() {
 }
 
 #[test]
-fn whoever_waits_can_let_go_at_once() {
+fn a_waiter_releases_at_once() {
     let mut h = Harness::waiting();
     h.feed(Input::Release);
     h.expect_last(&["unlook", "Released"]);
 }
 
 #[test]
-fn a_lock_that_is_not_trusted_without_a_connection_is_given_up_unseen() {
+fn a_lock_held_while_connected_is_lost_with_the_connection() {
     let mut h = Harness::with(DisconnectPolicy::WhileConnected);
     h.feed(Input::Session(State::Suspended));
     h.feed(Input::Release);
@@ -395,7 +395,7 @@ fn a_deletion_is_only_repeated_while_the_node_is_ours() {
 }
 
 #[test]
-fn what_is_there_is_only_believed_behind_a_sync() {
+fn a_node_is_trusted_only_after_a_sync() {
     let mut h = Harness::releasing();
     h.answer("sync", lost());
     h.expect(&["sync", "stat"]);
@@ -410,7 +410,7 @@ fn what_is_there_is_only_believed_behind_a_sync() {
 }
 
 #[test]
-fn the_loss_of_the_node_is_noticed() {
+fn the_deletion_of_our_node_is_a_loss() {
     let mut h = Harness::held();
     h.feed(Input::Timer);
     h.expect(&["watch"]);
@@ -426,7 +426,7 @@ fn the_loss_of_the_node_is_noticed() {
 }
 
 #[test]
-fn the_end_of_the_session_ends_it_wherever_it_is() {
+fn the_end_of_the_session_ends_every_step() {
     let end = || Input::Session(State::Ended(End::Expired));
     let mut h = Harness::held();
     h.feed(end());
@@ -458,7 +458,7 @@ fn asking_by(wait_policy: WaitPolicy) -> Harness {
 }
 
 #[test]
-fn whoever_asks_once_gets_what_is_free_and_fails_if_it_is_not() {
+fn only_if_first_acquires_a_free_lock_and_fails_otherwise() {
     let mut h = asking();
     h.feed(Input::Session(CONNECTED));
     h.expect(&["create"]);
@@ -475,7 +475,7 @@ fn whoever_asks_once_gets_what_is_free_and_fails_if_it_is_not() {
 }
 
 #[test]
-fn whoever_asks_once_or_tries_does_not_wait_for_a_connection_and_leaves_nothing() {
+fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
     let failed = "Failed(NoConnection)";
     for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
         let mut h = asking_by(wait_policy);

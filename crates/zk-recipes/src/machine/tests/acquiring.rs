@@ -14,7 +14,7 @@ fn a_free_lock_costs_one_round_trip() {
 }
 
 #[test]
-fn the_second_in_line_is_woken_by_the_first_and_asks_nothing_more() {
+fn the_second_in_line_takes_over_without_a_request() {
     let mut h = Harness::second();
     h.deleted("watch a-5");
     // No timer: the node is watched already.
@@ -26,13 +26,13 @@ fn the_third_in_line_lists_again_when_woken() {
     let mut h = Harness::third();
     h.deleted("watch b-6");
     h.expect(&["unwatch b-6", "list"]);
-    // It was the middle of the queue that went (H11).
+    // A node in the middle of the queue was deleted (H11).
     h.answer("list", children(&["a-5", "own-7"]));
     h.expect(&["Waiting behind a-5, 1 ahead", "watch own-7", "watch a-5"]);
 }
 
 #[test]
-fn whatever_is_not_the_end_of_the_predecessor_only_sets_the_watch_again() {
+fn a_changed_predecessor_only_sets_the_watch_again() {
     for mut h in [Harness::second(), Harness::third()] {
         let watch = h.asked.last().expect("a watch").line.clone();
         h.fire(&watch, EventType::NODE_CHILDREN_CHANGED);
@@ -41,18 +41,18 @@ fn whatever_is_not_the_end_of_the_predecessor_only_sets_the_watch_again() {
 }
 
 #[test]
-fn the_watch_on_our_own_node_that_fires_first_ends_it() {
+fn our_own_deletion_reported_first_fails_the_attempt() {
     let mut h = Harness::second();
     h.deleted("watch own-7");
     h.expect_last(&["Failed: NodeVanished", "unwatch a-5"]);
 }
 
 #[test]
-fn nothing_is_concluded_from_an_event_while_our_own_watch_is_unconfirmed() {
+fn no_takeover_while_our_own_watch_is_unconfirmed() {
     let mut h = Harness::second_unconfirmed();
     h.deleted("watch a-5");
     h.expect(&["unwatch a-5", "list"]);
-    // Our own watch was answered after all; by then the list decides.
+    // Our own watch was confirmed after all, but the list decides now.
     h.answer("watch own-7", ok());
     h.expect(&[]);
     h.answer("list", children(&["own-7"]));
@@ -60,7 +60,7 @@ fn nothing_is_concluded_from_an_event_while_our_own_watch_is_unconfirmed() {
 }
 
 #[test]
-fn nothing_is_concluded_from_an_event_when_our_own_watch_was_refused() {
+fn no_takeover_if_our_own_watch_was_refused() {
     for code in [ErrorCode::NO_AUTH, ErrorCode::THROTTLED_OP] {
         let mut h = Harness::second_unconfirmed();
         h.answer("watch own-7", refused(code));
@@ -72,7 +72,7 @@ fn nothing_is_concluded_from_an_event_when_our_own_watch_was_refused() {
 }
 
 #[test]
-fn nothing_is_concluded_from_an_event_when_our_own_watch_was_used_up() {
+fn no_takeover_if_our_own_watch_has_fired() {
     let mut h = Harness::second();
     h.fire("watch own-7", EventType::NODE_CHILDREN_CHANGED);
     h.deleted("watch a-5");
@@ -80,22 +80,22 @@ fn nothing_is_concluded_from_an_event_when_our_own_watch_was_used_up() {
 }
 
 #[test]
-fn our_own_node_missing_when_it_is_to_be_watched_ends_it() {
+fn a_missing_own_node_fails_the_attempt() {
     let mut h = Harness::second_unconfirmed();
     h.answer("watch own-7", refused(ErrorCode::NO_NODE));
     h.expect_last(&["unwatch own-7", "Failed: NodeVanished", "unwatch a-5"]);
 }
 
 #[test]
-fn after_a_reconnect_an_event_proves_nothing() {
-    // Events that were missed do not come in the order of transactions.
+fn no_takeover_after_a_reconnect() {
+    // Missed events do not arrive in the order of transactions.
     type Flap = fn(&mut Harness);
     let flaps: [Flap; 3] = [
         |h| {
             h.disconnect();
             h.reconnect();
         },
-        // Only the second half was noticed, or so far only the first.
+        // Only the reconnect was noticed, or so far only the disconnect.
         |h| h.reconnect(),
         |h| h.disconnect(),
     ];
@@ -118,7 +118,7 @@ fn a_watch_that_was_lost_with_its_connection_is_replaced() {
     h.expect(&["unwatch a-5", "list"]);
     h.reconnect();
     h.answer("list", children(&["a-5", "own-7"]));
-    // Our own watch lives on, and both belong to one connection again.
+    // Our own watch still exists, and both belong to one connection again.
     h.expect(&["Waiting behind a-5, 1 ahead", "watch a-5"]);
     h.answer("watch a-5", ok());
     h.deleted("watch a-5");
@@ -126,7 +126,7 @@ fn a_watch_that_was_lost_with_its_connection_is_replaced() {
 }
 
 #[test]
-fn a_predecessor_that_is_gone_before_it_is_watched_means_another_list() {
+fn a_predecessor_deleted_before_it_is_watched_means_another_list() {
     let mut h = Harness::second_unconfirmed();
     h.answer("watch own-7", ok());
     h.answer("watch a-5", refused(ErrorCode::NO_NODE));
@@ -136,7 +136,7 @@ fn a_predecessor_that_is_gone_before_it_is_watched_means_another_list() {
 }
 
 #[test]
-fn a_predecessor_that_cannot_be_read_is_reported_and_the_place_given_up() {
+fn an_unreadable_predecessor_fails_the_attempt() {
     let mut h = Harness::second_unconfirmed();
     h.answer("watch own-7", ok());
     h.answer("watch a-5", refused(ErrorCode::NO_AUTH));
@@ -146,7 +146,7 @@ fn a_predecessor_that_cannot_be_read_is_reported_and_the_place_given_up() {
 }
 
 #[test]
-fn a_request_refused_for_good_gives_the_place_up() {
+fn a_permanent_refusal_deletes_our_node() {
     let mut h = Harness::deciding();
     h.answer("list", refused(ErrorCode::NO_AUTH));
     h.expect(&["Failed: ErrorCode(NO_AUTH)", "delete own-7"]);
@@ -159,7 +159,7 @@ fn a_request_refused_for_good_gives_the_place_up() {
 }
 
 #[test]
-fn a_request_refused_for_now_keeps_the_place() {
+fn a_request_refused_for_now_keeps_our_node() {
     for refusal in
         [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP), refused(ErrorCode::SYSTEM_ERROR)]
     {
@@ -184,7 +184,7 @@ fn a_request_refused_for_now_keeps_the_place() {
 }
 
 #[test]
-fn a_creation_refused_for_good_leaves_nothing_to_clean() {
+fn a_permanently_refused_creation_leaves_nothing_to_delete() {
     for code in [
         ErrorCode::NO_AUTH,
         ErrorCode::INVALID_ACL,
@@ -215,7 +215,7 @@ fn a_creation_refused_for_now_is_repeated() {
 }
 
 #[test]
-fn whoever_limits_the_time_is_told_when_it_is_over() {
+fn a_passed_deadline_fails_the_creation() {
     for error in [Error::NoConnection, Error::DeadlinePassed { outcome: Outcome::NotApplied }] {
         let mut h = Harness::creating();
         h.answer("create", Err(error.clone()));
@@ -224,7 +224,7 @@ fn whoever_limits_the_time_is_told_when_it_is_over() {
 }
 
 #[test]
-fn a_list_without_our_node_ends_it() {
+fn a_list_without_our_node_fails_the_attempt() {
     let mut h = Harness::deciding();
     h.answer("list", children(&["a-5"]));
     h.expect_last(&["Failed: NodeVanished"]);
@@ -235,14 +235,14 @@ fn a_list_without_our_node_ends_it() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_gives_the_place_up() {
+fn a_malformed_list_deletes_our_node() {
     let mut h = Harness::deciding();
     h.answer("list", ok());
     h.expect(&["Failed: malformed", "delete own-7"]);
 }
 
 #[test]
-fn a_list_that_was_lost_is_asked_for_again() {
+fn a_lost_list_is_repeated() {
     let mut h = Harness::deciding();
     h.disconnect();
     h.expect(&["list"]);
@@ -252,8 +252,8 @@ fn a_list_that_was_lost_is_asked_for_again() {
 }
 
 #[test]
-fn a_list_that_could_not_even_be_sent_is_asked_for_again() {
-    // It is told of at once, before the creation is answered.
+fn a_list_that_was_never_sent_is_repeated() {
+    // It is reported at once, before the reply to the creation.
     let mut h = Harness::creating();
     h.answer("list", Err(QUEUE_FULL));
     h.expect(&[]);
@@ -264,7 +264,7 @@ fn a_list_that_could_not_even_be_sent_is_asked_for_again() {
 }
 
 #[test]
-fn numbers_used_up_fail_and_leave_nothing() {
+fn exhausted_sequence_numbers_fail_and_leave_nothing() {
     for other in ["a-2147483647", "a--2147483648"] {
         let mut h = Harness::deciding();
         h.answer("list", children(&["own-7", other]));
@@ -275,7 +275,7 @@ fn numbers_used_up_fail_and_leave_nothing() {
 }
 
 #[test]
-fn our_own_number_that_cannot_be_read_fails_and_leaves_nothing() {
+fn an_unreadable_own_number_fails_and_leaves_nothing() {
     let mut h = Harness::creating();
     let odd = format!("{}3000000000", prefix(OWN));
     let path = format!("/locks/printer/{odd}");
@@ -289,8 +289,8 @@ fn our_own_number_that_cannot_be_read_fails_and_leaves_nothing() {
 }
 
 #[test]
-fn the_lock_may_stand_in_the_root() {
-    let mut h = Harness::in_directory("/");
+fn the_lock_path_may_be_the_root() {
+    let mut h = Harness::with_lock_path("/");
     h.expect(&["create", "list"]);
     h.created(7);
     h.answer("list", children(&["zookeeper", "a-5", "own-7"]));
@@ -298,22 +298,22 @@ fn the_lock_may_stand_in_the_root() {
     h.feed(Input::Release);
     h.expect(&["unwatch own-7", "unwatch a-5", "delete own-7"]);
 
-    // Which no server can be without.
-    let mut h = Harness::in_directory("/");
+    // Every server has the root.
+    let mut h = Harness::with_lock_path("/");
     h.expect(&["create", "list"]);
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect_last(&["Failed: ErrorCode(NO_NODE)"]);
 }
 
-// ---- Directories -------------------------------------------------------------------------------
+// ---- Parents -----------------------------------------------------------------------------------
 
 #[test]
-fn missing_directories_are_made_top_down_in_one_go() {
-    let mut h = Harness::in_directory("/a/b/c");
+fn missing_parents_are_created_top_down_in_one_round_trip() {
+    let mut h = Harness::with_lock_path("/a/b/c");
     h.expect(&["create", "list"]);
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect(&["container /a", "container /a/b", "container /a/b/c"]);
-    // The list that went along with the creation says nothing.
+    // The list sent with the creation has no effect.
     h.answer("list", refused(ErrorCode::NO_NODE));
     h.answer("container /a", refused(ErrorCode::NODE_EXISTS));
     h.answer("container /a/b", ok());
@@ -326,7 +326,7 @@ fn missing_directories_are_made_top_down_in_one_go() {
 }
 
 #[test]
-fn a_late_list_of_the_first_attempt_decides_nothing() {
+fn a_late_list_of_the_first_creation_decides_nothing() {
     let mut h = Harness::creating();
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect(&["container /locks", "container /locks/printer"]);
@@ -335,7 +335,7 @@ fn a_late_list_of_the_first_attempt_decides_nothing() {
     h.expect(&["create", "list"]);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107"]);
-    // The oldest list, from before the lock path was there.
+    // The oldest list, from before the lock path existed.
     h.answer("list", children(&["own-7"]));
     h.expect(&[]);
     h.answer("list", children(&["own-7"]));
@@ -343,7 +343,7 @@ fn a_late_list_of_the_first_attempt_decides_nothing() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_made_matters_only_if_it_is_missing() {
+fn a_refused_parent_matters_only_if_it_is_missing() {
     let mut h = Harness::making_parents();
     h.answer("container /locks", refused(ErrorCode::NO_AUTH));
     h.answer("container /locks/printer", ok());
@@ -356,7 +356,7 @@ fn a_directory_that_may_not_be_made_matters_only_if_it_is_missing() {
 }
 
 #[test]
-fn a_directory_that_goes_again_is_made_a_bounded_number_of_times() {
+fn a_lock_path_deleted_again_is_created_a_bounded_number_of_times() {
     let mut h = Harness::creating();
     for _ in 0..5 {
         h.answer("create", refused(ErrorCode::NO_NODE));
@@ -371,7 +371,7 @@ fn a_directory_that_goes_again_is_made_a_bounded_number_of_times() {
 }
 
 #[test]
-fn a_directory_whose_parent_goes_again_is_made_a_bounded_number_of_times() {
+fn a_parent_deleted_again_is_created_a_bounded_number_of_times() {
     let mut h = Harness::making_parents();
     for _ in 1..5 {
         h.answer("container /locks", ok());
@@ -384,7 +384,7 @@ fn a_directory_whose_parent_goes_again_is_made_a_bounded_number_of_times() {
 }
 
 #[test]
-fn directories_lost_with_the_connection_are_made_again() {
+fn parents_lost_with_the_connection_are_created_again() {
     let mut h = Harness::making_parents();
     h.disconnect();
     h.expect(&["container /locks", "container /locks/printer"]);
@@ -395,8 +395,8 @@ fn directories_lost_with_the_connection_are_made_again() {
 }
 
 #[test]
-fn only_the_first_of_two_directories_lost_means_both_again() {
-    // The second was not sent before the connection was lost, but on the next one.
+fn the_loss_of_one_parent_repeats_all() {
+    // The second request was not sent before the disconnect, but after the reconnect.
     let mut h = Harness::making_parents();
     h.answer("container /locks", lost());
     h.feed(Input::Session(State::Suspended));
@@ -406,7 +406,7 @@ fn only_the_first_of_two_directories_lost_means_both_again() {
 }
 
 #[test]
-fn a_server_without_containers_gets_plain_directories() {
+fn a_server_without_containers_gets_persistent_parents() {
     let mut h = Harness::making_parents();
     h.answer("container /locks", refused(ErrorCode::UNIMPLEMENTED));
     h.expect(&["parent /locks", "parent /locks/printer"]);
@@ -417,7 +417,7 @@ fn a_server_without_containers_gets_plain_directories() {
     h.expect(&["create", "list"]);
 }
 
-/// The second in line, when the end of its predecessor is heard and more has arrived.
+/// The second in line, when the deletion of its predecessor arrives with further inputs.
 fn taking_over() -> Harness {
     let mut h = Harness::second();
     h.has_more = true;
@@ -427,7 +427,7 @@ fn taking_over() -> Harness {
 }
 
 #[test]
-fn a_hand_over_is_told_when_all_that_has_arrived_is_known() {
+fn a_takeover_is_reported_after_all_pending_inputs() {
     let mut h = taking_over();
     h.feed(Input::Timer);
     h.expect(&[]);
@@ -438,7 +438,7 @@ fn a_hand_over_is_told_when_all_that_has_arrived_is_known() {
 }
 
 #[test]
-fn whoever_deletes_two_neighbours_at_once_gives_the_second_no_lock() {
+fn a_deletion_of_two_neighbours_grants_the_second_no_lock() {
     let mut h = taking_over();
     h.deleted("watch own-7");
     h.expect(&["Failed: NodeVanished"]);
@@ -447,7 +447,7 @@ fn whoever_deletes_two_neighbours_at_once_gives_the_second_no_lock() {
 }
 
 #[test]
-fn what_else_arrives_with_a_hand_over_counts_first() {
+fn inputs_that_arrive_with_a_takeover_count_first() {
     let mut h = taking_over();
     h.feed(Input::Release);
     h.expect(&["unwatch own-7", "delete own-7"]);

@@ -1,4 +1,4 @@
-//! A lock that is queued for, and neither others nor a connection are waited for.
+//! [`WaitPolicy::OnlyIfFirst`]: enters the queue without waiting for others or for a connection.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn a_lock_that_is_free_is_acquired() {
 }
 
 #[test]
-fn of_two_that_ask_at_once_the_first_gets_the_lock() {
+fn of_two_attempts_at_once_the_first_acquires() {
     let there = || children(&["a-6", "own-7"]);
     let mut second = asking();
     second.created(7);
@@ -29,7 +29,7 @@ fn of_two_that_ask_at_once_the_first_gets_the_lock() {
     second.expect(&["Enqueued own-7 token 107", "Failed: TimedOut", "delete own-7"]);
     second.answer("delete own-7", ok());
     second.expect_last(&[]);
-    // The first sees the node of the second, which does not matter to it.
+    // The first sees the second one's node, which does not block it.
     let mut first = asking();
     first.created(7);
     first.answer("list", children(&["own-7", "a-8"]));
@@ -37,7 +37,7 @@ fn of_two_that_ask_at_once_the_first_gets_the_lock() {
 }
 
 #[test]
-fn without_a_connection_nothing_is_requested() {
+fn without_a_connection_nothing_is_sent() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
         let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
         h.feed(Input::Session(state));
@@ -46,7 +46,7 @@ fn without_a_connection_nothing_is_requested() {
 }
 
 #[test]
-fn the_loss_of_the_connection_ends_it_and_the_node_goes_when_there_is_one() {
+fn the_loss_of_the_connection_fails_it_and_deletes_its_node() {
     let mut h = asking();
     h.disconnect();
     h.expect(&["Failed: NoConnection", "sync", "list"]);
@@ -77,14 +77,14 @@ fn the_loss_of_the_connection_ends_it_and_the_node_goes_when_there_is_one() {
 }
 
 #[test]
-fn a_connection_that_is_back_before_anybody_looked_was_lost_all_the_same() {
+fn a_connection_that_came_back_unseen_still_counts_as_lost() {
     let mut h = asking();
     h.answer("create", lost());
     h.expect(&["Failed: NoConnection", "sync", "list"]);
 }
 
 #[test]
-fn a_member_that_can_only_read_is_not_believed() {
+fn a_read_only_server_is_no_connection() {
     let mut h = asking();
     h.feed(Input::Session(READ_ONLY));
     h.expect(&["Failed: NoConnection"]);
@@ -95,7 +95,7 @@ fn a_member_that_can_only_read_is_not_believed() {
 }
 
 #[test]
-fn a_lock_without_a_directory_gets_one() {
+fn a_missing_lock_path_is_created() {
     let mut h = asking();
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.answer("list", refused(ErrorCode::NO_NODE));
@@ -109,7 +109,7 @@ fn a_lock_without_a_directory_gets_one() {
 }
 
 #[test]
-fn once_held_it_is_a_lock_as_any_other() {
+fn once_held_it_is_suspended_like_any_lock() {
     let mut h = asking();
     h.created(7);
     h.answer("list", children(&["own-7"]));
@@ -123,14 +123,14 @@ fn once_held_it_is_a_lock_as_any_other() {
 }
 
 #[test]
-fn whoever_lets_go_before_it_has_begun_leaves_nothing() {
+fn a_release_before_the_beginning_leaves_nothing() {
     let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
     h.feed(Input::Release);
     h.expect_last(&["Released"]);
 }
 
 #[test]
-fn the_end_of_the_session_is_told() {
+fn the_end_of_the_session_is_reported() {
     let mut h = asking();
     h.expire();
     h.expect_last(&["Failed: Ended(Expired)"]);

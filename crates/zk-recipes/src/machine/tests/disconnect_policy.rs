@@ -1,4 +1,4 @@
-//! How long a lock is believed to be held while nobody can be asked.
+//! How long a lock counts as held without a connection.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn held_with(disconnect_policy: DisconnectPolicy) -> Harness {
 }
 
 #[test]
-fn the_lock_is_held_until_told_otherwise() {
+fn the_lock_is_held_until_a_server_reports() {
     let mut h = held_with(DisconnectPolicy::UntilServerReports);
     h.disconnect();
     h.expect(&["Suspended"]);
@@ -25,13 +25,13 @@ fn the_lock_is_held_until_told_otherwise() {
 }
 
 #[test]
-fn the_lock_is_given_up_when_the_lease_ends() {
+fn the_lock_is_lost_when_the_lease_ends() {
     let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.expect(&["Suspended"]);
     h.feed(Input::LeaseEnded);
     h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
-    // The session lives after all. The lock stays lost, and the node goes.
+    // The session still exists. The lock stays lost, and the node is deleted.
     h.reconnect();
     h.expect(&[]);
     h.answer("delete own-7", ok());
@@ -49,7 +49,7 @@ fn the_lock_is_kept_when_the_connection_is_back_before_the_lease_ends() {
 }
 
 #[test]
-fn the_lock_is_given_up_when_the_lease_ends_although_the_connection_looks_alive() {
+fn the_lock_is_lost_when_the_lease_ends_on_a_live_connection() {
     for disconnect_policy in [DisconnectPolicy::UntilLeaseEnds, DisconnectPolicy::WhileConnected] {
         let mut h = held_with(disconnect_policy);
         h.feed(Input::LeaseEnded);
@@ -58,7 +58,7 @@ fn the_lock_is_given_up_when_the_lease_ends_although_the_connection_looks_alive(
 }
 
 #[test]
-fn a_lock_held_until_told_otherwise_is_asked_for_when_the_lease_ends() {
+fn a_lock_held_until_a_server_reports_is_verified_when_the_lease_ends() {
     let mut h = held_with(DisconnectPolicy::UntilServerReports);
     h.feed(Input::LeaseEnded);
     h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
@@ -69,7 +69,7 @@ fn a_lock_held_until_told_otherwise_is_asked_for_when_the_lease_ends() {
 }
 
 #[test]
-fn the_lock_is_given_up_when_the_lease_ends_while_it_is_verified() {
+fn the_lock_is_lost_when_the_lease_ends_during_verification() {
     let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.reconnect();
@@ -83,7 +83,7 @@ fn the_lock_is_given_up_when_the_lease_ends_while_it_is_verified() {
 }
 
 #[test]
-fn the_lock_is_given_up_with_the_connection() {
+fn the_lock_is_lost_with_the_connection() {
     let mut h = held_with(DisconnectPolicy::WhileConnected);
     h.disconnect();
     h.expect(&["Lost(Disconnected)", "unwatch own-7", "delete own-7"]);
@@ -114,7 +114,7 @@ fn a_lock_acquired_after_its_lease_has_ended_is_lost_at_once() {
 }
 
 #[test]
-fn whoever_waits_waits_on_whatever_it_trusts() {
+fn a_waiter_waits_on_with_every_policy() {
     for disconnect_policy in [
         DisconnectPolicy::UntilServerReports,
         DisconnectPolicy::UntilLeaseEnds,
@@ -136,8 +136,8 @@ fn whoever_waits_waits_on_whatever_it_trusts() {
     }
 }
 
-/// Events may still arrive when no request reaches a server any more, so the end of the predecessor does
-/// not say that our own node is still there.
+/// Events may still arrive when requests reach no server. So the predecessor's deletion does not
+/// show that our own node still exists.
 #[test]
 fn a_waiter_whose_lease_has_ended_lists_again_before_it_holds() {
     for is_taking_over in [false, true] {

@@ -1,4 +1,4 @@
-//! A member of a double barrier for two, fed by hand.
+//! A participant of a double barrier for two.
 
 use super::table::{Place, check_table};
 use super::*;
@@ -55,12 +55,12 @@ impl Member {
         h
     }
 
-    /// Not first, since others are before it.
+    /// Not first by name.
     fn getting_out() -> Self {
-        let mut h = Self::driving(contest_of(0xf), |config| Participant::new(config, 2));
+        let mut h = Self::driving(config_of(0xf), |config| Participant::new(config, 2));
         h.created_as("create f-B", "f-B7", czxid(7));
         h.answer("list", children(&["f-B7"]));
-        h.told(czxid(8));
+        h.ready_exists(czxid(8));
         h.answer("list", children(&[]));
         h.feed(Input::Leave);
         h.answer("list", children(&["f-B7", "a-B5", "b-B9"]));
@@ -86,30 +86,30 @@ impl Member {
         self.answer(LOOK, refused(ErrorCode::NO_NODE));
     }
 
-    fn told(&mut self, mzxid: Zxid) {
+    fn ready_exists(&mut self, mzxid: Zxid) {
         let stat = Stat { mzxid, ..Stat::default() };
         self.answer(LOOK, reply(OpCode::EXISTS, &ExistsResponse { stat }));
     }
 }
 
-fn contest_of(guid: u128) -> AttemptConfig {
+fn config_of(guid: u128) -> AttemptConfig {
     AttemptConfig { guid: Uuid::from_u128(guid), ..config() }
 }
 
 #[test]
-fn a_member_that_can_only_read_is_not_asked_who_has_come() {
+fn a_read_only_server_is_not_trusted_to_count() {
     let mut h = Member::counting();
     h.disconnect();
     h.feed(Input::Session(READ_ONLY));
     h.wanted();
-    h.told(czxid(8));
+    h.ready_exists(czxid(8));
     h.answer("list", children(&["own-B7", "a-B5"]));
     let wanted = h.wanted();
     assert!(wanted.iter().all(|line| line == "timer" || line.starts_with("un")), "{wanted:?}");
 }
 
 #[test]
-fn who_waits_for_others_has_nothing_that_ends_with_the_lease() {
+fn a_participant_that_waits_to_enter_outlasts_the_lease() {
     let mut h = Member::waiting();
     h.disconnect();
     h.feed(Input::LeaseEnded);
@@ -124,10 +124,10 @@ fn who_waits_for_others_has_nothing_that_ends_with_the_lease() {
 }
 
 #[test]
-fn who_waits_for_others_to_leave_waits_no_longer_than_the_lease() {
+fn a_participant_that_waits_to_leave_stops_with_the_lease() {
     let mut h = Member::staying();
     h.wanted();
-    // Its own node is what ends with the lease.
+    // The lease ends with its own node.
     h.feed(Input::LeaseEnded);
     assert!(h.wanted().contains(&"Lost(LeaseEnded)".to_string()));
 
@@ -139,7 +139,7 @@ fn who_waits_for_others_to_leave_waits_no_longer_than_the_lease() {
 }
 
 #[test]
-fn who_sees_all_tells_the_others() {
+fn the_last_participant_creates_ready() {
     let mut h = Member::counting();
     h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
     h.nobody_has_told();
@@ -150,32 +150,32 @@ fn who_sees_all_tells_the_others() {
 }
 
 #[test]
-fn who_sees_too_few_waits_until_it_is_told() {
+fn a_participant_waits_for_ready() {
     let mut h = Member::waiting();
     h.wanted();
     h.fire(LOOK, EventType::NODE_CREATED);
     h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
-    h.told(czxid(8));
+    h.ready_exists(czxid(8));
     h.expect(&[&format!("un{LOOK}"), "Acquired own-B7 token 107"]);
 }
 
 #[test]
-fn what_was_told_before_it_came_says_nothing() {
+fn a_leftover_ready_node_is_ignored() {
     let mut h = Member::counting();
-    h.told(czxid(6));
+    h.ready_exists(czxid(6));
     h.wanted();
     h.answer("list", children(&["ready", "own-B7"]));
     h.expect(&[]);
-    // Another one comes, and tells it anew.
+    // Another participant enters and creates `ready` again.
     h.fire(LOOK, EventType::NODE_DATA_CHANGED);
-    h.told(czxid(6));
+    h.ready_exists(czxid(6));
     h.wanted();
     h.answer("list", children(&["ready", "own-B7", "a-B9"]));
     h.expect(&["touch ready", &format!("un{LOOK}")]);
 }
 
 #[test]
-fn of_two_who_tell_at_once_both_get_in() {
+fn two_that_create_ready_at_once_both_enter() {
     for code in [ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE] {
         let mut h = Member::telling();
         h.wanted();
@@ -185,18 +185,18 @@ fn of_two_who_tell_at_once_both_get_in() {
 }
 
 #[test]
-fn what_happens_while_it_counts_is_not_missed() {
+fn changes_during_the_count_are_not_missed() {
     let mut h = Member::counting();
     h.nobody_has_told();
     h.wanted();
     h.fire(LOOK, EventType::NODE_CREATED);
-    // The list is of before that.
+    // The list is older than that.
     h.answer("list", children(&["own-B7"]));
     h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
 }
 
 #[test]
-fn a_server_that_stumbles_is_asked_again() {
+fn a_failed_request_is_repeated() {
     for place in [Member::counting as fn() -> Member, Member::telling, Member::listing] {
         let mut h = place();
         h.wanted();
@@ -210,12 +210,12 @@ fn a_server_that_stumbles_is_asked_again() {
 }
 
 #[test]
-fn a_suspension_is_told_to_who_is_inside() {
+fn a_participant_inside_is_suspended() {
     let mut h = Member::telling();
     h.wanted();
     h.disconnect();
     h.reconnect();
-    h.told(czxid(8));
+    h.ready_exists(czxid(8));
     let lines = h.wanted();
     let acquired = lines.iter().position(|line| line.starts_with("Acquired")).expect("it is in");
     assert_eq!(lines[acquired + 1..], ["Suspended"]);
@@ -224,7 +224,7 @@ fn a_suspension_is_told_to_who_is_inside() {
 }
 
 #[test]
-fn letting_go_ends_it_wherever_it_comes() {
+fn a_release_ends_every_step() {
     for place in PLACES.map(|(arrive, _)| arrive) {
         let mut h = place();
         h.feed(Input::Release);
@@ -245,7 +245,7 @@ const PLACES: [Place<Participant>; 10] = [
     (
         Member::counting,
         &[
-            ("ready is newer than our node", |h| h.told(czxid(8))),
+            ("ready is newer than our node", |h| h.ready_exists(czxid(8))),
             ("no ready; list: all", |h| {
                 h.nobody_has_told();
                 h.answer("list", children(&["own-B7", "a-B5"]));
@@ -255,7 +255,7 @@ const PLACES: [Place<Participant>; 10] = [
                 h.answer("list", children(&["own-B7"]));
             }),
             ("ready is older than our node; list: all", |h| {
-                h.told(czxid(6));
+                h.ready_exists(czxid(6));
                 h.answer("list", children(&["own-B7", "a-B5"]));
             }),
         ],
@@ -321,7 +321,7 @@ const PLACES: [Place<Participant>; 10] = [
 ];
 
 #[test]
-fn the_table_says_what_becomes_of_a_member() {
+fn the_table_shows_the_steps_of_a_participant() {
     check_table("double-barrier.md", &PLACES, |h| {
         let text = format!("{:?}", h.machine);
         let after = |what: &str| {
@@ -357,7 +357,7 @@ fn asking_by(wait_policy: WaitPolicy) -> Member {
 }
 
 #[test]
-fn whoever_asks_once_enters_as_the_last_one_and_fails_before_that() {
+fn only_if_first_enters_only_as_the_last_participant() {
     let mut h = asking();
     h.answer("list", children(&["own-B7", "a-B5"]));
     h.wanted();
@@ -374,7 +374,7 @@ fn whoever_asks_once_enters_as_the_last_one_and_fails_before_that() {
 }
 
 #[test]
-fn whoever_asks_once_or_tries_does_not_wait_for_a_connection() {
+fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
     let failed = "Failed: NoConnection";
     for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
         let mut h = asking_by(wait_policy);

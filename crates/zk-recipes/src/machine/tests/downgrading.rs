@@ -22,7 +22,7 @@ fn downgrading() -> Harness {
     h
 }
 
-/// The answer was lost; the connection is back.
+/// The reply was lost, and the connection is back.
 fn finding() -> Harness {
     let mut h = downgrading();
     h.disconnect();
@@ -40,7 +40,7 @@ fn downgraded() -> Harness {
 }
 
 #[test]
-fn one_node_takes_the_place_of_the_other_and_the_token_stays() {
+fn the_node_is_replaced_and_the_token_stays() {
     let mut h = downgraded();
     h.feed(Input::Timer);
     h.expect(&[WATCH]);
@@ -59,7 +59,7 @@ fn a_reader_is_one_already() {
 }
 
 #[test]
-fn the_reader_is_lost_as_any_other() {
+fn the_reader_is_lost_like_any_other() {
     let mut h = downgraded();
     h.feed(Input::Timer);
     h.answer(WATCH, ok());
@@ -76,7 +76,7 @@ fn a_mutex_has_no_readers() {
 }
 
 #[test]
-fn numbers_that_may_soon_tell_nothing_are_not_inherited() {
+fn numbers_near_the_end_of_the_range_are_not_inherited() {
     for number in ["2145386496", "2146435071"] {
         let label = format!("own-W{number}");
         let mut h = Harness::reader_or_writer(LockMode::Exclusive);
@@ -89,7 +89,7 @@ fn numbers_that_may_soon_tell_nothing_are_not_inherited() {
 }
 
 #[test]
-fn an_answer_that_was_lost_is_looked_for_and_found() {
+fn a_lost_reply_is_searched_for_and_found() {
     let mut h = finding();
     h.answer("sync", ok());
     h.answer("stat own-R7", stat(SESSION, 12));
@@ -109,15 +109,15 @@ fn a_request_that_was_lost_is_repeated() {
 }
 
 #[test]
-fn what_is_found_is_believed_only_behind_a_sync() {
+fn nodes_are_trusted_only_after_a_sync() {
     let mut h = finding();
     h.answer("sync", lost());
     h.expect(&["sync", "stat own-R7"]);
-    // Of the attempt before.
+    // A reply to the earlier attempt.
     h.answer("stat own-R7", refused(ErrorCode::NO_NODE));
     h.expect(&[]);
 
-    // The sync could not even be sent, nor could the other.
+    // Neither the sync nor the stat was sent.
     let mut h = finding();
     h.answer("stat own-R7", Err(QUEUE_FULL));
     h.expect(&["timer"]);
@@ -126,7 +126,7 @@ fn what_is_found_is_believed_only_behind_a_sync() {
 }
 
 #[test]
-fn a_reader_that_may_not_be_read_is_there() {
+fn an_unreadable_reader_exists() {
     let mut h = finding();
     h.answer("sync", ok());
     h.answer("stat own-R7", refused(ErrorCode::NO_AUTH));
@@ -134,7 +134,7 @@ fn a_reader_that_may_not_be_read_is_there() {
 }
 
 #[test]
-fn a_reader_of_our_name_that_is_not_ours_is_not_taken_for_it() {
+fn a_reader_with_our_name_and_another_owner_is_not_ours() {
     let mut h = finding();
     h.answer("sync", ok());
     h.answer("stat own-R7", stat(SessionId(9), 12));
@@ -144,7 +144,7 @@ fn a_reader_of_our_name_that_is_not_ours_is_not_taken_for_it() {
 }
 
 #[test]
-fn when_nobody_can_tell_which_node_is_ours_neither_is_kept() {
+fn if_it_is_unknown_which_node_is_ours_neither_is_kept() {
     let mut h = finding();
     h.answer("sync", refused(ErrorCode::UNIMPLEMENTED));
     h.expect(&["Lost(NodeDeleted)", "delete own-R7", "delete own-W7"]);
@@ -154,7 +154,7 @@ fn when_nobody_can_tell_which_node_is_ours_neither_is_kept() {
 }
 
 #[test]
-fn a_server_that_stumbles_is_asked_later_what_it_has_done() {
+fn an_unknown_outcome_is_searched_for_later() {
     let mut h = downgrading();
     h.answer(REPLACE, refused(ErrorCode::SYSTEM_ERROR));
     h.expect(&["timer"]);
@@ -166,13 +166,13 @@ fn a_server_that_stumbles_is_asked_later_what_it_has_done() {
     h.answer("sync", ok());
     h.answer("stat own-R7", refused(ErrorCode::NO_NODE));
     h.expect(&["sync", "stat own-R7"]);
-    // That was the first one. The second counts.
+    // That was the first one. The second one counts.
     h.answer("stat own-R7", stat(SESSION, 12));
     h.expect(&["Converted to own-R7 token 107", "timer"]);
 }
 
 #[test]
-fn an_answer_that_says_nothing_of_the_nodes_is_no_proof() {
+fn a_malformed_reply_proves_nothing() {
     let error = |err| MultiResult::Error(ErrorResponse { err });
     let neither = [error(ErrorCode::OK), error(ErrorCode::RUNTIME_INCONSISTENCY)];
     for results in [&[][..], &neither] {
@@ -209,14 +209,14 @@ fn a_writer_that_is_gone_is_lost() {
 }
 
 #[test]
-fn a_late_end_of_the_writer_is_no_loss() {
+fn a_late_event_of_the_writers_deletion_is_no_loss() {
     let mut h = downgraded();
     h.deleted("watch own-W7");
     h.expect(&[]);
 }
 
 #[test]
-fn a_timer_of_before_disturbs_nothing() {
+fn an_earlier_timer_does_no_harm() {
     let mut h = downgrading();
     h.feed(Input::Timer);
     h.expect(&[]);
@@ -225,11 +225,11 @@ fn a_timer_of_before_disturbs_nothing() {
 }
 
 #[test]
-fn letting_go_in_between_deletes_both() {
+fn a_release_in_between_deletes_both() {
     for (mut h, found) in [(downgrading(), false), (finding(), true)] {
         h.feed(Input::Release);
         h.expect(&["delete own-R7", "delete own-W7"]);
-        // What was asked before matters no more.
+        // Earlier requests do not matter any more.
         if found {
             h.answer("sync", ok());
             h.answer("stat own-R7", stat(SESSION, 12));
@@ -244,7 +244,7 @@ fn letting_go_in_between_deletes_both() {
 }
 
 #[test]
-fn letting_go_in_between_and_losing_the_connection_deletes_both() {
+fn a_release_in_between_without_a_connection_deletes_both() {
     let mut h = downgrading();
     h.feed(Input::Release);
     h.expect(&["delete own-R7", "delete own-W7"]);
@@ -257,7 +257,7 @@ fn letting_go_in_between_and_losing_the_connection_deletes_both() {
 }
 
 #[test]
-fn a_lock_that_is_not_trusted_any_more_is_left_by_both_names() {
+fn a_lock_lost_in_between_deletes_both() {
     let mut h = Harness::of(|config| {
         (config.scheme, config.mode) = (READ_WRITE, LockMode::Exclusive);
         config.disconnect_policy = DisconnectPolicy::UntilLeaseEnds;
@@ -286,7 +286,7 @@ fn without_a_connection_it_waits_for_one() {
     h.disconnect();
     h.feed(Input::Convert(LockMode::Shared));
     h.expect(&["Suspended", "unwatch own-W7", REPLACE]);
-    // It was not sent before, and is now; nothing else is asked in the meantime.
+    // It is sent only now. Nothing else is requested meanwhile.
     h.reconnect();
     h.expect(&[]);
     h.answer(REPLACE, replaced(None));
@@ -296,7 +296,7 @@ fn without_a_connection_it_waits_for_one() {
 }
 
 #[test]
-fn whoever_does_not_hold_the_lock_converts_nothing() {
+fn a_lock_that_is_not_held_is_not_converted() {
     let mut h = Harness::reader_or_writer(LockMode::Exclusive);
     h.wanted();
     h.feed(Input::Convert(LockMode::Shared));

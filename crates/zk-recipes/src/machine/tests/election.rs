@@ -1,4 +1,4 @@
-//! One who stands for election, fed by hand. The nodes of its second attempt are `2-9` and so on.
+//! A candidate of an election. The nodes of its second attempt are `2-9` and so on.
 
 use super::table::{Place, check_table};
 use super::*;
@@ -34,7 +34,7 @@ impl Candidate {
         Self::leading_with(DisconnectPolicy::UntilServerReports)
     }
 
-    /// It gave the lead up without a connection, and its node is still there.
+    /// It resigned without a connection, and its node still exists.
     fn retreating() -> Self {
         let mut h = Self::leading_with(DisconnectPolicy::WhileConnected);
         h.disconnect();
@@ -60,7 +60,7 @@ impl Candidate {
 }
 
 #[test]
-fn a_leader_that_has_lost_stands_again_with_another_guid() {
+fn a_leader_that_lost_queues_again_with_another_guid() {
     let mut h = Candidate::leading();
     h.wanted();
     h.deleted("watch own-7");
@@ -82,7 +82,7 @@ fn a_leader_that_has_lost_stands_again_with_another_guid() {
 }
 
 #[test]
-fn a_follower_that_has_lost_its_place_stands_again_and_nobody_need_know() {
+fn a_waiter_that_lost_its_node_queues_again_silently() {
     let mut h = Candidate::following();
     h.wanted();
     h.deleted("watch own-7");
@@ -92,7 +92,7 @@ fn a_follower_that_has_lost_its_place_stands_again_and_nobody_need_know() {
 }
 
 #[test]
-fn one_that_resigns_without_a_server_says_so_at_the_end_of_the_lease() {
+fn a_resignation_without_a_server_ends_with_the_lease() {
     let mut h = Candidate::leading();
     h.feed(Input::Release);
     h.disconnect();
@@ -103,7 +103,7 @@ fn one_that_resigns_without_a_server_says_so_at_the_end_of_the_lease() {
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
 
-    // It has lost the lead already, and its node is still there.
+    // It has lost the leadership, and its node still exists.
     let mut h = Candidate::resigning();
     h.wanted();
     h.feed(Input::LeaseEnded);
@@ -114,7 +114,7 @@ fn one_that_resigns_without_a_server_says_so_at_the_end_of_the_lease() {
 }
 
 #[test]
-fn whatever_else_fails_ends_it() {
+fn any_other_failure_ends_the_candidacy() {
     let mut h = Candidate::standing();
     h.wanted();
     h.answer("create", refused(ErrorCode::NO_AUTH));
@@ -122,13 +122,13 @@ fn whatever_else_fails_ends_it() {
 }
 
 #[test]
-fn what_belongs_to_an_earlier_attempt_says_nothing_about_this_one() {
+fn inputs_of_an_earlier_attempt_are_ignored() {
     let mut h = Candidate::leading();
     h.deleted("watch own-7");
     h.feed(Input::Timer);
     h.created_again(9);
     h.wanted();
-    // The answer is to the first of two lists, and so by its number could be to the second.
+    // The reply belongs to the first of two lists, although the second has the same number.
     h.deleted("watch own-7");
     h.expect(&[]);
     h.answer("list", children(&["2-9"]));
@@ -136,7 +136,7 @@ fn what_belongs_to_an_earlier_attempt_says_nothing_about_this_one() {
 }
 
 #[test]
-fn it_does_not_queue_again_beside_a_node_that_is_still_there() {
+fn a_candidate_does_not_queue_beside_its_old_node() {
     let mut h = Candidate::retreating();
     h.wanted();
     h.reconnect();
@@ -149,19 +149,19 @@ fn it_does_not_queue_again_beside_a_node_that_is_still_there() {
 }
 
 #[test]
-fn one_that_stands_again_without_a_connection_knows_that() {
+fn a_candidate_that_queues_again_knows_the_connection_state() {
     let mut h = Candidate::pausing();
     h.disconnect();
     h.feed(Input::Timer);
     h.wanted();
-    // The answer was there before the connection was lost.
+    // The reply arrived before the disconnect.
     h.created_again(9);
     h.answer("list", children(&["2-9"]));
     h.expect(&["Enqueued 2-9 token 109", "Acquired 2-9 token 109", "Suspended"]);
 }
 
 #[test]
-fn it_is_an_election_of_one_leader() {
+fn an_election_is_exclusive() {
     let config =
         AttemptConfig { mode: LockMode::Shared, wait_policy: WaitPolicy::OnlyIfFree, ..config() };
     let mut h = Candidate::driving(config, ElectionMachine::new);
@@ -171,7 +171,7 @@ fn it_is_an_election_of_one_leader() {
 }
 
 #[test]
-fn letting_go_ends_it_wherever_it_comes() {
+fn a_release_ends_every_step() {
     for (arrive, wants) in [
         (Candidate::following as fn() -> Candidate, &["delete own-7"][..]),
         (Candidate::leading, &["delete own-7"]),
@@ -204,7 +204,7 @@ const PLACES: [Place<ElectionMachine>; 5] = [
 ];
 
 #[test]
-fn the_table_says_what_becomes_of_a_candidate() {
+fn the_table_shows_the_steps_of_a_candidate() {
     check_table("election.md", &PLACES, |h| {
         let text = format!("{:?}", h.machine);
         let after = |what: &str| {
@@ -218,7 +218,8 @@ fn the_table_says_what_becomes_of_a_candidate() {
     });
 }
 
-// ---- What its caller makes of it -----------------------------------------------------------------
+// ---- The caller's view
+// ---------------------------------------------------------------------------
 
 fn after(events: &[Event]) -> Leadership {
     let follower = Leadership::Follower;
@@ -226,7 +227,7 @@ fn after(events: &[Event]) -> Leadership {
 }
 
 #[test]
-fn a_candidate_leads_from_when_it_is_told_so_until_it_is_told_otherwise() {
+fn leadership_follows_the_events() {
     let acquired = Event::Acquired { node: "n".into(), token: Zxid(5) };
     let term = Term { token: Zxid(5), node: "/election/n".into() };
     let enqueued = Event::Enqueued { node: "n".into(), token: Zxid(5) };

@@ -1,5 +1,5 @@
-//! Every world within bounds: what is played, what must always be, and worlds with a flaw, which go
-//! wrong.
+//! Exhaustive exploration of small worlds: workloads that must keep their invariants, and worlds
+//! with an injected bug, which must violate one.
 
 mod double_barrier;
 mod election;
@@ -18,7 +18,7 @@ const TWO: &str = "1 acquires";
 const THREE: &str = "2 acquires";
 const ACQUIRES: [&str; 4] = [ONE, TWO, THREE, "3 acquires"];
 
-/// What is seen when this has ended what a client held.
+/// The milestone of each event that ends a held lock.
 fn lost_by(client: usize, loss: &Loss) -> Result<&'static str, String> {
     match loss {
         Loss::NodeDeleted => Ok("loses its node"),

@@ -1,4 +1,4 @@
-//! Drives one machine by hand.
+//! A harness that drives one machine by hand.
 
 use super::*;
 
@@ -8,50 +8,54 @@ pub(in super::super) struct Asked {
     pub(in super::super) answered: bool,
 }
 
-/// How the requests and events of a machine read, which works in this directory.
+/// How to write requests and events as text.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Language {
+pub(in super::super) struct OutputFormat {
     pub(in super::super) line: fn(&str, &Operation) -> String,
-    pub(in super::super) told: fn(&Event) -> String,
+    pub(in super::super) event: fn(&Event) -> String,
 }
 
 pub(in super::super) struct Harness<M = Contender> {
     pub(in super::super) machine: M,
     lock_path: String,
-    language: Language,
+    format: OutputFormat,
     pub(in super::super) asked: Vec<Asked>,
-    /// What it wanted that no test has looked at.
+    /// Outputs that no test has checked yet.
     lines: Vec<String>,
-    /// Whether more has arrived whenever the machine wants everything.
+    /// Whether more inputs arrive whenever the machine asks to settle.
     pub(super) has_more: bool,
 }
 
 impl<M: Machine> Harness<M> {
-    /// What `make` makes of the contest, and what it wants first.
+    /// Creates the machine and takes its first outputs.
     pub(in super::super) fn driving(
         config: AttemptConfig,
         make: impl FnOnce(AttemptConfig) -> M,
     ) -> Self {
         let lock_path = config.lock_path.clone();
-        let language = Language { line, told };
-        Self::speaking(language, lock_path, make(config))
+        let format = OutputFormat { line, event: event_line };
+        Self::with_format(format, lock_path, make(config))
     }
 
-    pub(in super::super) fn speaking(language: Language, lock_path: String, machine: M) -> Self {
+    pub(in super::super) fn with_format(
+        format: OutputFormat,
+        lock_path: String,
+        machine: M,
+    ) -> Self {
         let (asked, lines) = (Vec::new(), Vec::new());
-        let mut h = Self { machine, lock_path, language, asked, lines, has_more: false };
+        let mut h = Self { machine, lock_path, format, asked, lines, has_more: false };
         h.take_outputs();
         h
     }
 
-    // ---- What happens --------------------------------------------------------------------------
+    // ---- Inputs --------------------------------------------------------------------------------
 
     pub(in super::super) fn feed(&mut self, input: Input) {
         self.machine.handle(input);
         self.take_outputs();
     }
 
-    /// Answers the oldest such request that has no answer.
+    /// Answers the oldest request of this line without a reply.
     #[track_caller]
     pub(in super::super) fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
         let asked = self.asked.iter_mut().find(|asked| !asked.answered && asked.line == line);
@@ -73,7 +77,7 @@ impl<M: Machine> Harness<M> {
         self.answer(line, reply(OpCode::CREATE2, &Create2Response { path: &path, stat }));
     }
 
-    /// Such a watch was asked for once more, and this is the answer.
+    /// Gives the reply to a renewed watch.
     #[track_caller]
     pub(in super::super) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
         let asked = self.asked.iter().rfind(|asked| asked.line == line && asked.answered);
@@ -81,7 +85,7 @@ impl<M: Machine> Harness<M> {
         self.feed(Input::Reply { op, result });
     }
 
-    /// Fires the newest such watch.
+    /// Fires the newest watch of this line.
     #[track_caller]
     pub(in super::super) fn fire(&mut self, line: &str, event_type: EventType) {
         let asked = self.asked.iter().rfind(|asked| asked.line == line);
@@ -94,7 +98,7 @@ impl<M: Machine> Harness<M> {
         self.fire(line, EventType::NODE_DELETED);
     }
 
-    /// The connection is lost with all requests in flight, told in the order of the session.
+    /// Breaks the connection. All requests in flight fail, in order.
     pub(in super::super) fn disconnect(&mut self) {
         for place in 0..self.asked.len() {
             if !core::mem::replace(&mut self.asked[place].answered, true) {
@@ -113,13 +117,13 @@ impl<M: Machine> Harness<M> {
         self.feed(Input::Session(State::Ended(End::Expired)));
     }
 
-    // ---- What is wanted ------------------------------------------------------------------------
+    // ---- Outputs -------------------------------------------------------------------------------
 
     pub(in super::super) fn take_outputs(&mut self) {
         while let Some(output) = self.machine.poll_output() {
             let line = match output {
                 Output::Submit { op, operation } => {
-                    let line = (self.language.line)(&self.lock_path, &operation);
+                    let line = (self.format.line)(&self.lock_path, &operation);
                     self.asked.push(Asked { op, line: line.clone(), answered: false });
                     line
                 }
@@ -134,7 +138,7 @@ impl<M: Machine> Harness<M> {
                     }
                     continue;
                 }
-                Output::Event(event) => (self.language.told)(&event),
+                Output::Event(event) => (self.format.event)(&event),
             };
             self.lines.push(line);
         }
@@ -149,7 +153,7 @@ impl<M: Machine> Harness<M> {
         assert_eq!(self.wanted(), lines);
     }
 
-    /// As `expect`, and that was all: nothing is outstanding.
+    /// Like `expect`, and checks that no request is unanswered.
     #[track_caller]
     pub(in super::super) fn expect_last(&mut self, lines: &[&str]) {
         self.expect(lines);
@@ -157,7 +161,7 @@ impl<M: Machine> Harness<M> {
         self.expect_silence();
     }
 
-    /// Whatever may still come, it changes nothing.
+    /// Checks that no further input changes anything.
     #[track_caller]
     pub(in super::super) fn expect_silence(&mut self) {
         for place in 0..self.asked.len() {
@@ -180,7 +184,7 @@ fn line(lock_path: &str, operation: &Operation) -> String {
 }
 
 fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -> String {
-    let in_directory = |path: &str| {
+    let with_lock_path = |path: &str| {
         let parent = zk_session::proto::path::parent(path);
         assert_eq!(parent, Some(lock_path), "{path}");
         label(path)
@@ -189,7 +193,7 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         Request::Create2(create) => {
             assert_eq!(create.mode, CreateMode::EPHEMERAL_SEQUENTIAL);
             assert_eq!(create.data, Some(&b"who"[..]));
-            in_directory(create.path);
+            with_lock_path(create.path);
             labels::creation(create.path)
         }
         Request::Multi(multi) => {
@@ -200,11 +204,11 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
             assert_eq!(create.mode, CreateMode::EPHEMERAL);
             assert_eq!(create.data, Some(&b"who"[..]));
             assert_eq!(delete.version, -1);
-            format!("replace {} by {}", in_directory(delete.path), in_directory(create.path))
+            format!("replace {} by {}", with_lock_path(delete.path), with_lock_path(create.path))
         }
         Request::GetData(get) => {
             assert!(get.watch && operation.watches());
-            format!("watch data {}", in_directory(get.path))
+            format!("watch data {}", with_lock_path(get.path))
         }
         Request::CreateContainer(create) => {
             assert_eq!(create.mode, CreateMode::CONTAINER);
@@ -212,11 +216,11 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         }
         Request::Exists(exists) if exists.watch => {
             assert!(operation.watches());
-            format!("watch presence {}", in_directory(exists.path))
+            format!("watch presence {}", with_lock_path(exists.path))
         }
         Request::SetData(set) => {
             assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
-            format!("touch {}", in_directory(set.path))
+            format!("touch {}", with_lock_path(set.path))
         }
         Request::Create(create) => {
             assert_eq!(create.mode, CreateMode::PERSISTENT);
@@ -224,15 +228,15 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         }
         Request::Delete(delete) => {
             assert_eq!(delete.version, -1);
-            format!("delete {}", in_directory(delete.path))
+            format!("delete {}", with_lock_path(delete.path))
         }
         Request::Exists(exists) => {
             assert!(!exists.watch);
-            format!("stat {}", in_directory(exists.path))
+            format!("stat {}", with_lock_path(exists.path))
         }
         Request::GetEphemerals(own) => {
             let prefix = own.prefix_path.expect("a prefix");
-            in_directory(prefix);
+            with_lock_path(prefix);
             labels::creation(prefix).replace("create", "list own")
         }
         Request::Sync(sync) => {
@@ -241,7 +245,7 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         }
         Request::GetChildren(list) if list.watch => {
             assert!(operation.watches());
-            format!("watch {}", in_directory(list.path))
+            format!("watch {}", with_lock_path(list.path))
         }
         Request::GetChildren(list) => {
             assert_eq!(list.path, lock_path);

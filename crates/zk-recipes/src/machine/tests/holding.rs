@@ -1,4 +1,4 @@
-//! The lock while it is held: noticing that it is lost.
+//! A held lock, and how its loss is noticed.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn a_lock_held_for_long_watches_its_node() {
 }
 
 #[test]
-fn a_node_that_is_gone_when_it_is_to_be_watched_is_lost() {
+fn a_missing_node_is_a_loss() {
     let mut h = Harness::held();
     h.feed(Input::Timer);
     h.expect(&["watch own-7"]);
@@ -25,7 +25,7 @@ fn a_node_that_is_gone_when_it_is_to_be_watched_is_lost() {
 }
 
 #[test]
-fn a_watch_that_is_used_up_is_set_again() {
+fn a_watch_that_fired_is_set_again() {
     let mut h = Harness::held_and_watched();
     h.fire("watch own-7", EventType::NODE_CHILDREN_CHANGED);
     h.expect(&["watch own-7"]);
@@ -57,7 +57,7 @@ fn suspension_and_resumption_alternate() {
         h.feed(Input::Session(State::Suspended));
         h.expect(&[]);
         h.reconnect();
-        // The new watch first, so that the server, which knows only one, keeps it.
+        // The new watch first: the server knows only one, and keeps it.
         h.expect(&["watch own-7", "unwatch own-7"]);
         h.answer("watch own-7", ok());
         h.expect(&["Resumed"]);
@@ -65,7 +65,7 @@ fn suspension_and_resumption_alternate() {
 }
 
 #[test]
-fn a_lock_that_was_lost_meanwhile_is_not_resumed() {
+fn a_lock_lost_meanwhile_is_not_resumed() {
     let mut h = Harness::suspended();
     h.reconnect();
     h.expect(&["watch own-7", "unwatch own-7"]);
@@ -87,8 +87,8 @@ fn a_connection_lost_during_verification_leaves_it_suspended() {
 }
 
 #[test]
-fn an_answer_from_before_the_loss_resumes_nothing() {
-    // Asked for before the connection was lost, and answered before, but told only now.
+fn a_reply_from_before_the_disconnect_resumes_nothing() {
+    // Requested and answered before the disconnect, but delivered only now.
     let mut h = Harness::held();
     h.feed(Input::Timer);
     h.expect(&["watch own-7"]);
@@ -110,7 +110,7 @@ fn an_answer_from_before_the_loss_resumes_nothing() {
 }
 
 #[test]
-fn a_loss_of_which_only_the_end_was_seen_is_verified_in_silence() {
+fn an_unseen_disconnect_is_verified_without_an_event() {
     let mut h = Harness::held_and_watched();
     h.reconnect();
     h.expect(&["watch own-7", "unwatch own-7"]);
@@ -121,7 +121,7 @@ fn a_loss_of_which_only_the_end_was_seen_is_verified_in_silence() {
 }
 
 #[test]
-fn a_verification_that_was_refused_proves_nothing_and_is_repeated() {
+fn a_refused_verification_is_repeated() {
     for result in
         [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP), refused(ErrorCode::SYSTEM_ERROR)]
     {
@@ -138,7 +138,7 @@ fn a_verification_that_was_refused_proves_nothing_and_is_repeated() {
 }
 
 #[test]
-fn a_node_that_may_not_be_read_is_there() {
+fn an_unreadable_node_exists() {
     let mut h = Harness::suspended();
     h.reconnect();
     h.expect(&["watch own-7", "unwatch own-7"]);
@@ -149,11 +149,11 @@ fn a_node_that_may_not_be_read_is_there() {
 #[test]
 fn a_lock_acquired_without_a_connection_is_suspended_at_once() {
     let mut h = Harness::deciding();
-    // The list was answered before the connection was lost, and told after.
+    // The list was answered before the disconnect, and delivered after it.
     h.feed(Input::Session(State::Suspended));
     h.answer("list", children(&["own-7"]));
     h.expect(&["Acquired own-7 token 107", "Suspended"]);
-    // Without a connection there is no point in asking.
+    // Without a connection, a request would be useless.
     h.feed(Input::Timer);
     h.expect(&[]);
     h.reconnect();

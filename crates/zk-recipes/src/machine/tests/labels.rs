@@ -1,6 +1,11 @@
-//! Short names for lock nodes: `own-7` and `a-5` in a mutex, `own-W7` and `a-R5` where there are
-//! readers and writers, `own-M7` where only we contend, `own-B7` at a
-//! double barrier. Anything else is itself.
+//! Short names for lock nodes.
+//!
+//! * `own-7` and `a-5` in a mutex
+//! * `own-W7` and `a-R5` in a read/write lock
+//! * `own-M7` in a private scheme
+//! * `own-B7` at a double barrier
+//!
+//! Other names are unchanged.
 
 use super::*;
 
@@ -48,7 +53,7 @@ pub(super) fn label(path: &str) -> String {
         .unwrap_or_else(|| name.to_string())
 }
 
-/// The creation of a node of ours, to which the server adds a number.
+/// Returns the label of a node to be created, to which the server appends the sequence number.
 pub(super) fn creation(path: &str) -> String {
     match label(&format!("{path}{:010}", 0)).as_str() {
         "own-0" | "own-M0" => "create".to_string(),

@@ -1,4 +1,4 @@
-//! Letting go, the end of the session, and what is left behind.
+//! The release, the end of the session, and nodes that remain.
 
 use zk_session::Outcome;
 
@@ -6,7 +6,7 @@ use super::*;
 
 type Place = (&'static str, fn() -> Harness);
 
-/// Everywhere an attempt can be before it has the lock, and whether its node is known by then.
+/// All phases before the lock is held, and whether the node is known in each.
 const BEFORE: [(Place, bool); 7] = [
     (("creating", Harness::creating), false),
     (("making parents", Harness::making_parents), false),
@@ -22,7 +22,7 @@ const HOLDING: [Place; 3] = [
     ("suspended", Harness::suspended),
 ];
 
-/// Answers whatever is asked as a server would that has only our node, and says what was asked.
+/// Answers every request like a server that has only our node. Returns the requests.
 fn settle(h: &mut Harness, exists: bool) -> Vec<String> {
     let mut all = h.wanted();
     while let Some(asked) = h.asked.iter().find(|asked| !asked.answered) {
@@ -44,7 +44,7 @@ fn count(lines: &[String], prefix: &str) -> usize {
 }
 
 #[test]
-fn letting_go_leaves_nothing_wherever_it_comes() {
+fn a_release_in_any_phase_leaves_nothing() {
     for ((place, arrive), known) in BEFORE {
         let mut h = arrive();
         h.feed(Input::Release);
@@ -55,7 +55,7 @@ fn letting_go_leaves_nothing_wherever_it_comes() {
         let exists = place != "resolving";
         let mut lines = said_at_once;
         lines.extend(settle(&mut h, exists));
-        // Whose creation is not under way does not create.
+        // It creates only if a creation is in flight.
         let deletions = usize::from(exists && place != "making parents");
         assert_eq!(count(&lines, "delete"), deletions, "{place}: {lines:?}");
         assert_eq!(count(&lines, "create"), 0, "{place}: {lines:?}");
@@ -66,7 +66,7 @@ fn letting_go_leaves_nothing_wherever_it_comes() {
 }
 
 #[test]
-fn letting_go_while_a_node_is_resolved_that_exists_deletes_it() {
+fn a_release_while_resolving_deletes_the_node() {
     let mut h = Harness::resolving();
     h.feed(Input::Release);
     let lines = settle(&mut h, true);
@@ -76,7 +76,7 @@ fn letting_go_while_a_node_is_resolved_that_exists_deletes_it() {
 }
 
 #[test]
-fn letting_go_while_a_foreign_node_is_looked_at_deletes_it_and_creates_none() {
+fn a_release_while_adopting_deletes_the_other_sessions_node() {
     let mut h = Harness::adopting();
     h.feed(Input::Release);
     h.answer("stat own-7", stat(SessionId(9), 7));
@@ -86,7 +86,7 @@ fn letting_go_while_a_foreign_node_is_looked_at_deletes_it_and_creates_none() {
 }
 
 #[test]
-fn a_failure_after_letting_go_is_none() {
+fn a_failure_after_a_release_is_not_reported() {
     let mut h = Harness::creating();
     h.feed(Input::Release);
     h.answer("create", refused(ErrorCode::NO_AUTH));
@@ -154,14 +154,14 @@ fn a_deletion_refused_for_now_is_repeated_later() {
 }
 
 #[test]
-fn a_deletion_refused_for_good_is_told() {
+fn a_permanently_refused_deletion_is_reported() {
     let mut h = Harness::held();
     h.feed(Input::Release);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Abandoned own-7: ErrorCode(NO_AUTH)", "Failed: ErrorCode(NO_AUTH)"]);
 
-    // Unless it was told before that it did not work.
+    // Unless the failure was reported before.
     let mut h = Harness::second_unconfirmed();
     h.answer("watch a-5", refused(ErrorCode::NO_AUTH));
     assert_eq!(h.wanted()[0], "Failed: unreadable a-5");
@@ -178,7 +178,7 @@ fn every_deletion_that_is_not_repeated_is_reported() {
         assert_eq!(h.wanted()[1], format!("Abandoned own-7: {code:?}"));
         assert!(h.machine.is_done());
     }
-    // Whatever may go well another time is repeated.
+    // Repeats a request that may succeed later.
     for code in [ErrorCode::SYSTEM_ERROR, ErrorCode::THROTTLED_OP, ErrorCode(-9999)] {
         let mut h = Harness::held();
         h.feed(Input::Release);
@@ -189,13 +189,13 @@ fn every_deletion_that_is_not_repeated_is_reported() {
 }
 
 #[test]
-fn nobody_waits_behind_a_node_that_its_own_client_could_not_delete() {
+fn an_abandoned_predecessor_of_this_client_fails_the_attempt() {
     let mut h = Harness::third();
     h.feed(Input::BehindAbandoned);
     h.expect(&["Failed: abandoned b-6", "unwatch b-6", "delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
-    // It has gone meanwhile.
+    // It was deleted meanwhile.
     for mut h in [Harness::deciding(), Harness::held()] {
         h.feed(Input::BehindAbandoned);
         h.expect(&[]);
@@ -203,7 +203,7 @@ fn nobody_waits_behind_a_node_that_its_own_client_could_not_delete() {
 }
 
 #[test]
-fn it_is_over_only_when_every_deletion_is_settled() {
+fn the_attempt_is_over_when_every_deletion_is_settled() {
     let mut h = Harness::resolving();
     h.answer("sync", ok());
     h.answer("list", children(&["own-7", "own-8"]));
@@ -221,7 +221,7 @@ fn it_is_over_only_when_every_deletion_is_settled() {
 }
 
 #[test]
-fn the_end_of_the_session_ends_it_everywhere_once() {
+fn the_end_of_the_session_ends_every_phase_once() {
     for ((place, arrive), _) in BEFORE {
         let mut h = arrive();
         h.expire();
@@ -237,7 +237,7 @@ fn the_end_of_the_session_ends_it_everywhere_once() {
 }
 
 #[test]
-fn the_end_of_the_session_is_also_learned_from_an_answer() {
+fn a_reply_can_report_the_end_of_the_session() {
     for outcome in [Outcome::NotApplied, Outcome::Unknown] {
         let ended = || Err(Error::Ended { end: End::Closed, outcome });
         let mut h = Harness::creating();
@@ -253,7 +253,7 @@ fn the_end_of_the_session_is_also_learned_from_an_answer() {
         let mut h = Harness::held();
         h.feed(Input::Release);
         h.expect(&["delete own-7"]);
-        // Its node is there until the servers end the session.
+        // Its node exists until the servers end the session.
         h.answer("delete own-7", ended());
         h.expect_last(&["Failed: NotConfirmed(Ended(Closed))"]);
     }
@@ -277,7 +277,7 @@ fn a_release_that_no_server_confirms_ends_with_the_lease_and_the_deletion_goes_o
 }
 
 #[test]
-fn an_attempt_given_up_without_a_server_ends_with_the_lease_and_leaves_nothing() {
+fn an_attempt_released_without_a_server_ends_with_the_lease() {
     let mut h = Harness::creating();
     h.feed(Input::Release);
     h.disconnect();
@@ -294,7 +294,7 @@ fn an_attempt_given_up_without_a_server_ends_with_the_lease_and_leaves_nothing()
 }
 
 #[test]
-fn the_end_of_the_session_releases_what_was_let_go() {
+fn the_end_of_the_session_confirms_a_release() {
     for ((place, arrive), _) in BEFORE {
         let mut h = arrive();
         h.feed(Input::Release);
@@ -311,7 +311,7 @@ fn the_end_of_the_session_releases_what_was_let_go() {
         assert_eq!(h.wanted(), ["Released"], "{place}");
         h.expect_last(&[]);
     }
-    // What has failed already stays failed.
+    // A failed attempt stays failed.
     let mut h = Harness::deciding();
     h.answer("list", refused(ErrorCode::NO_AUTH));
     h.wanted();

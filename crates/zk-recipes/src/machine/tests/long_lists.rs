@@ -1,4 +1,4 @@
-//! Lists longer than the session accepts: whoever cannot read one gives its place up.
+//! Lists that are longer than the session accepts.
 
 use super::*;
 use zk_session::Outcome;
@@ -16,18 +16,18 @@ fn not_converted() -> String {
     format!("NotConverted: {:?}", too_long().expect_err("it is one"))
 }
 
-/// What the server says about our own nodes.
+/// The server's list of our own nodes.
 fn own_nodes(labels: &[&str]) -> Result<Reply, Error> {
     let paths: Vec<_> =
         labels.iter().map(|label| format!("/locks/printer/{}", name(label))).collect();
     let mut paths: Vec<_> = paths.iter().map(String::as_str).collect();
-    // Whatever else it may say, nothing else is deleted.
+    // Other nodes of ours are not deleted.
     paths.extend(["/locks/scanner/x", "/locks/printer/x", "/locks/printer", ""]);
     reply(OpCode::GET_EPHEMERALS, &GetEphemeralsResponse { ephemerals: paths[..].into() })
 }
 
 #[test]
-fn who_cannot_read_the_list_gives_its_place_up() {
+fn a_list_that_is_too_long_deletes_our_node() {
     let mut h = Harness::creating();
     h.created(7);
     h.expect(&["Enqueued own-7 token 107"]);
@@ -38,7 +38,7 @@ fn who_cannot_read_the_list_gives_its_place_up() {
 }
 
 #[test]
-fn who_comes_to_the_head_of_a_queue_that_became_too_long_gives_its_place_up() {
+fn a_list_that_became_too_long_deletes_our_node() {
     let mut h = Harness::creating();
     h.created(7);
     h.answer("list", children(&["a-5", "b-6", "own-7"]));
@@ -53,7 +53,7 @@ fn who_comes_to_the_head_of_a_queue_that_became_too_long_gives_its_place_up() {
 }
 
 #[test]
-fn who_only_looks_says_so() {
+fn a_try_reports_a_list_that_is_too_long() {
     let config = AttemptConfig { wait_policy: WaitPolicy::OnlyIfFree, ..config() };
     let mut h = Harness::driving(config, Contender::new);
     h.feed(Input::Session(CONNECTED));
@@ -63,7 +63,7 @@ fn who_only_looks_says_so() {
 }
 
 #[test]
-fn a_node_that_may_have_been_created_is_found_without_the_list_of_all_and_goes() {
+fn a_node_of_unknown_outcome_is_deleted_without_the_full_list() {
     for own in [&[][..], &["own-7"], &["own-7", "own-9"]] {
         let mut h = Harness::resolving();
         h.answer("sync", ok());
@@ -82,14 +82,14 @@ fn a_node_that_may_have_been_created_is_found_without_the_list_of_all_and_goes()
 }
 
 #[test]
-fn a_search_for_our_own_nodes_that_fails_is_repeated_as_the_list_is() {
+fn a_failed_search_for_our_own_nodes_is_repeated() {
     let mut h = Harness::resolving();
     h.answer("sync", ok());
     h.answer("list", too_long());
     h.answer("list own", lost());
     h.expect(&["list own", "sync", "list"]);
     h.answer("sync", ok());
-    // Others have left meanwhile.
+    // Other contenders have left meanwhile.
     h.answer("list", children(&["own-7"]));
     h.expect(&["stat own-7"]);
 
@@ -101,7 +101,7 @@ fn a_search_for_our_own_nodes_that_fails_is_repeated_as_the_list_is() {
 }
 
 #[test]
-fn who_is_not_wanted_any_more_cleans_up_all_the_same() {
+fn a_release_cleans_up_although_the_list_is_too_long() {
     let mut h = Harness::resolving();
     h.feed(Input::Release);
     h.answer("sync", ok());
@@ -124,7 +124,7 @@ fn upgrading() -> Harness {
 }
 
 #[test]
-fn a_reader_that_cannot_read_the_list_stays_one() {
+fn a_reader_that_cannot_read_the_list_stays_a_reader() {
     let mut h = upgrading();
     h.created_as("create W", "own-W9", czxid(9));
     h.answer("list", too_long());
@@ -132,7 +132,7 @@ fn a_reader_that_cannot_read_the_list_stays_one() {
 }
 
 #[test]
-fn a_writer_that_may_have_been_created_is_found_without_the_list_of_all_and_goes() {
+fn a_writer_of_unknown_outcome_is_deleted_without_the_full_list() {
     for (answer, expected) in [
         (own_nodes(&["own-W9"]), &["delete own-W9", "NotConverted: ConnectionLost"][..]),
         (own_nodes(&[]), &["NotConverted: ConnectionLost"]),
@@ -151,7 +151,7 @@ fn a_writer_that_may_have_been_created_is_found_without_the_list_of_all_and_goes
 }
 
 #[test]
-fn a_member_of_a_double_barrier_that_cannot_read_the_list_leaves() {
+fn a_participant_that_cannot_read_the_list_leaves() {
     let mut h = Harness::driving(config(), |config| Participant::new(config, 2));
     h.created_as("create B", "own-B7", czxid(7));
     h.answer("list", children(&["own-B7"]));
@@ -166,7 +166,7 @@ fn a_member_of_a_double_barrier_that_cannot_read_the_list_leaves() {
 }
 
 #[test]
-fn a_candidate_that_cannot_read_the_list_says_so_and_is_out() {
+fn a_candidate_that_cannot_read_the_list_fails() {
     let mut h = Harness::driving(config(), ElectionMachine::new);
     h.created(7);
     h.wanted();
@@ -176,9 +176,9 @@ fn a_candidate_that_cannot_read_the_list_says_so_and_is_out() {
     h.expect_last(&[]);
 }
 
-/// A creation whose answer alone is too long has been applied.
+/// A creation was applied if only its reply is too long.
 #[test]
-fn a_node_whose_creation_is_confirmed_by_a_header_alone_is_looked_for() {
+fn a_creation_with_an_empty_reply_is_searched_for() {
     let mut h = Harness::creating();
     let outcome = Outcome::Applied;
     h.answer("create", Err(Error::ReplyTooLarge { length: 200, limit: 100, outcome }));

@@ -1,4 +1,4 @@
-//! Where the numbers of a directory are used up.
+//! Lock paths whose sequence numbers are exhausted.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn ranked(h: &mut Harness, ranks: &[(&str, Option<i64>)]) {
 }
 
 #[test]
-fn whoever_was_created_first_is_first_whatever_its_number() {
+fn the_oldest_node_is_first_whatever_its_number() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647", "a-M-2147483648", "junk", "b-M2147483647"]));
     h.expect(&[
@@ -37,7 +37,7 @@ fn whoever_was_created_first_is_first_whatever_its_number() {
 }
 
 #[test]
-fn everybody_else_waits_for_the_one_created_right_before() {
+fn a_waiter_watches_the_node_created_right_before() {
     let mut h = enqueued("own-M-2147483647", 9);
     h.answer("list", children(&["own-M-2147483647", "a-M2147483647", "b-M-2147483648"]));
     h.wanted();
@@ -48,15 +48,16 @@ fn everybody_else_waits_for_the_one_created_right_before() {
     h.deleted("watch b-M-2147483648");
     h.expect(&["unwatch b-M-2147483648", "list"]);
     h.answer("list", children(&["own-M-2147483647", "a-M2147483647"]));
-    // Ours comes last: if it is there, it was while the others were found gone.
+    // Our own stat comes last: if our node exists, it existed while others were found gone.
     h.expect(&["stat a-M2147483647", "stat own-M-2147483647"]);
     ranked(&mut h, &[("a-M2147483647", None), ("own-M-2147483647", Some(9))]);
     h.expect(&["Acquired own-M-2147483647 token 9", "timer"]);
 }
 
 #[test]
-fn with_ranks_there_is_no_shortcut() {
-    // Who comes next may have a lower number, and no list from before tells its transaction.
+fn with_ranks_there_is_no_takeover() {
+    // The next contender may have a lower number, and an earlier list does not show its
+    // transaction.
     let mut h = enqueued("own-M2147483647", 9);
     h.answer("list", children(&["own-M2147483647", "a-M-2147483648"]));
     h.wanted();
@@ -68,14 +69,14 @@ fn with_ranks_there_is_no_shortcut() {
 }
 
 #[test]
-fn our_own_node_that_is_gone_when_it_is_ranked_ends_it() {
+fn a_missing_own_node_fails_the_ranking() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647", "a-M-2147483648"]));
     h.wanted();
     ranked(&mut h, &[("own-M2147483647", None), ("a-M-2147483648", Some(5))]);
     h.expect_last(&["Failed: NodeVanished"]);
 
-    // It is there, but it is another one of the same name.
+    // A different node with the same name.
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647"]));
     h.wanted();
@@ -84,7 +85,7 @@ fn our_own_node_that_is_gone_when_it_is_ranked_ends_it() {
 }
 
 #[test]
-fn ranks_that_were_lost_are_asked_for_again_from_the_list_on() {
+fn lost_ranks_are_read_again_from_the_list() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647", "a-M-2147483648"]));
     h.wanted();
@@ -99,7 +100,7 @@ fn ranks_that_were_lost_are_asked_for_again_from_the_list_on() {
 }
 
 #[test]
-fn ranks_that_were_refused_are_asked_for_again_later_or_not_at_all() {
+fn refused_ranks_are_read_again_later_or_never() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647"]));
     h.answer("stat own-M2147483647", refused(ErrorCode::THROTTLED_OP));
@@ -114,7 +115,7 @@ fn ranks_that_were_refused_are_asked_for_again_later_or_not_at_all() {
 }
 
 #[test]
-fn letting_go_while_ranks_are_asked_for_leaves_nothing() {
+fn a_release_while_ranking_leaves_nothing() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647"]));
     h.feed(Input::Release);
@@ -124,11 +125,11 @@ fn letting_go_while_ranks_are_asked_for_leaves_nothing() {
     h.expect_last(&["Released"]);
 }
 
-/// A directory whose numbers end, as servers since 3.6 have it, and its contenders. Whoever may,
-/// goes on; each is served to the end before the next.
+/// A lock path whose numbers end as on servers since 3.6, and its contenders. Each one that can
+/// proceed is served completely before the next.
 struct Stub {
     counter: i32,
-    /// What it hands out when requests overlap, from when the numbers end.
+    /// The numbers assigned to overlapping requests once the numbers are exhausted.
     overlapping: bool,
     zxid: i64,
     nodes: Vec<(String, Zxid)>,
@@ -183,7 +184,7 @@ impl Stub {
     }
 }
 
-/// In which order so many get the lock, by their tokens; each releases when it has it.
+/// Returns the tokens of this many contenders in the order in which they hold and release the lock.
 fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
     let mut machines: Vec<_> = (0..contenders)
         .map(|number| {
@@ -232,7 +233,7 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
 }
 
 #[test]
-fn a_crowd_at_the_end_of_the_numbers_is_served_in_the_order_of_creation() {
+fn contenders_with_exhausted_numbers_hold_in_the_order_of_creation() {
     for overlapping in [false, true] {
         let counter = i32::MAX - 2;
         let stub = Stub { counter, overlapping, zxid: 0, nodes: Vec::new() };
@@ -241,7 +242,7 @@ fn a_crowd_at_the_end_of_the_numbers_is_served_in_the_order_of_creation() {
 }
 
 #[test]
-fn names_that_others_use_too_fail_closed() {
+fn shared_schemes_fail_closed() {
     for scheme in [
         Scheme::CURATOR_MUTEX,
         Scheme::CURATOR_READ_WRITE,

@@ -1,12 +1,12 @@
-//! On a member that can only read, which may have missed everything for any time.
+//! Read-only servers, whose data may be arbitrarily old.
 
 use super::*;
 
-/// A session that only the server knows that made it, while it had lost touch with its leader. The
-/// ensemble gives the client another one.
+/// A session known only to the server that created it, while it had no quorum. The ensemble assigns
+/// another one later.
 const LOCAL: SessionId = SessionId(0x99);
 
-/// Begins while the session is such a one; then there is a quorum.
+/// Begins with such a session. Then there is a quorum.
 fn begun_before_the_quorum<M: Machine>(
     config: AttemptConfig,
     make: impl FnOnce(AttemptConfig) -> M,
@@ -18,7 +18,7 @@ fn begun_before_the_quorum<M: Machine>(
     h
 }
 
-/// The connection is lost, and the next one leads to such a member.
+/// The connection is lost, and the next one leads to a read-only server.
 fn go_astray(h: &mut Harness) {
     h.disconnect();
     h.feed(Input::Session(READ_ONLY));
@@ -48,7 +48,7 @@ fn a_waiter_is_granted_nothing() {
 }
 
 #[test]
-fn whoever_enters_there_enters_when_there_is_a_majority() {
+fn an_attempt_enters_when_there_is_a_quorum() {
     let mut h = Harness::creating();
     h.feed(Input::Session(READ_ONLY));
     h.answer("create", refused(ErrorCode::NOT_READ_ONLY));
@@ -64,7 +64,7 @@ fn whoever_enters_there_enters_when_there_is_a_majority() {
 }
 
 #[test]
-fn a_holder_is_suspended_until_the_majority_has_confirmed_it() {
+fn a_holder_is_suspended_until_a_quorum_confirms_it() {
     let mut h = Harness::held();
     go_astray(&mut h);
     h.expect(&["Suspended"]);
@@ -76,7 +76,7 @@ fn a_holder_is_suspended_until_the_majority_has_confirmed_it() {
 }
 
 #[test]
-fn the_lease_ends_there_as_anywhere() {
+fn the_lease_ends_on_a_read_only_server() {
     let mut h = Harness::of(|config| config.disconnect_policy = DisconnectPolicy::UntilLeaseEnds);
     h.created(7);
     h.answer("list", children(&["own-7"]));
@@ -88,7 +88,7 @@ fn the_lease_ends_there_as_anywhere() {
 }
 
 #[test]
-fn a_deletion_refused_there_is_repeated() {
+fn a_deletion_refused_by_a_read_only_server_is_repeated() {
     let mut h = Harness::held();
     go_astray(&mut h);
     h.feed(Input::Release);
@@ -104,7 +104,7 @@ fn a_deletion_refused_there_is_repeated() {
 }
 
 #[test]
-fn an_attempt_that_began_there_downgrades_on_the_session_that_owns_its_node() {
+fn an_attempt_begun_there_downgrades_in_the_session_that_owns_its_node() {
     let writer = AttemptConfig { scheme: READ_WRITE, ..config() };
     let mut h = begun_before_the_quorum(writer, Contender::new);
     h.answer("sync", ok());
@@ -122,7 +122,7 @@ fn an_attempt_that_began_there_downgrades_on_the_session_that_owns_its_node() {
 }
 
 #[test]
-fn an_attempt_that_began_there_adopts_the_node_of_the_session_that_it_got() {
+fn an_attempt_begun_there_adopts_the_node_of_its_new_session() {
     let mut h = begun_before_the_quorum(config(), Contender::new);
     h.answer("sync", ok());
     h.answer("list", children(&["own-7"]));
@@ -132,7 +132,7 @@ fn an_attempt_that_began_there_adopts_the_node_of_the_session_that_it_got() {
 }
 
 #[test]
-fn a_candidate_that_began_there_stands_again_with_the_session_that_it_got() {
+fn a_candidate_begun_there_queues_again_with_its_new_session() {
     let mut h = begun_before_the_quorum(config(), ElectionMachine::new);
     h.answer("sync", ok());
     h.answer("list", children(&[]));

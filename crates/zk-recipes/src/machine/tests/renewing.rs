@@ -1,4 +1,4 @@
-//! Events that never come, found out when watches are renewed.
+//! Lost watch events, noticed when watches are renewed.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn gone() -> Result<Reply, Error> {
 }
 
 #[test]
-fn a_renewed_watch_on_a_node_that_is_still_there_changes_nothing() {
+fn a_renewed_watch_on_an_existing_node_changes_nothing() {
     for (mut h, watches) in [
         (Harness::second(), &["watch own-7", "watch a-5"][..]),
         (Harness::third(), &["watch b-6"]),
@@ -21,7 +21,7 @@ fn a_renewed_watch_on_a_node_that_is_still_there_changes_nothing() {
 }
 
 #[test]
-fn a_waiter_finds_that_its_predecessor_has_gone_unnoticed() {
+fn a_waiter_notices_its_predecessors_deletion_by_renewal() {
     for (arrive, predecessor) in [(Harness::second as fn() -> _, "a-5"), (Harness::third, "b-6")] {
         let mut h = arrive();
         h.renewed(&format!("watch {predecessor}"), gone());
@@ -32,14 +32,14 @@ fn a_waiter_finds_that_its_predecessor_has_gone_unnoticed() {
 }
 
 #[test]
-fn a_waiter_finds_that_its_predecessor_may_not_be_read_any_more() {
+fn a_waiter_notices_an_unreadable_predecessor_by_renewal() {
     let mut h = Harness::third();
     h.renewed("watch b-6", refused(ErrorCode::NO_AUTH));
     h.expect(&["Failed: unreadable b-6", "unwatch b-6", "delete own-7"]);
 }
 
 #[test]
-fn the_second_in_line_finds_that_its_own_node_has_gone_unnoticed() {
+fn the_second_in_line_notices_its_own_deletion_by_renewal() {
     let mut h = Harness::second();
     h.renewed("watch own-7", gone());
     h.expect(&["unwatch own-7", "Failed: NodeVanished", "unwatch a-5"]);
@@ -47,14 +47,14 @@ fn the_second_in_line_finds_that_its_own_node_has_gone_unnoticed() {
 }
 
 #[test]
-fn a_holder_finds_that_its_own_node_has_gone_unnoticed() {
+fn a_holder_notices_its_own_deletion_by_renewal() {
     let mut h = Harness::held_and_watched();
     h.renewed("watch own-7", gone());
     h.expect_last(&["unwatch own-7", "Lost(NodeDeleted)"]);
 }
 
 #[test]
-fn a_holder_finds_that_somebody_has_asked_for_the_lock_unnoticed() {
+fn a_holder_notices_a_revocation_by_renewal() {
     let mut h = Harness::of(|config| config.revocable = true);
     h.created(7);
     h.answer("list", children(&["own-7"]));
@@ -67,7 +67,7 @@ fn a_holder_finds_that_somebody_has_asked_for_the_lock_unnoticed() {
 }
 
 #[test]
-fn a_candidate_that_has_lost_its_node_unnoticed_stands_again() {
+fn a_candidate_notices_its_own_deletion_by_renewal() {
     let mut h = Harness::driving(config(), ElectionMachine::new);
     h.created(7);
     h.answer("list", children(&["own-7"]));
@@ -79,7 +79,7 @@ fn a_candidate_that_has_lost_its_node_unnoticed_stands_again() {
 }
 
 #[test]
-fn a_member_of_a_double_barrier_finds_that_all_have_come_or_gone_unnoticed() {
+fn a_participant_notices_the_others_by_renewal() {
     let mut h = Harness::driving(config(), |config| Participant::new(config, 2));
     h.created_as("create B", "own-B7", czxid(7));
     h.answer("list", children(&["own-B7"]));

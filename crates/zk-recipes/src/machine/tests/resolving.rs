@@ -5,19 +5,19 @@ use super::*;
 const OTHER_SESSION: SessionId = SessionId(0x52);
 
 #[test]
-fn a_creation_lost_with_its_connection_is_looked_for_behind_a_sync() {
+fn a_creation_lost_with_its_connection_is_searched_for_after_a_sync() {
     let mut h = Harness::creating();
     h.answer("create", lost());
     h.expect(&["sync", "list"]);
 }
 
 #[test]
-fn what_else_leaves_the_outcome_open_is_looked_into_after_a_while() {
+fn other_unknown_outcomes_are_searched_for_after_a_delay() {
     let open = [
         refused(ErrorCode::OPERATION_TIMEOUT),
         refused(ErrorCode::REQUEST_TIMEOUT),
         refused(ErrorCode::SYSTEM_ERROR),
-        // An answer that cannot be read.
+        // A malformed reply.
         ok(),
     ];
     for result in open {
@@ -43,7 +43,7 @@ fn a_node_that_is_absent_is_created_again_with_the_same_guid() {
     let mut h = Harness::resolving();
     h.answer("sync", ok());
     h.answer("list", children(&["a-5", "b-6"]));
-    // The harness compares the guid.
+    // The harness compares the GUID.
     h.expect(&["create", "list"]);
 
     let mut h = Harness::resolving();
@@ -53,7 +53,7 @@ fn a_node_that_is_absent_is_created_again_with_the_same_guid() {
 }
 
 #[test]
-fn of_many_nodes_the_lowest_is_adopted_and_the_others_go() {
+fn of_several_nodes_the_lowest_is_adopted_and_the_others_are_deleted() {
     let mut h = Harness::resolving();
     h.answer("sync", ok());
     h.answer("list", children(&["own-9", "a-5", "own-7", "own-8"]));
@@ -100,14 +100,14 @@ fn a_node_of_another_session_is_deleted_and_never_adopted() {
 }
 
 #[test]
-fn a_node_that_goes_while_it_is_looked_at_is_created_again() {
+fn a_node_deleted_before_its_stat_is_created_again() {
     let mut h = Harness::adopting();
     h.answer("stat own-7", refused(ErrorCode::NO_NODE));
     h.expect(&["create", "list"]);
 }
 
 #[test]
-fn a_look_that_was_lost_begins_again() {
+fn a_lost_stat_repeats_the_search() {
     let mut h = Harness::adopting();
     h.disconnect();
     h.expect(&["sync", "list"]);
@@ -129,7 +129,7 @@ fn a_list_that_outlived_its_sync_is_not_trusted() {
     h.feed(Input::Session(State::Suspended));
     h.expect(&["sync", "list"]);
     h.reconnect();
-    // This one had not been sent before, so it was not lost, but comes from another member.
+    // It had not been sent before, so it was not lost, but another server answers it.
     h.answer("list", children(&["a-5"]));
     h.expect(&[]);
     h.answer("sync", ok());
@@ -138,7 +138,7 @@ fn a_list_that_outlived_its_sync_is_not_trusted() {
 }
 
 #[test]
-fn a_list_told_before_its_sync_is_not_trusted() {
+fn a_list_answered_before_its_sync_is_not_trusted() {
     let mut h = Harness::resolving();
     h.answer("list", children(&["a-5"]));
     h.expect(&["timer"]);
@@ -164,7 +164,7 @@ fn the_list_of_the_failed_creation_is_ignored() {
 }
 
 #[test]
-fn a_look_that_is_refused_for_now_is_repeated_later_since_there_may_be_a_node() {
+fn a_refused_search_is_repeated_later_since_there_may_be_a_node() {
     for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
         let mut h = Harness::resolving();
         h.answer("sync", refusal.clone());
@@ -188,7 +188,7 @@ fn a_look_that_is_refused_for_now_is_repeated_later_since_there_may_be_a_node() 
 }
 
 #[test]
-fn a_node_that_may_not_be_looked_at_is_deleted() {
+fn a_node_without_a_readable_stat_is_deleted() {
     let mut h = Harness::adopting();
     h.answer("stat own-7", refused(ErrorCode::NO_AUTH));
     h.expect(&["delete own-7", "Failed: ErrorCode(NO_AUTH)"]);
@@ -197,7 +197,7 @@ fn a_node_that_may_not_be_looked_at_is_deleted() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_listed_fails() {
+fn a_forbidden_list_fails() {
     let mut h = Harness::resolving();
     h.answer("sync", ok());
     h.answer("list", refused(ErrorCode::NO_AUTH));

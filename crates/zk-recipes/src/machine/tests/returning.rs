@@ -1,4 +1,4 @@
-//! Contending again, when nobody has come since.
+//! The hint of an earlier acquisition.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn with(hint: Option<FastPathHint>) -> Harness {
     Harness::of(|config| config.hint = hint)
 }
 
-/// What is left by a contender that has released it.
+/// The hint of a contender that has released the lock.
 fn left(h: &mut Harness) -> Option<FastPathHint> {
     h.feed(Input::Release);
     let asked = h.asked.iter().rfind(|asked| !asked.answered && asked.line.starts_with("delete"));
@@ -18,7 +18,7 @@ fn left(h: &mut Harness) -> Option<FastPathHint> {
 }
 
 #[test]
-fn whoever_has_found_nobody_often_enough_lists_no_more() {
+fn after_enough_free_acquisitions_the_list_is_skipped() {
     let mut hint = None;
     for number in 1..=20 {
         let (own, token) = (format!("own-{number}"), 100 + number);
@@ -45,8 +45,8 @@ fn whoever_has_found_nobody_often_enough_lists_no_more() {
 }
 
 #[test]
-fn where_somebody_has_come_the_list_is_asked_for_and_next_time_at_once() {
-    let mut h = Harness::relying_on_precedent();
+fn if_another_contender_came_the_list_is_requested_and_next_time_at_once() {
+    let mut h = Harness::with_hint();
     h.created(8);
     h.expect(&["Enqueued own-8 token 108", "list"]);
     h.answer("list", children(&["a-7", "own-8"]));
@@ -61,14 +61,14 @@ fn where_somebody_has_come_the_list_is_asked_for_and_next_time_at_once() {
 }
 
 #[test]
-fn a_new_directory_may_have_come_to_the_next_number_again() {
-    let mut h = Harness::relying_on_precedent();
+fn a_new_lock_path_may_reach_the_next_number_again() {
+    let mut h = Harness::with_hint();
     h.created_as("create", "own-7", Zxid(113));
     h.expect(&["Enqueued own-7 token 113", "list"]);
 }
 
 #[test]
-fn a_list_that_was_refused_is_not_missed_when_nobody_has_come() {
+fn a_refused_list_is_not_needed_if_the_hint_holds() {
     let mut h = with(Some(FastPathHint { followed: 0, ..BEFORE }));
     h.expect(&["create", "list"]);
     h.answer("list", Err(QUEUE_FULL));
@@ -77,8 +77,8 @@ fn a_list_that_was_refused_is_not_missed_when_nobody_has_come() {
 }
 
 #[test]
-fn a_creation_whose_outcome_is_unknown_is_looked_for_as_ever() {
-    let mut h = Harness::relying_on_precedent();
+fn a_creation_with_an_unknown_outcome_is_searched_for_despite_a_hint() {
+    let mut h = Harness::with_hint();
     h.disconnect();
     h.reconnect();
     h.expect(&["sync", "list"]);
@@ -90,8 +90,8 @@ fn a_creation_whose_outcome_is_unknown_is_looked_for_as_ever() {
 }
 
 #[test]
-fn letting_go_of_a_creation_deletes_the_node() {
-    let mut h = Harness::relying_on_precedent();
+fn a_release_while_creating_deletes_the_node() {
+    let mut h = Harness::with_hint();
     h.feed(Input::Release);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
@@ -101,7 +101,7 @@ fn letting_go_of_a_creation_deletes_the_node() {
 }
 
 #[test]
-fn numbers_say_nothing_where_strangers_count() {
+fn a_hint_is_ignored_if_unknown_nodes_count() {
     let mut h = Harness::of(|config| {
         let unknown_nodes = UnknownNodePolicy::Count;
         (config.hint, config.unknown_nodes) =
@@ -112,7 +112,7 @@ fn numbers_say_nothing_where_strangers_count() {
 }
 
 #[test]
-fn another_scheme_or_another_policy_looks_at_others() {
+fn a_hint_of_another_scheme_or_policy_is_ignored() {
     let differ: [fn(&mut AttemptConfig); 2] = [
         |config| config.scheme = Scheme::KAZOO_MUTEX,
         |config| config.unknown_nodes = UnknownNodePolicy::Refuse,
@@ -137,8 +137,8 @@ fn another_scheme_or_another_policy_looks_at_others() {
 }
 
 #[test]
-fn a_directory_that_is_missing_is_made_and_counts_anew() {
-    let mut h = Harness::relying_on_precedent();
+fn a_missing_lock_path_discards_the_hint() {
+    let mut h = Harness::with_hint();
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect(&["container /locks", "container /locks/printer"]);
     h.answer("container /locks", ok());
@@ -147,7 +147,7 @@ fn a_directory_that_is_missing_is_made_and_counts_anew() {
 }
 
 #[test]
-fn a_conversion_takes_the_next_number_itself() {
+fn a_conversion_leaves_no_hint() {
     for mode in [LockMode::Exclusive, LockMode::Shared] {
         let own = if mode == LockMode::Shared { "own-R7" } else { "own-W7" };
         let other = if mode == LockMode::Shared { LockMode::Exclusive } else { LockMode::Shared };
@@ -169,7 +169,7 @@ fn a_conversion_takes_the_next_number_itself() {
 }
 
 #[test]
-fn a_reader_leaves_nothing_to_a_writer_and_a_writer_something_to_a_reader() {
+fn a_reader_leaves_no_hint_to_a_writer_but_a_writer_to_a_reader() {
     let second = |before, mode| {
         let scheme = READ_WRITE;
         let hint = Some(FastPathHint { scheme, mode: before, ..BEFORE });
@@ -187,7 +187,7 @@ fn a_reader_leaves_nothing_to_a_writer_and_a_writer_something_to_a_reader() {
 }
 
 #[test]
-fn numbers_near_their_end_say_nothing() {
+fn a_hint_near_the_end_of_the_numbers_is_ignored() {
     let last = SequenceNumber(i32::MAX - 2);
     let mut h = with(Some(FastPathHint { number: last, ..BEFORE }));
     h.created_as("create", "own-2147483646", czxid(7));
@@ -195,7 +195,7 @@ fn numbers_near_their_end_say_nothing() {
 }
 
 #[test]
-fn only_who_has_held_the_lock_and_has_let_go_leaves_a_precedent() {
+fn only_a_released_holder_leaves_a_hint() {
     type End = fn(&mut Harness);
     let ends: [(&str, End); 5] = [
         ("never held", |h| {

@@ -1,4 +1,4 @@
-//! Being asked to release the lock.
+//! Requests of other clients to release the lock.
 
 use super::*;
 
@@ -14,13 +14,13 @@ fn enqueued() -> Harness {
 fn held() -> Harness {
     let mut h = enqueued();
     h.answer("list", children(&["own-7"]));
-    // At once, not in a while.
+    // At once, without a delay.
     h.expect(&["Acquired own-7 token 107", WATCH]);
     h
 }
 
 #[test]
-fn the_holder_is_told_once() {
+fn the_holder_is_notified_once() {
     let mut h = held();
     h.answer(WATCH, data(b"who"));
     h.expect(&[]);
@@ -28,7 +28,7 @@ fn the_holder_is_told_once() {
     h.expect(&[WATCH]);
     h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
-    // Again, and after a reconnect.
+    // Again after a reconnect.
     h.fire(WATCH, EventType::NODE_DATA_CHANGED);
     h.expect(&[WATCH]);
     h.answer(WATCH, data(AttemptConfig::REVOKE));
@@ -41,7 +41,7 @@ fn the_holder_is_told_once() {
 }
 
 #[test]
-fn other_data_asks_for_nothing_and_the_watch_is_set_again() {
+fn other_data_is_no_revocation_and_sets_the_watch_again() {
     let mut h = held();
     h.answer(WATCH, data(b"who"));
     for _ in 0..3 {
@@ -55,15 +55,15 @@ fn other_data_asks_for_nothing_and_the_watch_is_set_again() {
 }
 
 #[test]
-fn a_request_from_before_the_lock_was_acquired_is_told_then() {
+fn a_revocation_before_the_acquisition_is_reported_then() {
     let mut h = held();
     h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.expect(&["Revoked"]);
 }
 
 #[test]
-fn a_request_that_comes_while_waiting_is_told_when_the_lock_is_acquired() {
-    // Second in line, so that our own node is watched.
+fn a_revocation_while_waiting_is_reported_at_the_acquisition() {
+    // Second in line, so our own node is watched.
     let mut h = enqueued();
     h.answer("list", children(&["a-5", "own-7"]));
     h.expect(&["Waiting behind a-5, 1 ahead", WATCH, "watch a-5"]);
@@ -78,7 +78,7 @@ fn a_request_that_comes_while_waiting_is_told_when_the_lock_is_acquired() {
     h.answer(WATCH, data(b"who"));
     h.answer("watch a-5", ok());
     h.wanted();
-    // This uses the watch up, and with it the shortcut.
+    // The event uses up the watch, so there is no takeover.
     h.fire(WATCH, EventType::NODE_DATA_CHANGED);
     h.deleted("watch a-5");
     h.expect(&["unwatch a-5", "list"]);
@@ -89,7 +89,7 @@ fn a_request_that_comes_while_waiting_is_told_when_the_lock_is_acquired() {
 }
 
 #[test]
-fn a_request_that_comes_without_a_connection_is_told_after_the_reconnect() {
+fn a_revocation_without_a_connection_is_reported_after_the_reconnect() {
     let mut h = held();
     h.answer(WATCH, data(b"who"));
     h.disconnect();
@@ -100,14 +100,14 @@ fn a_request_that_comes_without_a_connection_is_told_after_the_reconnect() {
 }
 
 #[test]
-fn whoever_is_not_revocable_reads_no_data() {
+fn a_contender_that_is_not_revocable_reads_no_data() {
     let mut h = Harness::held_and_watched();
     h.fire("watch own-7", EventType::NODE_DATA_CHANGED);
     h.expect(&["watch own-7"]);
 }
 
 #[test]
-fn letting_go_on_request_leaves_nothing() {
+fn a_release_on_revocation_leaves_nothing() {
     let mut h = held();
     h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.feed(Input::Release);
@@ -117,7 +117,7 @@ fn letting_go_on_request_leaves_nothing() {
 }
 
 #[test]
-fn a_reader_that_was_a_writer_is_revocable_as_before() {
+fn a_downgraded_reader_stays_revocable() {
     let mut h = Harness::of(|config| {
         (config.scheme, config.mode) = (READ_WRITE, LockMode::Exclusive);
         config.revocable = true;

@@ -1,5 +1,5 @@
-//! Every world within bounds, step by step: breadth first, so what is found wrong is found on the
-//! shortest way.
+//! An exhaustive search through the states of a world: breadth first, so the shortest way to a
+//! violation is found.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
@@ -9,40 +9,40 @@ use core::hash::Hasher;
 use std::collections::HashSet;
 use std::hash::DefaultHasher;
 
-/// Machines and what is around them, at one moment. What may go wrong in it is taken from a budget,
-/// so there are finitely many.
+/// The state of machines and their environment. Faults are taken from a budget, so there are
+/// finitely many states.
 pub(crate) trait World: Sized {
-    /// Something that can happen.
+    /// A step from one state to the next.
     type Action: Copy + Debug;
-    /// What is to happen somewhere in every world that is large enough for it.
+    /// A goal that some state of every sufficiently large world must reach.
     type Milestone: Copy + Debug + Ord;
 
-    /// Stands for all that matters for what can still happen.
+    /// Returns a hash of everything that determines the future.
     fn fingerprint(&self) -> u64;
 
-    /// What can happen by itself, and what can go wrong.
+    /// Returns the possible steps: those that happen by themselves, and faults.
     fn actions(&self) -> (Vec<Self::Action>, Vec<Self::Action>);
 
-    /// The world after `action`, or what is wrong with it.
+    /// Returns the state after `action`, or the violation that it causes.
     fn after(&self, action: Self::Action) -> Result<Self, String>;
 
-    /// Nothing goes on by itself. What is wrong with that, if somebody still waits.
+    /// Checks a state in which nothing happens by itself. Returns an error if a client waits.
     fn check_end(&self) -> Result<(), String>;
 
-    /// What has happened on the way here, and was not taken yet.
+    /// Returns the milestones reached since the last call.
     fn take_milestones(&mut self) -> BTreeSet<Self::Milestone>;
 }
 
 struct Explored<W: World> {
     states: usize,
     milestones: BTreeSet<W::Milestone>,
-    /// What is wrong, and the way there.
+    /// The violation, and the steps that led to it.
     violation: Option<(String, Vec<W::Action>)>,
 }
 
 fn explore<W: World>(first: W) -> Explored<W> {
     let mut known = HashSet::from([first.fingerprint()]);
-    // How every state was reached, by the place of the one before it.
+    // How each state was reached: the index of the state before it, and the step.
     let mut ways: Vec<(usize, Option<W::Action>)> = alloc::vec![(0, None)];
     let mut queue = VecDeque::from([(0, first)]);
     let mut milestones = BTreeSet::new();
@@ -84,8 +84,8 @@ fn way<A: Copy>(ways: &[(usize, Option<A>)], mut place: usize) -> Vec<A> {
     way
 }
 
-/// Nothing is ever wrong in what can become of this world, and all of this happens. The number of
-/// states is here to be noticed when it changes: what is explored has changed then.
+/// Checks that no state violates an invariant, and that all milestones are reached. The number of
+/// states detects an unintended change of what is explored.
 #[track_caller]
 pub(crate) fn prove<W: World>(first: W, states: usize, milestones: &[W::Milestone]) {
     let explored = explore(first);
@@ -96,14 +96,14 @@ pub(crate) fn prove<W: World>(first: W, states: usize, milestones: &[W::Mileston
     assert_eq!(explored.states, states);
 }
 
-/// This world, which has a flaw, goes wrong, like this and on a way of so many steps.
+/// Checks that a world with an injected bug violates this invariant after this many steps.
 #[track_caller]
 pub(crate) fn refute<W: World>(first: W, wrong: &str, steps: usize) {
     let (found, way) = explore(first).violation.expect("the flaw is noticed");
     assert_eq!((&*found, way.len()), (wrong, steps), "{way:#?}");
 }
 
-/// Stands for the state of a machine that can write it down.
+/// Returns a hash of a state, from its text.
 pub(crate) fn fingerprint(write: impl FnOnce(&mut HashedText) -> fmt::Result) -> u64 {
     let mut text = HashedText(DefaultHasher::new());
     write(&mut text).expect("hashing does not fail");

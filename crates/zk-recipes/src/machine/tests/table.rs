@@ -1,13 +1,13 @@
-//! The table of transitions in docs/tables/contender.md, compared with the code in every row.
+//! The table of transitions in docs/tables/contender.md, compared with the code.
 
 use super::*;
 
 type Arrive<M> = fn() -> Harness<M>;
 type Happen<M> = fn(&mut Harness<M>);
-/// How a machine gets somewhere, and what can happen to it only there.
+/// A phase: how to reach it, and the inputs that only it can receive.
 pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
 
-/// What can happen to every machine everywhere.
+/// The inputs that every phase can receive.
 fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     [
         ("release", |h| h.feed(Input::Release)),
@@ -50,7 +50,7 @@ const PLACES: [Place; 17] = [
         ],
     ),
     (
-        Harness::relying_on_precedent,
+        Harness::with_hint,
         &[
             ("created: nobody has come since", |h| h.created(7)),
             ("created: somebody has come since", |h| h.created(8)),
@@ -236,7 +236,7 @@ fn reader() -> Harness {
     h
 }
 
-/// The phase, or what is being converted, by the name that the code has for it.
+/// Returns the name of the phase, or of the conversion.
 fn place(h: &Harness) -> String {
     let text = format!("{:?}", h.machine);
     let after = |what: &str| {
@@ -265,7 +265,8 @@ pub(crate) fn documented_rows(document: &str) -> Vec<String> {
     text.lines().filter(|line| line.starts_with("| ")).skip(1).map(String::from).collect()
 }
 
-/// Compares what every input does in all these places with the table in `docs/tables/{document}`.
+/// Compares the effect of every input in all these phases with the table in
+/// `docs/tables/{document}`.
 #[track_caller]
 pub(super) fn check_table<M: Machine>(
     document: &str,
@@ -281,7 +282,7 @@ pub(super) fn check_table<M: Machine>(
             happen(&mut h);
             let lines = h.wanted().join(", ");
             let after = name(&h);
-            // What changes nothing is not in the table.
+            // Inputs without an effect are not in the table.
             if !lines.is_empty() || before != after {
                 table.push(format!("| {before} | {what} | {lines} | {after} |"));
             }
@@ -291,6 +292,6 @@ pub(super) fn check_table<M: Machine>(
 }
 
 #[test]
-fn the_table_says_what_every_input_does_in_every_phase() {
+fn the_table_shows_every_input_in_every_phase() {
     check_table("contender.md", &PLACES, place);
 }

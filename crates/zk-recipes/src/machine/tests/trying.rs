@@ -1,4 +1,4 @@
-//! A lock that is tried: neither others nor a connection are waited for.
+//! [`WaitPolicy::OnlyIfFree`]: lists first, and waits neither for others nor for a connection.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn trying_as(mode: LockMode) -> Harness {
 }
 
 #[test]
-fn a_lock_that_is_taken_is_not_queued_for() {
+fn a_held_lock_is_not_queued_for() {
     for there in [&["a-5"][..], &["a-5", "b-6"], &["junk", "a-5"]] {
         let mut h = trying();
         h.answer("list", children(there));
@@ -42,7 +42,7 @@ fn a_lock_that_is_free_is_acquired() {
 }
 
 #[test]
-fn a_lock_without_a_directory_gets_one() {
+fn a_missing_lock_path_is_created() {
     let mut h = trying();
     h.answer("list", refused(ErrorCode::NO_NODE));
     h.expect(&["create", "list"]);
@@ -55,7 +55,7 @@ fn a_lock_without_a_directory_gets_one() {
 }
 
 #[test]
-fn whoever_comes_in_between_wins_and_our_node_goes() {
+fn a_contender_that_comes_in_between_wins() {
     let mut h = trying();
     h.answer("list", children(&[]));
     h.expect(&["create", "list"]);
@@ -67,7 +67,7 @@ fn whoever_comes_in_between_wins_and_our_node_goes() {
 }
 
 #[test]
-fn without_a_connection_nothing_is_requested() {
+fn without_a_connection_nothing_is_sent() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
         let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
         h.feed(Input::Session(state));
@@ -76,7 +76,7 @@ fn without_a_connection_nothing_is_requested() {
 }
 
 #[test]
-fn the_loss_of_the_connection_ends_a_look() {
+fn the_loss_of_the_connection_fails_the_list() {
     let mut h = trying();
     h.disconnect();
     h.expect_last(&["Failed: NoConnection"]);
@@ -87,7 +87,7 @@ fn the_loss_of_the_connection_ends_a_look() {
 }
 
 #[test]
-fn a_connection_that_is_back_before_the_loss_was_seen_was_lost_all_the_same() {
+fn a_connection_that_came_back_unseen_still_counts_as_lost() {
     let mut h = trying();
     h.reconnect();
     h.expect(&[]);
@@ -96,7 +96,7 @@ fn a_connection_that_is_back_before_the_loss_was_seen_was_lost_all_the_same() {
 }
 
 #[test]
-fn a_look_that_was_refused_for_now_is_repeated_later() {
+fn a_list_refused_for_now_is_repeated_later() {
     for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
         let mut h = trying();
         h.answer("list", refusal);
@@ -109,7 +109,7 @@ fn a_look_that_was_refused_for_now_is_repeated_later() {
 }
 
 #[test]
-fn a_look_that_was_refused_for_good_or_cannot_be_read_fails() {
+fn a_list_that_is_forbidden_or_malformed_fails() {
     let mut h = trying();
     h.answer("list", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
@@ -120,7 +120,7 @@ fn a_look_that_was_refused_for_good_or_cannot_be_read_fails() {
 }
 
 #[test]
-fn the_loss_of_the_connection_ends_a_creation_and_the_node_goes_when_there_is_one() {
+fn the_loss_of_the_connection_fails_the_creation_and_deletes_its_node() {
     let creating = || {
         let mut h = trying();
         h.answer("list", children(&[]));
@@ -157,40 +157,40 @@ fn the_loss_of_the_connection_ends_a_creation_and_the_node_goes_when_there_is_on
 }
 
 #[test]
-fn letting_go_before_it_has_begun_leaves_nothing_to_do() {
+fn a_release_before_the_beginning_leaves_nothing() {
     let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
     h.feed(Input::Release);
     h.expect_last(&["Released"]);
 }
 
 #[test]
-fn letting_go_while_looking_leaves_nothing_to_do() {
+fn a_release_during_the_list_leaves_nothing() {
     let mut h = trying();
     h.feed(Input::Release);
     h.expect_last(&["Released"]);
 }
 
 #[test]
-fn the_end_of_the_session_while_looking_is_told() {
+fn the_end_of_the_session_during_the_list_is_reported() {
     let mut h = trying();
     h.expire();
     h.expect_last(&["Failed: Ended(Expired)"]);
 }
 
 #[test]
-fn a_reader_that_tries_passes_readers_but_no_writer() {
+fn a_reader_that_tries_ignores_readers_but_no_writer() {
     let mut h = trying_as(LockMode::Shared);
     h.answer("list", children(&["a-R5", "b-R6"]));
     h.expect(&["create R", "list"]);
 
-    // It would overtake the writer, who waits.
+    // It would overtake the waiting writer.
     let mut h = trying_as(LockMode::Shared);
     h.answer("list", children(&["a-R5", "b-W6"]));
     h.expect_last(&["Failed: Busy"]);
 }
 
 #[test]
-fn a_writer_that_tries_passes_nobody() {
+fn a_writer_that_tries_ignores_no_contender() {
     for there in ["a-R5", "a-W5"] {
         let mut h = trying_as(LockMode::Exclusive);
         h.answer("list", children(&[there]));

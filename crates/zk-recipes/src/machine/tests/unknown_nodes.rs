@@ -1,4 +1,4 @@
-//! Nodes in the lock path that are no contenders'.
+//! Children of the lock path that are no contenders.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn enqueued(unknown_nodes: UnknownNodePolicy) -> Harness {
 }
 
 #[test]
-fn they_are_passed_over_and_told_of_once() {
+fn unknown_nodes_are_ignored_and_reported_once() {
     let mut h = enqueued(UnknownNodePolicy::Ignore);
     h.answer("list", children(&["a-5", "b-6", "0000000001", "own-7"]));
     h.expect(&["UnknownNode(\"0000000001\")", "Waiting behind b-6, 2 ahead", "watch b-6"]);
@@ -21,7 +21,7 @@ fn they_are_passed_over_and_told_of_once() {
     h.expect(&["Acquired own-7 token 107", "timer"]);
 }
 
-/// A reader's or writer's node of Curator's read/write lock, kazoo's, and so on.
+/// Nodes of Curator's read/write lock, of kazoo, and others.
 fn of_other_locks() -> Vec<(String, Scheme)> {
     let others = [
         (READ_WRITE, LockMode::Shared),
@@ -39,7 +39,7 @@ fn of_other_locks() -> Vec<(String, Scheme)> {
     others.map(name).into()
 }
 
-/// The directory holds our node and this one, and one that belongs to nobody known.
+/// The lock path contains our node, this one, and an unknown one.
 fn list_beside(own: Option<&str>, other: &str) -> Result<Reply, Error> {
     let own = own.map(name);
     let names: Vec<_> = own.as_deref().into_iter().chain(["lease_holder", other]).collect();
@@ -65,13 +65,13 @@ fn contenders_of_another_kind_of_lock_are_refused_unless_they_are_ignored_or_cou
         assert_eq!(h.wanted()[1], "Acquired own-7 token 107");
         let mut h = enqueued(UnknownNodePolicy::Count);
         h.answer("list", list_beside(Some("own-7"), &other));
-        // Where it sorts as text.
+        // At the position where it sorts as text.
         assert!(!h.wanted()[1].starts_with("Failed"), "{other}");
     }
 }
 
 #[test]
-fn one_that_comes_while_we_wait_is_seen_in_the_next_list() {
+fn an_unknown_node_that_comes_later_is_seen_in_the_next_list() {
     let mut h = Harness::third();
     h.deleted("watch b-6");
     h.expect(&["unwatch b-6", "list"]);
@@ -81,7 +81,7 @@ fn one_that_comes_while_we_wait_is_seen_in_the_next_list() {
 }
 
 #[test]
-fn trying_a_path_where_another_kind_of_lock_is_says_so_and_creates_nothing() {
+fn a_try_beside_another_kind_of_lock_fails_and_creates_nothing() {
     for (other, scheme) in of_other_locks() {
         let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
         h.feed(Input::Session(CONNECTED));
@@ -91,7 +91,7 @@ fn trying_a_path_where_another_kind_of_lock_is_says_so_and_creates_nothing() {
 }
 
 #[test]
-fn a_reader_does_not_become_a_writer_beside_another_kind_of_lock() {
+fn no_upgrade_beside_another_kind_of_lock() {
     let mut h = Harness::reader_or_writer(LockMode::Shared);
     h.created_as("create R", "own-R7", czxid(7));
     h.answer("list", children(&["own-R7"]));
@@ -111,14 +111,14 @@ fn a_reader_does_not_become_a_writer_beside_another_kind_of_lock() {
 }
 
 #[test]
-fn a_lock_at_the_path_of_a_semaphore_passes_its_directories_over() {
+fn a_lock_at_the_path_of_a_semaphore_ignores_its_parents() {
     let mut h = enqueued(UnknownNodePolicy::default());
     h.answer("list", children(&["own-7", "locks", "leases", "max"]));
     h.expect(&["UnknownNode(\"locks\")", "Acquired own-7 token 107", "timer"]);
 }
 
 #[test]
-fn they_keep_out_whoever_refuses_them() {
+fn unknown_nodes_fail_an_attempt_that_refuses_them() {
     let mut h = enqueued(UnknownNodePolicy::Refuse);
     h.answer("list", children(&["own-7", "lease_holder"]));
     h.expect(&["Failed: foreign lease_holder", "delete own-7"]);
@@ -131,10 +131,10 @@ fn they_keep_out_whoever_refuses_them() {
 }
 
 #[test]
-fn they_are_waited_for_where_they_count() {
+fn unknown_nodes_that_count_are_waited_for() {
     let mut h = enqueued(UnknownNodePolicy::Count);
     h.answer("list", children(&["0000000001", "own-7"]));
-    // Without the shortcut: whatever comes next may sort before us as well.
+    // Without a takeover: the next node may sort before ours as well.
     h.expect(&[
         "UnknownNode(\"0000000001\")",
         "Waiting behind 0000000001, 1 ahead",
@@ -148,7 +148,7 @@ fn they_are_waited_for_where_they_count() {
 }
 
 #[test]
-fn one_that_counts_but_would_not_block_does_not_make_a_lock_busy() {
+fn an_unknown_node_that_does_not_block_does_not_make_a_lock_busy() {
     let mut h = Harness::of(|config| {
         (config.unknown_nodes, config.wait_policy) =
             (UnknownNodePolicy::Count, WaitPolicy::OnlyIfFree);
@@ -162,7 +162,7 @@ fn one_that_counts_but_would_not_block_does_not_make_a_lock_busy() {
 }
 
 #[test]
-fn names_without_a_place_for_readers_make_everybody_exclusive() {
+fn schemes_without_shared_nodes_make_every_mode_exclusive() {
     let mut h = Harness::of(|config| config.mode = LockMode::Shared);
     h.disconnect();
     h.reconnect();

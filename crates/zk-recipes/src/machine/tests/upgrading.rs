@@ -26,7 +26,7 @@ fn created() -> Harness {
     h
 }
 
-/// The creation was lost; the connection is back.
+/// The creation was lost, and the connection is back.
 fn finding() -> Harness {
     let mut h = upgrading();
     h.disconnect();
@@ -39,9 +39,9 @@ fn finding() -> Harness {
 }
 
 #[test]
-fn the_only_one_becomes_a_writer() {
+fn the_only_reader_becomes_a_writer() {
     let mut h = created();
-    // Whoever came later waits.
+    // Later contenders wait.
     h.answer("list", children(&["own-R7", "own-W9", "a-R10"]));
     h.expect(&["unwatch own-R7", "delete own-R7", "Converted to own-W9 token 109", "timer"]);
     h.answer("delete own-R7", ok());
@@ -55,13 +55,13 @@ fn the_only_one_becomes_a_writer() {
 }
 
 #[test]
-fn whoever_is_not_alone_stays_a_reader() {
+fn a_reader_that_is_not_alone_stays_a_reader() {
     for others in [&["a-R6"][..], &["a-R8"], &["a-W8"], &["a-R8", "a-W10"]] {
         let mut h = created();
         h.answer("list", children(&[&["own-R7", "own-W9"], others].concat()));
         h.expect(&["delete own-W9", "NotConverted: NotAlone"]);
         h.answer("delete own-W9", ok());
-        // Not done: it is held.
+        // The attempt is not over: the lock is held.
         h.expect(&[]);
         h.deleted("watch own-R7");
         h.expect_last(&["Lost(NodeDeleted)"]);
@@ -69,7 +69,7 @@ fn whoever_is_not_alone_stays_a_reader() {
 }
 
 #[test]
-fn of_two_that_try_neither_waits_for_the_other() {
+fn two_upgrades_do_not_deadlock() {
     let mut h = created();
     h.answer("list", children(&["own-R7", "a-R8", "own-W9", "a-W10"]));
     h.expect(&["delete own-W9", "NotConverted: NotAlone"]);
@@ -86,7 +86,7 @@ fn a_writer_is_one_already() {
 }
 
 #[test]
-fn there_and_back_again() {
+fn an_upgrade_can_follow_a_downgrade() {
     let mut h = created();
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.answer("delete own-R7", ok());
@@ -100,8 +100,8 @@ fn there_and_back_again() {
 }
 
 #[test]
-fn a_reader_that_is_gone_has_nothing_to_upgrade() {
-    // Somebody else may have had the lock in between.
+fn a_deleted_reader_is_not_upgraded() {
+    // Another contender may have held the lock in between.
     let mut h = created();
     h.answer("list", children(&["own-W9"]));
     h.expect(&["delete own-W9", "Lost(NodeDeleted)", "unwatch own-R7"]);
@@ -110,7 +110,7 @@ fn a_reader_that_is_gone_has_nothing_to_upgrade() {
 }
 
 #[test]
-fn a_reader_whose_end_is_told_first_takes_the_writer_along() {
+fn the_reported_end_of_the_reader_deletes_the_writer() {
     let mut h = upgrading();
     h.deleted("watch own-R7");
     h.expect(&["Lost(NodeDeleted)"]);
@@ -123,7 +123,7 @@ fn a_reader_whose_end_is_told_first_takes_the_writer_along() {
 }
 
 #[test]
-fn a_creation_that_was_lost_is_looked_for_and_removed() {
+fn a_lost_creation_is_searched_for_and_deleted() {
     let mut h = finding();
     h.answer("sync", ok());
     h.answer("list", children(&["own-R7", "own-W9", "a-W10"]));
@@ -137,7 +137,7 @@ fn a_creation_that_was_lost_is_looked_for_and_removed() {
 }
 
 #[test]
-fn a_list_that_was_lost_removes_the_writer() {
+fn a_lost_list_deletes_the_writer() {
     let mut h = created();
     h.disconnect();
     h.expect(&["delete own-W9", "NotConverted: ConnectionLost", "Suspended"]);
@@ -148,7 +148,7 @@ fn a_list_that_was_lost_removes_the_writer() {
 }
 
 #[test]
-fn what_is_found_is_believed_only_behind_a_sync() {
+fn nodes_are_trusted_only_after_a_sync() {
     let mut h = finding();
     h.answer("sync", lost());
     h.expect(&["sync", "list"]);
@@ -176,7 +176,7 @@ fn a_refusal_leaves_the_reader() {
 }
 
 #[test]
-fn a_list_that_could_not_even_be_sent_has_the_writer_looked_for() {
+fn a_list_that_was_never_sent_starts_a_search_for_the_writer() {
     let mut h = upgrading();
     h.answer("list", Err(QUEUE_FULL));
     h.expect(&["sync", "list"]);
@@ -188,21 +188,21 @@ fn a_list_that_could_not_even_be_sent_has_the_writer_looked_for() {
 }
 
 #[test]
-fn numbers_used_up_leave_the_reader() {
+fn exhausted_numbers_leave_the_reader() {
     let mut h = created();
     h.answer("list", children(&["own-R7", "own-W9", "a-W2147483647"]));
     h.expect(&["delete own-W9", "NotConverted: SequenceExhausted"]);
 }
 
 #[test]
-fn a_writer_that_somebody_deletes_leaves_the_reader() {
+fn a_writer_deleted_by_another_client_leaves_the_reader() {
     let mut h = created();
     h.answer("list", children(&["own-R7"]));
     h.expect(&["delete own-W9", "NotConverted: NodeVanished"]);
 }
 
 #[test]
-fn letting_go_in_between_deletes_both() {
+fn a_release_in_between_deletes_both() {
     let mut h = created();
     h.feed(Input::Release);
     h.expect(&["unwatch own-R7", "delete own-R7"]);
@@ -225,7 +225,7 @@ fn letting_go_in_between_deletes_both() {
 }
 
 #[test]
-fn letting_go_before_a_creation_that_is_refused_leaves_nothing() {
+fn a_release_before_a_refused_creation_leaves_nothing() {
     let mut h = upgrading();
     h.feed(Input::Release);
     h.answer("delete own-R7", ok());

@@ -1,22 +1,25 @@
-//! A small world for any machine: an ensemble whose servers lag, and sessions that are cut, resume
-//! elsewhere and expire. Every step is an [`Action`]; what may go wrong is taken from a budget, so
-//! the world is finite and can be explored as a whole. What is played in it is a [`Play`].
+//! A small model of an ensemble and its clients, for any machine.
 //!
-//! It is a model of what servers promise and the dispatcher delivers:
+//! The servers lag. Sessions lose their connection, resume on another server, and expire. Every
+//! step is an [`Action`]. Faults are taken from a budget, so the number of states is finite, and
+//! all of them can be explored. A [`Workload`] says what the clients do.
 //!
-//! * Transactions are ordered. A server applies them in order, and answers a session in order.
-//! * A session resumes only where all is known that it has seen in replies.
-//! * A watch fires once, in order with replies. What was missed is told after a resumption, in the
-//!   order in which watches are set again: by class and path, and guids are random.
-//! * What was sent on a lost connection fails, in order, before the loss is reported. What was not
-//!   sent is sent on the next.
-//! * A machine that wants to settle may receive more before; it settles when nothing is left that
-//!   the session has received.
+//! The model follows what servers promise and the dispatcher delivers:
+//!
+//! * Transactions are ordered. A server applies them in order, and answers each session in order.
+//! * A session resumes only on a server that has applied all that the session has seen in replies.
+//! * A watch fires once, in order with replies. After a resumption, missed events arrive in the
+//!   order in which watches are set again: by class and path. GUIDs are random, and so is that
+//!   order.
+//! * Requests sent on a lost connection fail, in order, before the loss is reported. Requests that
+//!   were not sent are sent on the next connection.
+//! * A machine that asks to settle may receive more inputs first. It settles when the session has
+//!   no more to deliver.
 
-mod flaw;
+mod bug;
 mod line;
-mod play;
 mod tree;
+mod workload;
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
@@ -28,43 +31,47 @@ use zk_session::Outcome;
 
 use super::search;
 use super::*;
-pub(super) use flaw::Flaw;
+pub(super) use bug::Bug;
 pub(super) use line::Line;
-use line::{Answer, Asked, News};
-pub(super) use play::{Act, Cause, Milestones, Outside, Play, Refusal, Scene, Told, When};
-pub(super) use tree::{Index, Node, NodeId, Numbers, STRANGER, Tree};
+use line::{Answer, Asked, SessionEvent};
+pub(super) use tree::{Index, Node, NodeId, Numbers, OTHER_PROGRAM, Tree};
+pub(super) use workload::{
+    Cause, Milestones, OutsideChange, OwnerAction, Progress, Refusal, ReportContext, Timing,
+    Workload,
+};
 
 /// When timers fire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timers {
     Always,
-    /// As long as something can go wrong; and when nothing else is to be done.
+    /// While faults are left, and when nothing else can happen.
     AmongFaults,
-    /// When nothing else is to be done.
+    /// When nothing else can happen.
     AtLast,
 }
 
-/// What the world is like, and how much may go wrong in it.
+/// The properties of a world, and its budget of faults.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) servers: usize,
     pub(super) numbers: Numbers,
-    /// Connections cut, sessions expired, and whatever else goes wrong.
+    /// The number of lost connections, expired sessions and other faults.
     pub(super) faults: usize,
-    /// Nodes deleted by somebody else, if these do not count as faults.
-    pub(super) meddling: Option<usize>,
-    /// Sessions that the ensemble need not keep any longer.
+    /// The number of nodes deleted by others, if these do not count as faults.
+    pub(super) deletions: Option<usize>,
+    /// The number of leases that may end.
     pub(super) leases: usize,
-    /// Requests that the server refuses, or answers with garbage.
+    /// The number of requests that the server refuses, or answers with garbage.
     pub(super) refusals: usize,
-    /// What owners do before it is time.
-    pub(super) whims: usize,
+    /// The number of commands that owners give early.
+    pub(super) early_commands: usize,
     pub(super) timers: Timers,
-    /// Whether servers apply transactions, and sessions receive messages, only after a while.
-    /// Without that it all happens at once: what a machine does then touches nobody else before its
-    /// next request is served, and what a cut takes away is as good as never answered.
+    /// Whether servers apply transactions, and sessions receive messages, with a delay.
+    ///
+    /// Without delay, an input affects no other client before the machine's next request is served.
+    /// A reply lost with its connection then equals one that was never sent.
     pub(super) late: bool,
-    pub(super) flaw: Option<Flaw>,
+    pub(super) bug: Option<Bug>,
 }
 
 impl Bounds {
@@ -72,13 +79,13 @@ impl Bounds {
         servers: 1,
         numbers: Numbers::Rise,
         faults: 0,
-        meddling: None,
+        deletions: None,
         leases: 0,
         refusals: 0,
-        whims: 0,
+        early_commands: 0,
         timers: Timers::AmongFaults,
         late: false,
-        flaw: None,
+        bug: None,
     };
 }
 
@@ -87,14 +94,14 @@ pub(super) enum Action {
     /// The server answers the next request of this client.
     Serve(usize),
     Refuse(usize, Refusal),
-    /// The machine receives the next thing.
-    Hear(usize),
-    /// There was nothing more for it to receive.
+    /// The machine receives its next input.
+    Receive(usize),
+    /// Nothing is left for the machine to receive.
     Settle(usize),
     Timer(usize),
-    Act(usize, Act),
-    /// The connection goes. Of what the server had not answered, so much was sent, and of that so
-    /// much has its effect.
+    OwnerAction(usize, OwnerAction),
+    /// The connection breaks. `sent` of the unanswered requests were sent, and `applied` of those
+    /// were executed.
     Cut {
         client: usize,
         sent: usize,
@@ -103,14 +110,14 @@ pub(super) enum Action {
     Resume {
         client: usize,
         server: usize,
-        /// Watches are set again in the other order.
+        /// Whether watches are set again in reverse order.
         reversed: bool,
     },
     Expire(usize),
     LeaseEnds(usize),
-    /// Somebody deletes a node.
-    Meddle(NodeId),
-    Outside(Outside),
+    /// Another client deletes a node.
+    DeleteNode(NodeId),
+    OutsideChange(OutsideChange),
     /// The server applies the next transaction.
     CatchUp(usize),
 }
@@ -118,13 +125,13 @@ pub(super) enum Action {
 #[derive(Clone)]
 struct Client<M> {
     machine: Rc<M>,
-    /// Stands for the state of `machine`.
+    /// A hash of the state of `machine`.
     fingerprint: u64,
     server: Option<usize>,
     timer: bool,
-    /// It wants to settle, since something that tells of the tree as it was then.
+    /// The state of the tree that the machine knows, if it has asked to settle.
     settling: Option<Index>,
-    /// How far the log was when it last asked for several nodes. Only for a flaw.
+    /// The length of the log at the last request for several nodes. Only for an injected bug.
     noted: Index,
     line: Line,
 }
@@ -137,15 +144,15 @@ impl<M> Hash for Client<M> {
 }
 
 #[derive(Clone)]
-pub(super) struct World<P: Play> {
+pub(super) struct World<P: Workload> {
     bounds: Bounds,
-    pub(super) play: P,
+    pub(super) workload: P,
     pub(super) tree: Tree,
     clients: Vec<Rc<Client<P::Machine>>>,
     milestones: Milestones,
 }
 
-/// Guids that are far enough from each other for several attempts of each client.
+/// GUIDs with enough distance for several attempts of each client.
 pub(super) const fn guid(client: usize, attempt: u128) -> Uuid {
     Uuid::from_u128(((client as u128 + 1) << 8) + attempt)
 }
@@ -154,14 +161,14 @@ pub(super) const fn session(client: usize) -> SessionId {
     SessionId(client as i64 + 1)
 }
 
-/// Stands for all that matters about something.
+/// Returns a hash of everything that determines the behaviour.
 fn digest(value: &impl Debug) -> u64 {
     search::fingerprint(|text| write!(text, "{value:?}"))
 }
 
-impl<P: Play> World<P> {
-    pub(super) fn new(bounds: Bounds, play: P) -> Self {
-        let tree = Tree::new(bounds.numbers, bounds.servers, bounds.flaw, &play.nodes());
+impl<P: Workload> World<P> {
+    pub(super) fn new(bounds: Bounds, workload: P) -> Self {
+        let tree = Tree::new(bounds.numbers, bounds.servers, bounds.bug, &workload.nodes());
         let client = |machine| {
             Rc::new(Client {
                 machine: Rc::new(machine),
@@ -173,8 +180,8 @@ impl<P: Play> World<P> {
                 line: Line::default(),
             })
         };
-        let clients = play.machines().into_iter().map(client).collect();
-        let mut world = Self { bounds, play, tree, clients, milestones: Milestones::new() };
+        let clients = workload.machines().into_iter().map(client).collect();
+        let mut world = Self { bounds, workload, tree, clients, milestones: Milestones::new() };
         for client in 0..world.clients.len() {
             world.perform(client, None, Cause::Other, 0).expect("nothing has happened");
         }
@@ -186,25 +193,25 @@ impl<P: Play> World<P> {
     }
 }
 
-impl<P: Play> search::World for World<P> {
+impl<P: Workload> search::World for World<P> {
     type Action = Action;
     type Milestone = &'static str;
 
     fn fingerprint(&self) -> u64 {
-        let Bounds { faults, meddling, leases, refusals, whims, .. } = self.bounds;
+        let Bounds { faults, deletions, leases, refusals, early_commands, .. } = self.bounds;
         let mut hasher = DefaultHasher::new();
-        (faults, meddling, leases, refusals, whims).hash(&mut hasher);
-        (&self.play, &self.tree, &self.clients).hash(&mut hasher);
+        (faults, deletions, leases, refusals, early_commands).hash(&mut hasher);
+        (&self.workload, &self.tree, &self.clients).hash(&mut hasher);
         hasher.finish()
     }
 
     fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
-        // What a machine does when it receives something touches nobody else before its next request
-        // is served. So it may as well happen now, unless a cut can take away what is to be received.
+        // An input affects no other client before the machine's next request is served. So deliver
+        // it at once, unless the connection can break before that.
         let is_safe = |client: &Rc<Client<_>>| {
             let calm = self.bounds.faults == 0 && client.server.is_some();
-            calm && client.line.has_news() || !client.line.inbox.is_empty()
+            calm && client.line.has_events() || !client.line.inbox.is_empty()
         };
         if let Some(client) = self.clients.iter().position(is_safe) {
             self.local_actions(client, &mut steps, &mut faults);
@@ -212,20 +219,20 @@ impl<P: Play> search::World for World<P> {
         }
         steps.extend(self.tree.lagging().map(Action::CatchUp));
         for (client, state) in self.clients.iter().enumerate() {
-            if !state.machine.is_done() && !self.play.is_to_come(client) {
+            if !state.machine.is_done() && !self.workload.is_unstarted(client) {
                 self.local_actions(client, &mut steps, &mut faults);
                 self.session_actions(client, &mut steps, &mut faults);
             }
         }
-        for (outside, when) in self.play.outside(&self.tree, self.bounds.faults > 0) {
-            let actions = if when == When::AtLast { &mut steps } else { &mut faults };
-            actions.push(Action::Outside(outside));
+        for (outside, when) in self.workload.outside_changes(&self.tree, self.bounds.faults > 0) {
+            let actions = if when == Timing::Eventually { &mut steps } else { &mut faults };
+            actions.push(Action::OutsideChange(outside));
         }
-        if self.bounds.meddling.unwrap_or(self.bounds.faults) > 0 {
-            faults.extend(self.tree.owned().map(|(node, _)| Action::Meddle(node)));
+        if self.bounds.deletions.unwrap_or(self.bounds.faults) > 0 {
+            faults.extend(self.tree.owned().map(|(node, _)| Action::DeleteNode(node)));
         }
         let may_go_wrong =
-            self.bounds.faults + self.bounds.meddling.unwrap_or_default() + self.bounds.refusals
+            self.bounds.faults + self.bounds.deletions.unwrap_or_default() + self.bounds.refusals
                 > 0;
         let amid = self.bounds.timers == Timers::AmongFaults && may_go_wrong;
         if self.bounds.timers != Timers::Always && (amid || steps.is_empty()) {
@@ -245,18 +252,18 @@ impl<P: Play> search::World for World<P> {
             && let Some(client) = world
                 .clients
                 .iter()
-                .position(|client| client.line.has_news() && client.settling.is_none())
+                .position(|client| client.line.has_events() && client.settling.is_none())
         {
-            world.hear(client)?;
+            world.receive(client)?;
         }
         let lines: Vec<_> = world.clients.iter().map(|client| &client.line).collect();
-        world.play.check(&world.tree, &lines, &mut world.milestones)?;
+        world.workload.check(&world.tree, &lines, &mut world.milestones)?;
         Ok(world)
     }
 
     fn check_end(&self) -> Result<(), String> {
         let waits = |client: &usize| {
-            !self.clients[*client].machine.is_done() && !self.play.may_wait(*client, &self.tree)
+            !self.clients[*client].machine.is_done() && !self.workload.may_wait(*client, &self.tree)
         };
         match (0..self.clients.len()).find(waits) {
             Some(client) => Err(format!("{client} waits for ever")),
@@ -269,13 +276,14 @@ impl<P: Play> search::World for World<P> {
     }
 }
 
-// ---- What can happen -----------------------------------------------------------------------------
+// ---- Possible actions
+// ----------------------------------------------------------------------------
 
-impl<P: Play> World<P> {
+impl<P: Workload> World<P> {
     fn local_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
         let client = &self.clients[index];
-        if client.line.has_news() {
-            steps.push(Action::Hear(index));
+        if client.line.has_events() {
+            steps.push(Action::Receive(index));
         }
         if client.settling.is_some() && client.line.inbox.is_empty() {
             steps.push(Action::Settle(index));
@@ -283,11 +291,11 @@ impl<P: Play> World<P> {
         if client.timer && self.bounds.timers == Timers::Always {
             steps.push(Action::Timer(index));
         }
-        for (act, when) in self.play.acts(index) {
+        for (act, when) in self.workload.owner_actions(index) {
             match when {
-                When::AtLast => steps.push(Action::Act(index, act)),
-                When::Whim if self.bounds.whims == 0 => {}
-                When::Perhaps | When::Whim => faults.push(Action::Act(index, act)),
+                Timing::Eventually => steps.push(Action::OwnerAction(index, act)),
+                Timing::Budgeted if self.bounds.early_commands == 0 => {}
+                Timing::Optional | Timing::Budgeted => faults.push(Action::OwnerAction(index, act)),
             }
         }
     }
@@ -299,7 +307,7 @@ impl<P: Play> World<P> {
             steps.push(Action::Serve(index));
             if self.bounds.refusals > 0 {
                 let next = &client.line.next().operation;
-                let refusals = next.with_request(|request| self.play.refusals(request));
+                let refusals = next.with_request(|request| self.workload.refusals(request));
                 faults.extend(refusals.iter().map(|it| Action::Refuse(index, *it)));
             }
         }
@@ -327,7 +335,7 @@ impl<P: Play> World<P> {
         }
     }
 
-    // ---- What happens --------------------------------------------------------------------------
+    // ---- Actions -------------------------------------------------------------------------------
 
     fn act(&mut self, action: Action) -> Result<(), String> {
         match action {
@@ -336,7 +344,7 @@ impl<P: Play> World<P> {
                 self.bounds.refusals -= 1;
                 self.refuse(client, refusal);
             }
-            Action::Hear(client) => self.hear(client)?,
+            Action::Receive(client) => self.receive(client)?,
             Action::Settle(client) => {
                 let since = self.client(client).settling.take().unwrap_or_default();
                 self.perform(client, Some(Input::Settled), Cause::Settled, since)?;
@@ -345,10 +353,11 @@ impl<P: Play> World<P> {
                 self.client(client).timer = false;
                 self.perform(client, Some(Input::Timer), Cause::Other, 0)?;
             }
-            Action::Act(client, act) => {
-                let is_whim = self.play.acts(client).contains(&(act, When::Whim));
-                self.bounds.whims -= usize::from(is_whim);
-                self.play.acted(client, act, &mut self.milestones);
+            Action::OwnerAction(client, act) => {
+                let is_whim =
+                    self.workload.owner_actions(client).contains(&(act, Timing::Budgeted));
+                self.bounds.early_commands -= usize::from(is_whim);
+                self.workload.owner_acted(client, act, &mut self.milestones);
                 self.perform(client, Some(act.input()), Cause::Other, 0)?;
             }
             Action::Cut { client, sent, applied } => {
@@ -365,15 +374,15 @@ impl<P: Play> World<P> {
                 self.bounds.leases -= 1;
                 self.perform(client, Some(Input::LeaseEnded), Cause::Other, 0)?;
             }
-            Action::Meddle(node) => {
-                let budget = self.bounds.meddling.as_mut().unwrap_or(&mut self.bounds.faults);
+            Action::DeleteNode(node) => {
+                let budget = self.bounds.deletions.as_mut().unwrap_or(&mut self.bounds.faults);
                 *budget -= 1;
                 self.tree.delete(node);
             }
-            Action::Outside(outside) => {
-                let is_fault = matches!(outside, Outside::Forge(_) | Outside::Recreate);
+            Action::OutsideChange(outside) => {
+                let is_fault = matches!(outside, OutsideChange::Forge(_) | OutsideChange::Recreate);
                 self.bounds.faults -= usize::from(is_fault);
-                self.play.happens(outside, &mut self.tree);
+                self.workload.apply_outside(outside, &mut self.tree);
             }
             Action::CatchUp(server) => self.apply_next(server),
         }
@@ -396,7 +405,7 @@ impl<P: Play> World<P> {
         for asked in lost {
             asked.operation.with_request(|request| drop(self.tree.write(index, request)));
         }
-        let trusts_sync = self.bounds.flaw == Some(Flaw::LostSyncTrusted);
+        let trusts_sync = self.bounds.bug == Some(Bug::LostSyncTrusted);
         let client = self.client(index);
         client.line.cut(sent, |asked| {
             trusts_sync && asked.is(|request| matches!(request, Request::Sync(_)))
@@ -426,8 +435,8 @@ impl<P: Play> World<P> {
     fn refuse(&mut self, index: usize, refusal: Refusal) {
         let server = self.clients[index].server.expect("a connection");
         let result = match refusal {
-            Refusal::ForNow => refused(ErrorCode::THROTTLED_OP),
-            Refusal::ForGood => refused(ErrorCode::NO_AUTH),
+            Refusal::Temporary => refused(ErrorCode::THROTTLED_OP),
+            Refusal::Permanent => refused(ErrorCode::NO_AUTH),
             Refusal::Garbage => {
                 let asked = self.clients[index].line.next().clone();
                 asked.operation.with_request(|request| drop(self.tree.write(index, request)));
@@ -444,7 +453,7 @@ impl<P: Play> World<P> {
         self.client(index).line.reply(answer);
     }
 
-    /// A server answers a write, or a sync, when it has applied all that was before.
+    /// A server replies to a write, or a sync, after it has applied everything before it.
     fn catch_up(&mut self, server: usize) {
         while self.tree.is_lagging(server) {
             self.apply_next(server);
@@ -462,15 +471,15 @@ impl<P: Play> World<P> {
             self.catch_up(server);
             return Answer::new(result, None, self.tree.now(server));
         }
-        let flaw = self.bounds.flaw;
+        let bug = self.bounds.bug;
         if let Request::Sync(_) = request {
             let is_for_stat = || {
                 let next = self.clients[index].line.asked.get(self.clients[index].line.served + 1);
                 next.is_some_and(|next| next.is(|next| matches!(next, Request::Exists(_))))
             };
-            let waits = match flaw {
-                Some(Flaw::NoSync) => false,
-                Some(Flaw::NoSyncForReader) => !is_for_stat(),
+            let waits = match bug {
+                Some(Bug::NoSync) => false,
+                Some(Bug::NoSyncForReader) => !is_for_stat(),
                 _ => true,
             };
             if waits {
@@ -482,16 +491,16 @@ impl<P: Play> World<P> {
         let is_set = result.is_ok() || watch == tree::Watched::Absence;
         if let Request::GetChildren(list) = request {
             let noted = self.clients[index].noted;
-            match flaw {
-                Some(Flaw::NamesWithoutGuid) if asked.is_behind_sync => {
+            match bug {
+                Some(Bug::NamesWithoutGuid) if asked.is_behind_sync => {
                     let own = guid(index, 0).as_hyphenated().to_string();
                     result = self.tree.list(list.path, index, now, |it| !it.path.contains(&own));
                 }
-                Some(Flaw::CountedBeforeCreated) if list.path.ends_with("/leases") => {
+                Some(Bug::CountedBeforeCreated) if list.path.ends_with("/leases") => {
                     let counts = |it: &Node| it.owner == Some(index) || it.exists_at(noted);
                     result = self.tree.list(list.path, index, now, counts);
                 }
-                Some(Flaw::OnePermitWatched(maximum)) if list.path.ends_with("/leases") => {
+                Some(Bug::OnePermitWatched(maximum)) if list.path.ends_with("/leases") => {
                     let others = self.tree.at(now).map(|(_, node)| node);
                     let others: Vec<_> = others
                         .filter(|it| it.is_in(list.path) && it.owner != Some(index))
@@ -510,18 +519,18 @@ impl<P: Play> World<P> {
 
     // ---- The machine ---------------------------------------------------------------------------
 
-    /// The machine receives the next of what its session has to report.
-    fn hear(&mut self, index: usize) -> Result<(), String> {
+    /// Delivers the session's next event to the machine.
+    fn receive(&mut self, index: usize) -> Result<(), String> {
         let client = self.client(index);
         if client.line.inbox.is_empty() {
             client.line.receive();
         }
-        // Or the watch had been dropped.
-        let Some(news) = client.line.inbox.pop_front() else {
+        // The watch may have been removed.
+        let Some(event) = client.line.inbox.pop_front() else {
             return Ok(());
         };
-        let (input, cause, now) = match news {
-            News::Reply(asked, answer) => {
+        let (input, cause, now) = match event {
+            SessionEvent::Reply(asked, answer) => {
                 let cause = asked.operation.with_request(|request| match request {
                     Request::Create2(_) => Cause::Created,
                     Request::Exists(_) => Cause::Looked,
@@ -529,26 +538,26 @@ impl<P: Play> World<P> {
                 });
                 let result = (*answer.result).clone();
                 if result.is_ok() {
-                    let Self { play, milestones, .. } = self;
-                    asked.operation.with_request(|request| play.heard(request, milestones));
+                    let Self { workload, milestones, .. } = self;
+                    asked.operation.with_request(|request| workload.replied(request, milestones));
                 }
                 (Input::Reply { op: asked.op, result }, cause, answer.now)
             }
-            News::Fired(op, event, now) => {
+            SessionEvent::Fired(op, event, now) => {
                 (Input::Watch { op, event_type: EventType(event) }, Cause::Other, now)
             }
-            News::Suspended | News::Connected
-                if self.bounds.flaw == Some(Flaw::ReconnectUnnoticed)
-                    && self.play.progress(index) == Told::Nothing =>
+            SessionEvent::Suspended | SessionEvent::Connected
+                if self.bounds.bug == Some(Bug::ReconnectUnnoticed)
+                    && self.workload.progress(index) == Progress::Nothing =>
             {
                 return Ok(());
             }
-            News::Suspended => (Input::Session(State::Suspended), Cause::Other, 0),
-            News::Connected => {
+            SessionEvent::Suspended => (Input::Session(State::Suspended), Cause::Other, 0),
+            SessionEvent::Connected => {
                 let connected = State::Connected { server: 0, session: session(index) };
                 (Input::Session(connected), Cause::Other, 0)
             }
-            News::Expired => (Input::Session(State::Ended(End::Expired)), Cause::Other, 0),
+            SessionEvent::Expired => (Input::Session(State::Ended(End::Expired)), Cause::Other, 0),
         };
         let is_end = matches!(input, Input::Session(State::Ended(_)));
         self.perform(index, Some(input), cause, now)?;
@@ -558,7 +567,7 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Gives the machine an input and does what it wants.
+    /// Gives the machine an input, and carries out its outputs.
     fn perform(
         &mut self,
         index: usize,
@@ -580,7 +589,11 @@ impl<P: Play> World<P> {
                 Output::Submit { op, operation } => self.submit(index, op, operation),
                 Output::Event(event) => {
                     let Self { tree, milestones, .. } = self;
-                    self.play.told(index, &event, Scene { tree, now, cause, milestones })?;
+                    self.workload.reported(
+                        index,
+                        &event,
+                        ReportContext { tree, now, cause, milestones },
+                    )?;
                 }
             }
         }
@@ -595,21 +608,21 @@ impl<P: Play> World<P> {
     }
 
     fn submit(&mut self, index: usize, op: OpId, mut operation: Operation) {
-        let Self { bounds: Bounds { flaw, .. }, play, tree, milestones, .. } = self;
-        let flaw = *flaw;
-        operation.with_request(|request| play.asked(index, request, milestones));
+        let Self { bounds: Bounds { bug, .. }, workload, tree, milestones, .. } = self;
+        let bug = *bug;
+        operation.with_request(|request| workload.requested(index, request, milestones));
         let is_several = |request: &Request<'_>| matches!(request, Request::Multi(_));
-        let notes = flaw == Some(Flaw::CountedBeforeCreated) && operation.with_request(is_several);
+        let notes = bug == Some(Bug::CountedBeforeCreated) && operation.with_request(is_several);
         let (log, watches) = (tree.log, operation.watches());
         let is_own = tree.find(operation.path()).is_some_and(|node| node.owner == Some(index));
         let first = tree.owned().next().map(|(_, node)| node.path.to_string());
-        if flaw == Some(Flaw::Herd) && watches && !is_own {
+        if bug == Some(Bug::Herd) && watches && !is_own {
             operation = first.map_or(operation, Operation::watch);
         }
         let is_data = |request: &Request<'_>| matches!(request, Request::GetData(_));
-        let is_unwatched = match flaw {
-            Some(Flaw::NoWatchOnOwnNode) => is_own,
-            Some(Flaw::DataUnwatched) => operation.with_request(is_data),
+        let is_unwatched = match bug {
+            Some(Bug::NoWatchOnOwnNode) => is_own,
+            Some(Bug::DataUnwatched) => operation.with_request(is_data),
             _ => false,
         };
         let client = self.client(index);
@@ -622,14 +635,14 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Nothing that is still outstanding may matter.
+    /// Checks that a finished machine has left no node, watch or request.
     fn finish(&mut self, index: usize) -> Result<(), String> {
         let Client { line, machine, server, .. } = &*self.clients[index];
         let creates = |asked: &Asked| {
             asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
         };
-        if self.play.progress(index) != Told::Over {
-            return Err(format!("{index} is done and has not told how"));
+        if self.workload.progress(index) != Progress::Over {
+            return Err(format!("{index} is done and has not progress how"));
         }
         if !line.expired {
             if !line.watches.is_empty() {
@@ -640,7 +653,7 @@ impl<P: Play> World<P> {
                 return Err(format!("{index} is done and leaves a node"));
             }
         }
-        let next = self.play.next(index, machine, server.is_some() && !line.ended);
+        let next = self.workload.next(index, machine, server.is_some() && !line.ended);
         let client = self.client(index);
         (client.timer, client.settling) = (false, None);
         client.line.forget();

@@ -1,4 +1,4 @@
-//! From the first request to the permits, and back.
+//! From the first request to the permits, and their release.
 
 use alloc::string::ToString;
 
@@ -22,7 +22,7 @@ fn free_permits_cost_two_round_trips_and_their_release_one() {
 }
 
 #[test]
-fn who_waits_counts_again_when_leases_change() {
+fn a_waiter_counts_again_when_permit_nodes_change() {
     let mut h = Harness::new().waiting();
     h.leases_change();
     h.expect(&["watch leases"]);
@@ -41,7 +41,7 @@ fn who_waits_counts_again_when_leases_change() {
 }
 
 #[test]
-fn a_borrower_finds_that_leases_or_their_number_have_changed_unnoticed() {
+fn a_renewed_watch_reports_changed_permit_nodes_or_a_changed_maximum() {
     let mut h = Harness::new().waiting();
     h.full_again();
     h.expect(&[]);
@@ -56,7 +56,7 @@ fn a_borrower_finds_that_leases_or_their_number_have_changed_unnoticed() {
 }
 
 #[test]
-fn leases_behind_ours_keep_nobody_waiting() {
+fn permit_nodes_behind_ours_do_not_block() {
     let mut h = Harness::new().counting();
     let permit_nodes = ["leases/a-1", "leases/own-3", "leases/own-4", "leases/b-5"];
     h.answer("watch leases", children(&permit_nodes));
@@ -89,9 +89,9 @@ fn permits_are_not_granted_by_a_maximum_that_has_changed() {
 }
 
 #[test]
-fn a_timer_that_was_set_for_something_else_repeats_nothing() {
+fn an_unrelated_timer_repeats_nothing() {
     let mut h = Harness::new().creating();
-    // The mutex is held for so long that its node is watched.
+    // The mutex is held long enough for its node to be watched.
     h.feed(Input::Timer);
     h.expect(&["watch locks/own-7"]);
     h.answer("create 2 leases", created(&[3, 4]));
@@ -103,7 +103,7 @@ fn a_timer_that_was_set_for_something_else_repeats_nothing() {
 }
 
 #[test]
-fn permits_are_ours_without_doubt_after_a_lease_was_deleted_while_we_were_away() {
+fn permits_are_resumed_after_a_permit_node_was_deleted_during_a_disconnect() {
     let mut h = Harness::new().waiting();
     h.feed(Input::Timer);
     h.expect(&["watch leases/own-3", "watch leases/own-4", "watch locks/own-7"]);
@@ -132,7 +132,7 @@ fn permits_are_ours_without_doubt_after_a_lease_was_deleted_while_we_were_away()
     h.answer("create 2 leases", created(&[5, 6]));
     h.answer("delete leases/own-4", ok());
     h.answer("watch leases", children(&["leases/own-5", "leases/own-6"]));
-    // The node is one of the new ones, and nobody is suspended.
+    // The node is a new one, and nothing is suspended.
     h.expect(&[
         "timer",
         "timer",
@@ -146,7 +146,7 @@ fn permits_are_ours_without_doubt_after_a_lease_was_deleted_while_we_were_away()
 }
 
 #[test]
-fn permits_are_not_granted_while_a_lease_is_in_doubt() {
+fn permits_are_not_granted_while_a_permit_node_is_unverified() {
     let mut h = Harness::new().waiting();
     h.disconnect();
     h.leases_change();
@@ -162,7 +162,7 @@ fn permits_are_not_granted_while_a_lease_is_in_doubt() {
 }
 
 #[test]
-fn all_leases_are_suspended_and_resumed_as_one() {
+fn all_permits_are_suspended_and_resumed_together() {
     let mut h = Harness::new().held();
     h.disconnect();
     h.expect(&["delete locks/own-7", "Suspended"]);
@@ -175,7 +175,7 @@ fn all_leases_are_suspended_and_resumed_as_one() {
 }
 
 #[test]
-fn trust_ends_when_the_caller_wants_it_to() {
+fn permits_follow_the_disconnect_policy() {
     let until = |disconnect_policy: DisconnectPolicy| {
         Harness::of(|request| request.config.disconnect_policy = disconnect_policy).held()
     };
@@ -187,7 +187,7 @@ fn trust_ends_when_the_caller_wants_it_to() {
     h.expect(&["delete locks/own-7", "Suspended"]);
     h.feed(Input::LeaseEnded);
     assert_eq!(h.wanted()[0], "Lost(LeaseEnded)");
-    // While it waits nothing is lost yet.
+    // A waiter has nothing to lose yet.
     let mut h =
         Harness::of(|request| request.config.disconnect_policy = DisconnectPolicy::WhileConnected)
             .waiting();
@@ -196,7 +196,7 @@ fn trust_ends_when_the_caller_wants_it_to() {
 }
 
 #[test]
-fn one_lease_that_is_lost_loses_all() {
+fn the_loss_of_one_permit_node_loses_all_permits() {
     let mut h = Harness::new().held();
     h.answer("delete locks/own-7", ok());
     h.feed(Input::Timer);
@@ -209,7 +209,7 @@ fn one_lease_that_is_lost_loses_all() {
 }
 
 #[test]
-fn whoever_is_asked_for_one_permit_hears_it_once() {
+fn a_request_to_release_is_reported_once() {
     let mut h = Harness::of(|request| request.config.revocable = true).queueing();
     h.answer("list locks", children(&["locks/own-7"]));
     h.answer("create 2 leases", created(&[3, 4]));
@@ -233,7 +233,7 @@ fn trying() -> Harness {
 }
 
 #[test]
-fn trying_creates_nothing_where_there_is_no_room() {
+fn a_try_creates_nothing_if_there_are_too_few_permits() {
     let mut h = trying();
     h.expect(&["watch leases", "watch max"]);
     h.answer("watch leases", children(&["leases/a-1", "leases/b-2"]));
@@ -255,7 +255,7 @@ fn asking() -> Harness {
 }
 
 #[test]
-fn whoever_asks_once_gets_permits_that_are_free_and_fails_if_they_are_not() {
+fn only_if_first_acquires_free_permits_and_fails_otherwise() {
     let counting = |taken: &[&str]| {
         let mut h = asking().queueing();
         h.answer("list locks", children(&["locks/own-7"]));
@@ -281,7 +281,7 @@ fn whoever_asks_once_gets_permits_that_are_free_and_fails_if_they_are_not() {
 }
 
 #[test]
-fn whoever_asks_once_or_tries_begins_only_with_a_connection() {
+fn only_if_first_and_only_if_free_begin_with_a_connection() {
     for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
         for state in [State::Connecting, State::Suspended, READ_ONLY] {
             let mut h = Harness::of(|request| request.config.wait_policy = wait_policy);
@@ -295,7 +295,7 @@ fn whoever_asks_once_or_tries_begins_only_with_a_connection() {
 }
 
 #[test]
-fn whoever_tries_gives_up_when_the_connection_is_lost_and_leaves_nothing() {
+fn only_if_free_fails_with_the_connection_and_leaves_nothing() {
     let mut h = trying();
     h.wanted();
     h.reconnect();
@@ -330,7 +330,7 @@ fn whoever_tries_gives_up_when_the_connection_is_lost_and_leaves_nothing() {
 }
 
 #[test]
-fn whoever_asks_once_does_not_wait_for_a_connection_that_is_lost() {
+fn only_if_first_fails_with_the_connection() {
     let mut h = asking().queueing();
     h.answer("list locks", children(&["locks/own-7"]));
     h.wanted();

@@ -1,4 +1,4 @@
-//! What goes wrong on the way, and that nothing is left behind then.
+//! Failures, after which no node may remain.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +14,7 @@ use super::harness::{Harness, adopt_permit_nodes, children, created, maximum, st
 use crate::error::LockError;
 
 #[test]
-fn leases_beside_another_kind_of_lock_are_refused() {
+fn permit_nodes_beside_another_kind_of_lock_are_refused() {
     let mut h = Harness::new().counting();
     let mutex = Scheme::CURATOR_MUTEX;
     let other =
@@ -25,7 +25,7 @@ fn leases_beside_another_kind_of_lock_are_refused() {
 }
 
 #[test]
-fn a_borrower_that_began_on_a_read_only_server_adopts_the_leases_of_the_session_that_it_got() {
+fn an_attempt_begun_on_a_read_only_server_adopts_the_permit_nodes_of_its_new_session() {
     let mut h = Harness::of(|request| request.config.session = SessionId(0x99));
     h.reconnect();
     let mut h = h.adopting();
@@ -34,7 +34,7 @@ fn a_borrower_that_began_on_a_read_only_server_adopts_the_leases_of_the_session_
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_sent() {
+fn an_impossible_request_is_refused_before_anything_is_sent() {
     let failed = |permits, maximum| {
         let mut h = Harness::of(|request| (request.permits, request.maximum) = (permits, maximum));
         let lines = h.wanted();
@@ -49,7 +49,7 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert_eq!(failed(u32::MAX, Some(1 << 30)), too_many);
 }
 
-/// A contender of a semaphore as it is, first in the queue.
+/// An attempt that accepts any maximum, first in the queue.
 fn first_in_the_queue(permits: u32) -> Harness {
     let mut h =
         Harness::of(|request| (request.permits, request.maximum) = (permits, None)).queueing();
@@ -58,7 +58,7 @@ fn first_in_the_queue(permits: u32) -> Harness {
 }
 
 #[test]
-fn a_huge_number_of_permits_is_compared_with_the_semaphore_before_any_is_created() {
+fn a_large_request_reads_the_maximum_first() {
     for (permits, of, most) in [(100_000, 3, 3), (u32::MAX, 3, 3), (u32::MAX, 1 << 30, 65_536)] {
         let mut h = first_in_the_queue(permits);
         h.expect(&["watch max", "timer"]);
@@ -71,7 +71,7 @@ fn a_huge_number_of_permits_is_compared_with_the_semaphore_before_any_is_created
 }
 
 #[test]
-fn many_permits_are_created_once_it_is_known_that_there_are_so_many() {
+fn a_large_request_is_created_once_the_maximum_is_known() {
     let mut h = first_in_the_queue(200);
     h.expect(&["watch max", "timer"]);
     h.answer("watch max", lost());
@@ -88,7 +88,7 @@ fn many_permits_are_created_once_it_is_known_that_there_are_so_many() {
 }
 
 #[test]
-fn a_creation_of_which_nothing_is_known_is_looked_for_behind_a_sync() {
+fn a_creation_with_an_unknown_outcome_is_searched_for_after_a_sync() {
     let mut h = Harness::new().adopting();
     h.answer("stat leases/own-3", stat(SESSION));
     h.expect(&["watch leases", "timer", "timer"]);
@@ -101,8 +101,8 @@ fn a_creation_of_which_nothing_is_known_is_looked_for_behind_a_sync() {
 }
 
 #[test]
-fn leases_that_are_adopted_are_counted_anew() {
-    // The list that was sent with the creation is answered, and tells nothing of what is adopted.
+fn adopted_permit_nodes_are_counted_again() {
+    // The list sent with the creation is answered, but does not apply to adopted nodes.
     for answer in [ok(), created(&[3]), refused(ErrorCode::SYSTEM_ERROR)] {
         let mut h = Harness::new().creating();
         h.answer("create 2 leases", answer);
@@ -121,7 +121,7 @@ fn leases_that_are_adopted_are_counted_anew() {
 }
 
 #[test]
-fn leases_that_are_not_ours_or_not_all_there_are_given_back() {
+fn foreign_or_incomplete_permit_nodes_are_deleted() {
     let mut h = Harness::new().adopting();
     h.answer("stat leases/own-3", stat(SessionId(0x52)));
     h.expect(&[
@@ -138,7 +138,7 @@ fn leases_that_are_not_ours_or_not_all_there_are_given_back() {
     h.answer("list leases", children(&["leases/own-4"]));
     h.answer("stat leases/own-4", stat(SESSION));
     assert!(h.wanted().ends_with(&["delete leases/own-4".into()]));
-    // They are not taken for what comes next.
+    // They do not count for the next attempt.
     h.answer("create 2 leases", lost());
     h.answer("delete leases/own-4", lost());
     h.wanted();
@@ -148,7 +148,7 @@ fn leases_that_are_not_ours_or_not_all_there_are_given_back() {
 }
 
 #[test]
-fn what_is_refused_for_now_is_asked_again_after_a_while_and_once() {
+fn a_request_refused_for_now_is_repeated_once_after_a_delay() {
     for error in [QUEUE_FULL, Error::Server(ErrorCode::THROTTLED_OP), Error::NoConnection] {
         let mut h = Harness::new().creating();
         for line in ["create 2 leases", "watch leases", "watch max"] {
@@ -159,7 +159,7 @@ fn what_is_refused_for_now_is_asked_again_after_a_while_and_once() {
         h.expect(&["sync leases", "list leases", "watch max", "watch locks/own-7"]);
         h.feed(Input::Timer);
         h.expect(&[]);
-        // A list without a sync tells nothing.
+        // A list without a sync proves nothing.
         h.answer("list leases", Err(error.clone()));
         h.expect(&["timer"]);
         h.answer("sync leases", Err(error.clone()));
@@ -170,7 +170,7 @@ fn what_is_refused_for_now_is_asked_again_after_a_while_and_once() {
 }
 
 #[test]
-fn what_is_refused_for_good_ends_it_and_leaves_nothing() {
+fn a_permanent_refusal_fails_and_leaves_nothing() {
     let no_auth = || refused(ErrorCode::NO_AUTH);
     let mut h = Harness::new().creating();
     h.answer("create 2 leases", no_auth());
@@ -197,13 +197,13 @@ fn what_is_refused_for_good_ends_it_and_leaves_nothing() {
 }
 
 #[test]
-fn a_lease_that_may_not_be_deleted_is_told() {
+fn a_permit_node_that_cannot_be_deleted_is_reported() {
     let mut h = Harness::new().leaving();
     h.answer("delete leases/own-3", refused(ErrorCode::NO_AUTH));
     h.expect(&["Abandoned leases/own-3: ErrorCode(NO_AUTH)", "Failed: ErrorCode(NO_AUTH)"]);
     h.answer("delete leases/own-4", ok());
     h.expect_last(&[]);
-    // While it waits, too: that one would be in its way for ever.
+    // Also while it waits: that node would block it for ever.
     let mut h = Harness::new().waiting();
     h.leases_change();
     h.answer("watch leases", children(&["leases/own-4"]));
@@ -217,7 +217,7 @@ fn a_lease_that_may_not_be_deleted_is_told() {
 }
 
 #[test]
-fn a_maximum_that_is_absent_or_says_something_else() {
+fn a_missing_or_different_maximum_fails() {
     let waiting = || Harness::new().waiting();
     let mut h = waiting();
     h.maximum_changes();
@@ -245,7 +245,7 @@ fn a_maximum_that_is_absent_or_says_something_else() {
 }
 
 #[test]
-fn whose_place_in_the_queue_is_gone_counts_no_more() {
+fn a_contender_without_its_queue_node_fails() {
     for mut h in [Harness::new().creating(), Harness::new().waiting()] {
         h.feed(Input::Timer);
         h.answer("watch locks/own-7", ok());
@@ -277,7 +277,7 @@ const PLACES: [Place; 9] = [
 ];
 
 #[test]
-fn who_lets_go_anywhere_leaves_nothing_and_is_told_once() {
+fn a_release_at_any_step_leaves_nothing_and_is_reported_once() {
     let troubles: [fn(&mut Harness); 3] = [
         |_| {},
         Harness::disconnect,
@@ -317,7 +317,7 @@ fn who_lets_go_anywhere_leaves_nothing_and_is_told_once() {
 }
 
 #[test]
-fn a_session_that_ends_anywhere_ends_it() {
+fn the_end_of_the_session_ends_every_step() {
     for place in PLACES {
         let mut h = place(Harness::new());
         let is_held = h.machine.step_name() == "Held";
@@ -345,8 +345,8 @@ fn a_release_that_no_server_confirms_ends_with_the_lease() {
 }
 
 #[test]
-fn who_waits_for_permits_without_a_server_goes_on_waiting_when_the_lease_ends() {
-    // What is left of an earlier try is being deleted meanwhile.
+fn a_waiter_without_a_server_outlasts_the_lease() {
+    // The node of an earlier attempt is being deleted meanwhile.
     let mut h = Harness::new().resolving();
     h.answer("sync leases", ok());
     h.answer("list leases", children(&["leases/own-4"]));
@@ -367,7 +367,7 @@ fn failed() -> String {
 }
 
 #[test]
-fn who_cannot_read_the_list_of_leases_gives_everything_back() {
+fn an_unreadable_list_of_permit_nodes_returns_everything() {
     let mut h = Harness::new().creating();
     h.answer("create 2 leases", created(&[3, 4]));
     h.wanted();
@@ -382,7 +382,7 @@ fn who_cannot_read_the_list_of_leases_gives_everything_back() {
 }
 
 #[test]
-fn leases_that_may_have_been_created_are_found_without_the_list_of_all_and_go() {
+fn permit_nodes_of_unknown_outcome_are_deleted_without_the_full_list() {
     let mut h = Harness::new().resolving();
     h.answer("sync leases", ok());
     h.wanted();
@@ -395,7 +395,7 @@ fn leases_that_may_have_been_created_are_found_without_the_list_of_all_and_go() 
         assert!(lines.iter().any(|it| it == line), "{lines:?}");
     }
 
-    // The list of our own is not repeated when it is too long, too.
+    // Nor is the list of our own nodes repeated if it is too long.
     let mut h = Harness::new().resolving();
     h.answer("sync leases", ok());
     h.answer("list leases", too_long());

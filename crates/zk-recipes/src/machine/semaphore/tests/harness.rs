@@ -1,4 +1,4 @@
-//! A contender whose requests the test answers.
+//! A harness for semaphores.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
-use super::super::super::tests::harness::Language;
+use super::super::super::tests::harness::OutputFormat;
 use super::super::super::tests::{OWN, SESSION, data, lost, ok, refused, reply};
 use super::super::super::{
     AttemptConfig, Event, Input, LockMode, Name, Operation, PermitRequest, Scheme, SemaphoreMachine,
@@ -22,10 +22,10 @@ use crate::error::LockError;
 const SCHEMES: [(&str, Scheme); 2] =
     [("locks", Scheme::CURATOR_MUTEX), ("leases", Scheme::CURATOR_LEASE)];
 
-/// A contender of two permits of three, unless said otherwise.
+/// An attempt to acquire two of three permits, unless configured otherwise.
 pub(super) type Harness = super::super::super::tests::harness::Harness<SemaphoreMachine>;
 
-/// `permit nodes/own-3` for the whole name, and the other way round.
+/// Converts between `leases/own-3` and the whole name.
 fn name(label: &str) -> String {
     let (lock_path, rest) = label.split_once('/').expect("a parent");
     let (_, scheme) = SCHEMES.into_iter().find(|(name, _)| *name == lock_path).expect("known");
@@ -75,7 +75,7 @@ fn line(_: &str, operation: &Operation) -> String {
     })
 }
 
-fn told(event: &Event) -> String {
+fn event_line(event: &Event) -> String {
     match event {
         Event::Permits(nodes) => {
             let labels: Vec<_> = nodes.iter().map(|node| label(node)).collect();
@@ -100,7 +100,7 @@ pub(super) fn children(labels: &[&str]) -> Result<Reply, Error> {
     reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
 }
 
-/// What the server says about our own nodes.
+/// The server's list of our own nodes.
 pub(super) fn adopt_permit_nodes(labels: &[&str]) -> Result<Reply, Error> {
     let paths: Vec<_> = labels.iter().map(|label| format!("/sem/leases/{}", name(label))).collect();
     let paths: Vec<_> = paths.iter().map(String::as_str).collect();
@@ -111,7 +111,7 @@ pub(super) fn maximum(maximum: u32) -> Result<Reply, Error> {
     data(&maximum.to_be_bytes())
 }
 
-/// The permit nodes with these numbers were created, by transaction 100.
+/// Transaction 100 created the permit nodes with these numbers.
 pub(super) fn created(numbers: &[i32]) -> Result<Reply, Error> {
     let path = |number: &i32| format!("/sem/leases/{}", name(&format!("leases/own-{number}")));
     let paths: Vec<_> = numbers.iter().map(path).collect();
@@ -136,10 +136,14 @@ impl Harness {
         let config = AttemptConfig::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
         let mut request = PermitRequest { config, permits: 2, maximum: Some(3) };
         differ(&mut request);
-        Self::speaking(Language { line, told }, String::new(), SemaphoreMachine::new(request))
+        Self::with_format(
+            OutputFormat { line, event: event_line },
+            String::new(),
+            SemaphoreMachine::new(request),
+        )
     }
 
-    // ---- Places on the way ---------------------------------------------------------------------
+    // ---- Fixtures ------------------------------------------------------------------------------
 
     pub(super) fn queueing(mut self) -> Self {
         self.expect(&["enter", "list locks"]);
@@ -188,7 +192,7 @@ impl Harness {
         h
     }
 
-    /// Its permit nodes are there, and it knows not how many others are.
+    /// Its permit nodes exist, but it has not counted the others.
     pub(super) fn counting(self) -> Self {
         let mut h = self.creating();
         h.answer("create 2 leases", created(&[3, 4]));
@@ -225,9 +229,9 @@ impl Harness {
         h
     }
 
-    // ---- What happens --------------------------------------------------------------------------
+    // ---- Inputs --------------------------------------------------------------------------------
 
-    /// Two permits are out already.
+    /// Two permits are taken by others.
     pub(super) fn full(&mut self, line: &str) {
         let permit_nodes = ["leases/a-1", "leases/b-2", "leases/own-3", "leases/own-4"];
         self.answer(line, children(&permit_nodes));
@@ -249,7 +253,7 @@ impl Harness {
         true
     }
 
-    /// Fires the newest such watch, if there is one that was answered.
+    /// Fires the newest watch of this line, if it was confirmed.
     pub(super) fn fire_if_set(&mut self, line: &str, event_type: EventType) {
         if let Some(asked) = self.asked.iter().rfind(|a| a.answered && a.line == line) {
             let op = asked.op;
@@ -265,7 +269,7 @@ impl Harness {
         self.fire_if_set("watch max", EventType::NODE_DATA_CHANGED);
     }
 
-    /// Answers whatever is asked as a server does that has none of our nodes any more.
+    /// Answers every request like a server that has none of our nodes.
     pub(super) fn clean_up(&mut self) {
         for _ in 0..20 {
             let Some(line) = self.asked.iter().find(|a| !a.answered).map(|a| a.line.clone()) else {

@@ -1,4 +1,4 @@
-//! The table of steps in docs/tables/semaphore.md, compared with the code in every row.
+//! The table of steps in docs/tables/semaphore.md, compared with the code.
 
 use alloc::format;
 use alloc::string::String;
@@ -103,7 +103,7 @@ fn table() -> Vec<String> {
         for (happening, happens) in HAPPENINGS {
             let mut h = place(Harness::new());
             assert_eq!(h.machine.step_name(), step);
-            // Held for so long that nodes are watched; who creates has the place in the queue.
+            // The mutex is held while creating, long enough for its node to be watched.
             if matches!(step, "Waiting" | "Held") && happening.ends_with("deleted") {
                 h.feed(Input::Timer);
                 for watch in ["locks/own-7", "leases/own-3", "leases/own-4"] {
@@ -141,9 +141,9 @@ fn table() -> Vec<String> {
     rows
 }
 
-/// What the rows of a step do not name changes nothing in it.
+/// Inputs without a row change nothing.
 #[test]
-fn the_table_says_what_happens_in_every_step() {
+fn the_table_shows_every_input_in_every_step() {
     let table = table();
     assert_eq!(documented_rows("semaphore.md"), table, "the table is to be:\n{}", table.join("\n"));
 }

@@ -1,6 +1,8 @@
-//! What candidates do in every world within bounds.
+//! Every course of an election within bounds.
 
-use super::super::world::{Act, Line, Milestones, Play, Scene, Told, Tree, When, guid, session};
+use super::super::world::{
+    Line, Milestones, OwnerAction, Progress, ReportContext, Timing, Tree, Workload, guid, session,
+};
 use super::*;
 
 const LOCK_PATH: &str = "/election";
@@ -8,32 +10,32 @@ const LOCK_PATH: &str = "/election";
 #[derive(Clone, Hash)]
 struct Election {
     candidates: Vec<Candidate>,
-    /// The newest token of a leader.
+    /// The highest token of a leader.
     token: i64,
-    /// Whether a session can only be lost, and no node by itself.
+    /// Whether sessions expire, but no single node is deleted.
     nobody_meddles: bool,
-    /// A mistake of the callers: they do not hear of suspensions.
+    /// An injected bug of the callers: they ignore suspensions.
     is_deaf: bool,
 }
 
 #[derive(Clone, Hash)]
 struct Candidate {
-    leadership: Stance,
+    leadership: HashedLeadership,
     terms: usize,
     resigns: bool,
 }
 
-/// A [`Leadership`] that can be hashed.
+/// A [`Leadership`] that implements `Hash`.
 #[derive(Clone, PartialEq, Eq)]
-struct Stance(Leadership);
+struct HashedLeadership(Leadership);
 
-impl Hash for Stance {
+impl Hash for HashedLeadership {
     fn hash<H: Hasher>(&self, state: &mut H) {
         format!("{:?}", self.0).hash(state);
     }
 }
 
-impl Play for Election {
+impl Workload for Election {
     type Machine = ElectionMachine;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -47,25 +49,32 @@ impl Play for Election {
         (0..self.candidates.len()).map(|client| ElectionMachine::new(config(client))).collect()
     }
 
-    /// Who leads resigns at last, so that all others can lead; and anybody may resign.
-    fn acts(&self, client: usize) -> Vec<(Act, When)> {
+    /// A leader resigns in the end, so that all others can lead. Any candidate may resign early.
+    fn owner_actions(&self, client: usize) -> Vec<(OwnerAction, Timing)> {
         match self.candidates[client].resigns {
             true => Vec::new(),
-            false if self.progress(client).is_held() => alloc::vec![(Act::Release, When::AtLast)],
-            false => alloc::vec![(Act::Release, When::Whim)],
+            false if self.progress(client).is_held() => {
+                alloc::vec![(OwnerAction::Release, Timing::Eventually)]
+            }
+            false => alloc::vec![(OwnerAction::Release, Timing::Budgeted)],
         }
     }
 
-    fn acted(&mut self, client: usize, _: Act, _: &mut Milestones) {
+    fn owner_acted(&mut self, client: usize, _: OwnerAction, _: &mut Milestones) {
         self.candidates[client].resigns = true;
     }
 
-    fn told(&mut self, client: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
+    fn reported(
+        &mut self,
+        client: usize,
+        event: &Event,
+        mut context: ReportContext<'_>,
+    ) -> Result<(), String> {
         if self.is_deaf && matches!(event, Event::Suspended | Event::Resumed) {
             return Ok(());
         }
         let candidate = &mut self.candidates[client];
-        let Stance(before) = &candidate.leadership;
+        let HashedLeadership(before) = &candidate.leadership;
         let after = before.after(event, LOCK_PATH);
         let milestone = match (before, &after, event) {
             (Leadership::Resigned | Leadership::Failed(_), ..) => {
@@ -95,27 +104,27 @@ impl Play for Election {
             (_, Leadership::Failed(error), _) => return Err(format!("{client} fails: {error}")),
             _ => "goes on",
         };
-        scene.sees(milestone);
-        candidate.leadership = Stance(after);
+        context.reach(milestone);
+        candidate.leadership = HashedLeadership(after);
         Ok(())
     }
 
-    fn progress(&self, client: usize) -> Told {
+    fn progress(&self, client: usize) -> Progress {
         match self.candidates[client].leadership.0 {
-            Leadership::Leader(_) => Told::Held,
-            Leadership::Suspended(_) => Told::Suspended,
-            Leadership::Resigned | Leadership::Failed(_) => Told::Over,
-            _ => Told::Nothing,
+            Leadership::Leader(_) => Progress::Held,
+            Leadership::Suspended(_) => Progress::Suspended,
+            Leadership::Resigned | Leadership::Failed(_) => Progress::Over,
+            _ => Progress::Nothing,
         }
     }
 
     fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
-        // Whoever resigns does not rely on it any more.
+        // A candidate that resigns does not rely on its leadership.
         let unsuspecting = self.candidates.iter().filter_map(|it| match &it.leadership {
-            Stance(Leadership::Leader(term)) if !it.resigns => Some(term),
+            HashedLeadership(Leadership::Leader(term)) if !it.resigns => Some(term),
             _ => None,
         });
-        // One whose node somebody has deleted may not have heard of that.
+        // The deletion of its node may not have been reported yet.
         let is_there = |term: &&Term| self.nobody_meddles || tree.find(&term.node).is_some();
         if unsuspecting.filter(is_there).count() > 1 {
             return Err("two lead, and neither suspects it".to_string());
@@ -130,27 +139,27 @@ impl Play for Election {
 }
 
 fn election(candidates: usize, bounds: Bounds) -> World<Election> {
-    let leadership = Stance(Leadership::Follower);
+    let leadership = HashedLeadership(Leadership::Follower);
     let candidate = Candidate { leadership, terms: 0, resigns: false };
     let election = Election {
         candidates: alloc::vec![candidate; candidates],
         token: 0,
-        nobody_meddles: bounds.meddling == Some(0),
+        nobody_meddles: bounds.deletions == Some(0),
         is_deaf: false,
     };
     World::new(bounds, election)
 }
 
-const CALM: Bounds = Bounds { meddling: Some(0), ..Bounds::CALM };
+const CALM: Bounds = Bounds { deletions: Some(0), ..Bounds::CALM };
 
 #[test]
-fn two_lead_in_turn() {
-    let bounds = Bounds { whims: 1, ..CALM };
+fn two_candidates_lead_in_turn() {
+    let bounds = Bounds { early_commands: 1, ..CALM };
     search::prove(election(2, bounds), 439, &["goes on", "leads", "resigns"]);
 }
 
 #[test]
-fn of_two_whose_sessions_may_be_lost_one_leads_without_suspicion() {
+fn of_two_that_may_expire_one_leads_unsuspended() {
     let bounds = Bounds { faults: 2, ..CALM };
     let milestones = ["leads", "leads still", "resigns", "ends with its session"];
     search::prove(election(2, bounds), 42_017, &[&milestones[..], &["goes on"]].concat());
@@ -158,8 +167,8 @@ fn of_two_whose_sessions_may_be_lost_one_leads_without_suspicion() {
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
-fn of_two_whose_nodes_may_be_deleted_each_queues_again() {
-    let bounds = Bounds { meddling: Some(2), whims: 1, ..CALM };
+fn of_two_whose_nodes_are_deleted_each_queues_again() {
+    let bounds = Bounds { deletions: Some(2), early_commands: 1, ..CALM };
     let milestones = ["leads", "leads again", "loses", "resigns", "goes on"];
     search::prove(election(2, bounds), 88_183, &milestones);
 }
@@ -168,7 +177,7 @@ const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns
 
 #[test]
 fn one_survives_faults_of_every_kind() {
-    let bounds = Bounds { faults: 3, meddling: Some(2), whims: 1, ..CALM };
+    let bounds = Bounds { faults: 3, deletions: Some(2), early_commands: 1, ..CALM };
     let milestones = [&ALL[..], &["ends with its session"]].concat();
     search::prove(election(1, bounds), 21_357, &milestones);
 }
@@ -176,21 +185,21 @@ fn one_survives_faults_of_every_kind() {
 #[test]
 #[ignore = "ten seconds; in a release build two"]
 fn two_survive_faults_of_every_kind() {
-    let bounds = Bounds { faults: 1, meddling: Some(1), whims: 1, ..CALM };
+    let bounds = Bounds { faults: 1, deletions: Some(1), early_commands: 1, ..CALM };
     search::prove(election(2, bounds), 275_619, &ALL);
 }
 
 #[test]
-fn who_loses_the_lead_with_its_lease_queues_again_behind_no_node_of_its_own() {
+fn a_leader_lost_with_its_lease_queues_behind_no_own_node() {
     let bounds = Bounds { faults: 2, leases: 1, timers: Timers::AtLast, ..CALM };
     let milestones = [&ALL[..], &["ends with its session", "resigns without an answer"]].concat();
     search::prove(election(2, bounds), 69_952, &milestones);
 }
 
 #[test]
-fn who_does_not_hear_of_a_suspension_leads_beside_another() {
+fn without_suspension_two_lead_at_once() {
     let bounds = Bounds { faults: 2, ..CALM };
     let mut election = election(2, bounds);
-    election.play.is_deaf = true;
+    election.workload.is_deaf = true;
     search::refute(election, "two lead, and neither suspects it", 6);
 }

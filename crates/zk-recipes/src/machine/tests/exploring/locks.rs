@@ -1,50 +1,50 @@
-//! What contenders for a lock do in every world within bounds.
+//! Every course of a lock within bounds.
 
 use super::super::world::{
-    Act, Cause, Flaw, Index, Line, Milestones, Node, Outside, Play, STRANGER, Scene, Told, Tree,
-    When, guid, session,
+    Bug, Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, OwnerAction, Progress,
+    ReportContext, Timing, Tree, Workload, guid, session,
 };
 use super::*;
 
 const LOCK_PATH: &str = "/lock";
 
-/// What a contender is about.
+/// The behaviour of a contender.
 #[derive(Clone, Copy)]
 struct Role {
     mode: LockMode,
     wait_policy: WaitPolicy,
-    /// What it may want to hold the lock with, once it holds it.
-    wish: Option<LockMode>,
-    /// With what it contends once more after it has released it, relying on its hint, if it does.
+    /// The mode that it may convert to while it holds the lock.
+    conversion: Option<LockMode>,
+    /// The mode of its second attempt, which uses the hint of the first. `None`: there is none.
     returns: Option<LockMode>,
 }
 
 impl Hash for Role {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.mode, self.wish, self.returns).hash(state);
+        (self.mode, self.conversion, self.returns).hash(state);
     }
 }
 
 const fn role(mode: LockMode) -> Role {
-    Role { mode, wait_policy: WaitPolicy::Queue, wish: None, returns: None }
+    Role { mode, wait_policy: WaitPolicy::Queue, conversion: None, returns: None }
 }
 
 const READER: Role = role(LockMode::Shared);
 const WRITER: Role = role(LockMode::Exclusive);
-const DOWNGRADER: Role = Role { wish: Some(LockMode::Shared), ..WRITER };
-const UPGRADER: Role = Role { wish: Some(LockMode::Exclusive), ..READER };
+const DOWNGRADER: Role = Role { conversion: Some(LockMode::Shared), ..WRITER };
+const UPGRADER: Role = Role { conversion: Some(LockMode::Exclusive), ..READER };
 const RETURNER: Role = Role { returns: Some(LockMode::Exclusive), ..WRITER };
 const PROMOTED: Role = Role { returns: Some(LockMode::Exclusive), ..READER };
 const REREADER: Role = Role { returns: Some(LockMode::Shared), ..READER };
 const DEMOTED: Role = Role { returns: Some(LockMode::Shared), ..DOWNGRADER };
-const TRIER: Role = Role { wait_policy: WaitPolicy::OnlyIfFree, ..WRITER };
-const ASKER: Role = Role { wait_policy: WaitPolicy::OnlyIfFirst, ..WRITER };
+const FREE_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFree, ..WRITER };
+const FIRST_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFirst, ..WRITER };
 
-/// A lock, and those who contend for it.
+/// A lock and its contenders.
 #[derive(Clone)]
 struct Lock {
     scenario: Scenario,
-    contenders: Vec<Contending>,
+    contenders: Vec<ContenderState>,
 }
 
 impl Hash for Lock {
@@ -54,42 +54,42 @@ impl Hash for Lock {
 }
 
 #[derive(Clone, Hash)]
-struct Contending {
+struct ContenderState {
     role: Role,
     attempt: u128,
-    told: Told,
+    progress: Progress,
     release: bool,
-    /// What it wants the lock with, or holds it with.
+    /// The mode that it wants, or holds.
     mode: LockMode,
-    wish: Option<LockMode>,
+    conversion: Option<LockMode>,
     converting: Option<LockMode>,
-    /// Whether there may be a second node, for an upgrade.
+    /// Whether it may have a second node, for an upgrade.
     upgrades: bool,
-    /// How often it has asked for a node.
+    /// The number of creations that it has submitted.
     creations: usize,
     grant: Option<Grant>,
 }
 
-/// How a contender got the lock.
+/// The circumstances of an acquisition.
 #[derive(Clone, Copy, Hash)]
 struct Grant {
-    /// What it knew of the tree is of then.
+    /// The state of the tree that the contender knew.
     at: Index,
     token: Index,
     mode: LockMode,
-    /// The number of its node.
+    /// The sequence number of its node.
     number: i32,
 }
 
-impl Contending {
+impl ContenderState {
     const fn new(role: Role, attempt: u128) -> Self {
         Self {
             role,
             attempt,
-            told: Told::Nothing,
+            progress: Progress::Nothing,
             release: false,
             mode: role.mode,
-            wish: role.wish,
+            conversion: role.conversion,
             converting: None,
             upgrades: false,
             creations: 0,
@@ -97,16 +97,16 @@ impl Contending {
         }
     }
 
-    /// Whether it relies on having the lock. Whoever gives exclusiveness up, or does not have it
-    /// yet, does not rely on that.
-    fn believes(&self) -> Option<(LockMode, i32)> {
+    /// Returns the mode that the owner relies on. During a conversion that is the weaker one, and
+    /// before the acquisition or after the release none.
+    fn relied_on(&self) -> Option<(LockMode, i32)> {
         let mode = if self.converting.is_some() { LockMode::Shared } else { self.mode };
-        let held = self.told.is_held() && !self.release;
+        let held = self.progress.is_held() && !self.release;
         self.grant.filter(|_| held).map(|grant| (mode, grant.number))
     }
 }
 
-impl Play for Lock {
+impl Workload for Lock {
     type Machine = Contender;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -117,28 +117,31 @@ impl Play for Lock {
         (0..self.contenders.len()).map(|contender| self.machine(contender, None)).collect()
     }
 
-    fn acts(&self, contender: usize) -> Vec<(Act, When)> {
-        let Contending { told, release, wish, converting, .. } = self.contenders[contender];
-        match told {
+    fn owner_actions(&self, contender: usize) -> Vec<(OwnerAction, Timing)> {
+        let ContenderState { progress, release, conversion, converting, .. } =
+            self.contenders[contender];
+        match progress {
             _ if release => Vec::new(),
-            Told::Held | Told::Suspended => {
-                // It can release while it converts, but an answer must come without it, too.
-                let when = if converting.is_some() { When::Perhaps } else { When::AtLast };
-                let wish = wish.filter(|_| converting.is_none());
-                let convert = wish.map(|mode| (Act::Convert(mode), When::Perhaps));
-                [(Act::Release, when)].into_iter().chain(convert).collect()
+            Progress::Held | Progress::Suspended => {
+                // It can release while it converts, but a result must also come without that.
+                let when = if converting.is_some() { Timing::Optional } else { Timing::Eventually };
+                let conversion = conversion.filter(|_| converting.is_none());
+                let convert = conversion.map(|mode| (OwnerAction::Convert(mode), Timing::Optional));
+                [(OwnerAction::Release, when)].into_iter().chain(convert).collect()
             }
-            Told::Nothing | Told::Over => alloc::vec![(Act::Release, When::Whim)],
+            Progress::Nothing | Progress::Over => {
+                alloc::vec![(OwnerAction::Release, Timing::Budgeted)]
+            }
         }
     }
 
-    fn acted(&mut self, contender: usize, act: Act, milestones: &mut Milestones) {
+    fn owner_acted(&mut self, contender: usize, act: OwnerAction, milestones: &mut Milestones) {
         let contending = &mut self.contenders[contender];
         match act {
-            Act::Convert(mode) => {
-                (contending.wish, contending.converting) = (None, Some(mode));
+            OwnerAction::Convert(mode) => {
+                (contending.conversion, contending.converting) = (None, Some(mode));
             }
-            Act::Release | Act::Leave => {
+            OwnerAction::Release | OwnerAction::Leave => {
                 contending.release = true;
                 if contending.converting.is_some() {
                     milestones.insert("leaves while converting");
@@ -147,7 +150,7 @@ impl Play for Lock {
         }
     }
 
-    fn asked(&mut self, contender: usize, request: &Request<'_>, milestones: &mut Milestones) {
+    fn requested(&mut self, contender: usize, request: &Request<'_>, milestones: &mut Milestones) {
         if let Request::Create2(create) = request {
             let mode = self.name(&format!("{}0000000000", create.path)).mode;
             let contending = &mut self.contenders[contender];
@@ -159,53 +162,53 @@ impl Play for Lock {
         }
     }
 
-    fn told(
+    fn reported(
         &mut self,
         contender: usize,
         event: &Event,
-        mut scene: Scene<'_>,
+        mut context: ReportContext<'_>,
     ) -> Result<(), String> {
-        let Contending { told, release, converting, .. } = self.contenders[contender];
-        let Some(after) = told.after(event, release) else {
+        let ContenderState { progress, release, converting, .. } = self.contenders[contender];
+        let Some(after) = progress.after(event, release) else {
             return Err(format!("{contender} tells {event:?} out of turn"));
         };
         match event {
-            Event::Enqueued { .. } if scene.cause == Cause::Looked => scene.sees("adopts"),
+            Event::Enqueued { .. } if context.cause == Cause::Looked => context.reach("adopts"),
             Event::Acquired { token, .. } => {
-                self.check_grant(contender, *token, &scene)?;
-                scene.sees(ACQUIRES[contender]);
-                match scene.cause {
-                    Cause::Settled => scene.sees("takes over"),
-                    Cause::Created => scene.sees("needs no list"),
+                self.check_grant(contender, *token, &context)?;
+                context.reach(ACQUIRES[contender]);
+                match context.cause {
+                    Cause::Settled => context.reach("takes over"),
+                    Cause::Created => context.reach("needs no list"),
                     Cause::Looked | Cause::Other => {}
                 }
             }
             Event::Resumed => {
                 let number = self.contenders[contender].grant.map(|grant| grant.number);
-                let mut own = scene.tree.owned_by(contender, scene.now);
+                let mut own = context.tree.owned_by(contender, context.now);
                 if !own.any(|node| Some(self.number(node)) == number) {
                     return Err(format!("{contender} resumes a lock that it has lost"));
                 }
-                scene.sees("resumes");
+                context.reach("resumes");
             }
             Event::Converted { mode, node, token } if converting == Some(*mode) => {
-                self.check_conversion(contender, *mode, node, *token, &mut scene)?;
-                if scene.cause == Cause::Looked {
-                    scene.sees("finds itself converted");
+                self.check_conversion(contender, *mode, node, *token, &mut context)?;
+                if context.cause == Cause::Looked {
+                    context.reach("finds itself converted");
                 }
             }
             Event::NotConverted(_) if converting.is_some() => {
                 if converting == Some(LockMode::Exclusive) {
-                    scene.sees("is not upgraded");
+                    context.reach("is not upgraded");
                 }
                 self.contenders[contender].converting = None;
             }
             Event::Converted { .. } | Event::NotConverted(_) => {
                 return Err(format!("{contender} tells {event:?} out of turn"));
             }
-            Event::Lost(loss) => scene.sees(lost_by(contender, loss)?),
-            Event::Released if told == Told::Nothing => scene.sees("gives up"),
-            Event::Failed(error) => scene.sees(match error {
+            Event::Lost(loss) => context.reach(lost_by(contender, loss)?),
+            Event::Released if progress == Progress::Nothing => context.reach("gives up"),
+            Event::Failed(error) => context.reach(match error {
                 LockError::NodeVanished => "vanishes",
                 LockError::Busy | LockError::TimedOut => "is busy",
                 LockError::NoConnection => "has no connection",
@@ -215,12 +218,12 @@ impl Play for Lock {
             }),
             _ => {}
         }
-        self.contenders[contender].told = after;
+        self.contenders[contender].progress = after;
         Ok(())
     }
 
-    fn progress(&self, contender: usize) -> Told {
-        self.contenders[contender].told
+    fn progress(&self, contender: usize) -> Progress {
+        self.contenders[contender].progress
     }
 
     fn check(
@@ -241,44 +244,44 @@ impl Play for Lock {
         self.check_wake_ups(tree, lines)
     }
 
-    /// What the next attempt has to rely on, it relies on at once.
+    /// The hint of the first attempt must be valid at once.
     fn next(&mut self, contender: usize, done: &Contender, connected: bool) -> Option<Contender> {
-        let Contending { role, attempt, .. } = self.contenders[contender];
+        let ContenderState { role, attempt, .. } = self.contenders[contender];
         let mode = role.returns.filter(|_| connected)?;
         let mut hint = FastPathHint { followed: u32::MAX, ..done.hint()? };
         if self.scenario.forgets_readers {
             hint.mode = LockMode::Exclusive;
         }
-        let role = Role { mode, wish: None, returns: None, ..role };
-        self.contenders[contender] = Contending::new(role, attempt + 1);
+        let role = Role { mode, conversion: None, returns: None, ..role };
+        self.contenders[contender] = ContenderState::new(role, attempt + 1);
         Some(self.machine(contender, Some(hint)))
     }
 
-    fn outside(&self, tree: &Tree, may_go_wrong: bool) -> Vec<(Outside, When)> {
-        let forged = tree.owned().filter(|(_, node)| node.owner == Some(STRANGER));
+    fn outside_changes(&self, tree: &Tree, may_go_wrong: bool) -> Vec<(OutsideChange, Timing)> {
+        let forged = tree.owned().filter(|(_, node)| node.owner == Some(OTHER_PROGRAM));
         let mut all: Vec<_> =
-            forged.map(|(node, _)| (Outside::Vanish(node), When::AtLast)).collect();
+            forged.map(|(node, _)| (OutsideChange::Vanish(node), Timing::Eventually)).collect();
         if self.scenario.forgeries && may_go_wrong {
-            let open = |contender: &usize| self.contenders[*contender].told != Told::Over;
-            let forge = |contender| (Outside::Forge(contender), When::Perhaps);
+            let open = |contender: &usize| self.contenders[*contender].progress != Progress::Over;
+            let forge = |contender| (OutsideChange::Forge(contender), Timing::Optional);
             all.extend((0..self.contenders.len()).filter(open).map(forge));
         }
         if self.scenario.recreations && may_go_wrong && tree.owned().next().is_none() {
-            all.push((Outside::Recreate, When::Perhaps));
+            all.push((OutsideChange::Recreate, Timing::Optional));
         }
         all
     }
 
-    fn happens(&mut self, outside: Outside, tree: &mut Tree) {
+    fn apply_outside(&mut self, outside: OutsideChange, tree: &mut Tree) {
         match outside {
-            Outside::Forge(contender) => {
-                let Contending { mode, attempt, .. } = self.contenders[contender];
+            OutsideChange::Forge(contender) => {
+                let ContenderState { mode, attempt, .. } = self.contenders[contender];
                 let prefix = self.scenario.scheme.prefix(mode, guid(contender, attempt), SESSION);
-                tree.add(STRANGER, &format!("{LOCK_PATH}/{prefix}"));
+                tree.add(OTHER_PROGRAM, &format!("{LOCK_PATH}/{prefix}"));
             }
-            Outside::Vanish(node) => tree.delete(node),
-            Outside::Recreate => tree.recreate(LOCK_PATH),
-            Outside::Change => {}
+            OutsideChange::Vanish(node) => tree.delete(node),
+            OutsideChange::Recreate => tree.recreate(LOCK_PATH),
+            OutsideChange::Change => {}
         }
     }
 }
@@ -289,7 +292,7 @@ fn is_reader(node: &Node) -> bool {
 
 impl Lock {
     fn machine(&self, contender: usize, hint: Option<FastPathHint>) -> Contender {
-        let Contending { role, attempt, .. } = self.contenders[contender];
+        let ContenderState { role, attempt, .. } = self.contenders[contender];
         let (guid, session) = (guid(contender, attempt), session(contender));
         let mut machine = Contender::new(AttemptConfig {
             mode: role.mode,
@@ -313,18 +316,18 @@ impl Lock {
         self.name(&node.path).sequence.0
     }
 
-    /// The lock may be granted on what is known of the tree.
+    /// Checks that the lock may be granted by the state of the tree that the contender knew.
     fn check_grant(
         &mut self,
         contender: usize,
         token: Zxid,
-        scene: &Scene<'_>,
+        context: &ReportContext<'_>,
     ) -> Result<(), String> {
         let token = Index::try_from(token.0).expect("a transaction of this world");
-        let Some((_, own)) = scene.tree.all().find(|(_, node)| node.created == token) else {
+        let Some((_, own)) = context.tree.all().find(|(_, node)| node.created == token) else {
             return Err(format!("{contender} has a token that is nobody's"));
         };
-        if own.owner != Some(contender) || !own.exists_at(scene.now) {
+        if own.owner != Some(contender) || !own.exists_at(context.now) {
             return Err(format!("{contender} is granted the lock without its node"));
         }
         let Name { mode, guid, sequence, .. } = self.name(&own.path);
@@ -332,12 +335,14 @@ impl Lock {
             let name = self.name(&other.path);
             name.guid != guid && [mode, name.mode].contains(&LockMode::Exclusive)
         };
-        let mut before =
-            scene.tree.at(scene.now).filter(|(_, it)| it.owner.is_some() && it.place < own.place);
+        let mut before = context
+            .tree
+            .at(context.now)
+            .filter(|(_, it)| it.owner.is_some() && it.place < own.place);
         if before.any(|(_, node)| blocks(node)) {
             return Err(format!("{contender} is granted the lock before its turn"));
         }
-        let grant = Grant { at: scene.now, token, mode, number: sequence.0 };
+        let grant = Grant { at: context.now, token, mode, number: sequence.0 };
         let out_of_order = |other: Grant| {
             [mode, other.mode].contains(&LockMode::Exclusive)
                 && (other.at < grant.at) != (other.token < grant.token)
@@ -356,11 +361,11 @@ impl Lock {
         mode: LockMode,
         node: &str,
         token: Zxid,
-        scene: &mut Scene<'_>,
+        context: &mut ReportContext<'_>,
     ) -> Result<(), String> {
         let before = self.contenders[contender].grant.expect("a grant");
         let path = format!("{LOCK_PATH}/{node}");
-        let mut own = scene.tree.owned_by(contender, scene.now);
+        let mut own = context.tree.owned_by(contender, context.now);
         if !own.clone().any(|node| *node.path == *path) {
             return Err(format!("{contender} holds the lock by a node that is not there"));
         }
@@ -368,24 +373,24 @@ impl Lock {
             if Zxid(before.token.into()) != token {
                 return Err(format!("{contender} has a token that others do not reach"));
             }
-            scene.sees("is downgraded");
+            context.reach("is downgraded");
         } else {
-            // Otherwise somebody else may have had the lock in between.
+            // Another contender may have held the lock in between.
             if !own.any(|node| self.number(node) == before.number) {
                 return Err(format!("{contender} upgrades what it has lost"));
             }
-            self.check_grant(contender, token, scene)?;
-            scene.sees("is upgraded");
+            self.check_grant(contender, token, context)?;
+            context.reach("is upgraded");
         }
         let contending = &mut self.contenders[contender];
         (contending.mode, contending.converting) = (mode, None);
         Ok(())
     }
 
-    /// Nobody holds the lock beside a writer, as the ensemble sees it.
+    /// Checks that no other contender holds the lock beside a writer, as the ensemble sees it.
     fn check_exclusion(&self, tree: &Tree, milestones: &mut Milestones) -> Result<(), String> {
-        let holds = |(contender, contending): (usize, &Contending)| {
-            let (mode, number) = contending.believes()?;
+        let holds = |(contender, contending): (usize, &ContenderState)| {
+            let (mode, number) = contending.relied_on()?;
             let mut own = tree.owned_by(contender, tree.log);
             own.any(|node| self.number(node) == number).then_some(mode)
         };
@@ -399,8 +404,8 @@ impl Lock {
         Ok(())
     }
 
-    /// The end of a node wakes one, or readers who waited for a writer: no herd. Whose own node is
-    /// gone does not count, having nothing more to wait for.
+    /// Checks that a deletion wakes one waiter, or the readers behind a writer: no herd. A
+    /// contender whose own node is gone does not count, since it waits no longer.
     fn check_wake_ups(&self, tree: &Tree, lines: &[&Line]) -> Result<(), String> {
         let mut waiting: Vec<(&str, LockMode)> = Vec::new();
         for (contender, line) in lines.iter().enumerate() {
@@ -428,19 +433,19 @@ impl Lock {
     }
 }
 
-/// A world of contenders, and what is special about it.
+/// The contenders of a world, and its special conditions.
 #[derive(Clone, Copy)]
 struct Scenario {
     scheme: Scheme,
     roles: &'static [Role],
-    /// Whether somebody else may also create nodes that look like a contender's.
+    /// Whether another program may create nodes that look like a contender's.
     forgeries: bool,
-    /// Whether somebody may also remove the lock path and make it anew, when nobody is in it.
+    /// Whether another program may delete and create the lock path again, while it is empty.
     recreations: bool,
-    /// How many nodes were in the lock path before.
+    /// The number of nodes created below the lock path before.
     created_before: i32,
     mistake: Option<Mistake>,
-    /// After a reader a writer looks for others as little as another reader: a mistake.
+    /// An injected bug: a writer uses the hint of a reader.
     forgets_readers: bool,
     bounds: Bounds,
 }
@@ -464,7 +469,7 @@ impl Scenario {
         Self { scheme: READ_WRITE, ..Self::of(roles) }
     }
 
-    /// Numbers are so high that a hint counts for some transactions.
+    /// The sequence numbers are so high that a hint stays valid for some transactions.
     const fn later(roles: &'static [Role]) -> Self {
         Self { created_before: 1, recreations: true, ..Self::of(roles) }
     }
@@ -473,13 +478,13 @@ impl Scenario {
         Self { bounds: Bounds { faults, ..self.bounds }, ..self }
     }
 
-    /// On two servers, one of which lags.
+    /// Two servers, one of which lags.
     const fn lagging(self) -> Self {
         Self { bounds: Bounds { servers: 2, ..self.bounds }, ..self }
     }
 
-    const fn impatient(self) -> Self {
-        Self { bounds: Bounds { whims: 1, ..self.bounds }, ..self }
+    const fn with_early_release(self) -> Self {
+        Self { bounds: Bounds { early_commands: 1, ..self.bounds }, ..self }
     }
 
     const fn numbers(self, numbers: Numbers) -> Self {
@@ -487,7 +492,7 @@ impl Scenario {
     }
 
     fn world(self) -> World<Lock> {
-        let contenders = self.roles.iter().map(|role| Contending::new(*role, 0)).collect();
+        let contenders = self.roles.iter().map(|role| ContenderState::new(*role, 0)).collect();
         let mut world = World::new(self.bounds, Lock { scenario: self, contenders });
         world.tree.created_before(LOCK_PATH, self.created_before);
         world
@@ -499,14 +504,14 @@ impl Scenario {
     }
 
     #[track_caller]
-    fn refutes(self, flaw: Flaw, wrong: &str, steps: usize) {
-        let bounds = Bounds { flaw: Some(flaw), ..self.bounds };
+    fn refutes(self, bug: Bug, wrong: &str, steps: usize) {
+        let bounds = Bounds { bug: Some(bug), ..self.bounds };
         search::refute(Self { bounds, ..self }.world(), wrong, steps);
     }
 }
 
 const FAULT: [&str; 5] = ["adopts", "creates again", "resumes", "loses its node", "vanishes"];
-/// What becomes of one who is connected again in time, and of one who is not.
+/// The milestones of contenders that reconnect in time, and of those that do not.
 const FAULTS: [&str; 7] = [
     "adopts",
     "creates again",
@@ -517,7 +522,8 @@ const FAULTS: [&str; 7] = [
     "ends with its session",
 ];
 
-// ---- Those who queue -----------------------------------------------------------------------------
+// ---- Waiting in the queue
+// ------------------------------------------------------------------------
 
 #[test]
 fn three_take_turns() {
@@ -526,9 +532,9 @@ fn three_take_turns() {
 
 #[test]
 #[ignore = "half a minute; in a release build a few seconds"]
-fn two_survive_one_fault_and_one_who_gives_up() {
+fn two_survive_one_fault_and_one_release() {
     let milestones = [&FAULT[..], &[ONE, TWO, "takes over", "gives up"]].concat();
-    Scenario::of(&[WRITER; 2]).faults(1).impatient().proves(126_021, &milestones);
+    Scenario::of(&[WRITER; 2]).faults(1).with_early_release().proves(126_021, &milestones);
 }
 
 #[test]
@@ -541,7 +547,7 @@ fn two_survive_one_fault_on_servers_that_lag() {
 #[test]
 fn one_survives_two_faults_on_servers_that_lag() {
     let milestones = [&FAULTS[..], &[ONE, "gives up"]].concat();
-    Scenario::of(&[WRITER]).faults(2).lagging().impatient().proves(10_433, &milestones);
+    Scenario::of(&[WRITER]).faults(2).lagging().with_early_release().proves(10_433, &milestones);
 }
 
 #[test]
@@ -558,23 +564,24 @@ fn three_survive_one_fault() {
     Scenario::of(&[WRITER; 3]).faults(1).proves(7_370_969, &milestones);
 }
 
-// ---- Those who return ----------------------------------------------------------------------------
+// ---- Contenders that return with a hint
+// ----------------------------------------------------------
 
 #[test]
-fn one_who_returns_needs_no_list_unless_another_has_come() {
+fn a_returning_contender_needs_no_list_unless_another_has_come() {
     let milestones = [ONE, TWO, "takes over", "needs no list", "returns"];
     Scenario::later(&[RETURNER, WRITER]).proves(2_181, &milestones);
 }
 
 #[test]
-fn one_who_returns_alone_survives_two_faults_on_servers_that_lag() {
+fn a_returning_contender_survives_two_faults_on_servers_that_lag() {
     let milestones = [&FAULTS[..], &[ONE, "needs no list", "returns"]].concat();
     Scenario::later(&[RETURNER]).faults(2).lagging().proves(27_300, &milestones);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build a few seconds"]
-fn one_who_returns_beside_another_survives_one_fault() {
+fn a_returning_contender_beside_another_survives_one_fault() {
     Scenario::later(&[RETURNER, WRITER]).faults(1).proves(97_587, &returned());
 }
 
@@ -584,55 +591,59 @@ fn returned() -> Vec<&'static str> {
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
-fn two_who_return_survive_one_fault_or_a_new_directory() {
+fn two_returning_contenders_survive_one_fault_or_a_new_lock_path() {
     Scenario::later(&[RETURNER, RETURNER]).faults(1).proves(365_630, &returned());
 }
 
 #[test]
 #[ignore = "a minute; in a release build some seconds"]
-fn one_who_returns_survives_one_fault_and_one_who_gives_up() {
+fn a_returning_contender_survives_one_fault_and_one_release() {
     let scenario = Scenario { created_before: 6, ..Scenario::later(&[RETURNER, WRITER]) };
-    scenario.faults(1).impatient().proves(360_333, &[&returned()[..], &["gives up"]].concat());
+    scenario
+        .faults(1)
+        .with_early_release()
+        .proves(360_333, &[&returned()[..], &["gives up"]].concat());
 }
 
 #[test]
 #[ignore = "a minute; in a release build some seconds"]
-fn one_who_returns_survives_one_fault_on_servers_that_lag() {
+fn a_returning_contender_survives_one_fault_on_servers_that_lag() {
     let scenario = Scenario { created_before: 6, ..Scenario::later(&[RETURNER, WRITER]) };
     scenario.faults(1).lagging().proves(558_216, &returned());
 }
 
-/// As above, among readers and writers.
+/// The same for read/write locks.
 const fn later_shared(roles: &'static [Role]) -> Scenario {
     Scenario { scheme: READ_WRITE, ..Scenario::later(roles) }
 }
 
 #[test]
-fn one_who_has_read_and_returns_to_write_beside_a_reader() {
+fn a_reader_returns_as_a_writer_beside_a_reader() {
     later_shared(&[PROMOTED, READER]).proves(3_939, &[ONE, TWO, "returns", "hold together"]);
 }
 
 #[test]
-fn one_who_has_read_and_returns_to_write_beside_one_who_becomes_a_reader() {
+fn a_reader_returns_as_a_writer_beside_a_downgrade() {
     let more = ["returns", "hold together", "is downgraded", "leaves while converting"];
     let milestones = [&more[..], &[ONE, TWO]].concat();
     later_shared(&[PROMOTED, DOWNGRADER]).proves(21_796, &milestones);
 }
 
 #[test]
-fn one_who_has_become_a_reader_and_returns_to_read_beside_a_writer() {
+fn a_downgraded_reader_returns_beside_a_writer() {
     let more = ["needs no list", "returns", "is downgraded", "leaves while converting"];
     let milestones = [&more[..], &[ONE, TWO]].concat();
     later_shared(&[DEMOTED, WRITER]).proves(6_079, &milestones);
 }
 
 #[test]
-fn one_who_returns_to_read_beside_one_who_becomes_a_writer() {
+fn a_returning_reader_beside_an_upgrade() {
     let milestones = [&UPGRADED[..], &["needs no list", "returns", "hold together"]].concat();
     later_shared(&[REREADER, UPGRADER]).proves(62_793, &milestones);
 }
 
-// ---- Those who do not wait, forged nodes, and the end of numbers ---------------------------------
+// ---- Attempts without waiting, forged nodes, exhausted numbers
+// -----------------------------------
 
 #[test]
 fn two_survive_a_fault_or_a_forged_node() {
@@ -648,33 +659,33 @@ fn one_survives_two_faults_and_forged_nodes() {
 }
 
 #[test]
-fn one_who_asks_once_beside_one_who_waits() {
+fn only_if_first_beside_a_waiter() {
     let more = [ONE, TWO, "takes over", "is busy", "has no connection"];
     let milestones = [&FAULT[..], &more].concat();
-    Scenario::of(&[ASKER, WRITER]).faults(1).proves(29_505, &milestones);
+    Scenario::of(&[FIRST_ONLY, WRITER]).faults(1).proves(29_505, &milestones);
 }
 
 #[test]
-fn two_who_ask_once() {
-    Scenario::of(&[ASKER, ASKER]).proves(679, &[ONE, TWO, "is busy"]);
+fn two_that_try_only_if_first() {
+    Scenario::of(&[FIRST_ONLY, FIRST_ONLY]).proves(679, &[ONE, TWO, "is busy"]);
 }
 
 #[test]
-fn one_who_does_not_wait_beside_one_who_does() {
+fn only_if_free_beside_a_waiter() {
     let more = [ONE, TWO, "takes over", "is busy", "has no connection"];
     let milestones = [&FAULT[..], &more].concat();
-    Scenario::of(&[TRIER, WRITER]).faults(1).proves(30_775, &milestones);
+    Scenario::of(&[FREE_ONLY, WRITER]).faults(1).proves(30_775, &milestones);
 }
 
 #[test]
-fn where_numbers_have_ended_names_of_others_fail_closed() {
+fn exhausted_numbers_fail_closed_in_shared_schemes() {
     let scenario = Scenario::of(&[WRITER; 2]).numbers(Numbers::End);
     scenario.proves(97, &["finds numbers exhausted"]);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
-fn where_numbers_have_ended_two_of_ours_survive_a_fault() {
+fn exhausted_numbers_of_a_private_scheme_survive_a_fault() {
     let scenario = Scenario { scheme: PRIVATE, ..Scenario::of(&[WRITER; 2]) };
     let milestones = [&FAULT[..], &[ONE, TWO]].concat();
     scenario.numbers(Numbers::End).faults(1).proves(67_212, &milestones);
@@ -689,7 +700,7 @@ fn a_reader_and_a_writer_take_turns() {
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
-fn readers_hold_together_and_no_writer_with_them() {
+fn readers_share_the_lock_and_exclude_writers() {
     let milestones = [ONE, TWO, THREE, "hold together"];
     Scenario::shared(&[READER, WRITER, READER]).proves(110_573, &milestones);
 }
@@ -707,7 +718,7 @@ fn a_downgrade_lets_a_reader_in() {
     Scenario::shared(&[DOWNGRADER, READER]).proves(7_313, &milestones);
 }
 
-/// Of one who is alone, and of one who is not.
+/// The milestones with one reader, and with several.
 fn downgraded_with(faults: &[&'static str]) -> [Vec<&'static str>; 2] {
     let alone = [faults, &[ONE, "is downgraded", "leaves while converting"]].concat();
     let alone = [&alone[..], &["finds itself converted"]].concat();
@@ -738,13 +749,13 @@ fn a_downgrade_beside_a_reader_survives_one_fault() {
 const UPGRADED: [&str; 5] = [ONE, TWO, "is upgraded", "is not upgraded", "leaves while converting"];
 
 #[test]
-fn an_upgrade_beside_a_writer_works_or_does_not() {
+fn an_upgrade_beside_a_writer_succeeds_or_fails() {
     Scenario::shared(&[UPGRADER, WRITER]).proves(5_473, &UPGRADED);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
-fn of_two_who_upgrade_nobody_waits_for_ever() {
+fn two_upgrades_do_not_deadlock() {
     let milestones = [&UPGRADED[..], &["hold together"]].concat();
     Scenario::shared(&[UPGRADER, UPGRADER]).proves(196_440, &milestones);
 }
@@ -758,7 +769,7 @@ fn an_upgrade_beside_a_writer_survives_one_fault() {
 
 #[test]
 #[ignore = "a minute; in a release build ten seconds"]
-fn a_downgrade_between_a_reader_and_a_writer_lets_in_one_and_not_the_other() {
+fn a_downgrade_lets_in_readers_and_no_writers() {
     let milestones = [&DOWNGRADED[..], &[THREE, "hold together"]].concat();
     Scenario::shared(&[DOWNGRADER, READER, WRITER]).proves(547_373, &milestones);
 }
@@ -774,55 +785,55 @@ fn a_downgrade_survives_two_faults_on_servers_that_lag() {
 
 #[test]
 fn without_a_sync_a_node_is_created_twice() {
-    // The server that has the creation dies, and the other one has not heard of it (H2).
+    // The server that executed the creation dies, and the other one has not applied it yet (H2).
     let scenario = Scenario::of(&[WRITER]).faults(1).lagging();
-    scenario.refutes(Flaw::NoSync, "0 has two nodes", 11);
+    scenario.refutes(Bug::NoSync, "0 has two nodes", 11);
 }
 
 #[test]
-fn behind_a_sync_that_was_lost_a_node_is_created_twice() {
+fn a_lost_sync_that_is_trusted_creates_a_node_twice() {
     let scenario = Scenario::of(&[WRITER]).faults(2).lagging();
-    scenario.refutes(Flaw::LostSyncTrusted, "0 has two nodes", 14);
+    scenario.refutes(Bug::LostSyncTrusted, "0 has two nodes", 14);
 }
 
 #[test]
-fn without_a_sync_a_writer_does_not_know_that_it_is_a_reader() {
+fn without_a_sync_a_downgraded_writer_is_not_found() {
     let scenario = Scenario::shared(&[DOWNGRADER, READER]).faults(1).lagging();
-    scenario.refutes(Flaw::NoSyncForReader, "0 is done and leaves a node", 18);
+    scenario.refutes(Bug::NoSyncForReader, "0 is done and leaves a node", 18);
 }
 
 #[test]
-fn without_a_watch_on_our_own_node_the_shortcut_grants_too_much() {
-    // Somebody deletes our node, and then the one before us goes.
+fn without_a_watch_on_our_own_node_the_takeover_is_unsafe() {
+    // Another client deletes our node, then the one before us is deleted.
     let scenario = Scenario::of(&[WRITER; 2]).faults(1);
-    scenario.refutes(Flaw::NoWatchOnOwnNode, "1 is granted the lock without its node", 19);
+    scenario.refutes(Bug::NoWatchOnOwnNode, "1 is granted the lock without its node", 19);
 }
 
 #[test]
-fn the_shortcut_kept_after_a_reconnect_grants_too_much() {
-    // Both nodes go while we are away; of the two events, ours comes second.
+fn a_takeover_after_a_reconnect_is_unsafe() {
+    // Both nodes are deleted during a disconnect. Of the two events, ours arrives second.
     let scenario = Scenario::of(&[WRITER; 2]).faults(2);
-    scenario.refutes(Flaw::ReconnectUnnoticed, "1 is granted the lock without its node", 22);
+    scenario.refutes(Bug::ReconnectUnnoticed, "1 is granted the lock without its node", 22);
 }
 
 #[test]
-fn the_shortcut_where_there_are_readers_grants_too_much() {
-    // The writer before us has not gone: it is a reader now.
+fn a_takeover_among_readers_is_unsafe() {
+    // The writer before us has not released the lock: it is a reader now.
     let mistake = Some(Mistake::ShortcutAmongReaders);
     let scenario = Scenario { mistake, ..Scenario::shared(&[DOWNGRADER, WRITER]) };
     search::refute(scenario.world(), "1 is granted the lock before its turn", 17);
 }
 
 #[test]
-fn who_returns_whatever_its_number_grants_too_much() {
+fn a_hint_used_for_any_number_is_unsafe() {
     let mistake = Some(Mistake::PrecedentForAnyNumber);
     let scenario = Scenario { mistake, ..Scenario::later(&[RETURNER, WRITER]) };
     search::refute(scenario.world(), "0 is granted the lock before its turn", 11);
 }
 
 #[test]
-fn who_returns_to_a_new_directory_grants_too_much() {
-    // It begins at 0 again, somebody else gets that, and we get 1, as if nobody had come.
+fn a_hint_used_in_a_new_lock_path_is_unsafe() {
+    // The numbers begin again at 0. Another client gets 0, and we get 1, which seems to continue.
     let mistake = Some(Mistake::PrecedentForEver);
     let scenario =
         Scenario { mistake, created_before: 0, ..Scenario::later(&[RETURNER, WRITER]) }.faults(1);
@@ -830,48 +841,48 @@ fn who_returns_to_a_new_directory_grants_too_much() {
 }
 
 #[test]
-fn a_writer_who_returns_as_after_a_writer_does_not_see_readers() {
+fn a_hint_of_a_reader_used_by_a_writer_is_unsafe() {
     let scenario = Scenario { forgets_readers: true, ..later_shared(&[PROMOTED, READER]) };
     search::refute(scenario.world(), "0 is granted the lock before its turn", 11);
 }
 
 #[test]
-fn without_a_look_at_its_owner_somebody_elses_node_is_adopted() {
+fn without_an_owner_check_a_foreign_node_is_adopted() {
     let scenario = Scenario { forgeries: true, ..Scenario::of(&[WRITER]) }.faults(2);
-    scenario.refutes(Flaw::OwnerUnchecked, "0 is granted the lock without its node", 15);
+    scenario.refutes(Bug::OwnerUnchecked, "0 is granted the lock without its node", 15);
 }
 
 #[test]
 fn without_a_guid_in_the_name_a_node_is_created_twice() {
     let scenario = Scenario::of(&[WRITER]).faults(1);
-    scenario.refutes(Flaw::NamesWithoutGuid, "0 has two nodes", 11);
+    scenario.refutes(Bug::NamesWithoutGuid, "0 has two nodes", 11);
 }
 
 #[test]
-fn a_watch_on_a_node_that_is_gone_already_waits_for_ever() {
-    Scenario::of(&[WRITER; 2]).refutes(Flaw::ExistsForWatch, "1 waits for ever", 15);
+fn a_watch_on_a_deleted_node_waits_for_ever() {
+    Scenario::of(&[WRITER; 2]).refutes(Bug::ExistsForWatch, "1 waits for ever", 15);
 }
 
 #[test]
-fn readers_that_look_at_higher_writers_wait_for_ever() {
+fn readers_that_wait_for_higher_writers_deadlock() {
     let scenario = Scenario::shared(&[READER, WRITER]);
-    scenario.refutes(Flaw::ReadersWatchHigherWriters, "0 waits for ever", 12);
+    scenario.refutes(Bug::ReadersWatchHigherWriters, "0 waits for ever", 12);
 }
 
 #[test]
 fn a_downgrade_to_the_end_of_the_queue_lets_a_writer_in() {
     let scenario = Scenario::shared(&[DOWNGRADER, WRITER]);
-    scenario.refutes(Flaw::DowngradeToTheEnd, "1 is granted the lock before its turn", 11);
+    scenario.refutes(Bug::DowngradeToTheEnd, "1 is granted the lock before its turn", 11);
 }
 
 #[test]
-fn numbers_that_have_ended_grant_too_much() {
+fn exhausted_numbers_are_unsafe() {
     let scenario = Scenario { scheme: PRIVATE, ..Scenario::of(&[WRITER; 2]) };
     let world = scenario.numbers(Numbers::EndUnnoticed).world();
     search::refute(world, "1 is granted the lock before its turn", 6);
 }
 
 #[test]
-fn where_all_watch_the_holder_too_many_are_woken() {
-    Scenario::of(&[WRITER; 3]).refutes(Flaw::Herd, "too many wait for one node", 10);
+fn a_herd_wakes_too_many() {
+    Scenario::of(&[WRITER; 3]).refutes(Bug::Herd, "too many wait for one node", 10);
 }

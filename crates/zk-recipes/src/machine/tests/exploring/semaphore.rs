@@ -1,61 +1,62 @@
-//! What contenders of permits do in every world within bounds.
+//! Every course of a semaphore within bounds.
 
 use super::super::world::{
-    Act, Flaw, Index, Line, Milestones, Node, Outside, Play, Refusal, Scene, Told, Tree, When,
-    guid, session,
+    Bug, Index, Line, Milestones, Node, OutsideChange, OwnerAction, Progress, Refusal,
+    ReportContext, Timing, Tree, Workload, guid, session,
 };
 use super::*;
 
 const LOCK_PATH: &str = "/sem";
-const PLACES: &str = "/sem/locks";
-const LEASES: &str = "/sem/leases";
+const QUEUE_PATH: &str = "/sem/locks";
+const PERMITS_PATH: &str = "/sem/leases";
 const MAXIMUM: &str = "/sem/max";
 
-/// A semaphore, and what is special about it.
+/// The conditions of a semaphore.
 #[derive(Clone, Copy)]
 struct Semaphore {
-    /// How many permits each contender wants.
+    /// The number of permits that each contender wants.
     wants: &'static [u32],
     maximum: u32,
-    /// Whether the first contender keeps what it has got for ever.
+    /// Whether the first contender never releases its permits.
     keeper: bool,
-    /// Whether the last contender only tries.
+    /// Whether the last contender does not wait.
     trier: bool,
-    /// Whether the first has to make the parents and the maximum.
+    /// Whether the first contender has to create the parents and the maximum.
     fresh: bool,
-    /// What the maximum may be changed to, one after another.
+    /// The values to which the maximum may be changed, in order.
     changes: &'static [u32],
-    /// Who wants two permits borrows one, leaves the queue, and borrows another: a mistake. The
-    /// contenders of the second half are those of the first once more.
+    /// An injected bug: a contender that wants two permits acquires one, leaves the queue, and
+    /// acquires the other. The second half of the contenders stands for the second acquisition of
+    /// the first.
     one_at_a_time: bool,
     bounds: Bounds,
 }
 
-/// A semaphore, and those who borrow its permits.
+/// A semaphore and its contenders.
 #[derive(Clone)]
-struct Lending {
+struct PermitWorkload {
     semaphore: Semaphore,
-    borrowers: Vec<Borrowing>,
-    /// How often the maximum was changed.
+    borrowers: Vec<PermitState>,
+    /// How many times the maximum was changed.
     changed: usize,
 }
 
 #[derive(Clone, Default, Hash)]
-struct Borrowing {
-    told: Told,
+struct PermitState {
+    progress: Progress,
     release: bool,
     creations: usize,
-    /// The transaction that created the permits that it was granted.
+    /// The transaction that created its permit nodes, if they were granted.
     token: Index,
 }
 
-impl Borrowing {
+impl PermitState {
     fn holds(&self) -> bool {
-        self.told.is_held() && !self.release
+        self.progress.is_held() && !self.release
     }
 }
 
-impl Hash for Lending {
+impl Hash for PermitWorkload {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.borrowers, self.changed).hash(state);
     }
@@ -75,7 +76,7 @@ const CALM: Semaphore = Semaphore {
 const ROOMY: Semaphore = Semaphore { maximum: 2, ..CALM };
 
 fn is_lease(node: &Node) -> bool {
-    node.is_in(LEASES)
+    node.is_in(PERMITS_PATH)
 }
 
 fn maximum_at(tree: &Tree, index: Index) -> Option<u32> {
@@ -83,28 +84,28 @@ fn maximum_at(tree: &Tree, index: Index) -> Option<u32> {
     maximum.and_then(|node| PermitRequest::read_maximum(node.data_at(index).1))
 }
 
-impl Lending {
+impl PermitWorkload {
     fn partner(&self, machine: usize) -> usize {
         let half = self.borrowers.len() / 2;
         (machine + half) % self.borrowers.len()
     }
 
-    /// The permits may be granted on what is known of the tree.
+    /// Checks that the permits may be granted by the state of the tree that the contender knew.
     fn check_grant(
         &mut self,
         machine: usize,
         token: Zxid,
-        scene: &Scene<'_>,
+        context: &ReportContext<'_>,
     ) -> Result<(), String> {
         let token = Index::try_from(token.0).expect("a transaction of this world");
         let permit_nodes =
-            || scene.tree.at(scene.now).map(|(_, node)| node).filter(|node| is_lease(node));
+            || context.tree.at(context.now).map(|(_, node)| node).filter(|node| is_lease(node));
         let is_own = |node: &&Node| node.created == token && node.owner == Some(machine);
         if permit_nodes().filter(is_own).count() != self.semaphore.wants[machine] as usize {
             return Err(format!("{machine} is granted permits without its leases"));
         }
         let taken = permit_nodes().filter(|node| node.created <= token).count();
-        if maximum_at(scene.tree, scene.now).is_none_or(|maximum| taken > maximum as usize) {
+        if maximum_at(context.tree, context.now).is_none_or(|maximum| taken > maximum as usize) {
             return Err(format!("{machine} is granted permits that there are not"));
         }
         self.borrowers[machine].token = token;
@@ -112,7 +113,7 @@ impl Lending {
     }
 }
 
-impl Play for Lending {
+impl Workload for PermitWorkload {
     type Machine = SemaphoreMachine;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -121,8 +122,8 @@ impl Play for Lending {
             true => Vec::new(),
             false => alloc::vec![
                 (LOCK_PATH, &b""[..]),
-                (PLACES, b""),
-                (LEASES, b""),
+                (QUEUE_PATH, b""),
+                (PERMITS_PATH, b""),
                 (MAXIMUM, &BYTES[self.semaphore.maximum as usize]),
             ],
         }
@@ -146,25 +147,27 @@ impl Play for Lending {
         self.semaphore.wants.iter().enumerate().map(machine).collect()
     }
 
-    fn acts(&self, machine: usize) -> Vec<(Act, When)> {
+    fn owner_actions(&self, machine: usize) -> Vec<(OwnerAction, Timing)> {
         let partner = &self.borrowers[self.partner(machine)];
         let has_all = !self.semaphore.one_at_a_time || partner.holds() || partner.release;
         let keeps = self.semaphore.keeper && machine == 0;
-        let Borrowing { told, release, .. } = self.borrowers[machine];
-        let when = match told {
+        let PermitState { progress, release, .. } = self.borrowers[machine];
+        let when = match progress {
             _ if release => None,
-            Told::Held | Told::Suspended => (!keeps && has_all).then_some(When::AtLast),
-            Told::Nothing => Some(When::Whim),
-            Told::Over => None,
+            Progress::Held | Progress::Suspended => {
+                (!keeps && has_all).then_some(Timing::Eventually)
+            }
+            Progress::Nothing => Some(Timing::Budgeted),
+            Progress::Over => None,
         };
-        when.map(|when| (Act::Release, when)).into_iter().collect()
+        when.map(|when| (OwnerAction::Release, when)).into_iter().collect()
     }
 
-    fn acted(&mut self, machine: usize, _: Act, _: &mut Milestones) {
+    fn owner_acted(&mut self, machine: usize, _: OwnerAction, _: &mut Milestones) {
         self.borrowers[machine].release = true;
     }
 
-    fn asked(&mut self, machine: usize, request: &Request<'_>, milestones: &mut Milestones) {
+    fn requested(&mut self, machine: usize, request: &Request<'_>, milestones: &mut Milestones) {
         if let Request::Multi(_) = request {
             self.borrowers[machine].creations += 1;
             if self.borrowers[machine].creations > 1 {
@@ -173,20 +176,25 @@ impl Play for Lending {
         }
     }
 
-    fn told(&mut self, machine: usize, event: &Event, mut scene: Scene<'_>) -> Result<(), String> {
-        let Borrowing { told, release, .. } = self.borrowers[machine];
-        let Some(after) = told.after(event, release) else {
+    fn reported(
+        &mut self,
+        machine: usize,
+        event: &Event,
+        mut context: ReportContext<'_>,
+    ) -> Result<(), String> {
+        let PermitState { progress, release, .. } = self.borrowers[machine];
+        let Some(after) = progress.after(event, release) else {
             return Err(format!("{machine} tells {event:?} out of turn"));
         };
         match event {
             Event::Acquired { token, .. } => {
-                self.check_grant(machine, *token, &scene)?;
-                scene.sees(ACQUIRES[machine]);
+                self.check_grant(machine, *token, &context)?;
+                context.reach(ACQUIRES[machine]);
             }
-            Event::Resumed => scene.sees("resumes"),
-            Event::Lost(loss) => scene.sees(lost_by(machine, loss)?),
-            Event::Released if told == Told::Nothing => scene.sees("gives up"),
-            Event::Failed(error) => scene.sees(match error {
+            Event::Resumed => context.reach("resumes"),
+            Event::Lost(loss) => context.reach(lost_by(machine, loss)?),
+            Event::Released if progress == Progress::Nothing => context.reach("gives up"),
+            Event::Failed(error) => context.reach(match error {
                 LockError::NodeVanished => "vanishes",
                 LockError::Busy => "is busy",
                 LockError::NoConnection => "has no connection",
@@ -198,20 +206,20 @@ impl Play for Lending {
             }),
             _ => {}
         }
-        self.borrowers[machine].told = after;
+        self.borrowers[machine].progress = after;
         Ok(())
     }
 
-    fn heard(&mut self, request: &Request<'_>, milestones: &mut Milestones) {
+    fn replied(&mut self, request: &Request<'_>, milestones: &mut Milestones) {
         if let Request::Exists(exists) = request
-            && exists.path.starts_with(LEASES)
+            && exists.path.starts_with(PERMITS_PATH)
         {
             milestones.insert("adopts");
         }
     }
 
-    fn progress(&self, machine: usize) -> Told {
-        self.borrowers[machine].told
+    fn progress(&self, machine: usize) -> Progress {
+        self.borrowers[machine].progress
     }
 
     fn check(&mut self, tree: &Tree, lines: &[&Line], _: &mut Milestones) -> Result<(), String> {
@@ -225,9 +233,9 @@ impl Play for Lending {
         {
             return Err("more permits are out than there are".to_string());
         }
-        // One waits for permits: no herd. Somebody who tries looks as well, and who lost its place
-        // has not heard it yet.
-        let waits = |line: &&&Line| line.is_watched(LEASES);
+        // Only one contender waits for permits: no herd. One that does not wait may watch as well,
+        // and one whose queue node was deleted may not know that yet.
+        let waits = |line: &&&Line| line.is_watched(PERMITS_PATH);
         if self.semaphore.bounds.faults == 0
             && !self.semaphore.trier
             && lines.iter().filter(waits).count() > 1
@@ -237,52 +245,52 @@ impl Play for Lending {
         Ok(())
     }
 
-    /// The other half of what is wanted comes second.
-    fn is_to_come(&self, machine: usize) -> bool {
+    /// The second acquisition comes after the first.
+    fn is_unstarted(&self, machine: usize) -> bool {
         let is_second = machine >= self.borrowers.len() / 2;
         let first = &self.borrowers[self.partner(machine)];
-        self.semaphore.one_at_a_time && is_second && first.told == Told::Nothing
+        self.semaphore.one_at_a_time && is_second && first.progress == Progress::Nothing
     }
 
-    /// What they want is kept by somebody.
+    /// Whether another contender keeps the permits.
     fn may_wait(&self, machine: usize, tree: &Tree) -> bool {
-        let Borrowing { release, .. } = self.borrowers[machine];
+        let PermitState { release, .. } = self.borrowers[machine];
         if !self.semaphore.keeper || release || self.borrowers[machine].holds() {
             return machine == 0 && self.semaphore.keeper && self.borrowers[machine].holds();
         }
         let all = self.borrowers.iter().zip(self.semaphore.wants);
         let out: u32 = all.filter(|(it, _)| it.holds()).map(|(_, wants)| *wants).sum();
         let maximum = maximum_at(tree, tree.log).unwrap_or(u32::MAX);
-        let first = tree.owned().find(|(_, node)| node.is_in(PLACES));
+        let first = tree.owned().find(|(_, node)| node.is_in(QUEUE_PATH));
         let is_first = first.is_none_or(|(_, node)| node.owner == Some(machine));
         !(is_first && out + self.semaphore.wants[machine] <= maximum)
     }
 
-    /// What it may not, only costs the contender the knowledge of what there is to clean up.
+    /// A contender without permission fails, and must still delete its nodes.
     fn refusals(&self, request: &Request<'_>) -> &'static [Refusal] {
-        use Refusal::{ForGood, ForNow, Garbage};
+        use Refusal::{Garbage, Permanent, Temporary};
         match request {
-            Request::Create2(_) => &[ForGood, Garbage],
-            Request::Multi(_) | Request::GetData(_) => &[ForNow, ForGood, Garbage],
-            Request::GetChildren(list) => match (list.path == LEASES, list.watch) {
-                (true, true) => &[ForNow, ForGood, Garbage],
-                (true, false) => &[ForNow, Garbage],
-                (false, true) => &[ForNow],
+            Request::Create2(_) => &[Permanent, Garbage],
+            Request::Multi(_) | Request::GetData(_) => &[Temporary, Permanent, Garbage],
+            Request::GetChildren(list) => match (list.path == PERMITS_PATH, list.watch) {
+                (true, true) => &[Temporary, Permanent, Garbage],
+                (true, false) => &[Temporary, Garbage],
+                (false, true) => &[Temporary],
                 (false, false) => &[],
             },
-            Request::Create(_) => &[ForNow, ForGood],
-            Request::Exists(_) => &[ForNow, Garbage],
-            Request::Sync(_) | Request::Delete(_) => &[ForNow],
+            Request::Create(_) => &[Temporary, Permanent],
+            Request::Exists(_) => &[Temporary, Garbage],
+            Request::Sync(_) | Request::Delete(_) => &[Temporary],
             _ => &[],
         }
     }
 
-    fn outside(&self, _: &Tree, _: bool) -> Vec<(Outside, When)> {
+    fn outside_changes(&self, _: &Tree, _: bool) -> Vec<(OutsideChange, Timing)> {
         let left = self.semaphore.changes.get(self.changed);
-        left.map(|_| (Outside::Change, When::Perhaps)).into_iter().collect()
+        left.map(|_| (OutsideChange::Change, Timing::Optional)).into_iter().collect()
     }
 
-    fn happens(&mut self, _: Outside, tree: &mut Tree) {
+    fn apply_outside(&mut self, _: OutsideChange, tree: &mut Tree) {
         let maximum = self.semaphore.changes[self.changed].to_be_bytes();
         self.changed += 1;
         tree.set_data(MAXIMUM, &maximum).expect("it is there");
@@ -300,14 +308,14 @@ impl Semaphore {
         self
     }
 
-    const fn impatient(mut self) -> Self {
-        self.bounds.whims = 1;
+    const fn with_early_release(mut self) -> Self {
+        self.bounds.early_commands = 1;
         self
     }
 
-    fn world(self) -> World<Lending> {
-        let borrowers = alloc::vec![Borrowing::default(); self.wants.len()];
-        World::new(self.bounds, Lending { semaphore: self, borrowers, changed: 0 })
+    fn world(self) -> World<PermitWorkload> {
+        let borrowers = alloc::vec![PermitState::default(); self.wants.len()];
+        World::new(self.bounds, PermitWorkload { semaphore: self, borrowers, changed: 0 })
     }
 
     #[track_caller]
@@ -316,8 +324,8 @@ impl Semaphore {
     }
 
     #[track_caller]
-    fn refutes(mut self, flaw: Flaw, wrong: &str, steps: usize) {
-        self.bounds.flaw = Some(flaw);
+    fn refutes(mut self, bug: Bug, wrong: &str, steps: usize) {
+        self.bounds.bug = Some(bug);
         search::refute(self.world(), wrong, steps);
     }
 }
@@ -327,11 +335,11 @@ const SURVIVED: [&str; 7] =
 
 #[test]
 fn two_take_turns() {
-    CALM.impatient().proves(4_407, &[ONE, TWO, "gives up"]);
+    CALM.with_early_release().proves(4_407, &[ONE, TWO, "gives up"]);
 }
 
 #[test]
-fn two_have_a_permit_each() {
+fn two_hold_a_permit_each() {
     ROOMY.proves(797, &[ONE, TWO]);
 }
 
@@ -341,53 +349,53 @@ fn two_that_want_all_take_turns() {
 }
 
 #[test]
-fn who_tries_never_waits() {
+fn only_if_free_never_waits() {
     let semaphore = Semaphore { trier: true, ..CALM };
-    semaphore.impatient().proves(3_620, &[ONE, TWO, "gives up", "is busy"]);
+    semaphore.with_early_release().proves(3_620, &[ONE, TWO, "gives up", "is busy"]);
 }
 
 #[test]
-fn one_who_tries_leaves_nothing_when_it_loses_its_connection() {
+fn only_if_free_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &["has no connection"]].concat();
     Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(814, &milestones);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
-fn who_tries_beside_another_leaves_nothing_when_it_loses_its_connection() {
+fn only_if_free_beside_another_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &[TWO, "is busy", "has no connection"]].concat();
     Semaphore { trier: true, ..CALM }.faults(1).proves(243_490, &milestones);
 }
 
 #[test]
-fn who_waits_hears_of_other_maxima() {
+fn a_waiter_notices_a_changed_maximum() {
     let semaphore = Semaphore { keeper: true, changes: &[2, 1], ..CALM };
     semaphore.proves(30_674, &[ONE, TWO, "finds another maximum"]);
 }
 
 #[test]
-fn who_waits_for_more_than_there_will_be_fails() {
+fn a_request_above_a_lowered_maximum_fails() {
     let semaphore = Semaphore { wants: &[1, 2], keeper: true, changes: &[1], ..ROOMY };
     semaphore.proves(8_662, &[ONE, TWO, "wants too many", "finds another maximum"]);
 }
 
 #[test]
 fn one_survives_a_fault() {
-    Semaphore { wants: &[2], ..ROOMY }.faults(1).impatient().proves(4_049, &SURVIVED);
+    Semaphore { wants: &[2], ..ROOMY }.faults(1).with_early_release().proves(4_049, &SURVIVED);
 }
 
 #[test]
 fn one_survives_a_refusal() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [ONE, "adopts", "creates again", "gives up", "is refused"];
-    semaphore.refusals(1).impatient().proves(1_829, &milestones);
+    semaphore.refusals(1).with_early_release().proves(1_829, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn one_survives_two_faults() {
     let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
-    Semaphore { wants: &[2], ..ROOMY }.faults(2).impatient().proves(78_461, &milestones);
+    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(78_461, &milestones);
 }
 
 #[test]
@@ -395,18 +403,18 @@ fn one_survives_two_faults() {
 fn one_survives_a_refusal_and_a_fault() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [&SURVIVED[..], &["is refused"]].concat();
-    semaphore.faults(1).refusals(1).impatient().proves(87_715, &milestones);
+    semaphore.faults(1).refusals(1).with_early_release().proves(87_715, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn two_survive_a_fault() {
-    CALM.faults(1).impatient().proves(1_561_116, &[&SURVIVED[..], &[TWO]].concat());
+    CALM.faults(1).with_early_release().proves(1_561_116, &[&SURVIVED[..], &[TWO]].concat());
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
-fn one_that_keeps_a_permit_is_in_nobodys_way() {
+fn a_holder_leaves_the_queue_free() {
     let semaphore = Semaphore { wants: &[1, 1, 1], keeper: true, ..ROOMY };
     semaphore.proves(98_579, &[ONE, TWO, THREE]);
 }
@@ -414,29 +422,29 @@ fn one_that_keeps_a_permit_is_in_nobodys_way() {
 // ---- Negative controls ---------------------------------------------------------------------------
 
 #[test]
-fn counting_before_creating_grants_too_much() {
-    // Somebody deletes the place of the first, so that there are two who count (H43).
+fn counting_before_creating_is_unsafe() {
+    // Another client deletes the first contender's queue node, so two contenders count (H43).
     let wrong = "1 is granted permits that there are not";
-    CALM.faults(1).refutes(Flaw::CountedBeforeCreated, wrong, 10);
+    CALM.faults(1).refutes(Bug::CountedBeforeCreated, wrong, 10);
 }
 
 #[test]
-fn watching_one_lease_misses_the_end_of_others() {
-    // The permit node that is watched stays, another one goes (H42).
+fn watching_one_permit_node_misses_the_end_of_others() {
+    // The watched permit node stays, and another one is deleted (H42).
     let semaphore = Semaphore { wants: &[1, 1, 1], keeper: true, ..ROOMY };
-    semaphore.refutes(Flaw::OnePermitWatched(2), "2 waits for ever", 24);
+    semaphore.refutes(Bug::OnePermitWatched(2), "2 waits for ever", 24);
 }
 
 #[test]
-fn permits_one_at_a_time_keep_two_waiting_for_ever() {
-    // Each has one of two and wants the other (H44).
+fn permits_acquired_one_at_a_time_deadlock() {
+    // Each holds one of two permits and wants the other (H44).
     let semaphore = Semaphore { wants: &[1; 4], one_at_a_time: true, ..ROOMY };
     search::refute(semaphore.world(), "0 waits for ever", 27);
 }
 
 #[test]
 fn a_maximum_that_is_not_watched_keeps_waiters_waiting() {
-    // It is raised, and nobody hears it (H45).
+    // The maximum is raised, and no contender notices (H45).
     let semaphore = Semaphore { keeper: true, changes: &[2], ..CALM };
-    semaphore.refutes(Flaw::DataUnwatched, "1 waits for ever", 17);
+    semaphore.refutes(Bug::DataUnwatched, "1 waits for ever", 17);
 }

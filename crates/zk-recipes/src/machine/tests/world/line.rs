@@ -1,15 +1,14 @@
-//! What lies between a machine and its server: the requests, replies, events and watches of one
-//! session, in order.
+//! One session between a machine and its server: requests, replies, events and watches, in order.
 
 use super::tree::{Index, Watched};
 use super::*;
 
-/// A request without an answer.
+/// A request without a reply.
 #[derive(Clone)]
 pub(in super::super) struct Asked {
     pub(super) op: OpId,
     pub(super) operation: Rc<Operation>,
-    /// Stands for `operation`.
+    /// A hash of `operation`.
     digest: u64,
     pub(super) is_behind_sync: bool,
 }
@@ -26,7 +25,7 @@ impl Hash for Asked {
     }
 }
 
-/// An answer, and the tree of when it is.
+/// A reply, with the state of the tree that it shows.
 #[derive(Clone)]
 pub(in super::super) struct Answer {
     pub(super) result: Rc<Result<Reply, Error>>,
@@ -60,16 +59,16 @@ impl Hash for Answer {
     }
 }
 
-/// What a server sends.
+/// A message of a server.
 #[derive(Clone, Hash)]
 enum Message {
     Reply(Answer),
     Fired(Rc<str>, i32, Index),
 }
 
-/// What a session reports.
+/// An event of a session.
 #[derive(Clone, Hash)]
-pub(in super::super) enum News {
+pub(in super::super) enum SessionEvent {
     Reply(Asked, Answer),
     Fired(OpId, i32, Index),
     Suspended,
@@ -82,44 +81,44 @@ pub(in super::super) struct SessionWatch {
     op: OpId,
     pub(in super::super) path: Rc<str>,
     is_of_children: bool,
-    /// Nothing as long as the server has not confirmed it.
+    /// `None` until the server has confirmed the watch.
     set: Option<Watched>,
 }
 
 #[derive(Clone, Default, Hash)]
 pub(in super::super) struct Line {
-    /// As the ensemble knows it.
+    /// Whether the ensemble has expired the session.
     pub(in super::super) expired: bool,
-    /// As the session knows it.
+    /// Whether the session knows that it has expired.
     pub(super) ended: bool,
     pub(super) seen: Index,
-    /// Requests without an answer, the oldest first.
+    /// Requests without a reply, oldest first.
     pub(super) asked: VecDeque<Asked>,
-    /// To how many of these an answer is on its way.
+    /// How many of these the server has answered. Their replies are on the way.
     pub(super) served: usize,
     wire: VecDeque<Message>,
-    pub(super) inbox: VecDeque<News>,
+    pub(super) inbox: VecDeque<SessionEvent>,
     pub(in super::super) watches: Vec<SessionWatch>,
-    /// What the server watches.
+    /// The watches that the server holds.
     watched: BTreeSet<(Rc<str>, Watched)>,
 }
 
 impl Line {
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_events(&self) -> bool {
         !self.inbox.is_empty() || !self.wire.is_empty()
     }
 
-    /// Whether the server watches this node.
+    /// Returns whether the server watches this node.
     pub(in super::super) fn is_watched(&self, path: &str) -> bool {
         self.watched.iter().any(|(watched, _)| **watched == *path)
     }
 
-    /// How many requests the server has not answered.
+    /// Returns the number of requests that the server has not answered.
     pub(super) fn unserved(&self) -> usize {
         self.asked.len() - self.served
     }
 
-    /// The oldest of these.
+    /// Returns the oldest request that the server has not answered.
     pub(super) fn next(&self) -> &Asked {
         &self.asked[self.served]
     }
@@ -149,7 +148,7 @@ impl Line {
         self.watched.retain(|(path, watched)| is_wanted(path, *watched == Watched::Children));
     }
 
-    /// The server watches something else than it was asked to.
+    /// Makes the server watch another path than requested.
     pub(super) fn redirect(&mut self, op: OpId, path: Rc<str>) {
         let watch = self.watches.iter_mut().find(|watch| watch.op == op);
         watch.into_iter().for_each(|watch| watch.path = path.clone());
@@ -160,7 +159,7 @@ impl Line {
     pub(super) fn reply(&mut self, answer: Answer) {
         let Asked { op, operation, .. } = self.next();
         if let Some(set) = answer.watch {
-            // Also if nobody wants it any more.
+            // Also if the watch is no longer wanted.
             let watch = self.watches.iter().find(|watch| watch.op == *op);
             let path = watch.map_or_else(|| operation.path().into(), |watch| watch.path.clone());
             self.watched.insert((path, set));
@@ -179,7 +178,7 @@ impl Line {
 
     // ---- The session ---------------------------------------------------------------------------
 
-    /// The session reads the next message and notes what it has to report.
+    /// Reads the next message and queues the events that follow from it.
     pub(super) fn receive(&mut self) {
         match self.wire.pop_front().expect("a message") {
             Message::Reply(answer) => {
@@ -193,7 +192,7 @@ impl Line {
                         its.for_each(|watch| watch.set = set);
                     }
                 }
-                self.inbox.push_back(News::Reply(asked, answer));
+                self.inbox.push_back(SessionEvent::Reply(asked, answer));
             }
             Message::Fired(path, event, now) => {
                 let fired = |watch: &mut SessionWatch| {
@@ -201,13 +200,13 @@ impl Line {
                     watch.path == path && watch.set.is_some_and(receives)
                 };
                 let fired = self.watches.extract_if(.., fired);
-                self.inbox.extend(fired.map(|watch| News::Fired(watch.op, event, now)));
+                self.inbox.extend(fired.map(|watch| SessionEvent::Fired(watch.op, event, now)));
             }
         }
     }
 
-    /// The connection goes, and with it what was not received. The oldest `sent` requests that have
-    /// no answer are lost; `trusts` says which of them seem to be answered.
+    /// Breaks the connection. All messages in transit are lost, and the oldest `sent` requests
+    /// without a reply fail. Those for which `trusts` returns true seem to be answered.
     pub(super) fn cut(&mut self, sent: usize, trusts: impl Fn(&Asked) -> bool) {
         for asked in self.asked.drain(..self.served + sent) {
             self.watches.retain(|watch| watch.op != asked.op);
@@ -215,17 +214,17 @@ impl Line {
                 true => Answer::new(ok(), None, 0),
                 false => Answer::lost(Error::ConnectionLost),
             };
-            self.inbox.push_back(News::Reply(asked, answer));
+            self.inbox.push_back(SessionEvent::Reply(asked, answer));
         }
-        self.inbox.push_back(News::Suspended);
+        self.inbox.push_back(SessionEvent::Suspended);
         self.served = 0;
         self.wire.clear();
         self.watched.clear();
     }
 
-    /// Connected again: the watches are set again, by class and path, or the other way round.
+    /// Connects again and sets the watches again: by class and path, or in reverse order.
     pub(super) fn resume(&mut self, tree: &Tree, now: Index, reversed: bool) {
-        self.inbox.push_back(News::Connected);
+        self.inbox.push_back(SessionEvent::Connected);
         let armed = self.watches.iter().filter_map(|it| Some((it.path.clone(), it.set?)));
         let mut armed: Vec<_> = armed.collect::<BTreeSet<_>>().into_iter().collect();
         if reversed {
@@ -239,24 +238,24 @@ impl Line {
         }
     }
 
-    /// Whether the order in which watches are set again can matter.
+    /// Returns whether the order in which watches are set again can matter.
     pub(super) fn has_several_watches(&self) -> bool {
         let mut paths = self.watches.iter().filter(|it| it.set.is_some()).map(|it| &it.path);
         let first = paths.next();
         paths.any(|path| Some(path) != first)
     }
 
-    /// The session learns that it has expired.
+    /// Reports to the session that it has expired.
     pub(super) fn end(&mut self) {
         self.ended = true;
         self.watches.clear();
         let ended = || Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
         let lost = self.asked.drain(..);
-        self.inbox.extend(lost.map(|asked| News::Reply(asked, Answer::lost(ended()))));
-        self.inbox.push_back(News::Expired);
+        self.inbox.extend(lost.map(|asked| SessionEvent::Reply(asked, Answer::lost(ended()))));
+        self.inbox.push_back(SessionEvent::Expired);
     }
 
-    /// Nobody listens any more.
+    /// Drops everything, since the machine is done.
     pub(super) fn forget(&mut self) {
         self.served = 0;
         self.asked.clear();

@@ -1,19 +1,19 @@
-//! The ensemble: transactions in order, servers that lag behind, and the tree that each of them shows.
+//! The ensemble: the log of transactions, servers that lag, and the tree that each of them shows.
 
 use zk_session::proto::{CreateRequest, SetDataResponse, path};
 
 use super::*;
 
-/// A transaction's place in the log, and the state of the tree that it leads to.
+/// The index of a transaction in the log. It identifies the state of the tree after it.
 pub(in super::super) type Index = u8;
 
-/// A node, by its place among all that were ever created.
+/// The index of a node among all that were ever created.
 pub(in super::super) type NodeId = usize;
 
-/// Owns nodes, and is no client of this world.
-pub(in super::super) const STRANGER: usize = 99;
+/// The owner of nodes that belong to no client of this world.
+pub(in super::super) const OTHER_PROGRAM: usize = 99;
 
-/// More than there are nodes.
+/// A number greater than the count of nodes.
 const LATE: i32 = 100;
 
 /// The events that a watch receives.
@@ -35,18 +35,18 @@ impl Watched {
     }
 }
 
-/// How sequential nodes are numbered.
+/// The sequence numbers that the servers assign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Numbers {
     Rise,
-    /// They are used up.
+    /// The numbers are exhausted.
     End,
-    /// They are used up, and look as if they were not.
+    /// The numbers are exhausted, but look usable.
     EndUnnoticed,
 }
 
 impl Numbers {
-    /// The number of the node that is created behind so many others.
+    /// Returns the number of a node created after this many others.
     const fn at(self, before: i32) -> i32 {
         match (self, before) {
             (Self::Rise, number) => number,
@@ -61,17 +61,17 @@ impl Numbers {
 #[derive(Clone, Hash)]
 pub(in super::super) struct Node {
     pub(in super::super) path: Rc<str>,
-    /// The path that a flaw shows to some instead.
+    /// The path that an injected bug shows to some clients instead.
     alias: Option<Rc<str>>,
     pub(in super::super) owner: Option<usize>,
-    /// The transaction that gave it its place in the queue: its creation, or that of the node that it
-    /// has replaced.
+    /// The transaction that decides its position in the queue: its creation, or that of the node
+    /// that it replaced.
     pub(in super::super) place: Index,
     pub(in super::super) created: Index,
     deleted: Option<Index>,
-    /// What it held, and since when. Only kept for nodes that belong to no session.
+    /// Its data, and since when. Only for nodes that belong to no session.
     data: Vec<(Index, Rc<[u8]>)>,
-    /// How many nodes were created below it.
+    /// The number of nodes created below it.
     children: i32,
 }
 
@@ -97,10 +97,10 @@ impl Node {
 #[derive(Clone)]
 pub(in super::super) struct Tree {
     numbers: Numbers,
-    pub(super) flaw: Option<Flaw>,
+    pub(super) bug: Option<Bug>,
     nodes: Vec<Node>,
     pub(in super::super) log: Index,
-    /// What each server has applied.
+    /// The last transaction that each server has applied.
     servers: Vec<Index>,
 }
 
@@ -111,15 +111,15 @@ impl Hash for Tree {
 }
 
 impl Tree {
-    /// Begins with these nodes, which belong to no session and hold this.
+    /// Creates a tree with these persistent nodes and their data.
     pub(super) fn new(
         numbers: Numbers,
         servers: usize,
-        flaw: Option<Flaw>,
+        bug: Option<Bug>,
         nodes: &[(&str, &[u8])],
     ) -> Self {
         let servers = alloc::vec![0; servers];
-        let mut tree = Self { numbers, flaw, nodes: Vec::new(), log: 0, servers };
+        let mut tree = Self { numbers, bug, nodes: Vec::new(), log: 0, servers };
         for (path, data) in core::iter::once(&("/", &b""[..])).chain(nodes) {
             let data = alloc::vec![(0, (*data).into())];
             let path = (*path).into();
@@ -137,13 +137,13 @@ impl Tree {
         tree
     }
 
-    /// So many nodes were in this directory before.
+    /// Advances the sequence numbers below a path, as if this many nodes had been created.
     pub(in super::super) fn created_before(&mut self, lock_path: &str, nodes: i32) {
         let lock_path = self.find_at(lock_path, self.log).expect("a parent");
         self.nodes[lock_path].children = nodes;
     }
 
-    // ---- What there is -------------------------------------------------------------------------
+    // ---- State of the tree ---------------------------------------------------------------------
 
     pub(in super::super) fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node]
@@ -160,7 +160,7 @@ impl Tree {
         self.all().filter(move |(_, node)| node.exists_at(index))
     }
 
-    /// The nodes of sessions that exist now.
+    /// Returns the ephemeral nodes that exist after the last transaction.
     pub(in super::super) fn owned(&self) -> impl Iterator<Item = (NodeId, &Node)> + Clone {
         self.at(self.log).filter(|(_, node)| node.owner.is_some())
     }
@@ -181,10 +181,10 @@ impl Tree {
         self.find_at(path, self.log).map(|id| &self.nodes[id])
     }
 
-    /// The path that a client sees.
-    fn shown(&self, node: &Node, client: usize) -> Rc<str> {
+    /// Returns the path of a node as a client sees it.
+    fn visible_path(&self, node: &Node, client: usize) -> Rc<str> {
         let is_own = node.owner == Some(client);
-        let by_alias = is_own == (self.flaw == Some(Flaw::ReadersWatchHigherWriters));
+        let by_alias = is_own == (self.bug == Some(Bug::ReadersWatchHigherWriters));
         node.alias.clone().filter(|_| by_alias).unwrap_or_else(|| node.path.clone())
     }
 
@@ -206,7 +206,7 @@ impl Tree {
         self.servers[server]
     }
 
-    /// The server applies the next transaction. Returns what it tells those who watch.
+    /// Applies the next transaction on a server. Returns the events of its watches.
     pub(super) fn apply_next(&mut self, server: usize) -> (Index, Vec<(Rc<str>, EventType)>) {
         self.servers[server] += 1;
         let now = self.servers[server];
@@ -233,7 +233,7 @@ impl Tree {
         (now, events)
     }
 
-    /// The event of a watch that was away since `seen`, if it has missed one.
+    /// Returns the event that a watch has missed since `seen`, if there is one.
     pub(super) fn missed(
         &self,
         path: &str,
@@ -261,7 +261,7 @@ impl Tree {
 
     // ---- Reads ---------------------------------------------------------------------------------
 
-    /// What a server that knows so much answers, and the watch that it sets if it was asked to.
+    /// Returns the reply of a server that has applied `now`, and the watch that a request may set.
     pub(super) fn read(
         &self,
         client: usize,
@@ -287,7 +287,7 @@ impl Tree {
             }
             Request::GetChildren(list) => {
                 let exists = find(list.path).is_some()
-                    || list.watch && self.flaw == Some(Flaw::ExistsForWatch);
+                    || list.watch && self.bug == Some(Bug::ExistsForWatch);
                 (
                     if exists { self.list(list.path, client, now, |_| true) } else { absent },
                     Watched::Children,
@@ -298,7 +298,7 @@ impl Tree {
         }
     }
 
-    /// The children that `includes` does not leave out.
+    /// Returns the children for which `includes` returns true.
     pub(super) fn list(
         &self,
         lock_path: &str,
@@ -308,14 +308,14 @@ impl Tree {
     ) -> Result<Reply, Error> {
         let below = self.at(now).map(|(_, node)| node).filter(|node| node.is_in(lock_path));
         let paths: Vec<_> =
-            below.filter(|it| includes(it)).map(|it| self.shown(it, client)).collect();
+            below.filter(|it| includes(it)).map(|it| self.visible_path(it, client)).collect();
         let names: Vec<_> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
         reply(OpCode::GET_CHILDREN, &GetChildrenResponse { children: names[..].into() })
     }
 
     fn stat(&self, node: &Node, client: usize, now: Index) -> Stat {
-        let owner = match self.flaw {
-            Some(Flaw::OwnerUnchecked) if node.owner.is_some() => Some(client),
+        let owner = match self.bug {
+            Some(Bug::OwnerUnchecked) if node.owner.is_some() => Some(client),
             _ => node.owner,
         };
         Stat {
@@ -328,7 +328,7 @@ impl Tree {
 
     // ---- Writes --------------------------------------------------------------------------------
 
-    /// A write reaches the log. Nothing if it is none.
+    /// Executes a write. Returns `None` if the request is none.
     pub(super) fn write(
         &mut self,
         client: usize,
@@ -337,7 +337,7 @@ impl Tree {
         let answer = match request {
             Request::Create2(create) => self.create(Some(client), create).map(|id| {
                 let (path, stat) = (
-                    self.shown(&self.nodes[id], client),
+                    self.visible_path(&self.nodes[id], client),
                     self.stat(&self.nodes[id], client, self.log),
                 );
                 reply(OpCode::CREATE2, &Create2Response { path: &path, stat })
@@ -360,7 +360,7 @@ impl Tree {
         Some(answer.map(|reply| Reply { zxid: Zxid(log.into()), ..reply }))
     }
 
-    /// Creates in a transaction of its own.
+    /// Creates a node in its own transaction.
     pub(super) fn create(
         &mut self,
         owner: Option<usize>,
@@ -377,11 +377,11 @@ impl Tree {
         if self.find(&path).is_some() {
             return Err(ErrorCode::NODE_EXISTS);
         }
-        let alias = match self.flaw {
-            Some(Flaw::ReadersWatchHigherWriters) if path.contains("READ") => {
+        let alias = match self.bug {
+            Some(Bug::ReadersWatchHigherWriters) if path.contains("READ") => {
                 Some(numbered(create.path, number + LATE))
             }
-            Some(Flaw::DowngradeToTheEnd) if create.mode == CreateMode::EPHEMERAL => {
+            Some(Bug::DowngradeToTheEnd) if create.mode == CreateMode::EPHEMERAL => {
                 Some(numbered(path.trim_end_matches(|it: char| it.is_ascii_digit()), number))
             }
             _ => None,
@@ -405,7 +405,7 @@ impl Tree {
         Ok(self.nodes.len() - 1)
     }
 
-    /// Some nodes at once, or one in the place of another.
+    /// Creates several nodes, or replaces one by another, in one transaction.
     fn multi(&mut self, client: usize, operations: &[MultiOp<'_>]) -> Result<Reply, Error> {
         let before = self.log;
         if let [MultiOp::Create(create), MultiOp::Delete(delete)] = operations {
@@ -450,14 +450,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Somebody creates a node of this prefix.
+    /// Creates a sequential node for another program.
     pub(in super::super) fn add(&mut self, owner: usize, prefix: &str) {
         let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
         let create = CreateRequest { path: prefix, data: None, acl: AccessList::OPEN.list(), mode };
         self.create(Some(owner), &create).expect("its parent is there");
     }
 
-    /// A directory is removed, and made anew.
+    /// Deletes a node and creates it again.
     pub(in super::super) fn recreate(&mut self, path: &str) {
         self.delete_path(path).expect("it is there");
         let (mode, acl) = (CreateMode::PERSISTENT, AccessList::OPEN);
@@ -470,7 +470,7 @@ impl Tree {
         self.nodes[node].deleted = Some(self.log);
     }
 
-    /// All nodes of a session go in one transaction.
+    /// Deletes all nodes of a session in one transaction.
     pub(super) fn expire(&mut self, client: usize) {
         let now = self.log + 1;
         for node in &mut self.nodes {
