@@ -1,4 +1,4 @@
-//! An answer that is still to come.
+//! The handle of an answer.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,9 +18,9 @@ use crate::client::{DecodeAnswer, MultiOperation, Receiver, Subject};
 use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, Reply};
 
-/// The answer to a request, once it arrives: to [wait](Self::wait) for, or a future for
-/// [`Client::block_on`](super::Client::block_on). The request is sent whether or not this is waited
-/// for. Dropping it drops the answer.
+/// The answer to a request, once it arrives. [Wait](Self::wait) for it, or run it by
+/// [`Client::block_on`](super::Client::block_on). The request is sent in any case. Dropping this
+/// drops the answer.
 #[must_use = "the request is sent anyway, and its answer is dropped"]
 pub struct Answer<T = Reply> {
     state: Result<Waiting<T>, RequestError>,
@@ -32,11 +32,11 @@ struct Waiting<T> {
     chroot: Chroot,
     shared: Arc<Shared>,
     subject: Subject,
-    /// Until when [`Answer::wait`] waits, if the session does not limit the request itself.
+    /// The time limit of [`Answer::wait`], if the session does not limit the request itself.
     end: Option<Instant>,
 }
 
-/// The session's thread is gone.
+/// The error after the session's thread has ended.
 pub(super) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown };
 
 impl<T> Answer<T> {
@@ -51,7 +51,7 @@ impl<T> Answer<T> {
         Self { state: Ok(Waiting { receiver, decode, chroot, shared, subject, end: None }) }
     }
 
-    /// The answer to a request, or why none was sent.
+    /// Returns the answer to a request, or one that fails because no request was sent.
     pub(crate) fn of(answer: Result<Self, RequestError>) -> Self {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
     }
@@ -63,7 +63,7 @@ impl<T> Answer<T> {
         self
     }
 
-    /// Has [`wait`](Self::wait) wait no longer than until then.
+    /// Limits [`wait`](Self::wait).
     pub(super) fn until(mut self, end: Option<Instant>) -> Self {
         if let Ok(waiting) = &mut self.state {
             waiting.end = end;
@@ -75,7 +75,7 @@ impl<T> Answer<T> {
     ///
     /// # Errors
     ///
-    /// When the request has failed.
+    /// If the request has failed.
     pub fn wait(self) -> Result<T, RequestError> {
         const LATE: Error = Error::DeadlinePassed { outcome: Outcome::Unknown };
         let waiting = self.state.as_ref().map_err(RequestError::clone)?;
@@ -83,12 +83,12 @@ impl<T> Answer<T> {
         waiting.read(answer.unwrap_or(Err(if waiting.end.is_some() { LATE } else { GONE })))
     }
 
-    /// Waits for the answer, but no longer than `timeout`; zero does not wait. Returns `None` if the
+    /// Waits for the answer, at most for `timeout`; zero does not wait. Returns `None` if the
     /// answer has not arrived.
     ///
     /// # Errors
     ///
-    /// When the request has failed, and when the answer was returned before.
+    /// If the request has failed, or the answer was returned before.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<T>, RequestError> {
         let waiting = self.state.as_ref().map_err(RequestError::clone)?;
         let answer = waiting.answer(|| Instant::now().checked_add(timeout));
@@ -116,7 +116,8 @@ impl<T> Waiting<T> {
             .map_err(|reason| self.subject.failed(reason, &self.chroot))
     }
 
-    /// Returns the answer, if it arrives before `end`, which is looked at only if it has not yet.
+    /// Returns the answer if it arrives before `end`, which is evaluated only if it has not arrived
+    /// yet.
     fn answer(&self, end: impl FnOnce() -> Option<Instant>) -> Option<Result<Reply, Error>> {
         let mut receiver = self.receiver.borrow_mut();
         let answer = match receiver.take() {

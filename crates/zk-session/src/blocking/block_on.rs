@@ -1,4 +1,4 @@
-//! Futures that a thread runs while it looks after the connection.
+//! Runs futures on a thread that reads from the connection meanwhile.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -14,11 +14,11 @@ use crate::client::HasEffects as _;
 
 /// # Futures
 impl Client {
-    /// Runs a future until it is ready. As with [`wait_for`](Self::wait_for), the thread may read
-    /// from the connection meanwhile, and does not notice then what other threads do by themselves.
-    /// The future may use the client.
+    /// Runs a future until it is ready. Like [`wait_for`](Self::wait_for), the thread may read from
+    /// the connection, and then does not notice what other threads do. The future may use the
+    /// client.
     ///
-    /// The future is also polled at `wake_at`, so that it can give up then.
+    /// The future is also polled at `wake_at`, for its own time limits.
     pub fn block_on<F: Future>(&self, mut wake_at: Option<Instant>, future: F) -> F::Output {
         let mut future = pin!(future);
         let woken = Arc::new(Woken { thread: thread::current(), is_woken: AtomicBool::new(false) });
@@ -28,7 +28,7 @@ impl Client {
                 return output;
             }
             let in_time = self.shared().wait(Wait::Reading, wake_at, |inner, _| {
-                // Wakers that the session has collected run once it is unlocked.
+                // The collected wakers run once the session is unlocked.
                 if woken.is_woken.swap(false, Ordering::AcqRel) || inner.effects().has_wakers() {
                     Poll::Ready(())
                 } else {
@@ -40,7 +40,7 @@ impl Client {
     }
 }
 
-/// Notes that a thread was woken, and has it look.
+/// Records that the thread was woken, and unparks it.
 struct Woken {
     thread: Thread,
     is_woken: AtomicBool,

@@ -1,4 +1,4 @@
-//! What becomes of a method that both clients have: the thread waits for its answer.
+//! How the blocking client implements a shared method: the thread waits for the answer.
 
 /// One method of the blocking client; see `client::methods`.
 macro_rules! method {
@@ -58,8 +58,8 @@ macro_rules! method {
     };
 }
 
-/// Names the node in an error, if there is a parameter called `path`. The second list has the same
-/// names as the first, to be used in the place of the caller's.
+/// Adds the path to an error, if there is a parameter called `path`. The second list has the same
+/// names as the first, for use in place of the caller's.
 macro_rules! at_path {
     ($answer:expr, [path $($others:ident)*] [$path:ident $($same:ident)*]) => {
         $answer.map_err(|error| error.at($path))

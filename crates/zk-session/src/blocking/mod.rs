@@ -1,16 +1,16 @@
-//! The client for threads that block, on nothing but the standard library.
+//! The blocking client, on the standard library only.
 //!
-//! It has the operations of the async client, by the same names.
+//! It has the operations of the async client, under the same names.
 //!
 //! - **Reading.** A thread that waits for an answer or an event reads from the connection itself,
 //!   if no other thread does. While no thread waits, the session's own thread reads, and keeps the
 //!   session alive.
 //! - **Writing.** The threads that make requests write them. Requests made by [`Client::submit`]
-//!   while others are pending are written together: at once by the next thread that waits, or soon
-//!   by the session's own.
+//!   while others are pending are written together, by the next thread that waits or by the
+//!   session's own thread.
 //! - **Connecting** takes a temporary thread, because it may include the lookup of a name. A lookup
-//!   that hangs cannot be stopped, only given up, and keeps its thread as long. There are at most
-//!   four of them per server.
+//!   that hangs cannot be stopped, so its thread remains as long. There are at most four such
+//!   threads per server.
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;
@@ -65,39 +65,25 @@ use crate::dispatch::{Attached, Attachment, Token};
 use crate::error::{Error, RequestError};
 use crate::session::{End, RequestId, Session, SessionTicket, State};
 
-/// A session with an ensemble, kept alive across its servers. Cloning it is cheap; when the last
+/// A session with an ensemble, kept alive across its servers. Cloning it is cheap. When the last
 /// clone is dropped, the session is closed in the background.
 ///
 /// # Ordering
 ///
-/// Requests of one thread reach the server one after the other, as each call waits for its answer.
-/// Requests of several threads, and those made by [`submit`](Self::submit), are under way at once,
-/// in the order of the calls. Answers, and events of watches, become ready in the order in which
-/// the server sent them.
+/// Requests of one thread reach the server one after the other, since each call waits for its
+/// answer. Requests of several threads, and those of [`submit`](Self::submit), can be in flight at
+/// once, in the order of the calls. Answers and watch events become ready in the order in which the
+/// server sent them.
 ///
 /// # Waiting
 ///
-/// A call waits for its answer as long as it takes, across connections, unless there is a
-/// [`request_timeout`](ClientBuilder::request_timeout). It ends at the latest with the session.
+/// A call waits for its answer without a limit, across connections, unless there is a
+/// [`request_timeout`](ClientBuilder::request_timeout). It returns at the latest when the session
+/// ends.
 ///
 /// # Errors
 ///
-/// Besides what the methods name, any request can fail for these reasons:
-///
-/// - Requests that no server can have seen wait for the next connection. Those that one may have
-///   seen fail with [`Error::ConnectionLost`].
-/// - [`Error::Ended`], once the session has.
-/// - [`Error::Invalid`] for an impossible request, [`Error::QueueFull`] and [`Error::BufferFull`]
-///   at the limits of the queue: nothing is sent then. [`ready`](Self::ready) waits for room.
-/// - [`Error::Unsupported`] from a server that is too old, which also closes the connection.
-/// - [`Error::ReplyTooLarge`], if the reply is longer than
-///   [`max_reply`](ClientBuilder::max_reply).
-/// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
-/// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
-///   that of its parent, says so.
-/// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
-///
-/// [`Error::outcome`] returns for every error whether the request may have been applied.
+#[doc = include_str!("../client/errors.md")]
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) handle: Arc<Handle>,
@@ -105,7 +91,7 @@ pub struct Client {
     pub(crate) request_timeout: Option<Duration>,
 }
 
-/// Shared by all clones of a client, and by nothing else: its end is the end of the session.
+/// The part shared by all clones of a client. Dropping it closes the session.
 #[derive(Debug)]
 pub(crate) struct Handle {
     shared: Arc<Shared>,
@@ -125,13 +111,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the address is invalid or no server can be reached in time.
+    /// If the address is invalid or no server can be reached in time.
     pub fn connect(at: &str) -> Result<Self, ConnectError> {
         Self::builder(at).connect()
     }
 
-    /// Waits until things stand as `condition` asks for, or the session has ended, or so much time
-    /// has passed, and says how they stood then, as `condition` saw it. That may use the client.
+    /// Waits until `condition` holds for the state of the session, the session has ended, or
+    /// `timeout` has passed. Returns the state that `condition` saw last. `condition` may use the
+    /// client.
     pub fn wait_for_state(
         &self,
         condition: impl Fn(State) -> bool,
@@ -148,12 +135,12 @@ impl Client {
         }
     }
 
-    /// Until when the ensemble is bound to keep the session, as far as can be known here; see
-    /// [`Session::lease`]. It has passed when [`Instant::now`] is later.
+    /// Returns the time until which the ensemble must keep the session, as far as the client can
+    /// know; see [`Session::lease`]. The lease has ended when [`Instant::now`] is later.
     ///
-    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not:
-    /// after a suspension the lease seems to last longer than it does. Where that can happen, give
-    /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
+    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not.
+    /// After a suspension the lease therefore seems to last longer than it does. To avoid that,
+    /// give the client a [clock](ClientBuilder::clock) that does not stop. The result is converted
     /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.shared().lock().router.session().lease()?;
@@ -161,40 +148,40 @@ impl Client {
     }
 
     /// Replaces the list of servers by that of a connection string, whose chroot is ignored. The
-    /// session stays where it is or moves to another server: if all clients do this, they spread
+    /// session stays on its server or moves to another one. If all clients do this, they are spread
     /// evenly over the servers.
     ///
     /// # Errors
     ///
-    /// When the string is invalid.
+    /// If the string is invalid.
     pub fn set_servers(&self, at: &str) -> Result<(), ConnectStringError> {
         let at: ConnectString = at.parse()?;
         self.shared().set_servers(at.servers);
         Ok(())
     }
 
-    /// Ends the session, behind all requests made before, and waits for its end. The server
-    /// deletes its ephemeral nodes. All clones of this client find it closed.
+    /// Closes the session behind all earlier requests, and waits for its end. The server deletes
+    /// its ephemeral nodes. All clones of this client find it closed.
     ///
-    /// Without a connection it does not wait for one; the server then finds out by itself, after
-    /// the session timeout. A server that does not answer, whatever else it says, is waited for no
-    /// longer than two thirds of that timeout after its last answer to a request.
+    /// Without a connection it returns at once; the servers then expire the session after its
+    /// timeout. It waits for a server that stops answering for at most two thirds of the session
+    /// timeout after its last reply.
     pub fn close(self) {
         self.shared().command(|session, _| session.close());
         self.ended();
     }
 
-    /// Gives the session up here without ending it on the servers, and with it its ephemeral nodes.
-    /// Returns the ticket with which another process, or this one later, can resume it by
-    /// [`ClientBuilder::resume`] within the session timeout. All clones of this client find it
-    /// closed. Requests that are not answered yet fail, so wait for their answers first.
+    /// Detaches from the session without ending it on the servers, so its ephemeral nodes stay.
+    /// Returns the ticket by which another process or a later client can resume it with
+    /// [`ClientBuilder::resume`], within the session timeout. All clones of this client find it
+    /// closed. Pending requests fail, so wait for their answers first.
     ///
-    /// Closes the session and returns `None` if there is none to resume.
+    /// Closes the client and returns `None` if there is no session to resume.
     pub fn detach(self) -> Option<SessionTicket> {
-        let mut resume = None;
-        self.shared().command(|session, _| resume = session.detach());
+        let mut ticket = None;
+        self.shared().command(|session, _| ticket = session.detach());
         self.ended();
-        resume
+        ticket
     }
 
     /// Waits for the end of the session.
@@ -208,19 +195,19 @@ impl Client {
 
 /// # Any operation
 impl Client {
-    /// Sends any request as it is, without waiting: paths are not checked, and are the server's,
-    /// whatever the [`chroot`](Self::chroot). So one thread can have many requests under way. A
-    /// watch that one asks for is removed at once. What the session sends for itself is
-    /// [refused](crate::Invalid::Reserved), and so is what [servers do not
-    /// survive](crate::Invalid::HarmsServer).
+    /// Sends any request unchanged, without waiting, so one thread can have many requests in
+    /// flight. Paths are not checked, and the [`chroot`](Self::chroot) is not added to them. A
+    /// watch that the request sets is removed at once. Requests that only the session sends are
+    /// [refused](crate::Invalid::Reserved), and so are those that [crash
+    /// servers](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.router.session_mut().unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), false, unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
 
-    /// As [`submit`](Self::submit), with the watch that fires once, if the request asks for one. If
-    /// it fails in a way that sets none, the watch is to be dropped.
+    /// Sends any request like [`submit`](Self::submit). Also returns the one-shot watch that the
+    /// request sets, if any. Drop the watch if the request fails without setting it.
     pub fn submit_and_watch(&self, request: &Request<'_>) -> (Answer, Option<Watch>) {
         if !sets_watch(request) {
             return (self.submit(request), None);
@@ -235,24 +222,26 @@ impl Client {
         }
     }
 
-    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). It receives the state
-    /// of the session before this returns, and what it submits then is sent at once.
+    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). The machine
+    /// receives the state of the session before this returns, and its first requests are sent at
+    /// once.
     ///
-    /// It stays until it [is done](Attached::is_done), and the session with it, also when all clones of
-    /// the client are gone.
+    /// The machine stays attached until it [is done](Attached::is_done). Until then the session
+    /// stays alive, even without any clone of the client.
     pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
         let shared = self.shared().clone();
         let key = shared.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
         Attachment::new(shared, key)
     }
 
-    /// Waits until `poll` is ready, for no longer than until `end`; `None` if it is not by then. The
-    /// thread may read from the connection meanwhile, so it gets what the session delivers without
-    /// another thread. While it reads it cannot be woken: what other threads change by themselves is
-    /// noticed when something arrives, or at the session's next deadline, such as a ping.
+    /// Waits until `poll` is ready. Returns `None` if it is not ready by `end`.
     ///
-    /// `poll` is called with the session locked: it must not use the client. If it is not ready it must
-    /// see to it that the waker is run, as an attached machine does by
+    /// The thread may read from the connection meanwhile, and so receives what the session delivers
+    /// without another thread. While it reads it cannot be woken. It notices changes by other
+    /// threads when bytes arrive, or at the session's next deadline, such as a ping.
+    ///
+    /// `poll` is called under the session's lock, so it must not use the client. If it is not
+    /// ready, it must arrange for the waker to run, as an attached machine does by
     /// [`Port::wake`](crate::dispatch::Port::wake).
     pub fn wait_for<R>(
         &self,
@@ -370,20 +359,20 @@ impl RawClient for Client {
 }
 
 impl ClientBuilder<Client> {
-    /// Connects over TCP, and starts the thread that reads what servers send.
+    /// Connects over TCP, and starts the session's thread.
     ///
     /// # Errors
     ///
-    /// When the address is invalid or no server can be reached in time, or no thread be started.
+    /// If the address is invalid, no server can be reached in time, or no thread can be started.
     pub fn connect(self) -> Result<Client, ConnectError> {
         self.connect_with(TcpConnect)
     }
 
-    /// As [`connect`](Self::connect), over connections that `connect` makes.
+    /// Connects by the transports of `connect`.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// Those of [`connect`](Self::connect).
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         #[cfg(feature = "blocking-tls")]
         if let Some(tls) = self.tls.clone() {

@@ -1,4 +1,4 @@
-//! A server whose socket is slow to connect to: its queue of connections is full.
+//! The blocking client and servers that are slow to connect to.
 
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::connect_string::ServerAddress;
 use crate::error::Outcome;
 use crate::session::{Cause, Config};
 
-/// More than the standard library has a listener keep.
+/// More than the backlog that the standard library requests.
 const MOST_QUEUED: usize = 5000;
 const HANG: Duration = Duration::from_millis(50);
 
@@ -22,7 +22,7 @@ fn clock() -> Clock {
     Clock::new(Instant::now, None)
 }
 
-/// A listener to which no connection can be made until what it has queued is accepted.
+/// Returns a listener with a full backlog: connecting hangs until queued connections are accepted.
 fn full_listener() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,10 +32,10 @@ fn full_listener() -> (TcpListener, Vec<TcpStream>, SocketAddr) {
     (listener, queued, address)
 }
 
-/// Hangs until it is released, as the lookup of a name can.
+/// A connector that hangs until it is released, like a slow lookup of a name.
 struct Hanging {
     reached: Arc<AtomicUsize>,
-    let_go: Mutex<Receiver<()>>,
+    release: Mutex<Receiver<()>>,
 }
 
 impl Connect for Hanging {
@@ -44,20 +44,20 @@ impl Connect for Hanging {
     fn connect(&self, _: &ServerAddress, _: Duration) -> io::Result<TcpTransport> {
         self.reached.fetch_add(1, Ordering::Relaxed);
         // Dropping the sender releases all of them.
-        let _ = self.let_go.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let _ = self.release.lock().unwrap_or_else(PoisonError::into_inner).recv();
         Err(io::ErrorKind::NotFound.into())
     }
 }
 
 #[test]
-fn what_hangs_while_a_server_is_reached_takes_few_threads() {
-    let (let_go, hang) = mpsc::channel();
+fn hanging_attempts_to_connect_take_few_threads() {
+    let (release, hang) = mpsc::channel();
     let reached = Arc::new(AtomicUsize::new(0));
-    let connect = Hanging { reached: reached.clone(), let_go: Mutex::new(hang) };
+    let connect = Hanging { reached: reached.clone(), release: Mutex::new(hang) };
     let at: ConnectString = "one,two".parse().unwrap();
     let make = |now| Session::new(now, Config::new(2, 0));
     let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
-    // A session that is over asks for nothing more itself.
+    // A session that is closed asks for no more connections.
     shared.command(|session, _| session.close());
     for _ in 0..10 {
         shared.lock().connect(&shared, 0);
@@ -66,7 +66,7 @@ fn what_hangs_while_a_server_is_reached_takes_few_threads() {
     }
     let error = shared.lock().router.error.take().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
-    drop(let_go);
+    drop(release);
     let reached = || {
         while Arc::strong_count(&shared) > 1 {
             thread::yield_now();
@@ -79,7 +79,7 @@ fn what_hangs_while_a_server_is_reached_takes_few_threads() {
 }
 
 #[test]
-fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_attempt() {
+fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let (_listener, _queued, address) = full_listener();
     let at: ConnectString = address.to_string().parse().unwrap();
     let timeout = Duration::from_millis(100);
@@ -92,7 +92,7 @@ fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_atte
     driver::start(shared.clone()).unwrap();
     let hurried = client.with_request_timeout(Some(timeout / 5));
     for _ in 0..2 {
-        // By the deadline; or, on a slow machine, because there is no connection.
+        // By the deadline; or, on a slow machine, for lack of a connection.
         assert_eq!(hurried.sync("/").unwrap_err().outcome(), Outcome::NotApplied);
     }
     assert_eq!(
@@ -103,7 +103,7 @@ fn deadlines_of_requests_pass_while_a_connection_is_made_and_do_not_end_the_atte
     assert_eq!(shared.lock().router.last_failure, None);
 }
 
-/// Has room for so many bytes until it is flushed, as the sessions of TLS libraries have.
+/// A transport with limited room until it is flushed, like that of TLS libraries.
 struct Bounded {
     held: Mutex<Vec<u8>>,
     sent: Arc<Mutex<Vec<u8>>>,
@@ -168,10 +168,10 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
 }
 
 #[test]
-fn threads_that_have_stopped_waiting_take_no_memory() {
+fn threads_that_stopped_waiting_take_no_memory() {
     const SHORT: Duration = Duration::from_millis(1);
-    let (let_go, hang) = mpsc::channel();
-    let connect = Hanging { reached: Arc::default(), let_go: Mutex::new(hang) };
+    let (release, hang) = mpsc::channel();
+    let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let at: ConnectString = "one".parse().unwrap();
     let make = |now| Session::new(now, Config::new(1, 0));
     let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
@@ -181,12 +181,12 @@ fn threads_that_have_stopped_waiting_take_no_memory() {
         thread::spawn(wait).join().unwrap();
     }
     assert!(shared.lock().observers.is_empty());
-    drop(let_go);
+    drop(release);
     shared.command(|session, _| session.close());
 }
 
 #[test]
-fn an_attempt_that_fails_for_want_of_time_counts_as_silent() {
+fn an_attempt_that_times_out_counts_as_silent() {
     let hours = Arc::new(AtomicUsize::new(0));
     let read = hours.clone();
     let now = move || {
@@ -194,14 +194,14 @@ fn an_attempt_that_fails_for_want_of_time_counts_as_silent() {
         crate::time::Instant::after_start(Duration::from_secs(hours * 3600))
     };
     let Settings { at, clock, config, .. } = Client::builder("one").clock(now).settings().unwrap();
-    let (let_go, hang) = mpsc::channel();
-    let connect = Hanging { reached: Arc::default(), let_go: Mutex::new(hang) };
+    let (release, hang) = mpsc::channel();
+    let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let clock = Clock::new(Instant::now, clock);
     let make = |now| Session::new(now, config);
     let shared = Arc::new(Shared::new(at.servers, connect, clock, 1 << 20, make));
     shared.command(|_, _| {});
     hours.store(1, Ordering::Relaxed);
-    drop(let_go);
+    drop(release);
     let failure = loop {
         if let Some(failure) = shared.lock().router.last_failure.clone() {
             break failure;

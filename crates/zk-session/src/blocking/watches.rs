@@ -1,4 +1,4 @@
-//! Watches as handles.
+//! The handles of watches.
 
 use alloc::sync::Arc;
 use core::cell::RefCell;
@@ -60,11 +60,11 @@ impl Watch {
         self.wait_until(None)?.ok_or(CLOSED)
     }
 
-    /// Waits until it fires, but no longer than `timeout`. Returns `None` if it has not fired.
+    /// Waits until it fires, at most for `timeout`. Returns `None` if it has not fired.
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Self::wait), and when the event was returned before.
+    /// Those of [`wait`](Self::wait). Also if the event was returned before.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<Option<WatchedEvent>, Error> {
         self.wait_until(Instant::now().checked_add(timeout))
     }
@@ -106,7 +106,7 @@ pub struct PersistentWatch {
 }
 
 impl PersistentWatch {
-    /// How many events wait until they are read.
+    /// The number of unread events that are kept.
     pub const BUFFER: usize = 1024;
 
     pub(super) fn new(request: RequestId, shared: Arc<Shared>, chroot: Chroot) -> Self {
@@ -123,7 +123,7 @@ impl PersistentWatch {
         self.next_until(None).unwrap_or(Err(CLOSED))
     }
 
-    /// Waits for the next update, but no longer than `timeout`. Returns `None` if there is none.
+    /// Waits for the next update, at most for `timeout`. Returns `None` if there is none.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
         let alone = inner.router.session().pending() == 0;
-        inner.router.stop_watching_for_good(self.request);
+        inner.router.stop_watching_persistently(self.request);
         inner.send(&self.shared, alone, false);
     }
 }

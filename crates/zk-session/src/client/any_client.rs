@@ -1,4 +1,4 @@
-//! What code can do with a client without knowing which of the two it is.
+//! The interface of both clients, for generic code.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,8 +14,8 @@ use crate::dispatch::{Attached, Attachment};
 use crate::error::{Error, RequestError};
 use crate::session::State;
 
-/// A client of either kind, for code that is generic over it, such as the recipes. It cannot be
-/// implemented elsewhere.
+/// A client of either kind, for code that is generic over it, such as the recipes. Other types
+/// cannot implement it.
 ///
 /// A request is sent when its method is called, and its answer is a future. The blocking client
 /// runs such futures with its `block_on`.
@@ -32,7 +32,7 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
     /// Returns the state of the session.
     fn state(&self) -> State;
 
-    /// Returns the node that this client takes for the root.
+    /// Returns the node that is the root for this client.
     fn chroot(&self) -> &Chroot;
 
     /// Waits until requests are accepted. The future of the blocking client waits when it is polled.
@@ -47,8 +47,8 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
         acl: &[Acl<'_>],
     ) -> Self::Answer<(String, Stat)>;
 
-    /// Creates a node and its ancestors, as far as they are missing. The future of the blocking
-    /// client waits when it is polled.
+    /// Creates a node and its missing ancestors. The future of the blocking client waits when it is
+    /// polled.
     fn ensure_path_with(
         &self,
         path: &str,
@@ -56,7 +56,7 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
         acl: &[Acl<'_>],
     ) -> impl Future<Output = Result<(), RequestError>>;
 
-    /// Deletes a node, if it has this version, or whatever version it has.
+    /// Deletes a node. With a `version`, only if the node has this version.
     fn delete(&self, path: &str, version: Option<i32>) -> Self::Answer<()>;
 
     /// Returns a node's stat, or `None` if there is no such node.
@@ -65,7 +65,7 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
     /// Returns a node's data and stat.
     fn get_data(&self, path: &str) -> Self::Answer<(Bytes, Stat)>;
 
-    /// Replaces a node's data, if it has this version, or whatever version it has.
+    /// Replaces a node's data. With a `version`, only if the node has this version.
     fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Self::Answer<Stat>;
 
     /// Returns the names of a node's children, in no order, and its stat.

@@ -1,4 +1,4 @@
-//! The clock that a client's session goes by.
+//! The clock of a client's session.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -7,10 +7,10 @@ use std::time::Instant as StdInstant;
 
 use crate::time::Instant;
 
-/// Stands for a moment that the system's clock cannot represent.
+/// The time from now that stands for moments that the system's clock cannot represent.
 const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// A clock that the caller brings.
+/// A clock given by the caller.
 #[derive(Clone)]
 pub(crate) struct GivenClock(Arc<dyn Fn() -> Instant + Send + Sync>);
 
@@ -26,7 +26,7 @@ impl fmt::Debug for GivenClock {
     }
 }
 
-/// The clock that a session goes by: the given one, or the one that its client sleeps by.
+/// The clock of a session: the given one, or that by which its client sleeps.
 #[derive(Clone)]
 pub(crate) struct Clock {
     start: StdInstant,
@@ -47,8 +47,8 @@ impl Clock {
         }
     }
 
-    /// The same moment by the clock that the client sleeps by. A given clock may gain on that one,
-    /// so what is told for it holds as of now.
+    /// Returns the same moment by the clock by which the client sleeps. A given clock may run ahead
+    /// of that one, so the result holds at the time of the call.
     pub(crate) fn local_instant(&self, instant: Instant) -> StdInstant {
         let (base, now) = match &self.given {
             Some(GivenClock(now)) => ((self.local)(), now()),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_as_far_away_by_one_clock_as_by_the_other() {
+    fn a_moment_is_equally_far_away_by_both_clocks() {
         const SECOND: Duration = Duration::from_secs(1);
         let seconds = Arc::new(AtomicU64::new(1_000));
         let read = seconds.clone();
@@ -77,7 +77,7 @@ mod tests {
         let clock = Clock::new(local, Some(given));
         let moment = clock.now() + SECOND * 600;
         assert!(clock.local_instant(moment) > local() + SECOND * 300);
-        // The machine sleeps: the given clock goes on, the local one does not.
+        // The machine is suspended: the given clock continues, the local one stops.
         seconds.fetch_add(700, Ordering::Relaxed);
         assert!(clock.local_instant(moment) < local());
         assert!(clock.local_instant(Instant::END) > local() + SECOND * 3_600);

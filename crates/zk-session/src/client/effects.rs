@@ -1,7 +1,7 @@
-//! A lock under which no user code runs: its effects run once it is released.
+//! A lock under which no user code runs: deferred effects run after unlocking.
 //!
 //! A waker, an observer, or the drop of one may call any method of the client. Under the session's
-//! lock that would be a deadlock.
+//! lock that would deadlock.
 
 use alloc::collections::VecDeque;
 use core::ops::{Deref, DerefMut};
@@ -11,18 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::dispatch::{Effects, Wakers};
 
-/// Room for so many effects is kept.
+/// The capacity that is kept for effects.
 const MOST_KEPT: usize = 32;
 
-/// What collects effects while it is locked.
+/// A type that collects effects while it is locked.
 pub(crate) trait HasEffects {
     fn effects(&mut self) -> &mut Effects;
 }
 
-/// A mutex that runs the collected effects whenever it is unlocked.
+/// A mutex that runs the collected effects after each unlock.
 ///
-/// Wakers run first, in the thread that unlocks. Everything else runs in its order, so in one thread at
-/// a time: others leave theirs to that one.
+/// Wakers run first, in the thread that unlocks. All other effects run in order, in one thread at a
+/// time: other threads leave theirs to that one.
 #[derive(Debug)]
 pub(crate) struct EffectsMutex<T>(Mutex<T>);
 
@@ -36,17 +36,17 @@ impl<T: HasEffects> EffectsMutex<T> {
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {
-        // Nothing panics while it holds the lock; if something did, the session is still whole.
+        // Nothing panics under the lock; even then the session would be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what was deferred until nothing is left. Only after `is_running` was set.
+    /// Runs deferred effects until none is left. `is_running` must be set before.
     pub(crate) fn run_deferred(&self) {
         let mut batch = VecDeque::new();
         loop {
             let mut locked = self.locked();
             let effects = locked.effects();
-            // Gives the room of the last batch back, so that mostly nothing is allocated.
+            // Reuses the buffer of the last batch, so that mostly nothing is allocated.
             core::mem::swap(&mut batch, &mut effects.deferred);
             effects.is_running = !batch.is_empty();
             drop(locked);
@@ -54,7 +54,7 @@ impl<T: HasEffects> EffectsMutex<T> {
                 return;
             }
             for deferred in batch.drain(..) {
-                // An observer that panics has said so by the panic hook. Those of others go on.
+                // The panic hook has reported a panic. Other observers still run.
                 let _ = catch_unwind(AssertUnwindSafe(|| deferred.run()));
             }
             batch.shrink_to(MOST_KEPT);
@@ -62,7 +62,7 @@ impl<T: HasEffects> EffectsMutex<T> {
     }
 }
 
-/// Access to what an [`EffectsMutex`] holds.
+/// Access to the content of an [`EffectsMutex`].
 pub(crate) struct Guard<'a, T: HasEffects> {
     mutex: &'a EffectsMutex<T>,
     // Fields are dropped in this order: the effects run without the lock.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_deferred_runs_although_a_waker_panics() {
+    fn deferred_effects_run_even_if_a_waker_panics() {
         let mutex = EffectsMutex::new(Effects::default());
         let runs = Arc::new(AtomicUsize::new(0));
         for _ in 0..2 {

@@ -6,13 +6,13 @@ use zk_proto::{GetDataRequest, OpCode, ReconfigRequest, Request, Stat, SyncReque
 use super::decode;
 use super::methods::methods;
 
-/// The node with the configuration of the ensemble, whatever the chroot.
+/// The node with the configuration of the ensemble. It is outside every chroot.
 const CONFIG: &str = "/zookeeper/config";
 
 methods! {
     /// # The ensemble
     impl Ensemble for Client {
-        /// Waits until the server has caught up with what the leader had committed. Later reads see
+        /// Waits until the server has applied all that the leader had committed. Later reads show
         /// at least that. It is not a quorum operation (ZOOKEEPER-1675).
         ///
         /// # Errors
@@ -24,7 +24,7 @@ methods! {
         }
 
         /// Returns the configuration of the ensemble as text, and its stat: the node
-        /// `/zookeeper/config`, whatever the [`chroot`](Self::chroot). The text is empty if the
+        /// `/zookeeper/config`, outside the [`chroot`](Self::chroot). The text is empty if the
         /// server has no configuration.
         ///
         /// # Errors

@@ -1,4 +1,4 @@
-//! The bytes that a connection has received and the session has not.
+//! The received bytes of a connection that the session has not handled yet.
 
 use bytes::BytesMut;
 use zk_proto::frame::{Piece, Splitter};
@@ -6,9 +6,9 @@ use zk_proto::frame::{Piece, Splitter};
 use crate::session::Session;
 use crate::time::Instant;
 
-/// Room that is worth a read. Until there is less, small answers share one buffer.
+/// The minimum room for a read. Until there is less, small frames share one buffer.
 const LEAST_READ: usize = 1024;
-/// A buffer that has grown beyond this, for a long frame, is not kept.
+/// The maximum capacity of a buffer that is kept after a long frame.
 const MOST_KEPT: usize = 64 * 1024;
 
 pub(crate) struct Inbox {
@@ -20,14 +20,14 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Room made for reads. Frames that are longer grow the buffer as they arrive.
+    /// The capacity for reads. Longer frames grow the buffer as they arrive.
     pub(crate) const READ: usize = 8 * 1024;
 
     pub(crate) fn new(max_frame: usize) -> Self {
         Self { bytes: BytesMut::new(), frames: Splitter::new(max_frame), is_large: false }
     }
 
-    /// Where to append what arrives; there is room for some.
+    /// Returns the buffer to append to, which has some room.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
             self.bytes.reserve(Self::READ);
@@ -35,7 +35,7 @@ impl Inbox {
         &mut self.bytes
     }
 
-    /// Hands on the frames that are there as a whole, and the start of those that are too long.
+    /// Passes whole frames to the session, and the start of those that are too long.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
         self.is_large |= self.bytes.capacity() > MOST_KEPT;
         loop {
@@ -63,7 +63,7 @@ mod tests {
     use crate::session::Config;
 
     #[test]
-    fn the_room_for_a_long_frame_is_not_kept() {
+    fn the_buffer_of_a_long_frame_is_not_kept() {
         let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
         let mut inbox = Inbox::new(1 << 20);
         for length in [1 << 20, 10] {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_takes_no_room() {
+    fn a_frame_that_is_too_long_takes_no_memory() {
         let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
         let mut inbox = Inbox::new(100);
         inbox.buffer().put_i32(1 << 20);

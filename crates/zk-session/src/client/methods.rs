@@ -2,16 +2,16 @@
 
 /// Declares methods of both clients.
 ///
-/// `impl Family for Client` also makes a trait of the requests, whose methods return an answer to
-/// wait for, for code that is generic over the clients. What kinds of methods there are:
+/// `impl Family for Client` also declares a trait of the requests, for code that is generic over
+/// the clients. Its methods return an answer to wait for. There are these kinds of methods:
 ///
 /// - `request`: sends one request at the call. The body returns its answer.
-/// - `watch`: the same, with the watch that the request asks for. The body returns both.
+/// - `watch`: the same with the watch that the request sets. The body returns both.
 /// - `wait`: sends one request after the other. The body is a future.
 /// - `get`: does not wait. The body is that of the method.
 ///
-/// An error of the blocking client names the parameter that is called `path`. What becomes of each
-/// kind is in `tokio/method.rs` and `blocking/method.rs`.
+/// An error of the blocking client names the parameter called `path`. `tokio/method.rs` and
+/// `blocking/method.rs` implement each kind.
 macro_rules! methods {
     (
         $(#[$heading:meta])*
@@ -52,9 +52,9 @@ macro_rules! methods {
     ) => {
         #[cfg(feature = "tokio")]
         mod for_tokio {
-            #[allow(unused_imports, reason = "not every family needs all of them")]
+            #[allow(unused_imports, reason = "not every family uses all of them")]
             use {super::*, crate::client::RawClient as _, crate::client::methods::*};
-            #[allow(unused_imports, reason = "not every family needs all of them")]
+            #[allow(unused_imports, reason = "not every family uses all of them")]
             use crate::tokio::{Answer, Client, PersistentWatch, Watch, method::method};
 
             $(#[$heading])*
@@ -67,9 +67,9 @@ macro_rules! methods {
 
         #[cfg(feature = "blocking")]
         mod for_threads {
-            #[allow(unused_imports, reason = "not every family needs all of them")]
+            #[allow(unused_imports, reason = "not every family uses all of them")]
             use {super::*, crate::client::RawClient as _, crate::client::methods::*};
-            #[allow(unused_imports, reason = "not every family needs all of them")]
+            #[allow(unused_imports, reason = "not every family uses all of them")]
             use crate::blocking::{Client, PersistentWatch, Watch, method::method};
 
             $(#[$heading])*
@@ -117,7 +117,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_proto::Stat;
 
-/// What a request returns, together with the watch that it has asked for.
+/// A request's return value, together with the watch that it sets.
 pub(crate) trait WithWatch<W> {
     type Output;
 

@@ -1,6 +1,7 @@
-//! What both clients share: their methods, each declared once, and how answers are decoded.
+//! The part that both clients share: their methods, each declared once, and the decoding of
+//! replies.
 //!
-//! A client adds how a caller waits: by a future, or by a thread.
+//! A client adds how a caller waits: by a future or by a thread.
 
 mod access_control;
 mod any_client;
@@ -59,11 +60,11 @@ use crate::error::{Error, RequestError};
 use crate::session::WatchedEvent;
 use crate::time::Instant;
 
-/// What a client implements, for the methods that both have.
+/// The operations that a client implements, on which the shared methods are based.
 pub(crate) trait RawClient: Sized {
     /// An answer that may not have arrived yet.
     type Answer<T>: Future<Output = Result<T, RequestError>> + Send;
-    /// A watch that fires once.
+    /// A one-shot watch.
     type Watch;
     type PersistentWatch;
     /// The client's way to notify waiting callers.
@@ -71,10 +72,10 @@ pub(crate) trait RawClient: Sized {
     /// A caller that waits for room.
     type RoomWaiter;
 
-    /// Returns the node that callers take for the root.
+    /// Returns the node that is the root for callers.
     fn chroot(&self) -> &Chroot;
 
-    /// Looks at the session, while it is locked.
+    /// Calls `look` with the router, under the session's lock.
     fn with_router<R>(&self, look: impl FnOnce(&Router<Self::Waiters>) -> R) -> R;
 
     /// Reads the session's clock.
@@ -87,14 +88,14 @@ pub(crate) trait RawClient: Sized {
         decode: impl DecodeAnswer<T>,
     ) -> Result<Self::Answer<T>, RequestError>;
 
-    /// Sends a request that asks for a watch that fires once.
+    /// Sends a request that sets a one-shot watch.
     fn send_and_watch<T>(
         &self,
         request: &Request<'_>,
         decode: impl DecodeAnswer<T>,
     ) -> Result<(Self::Answer<T>, Self::Watch), RequestError>;
 
-    /// Sends a request that asks for a persistent watch.
+    /// Sends a request that sets a persistent watch.
     fn send_and_keep_watching(
         &self,
         request: &Request<'_>,
@@ -104,13 +105,13 @@ pub(crate) trait RawClient: Sized {
     /// Presents a credential, now and on later connections.
     fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Self::Answer<()>, RequestError>;
 
-    /// Has the errors of an answer name the part of the request that has failed.
+    /// Makes the errors of an answer name the failed operation of a transaction.
     fn with_operations<T>(
         answer: Self::Answer<T>,
         operations: Vec<MultiOperation>,
     ) -> Self::Answer<T>;
 
-    /// Returns a place among the callers that wait for room, which the first wait takes.
+    /// Returns a waiter for room. It gets its place in the queue at its first wait.
     fn room_waiter(&self) -> Self::RoomWaiter;
 
     /// Waits until requests are accepted. The future of the blocking client waits when it is polled.
@@ -141,7 +142,7 @@ pub(crate) trait RawClient: Sized {
 /// An operation of a transaction, and the server's path of its node.
 pub(crate) type MultiOperation = (OpCode, String);
 
-/// What a request is called in its errors.
+/// How errors name a request.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) operation: OpCode,
@@ -168,17 +169,17 @@ impl Subject {
     }
 }
 
-/// Why a request was not sent.
+/// Returns the error of a request that was not sent.
 pub(crate) fn not_sent(request: &Request<'_>, chroot: &Chroot, reason: Error) -> RequestError {
     RequestError::new(request.opcode(), request.path().map(|path| stripped(chroot, path)), reason)
 }
 
-/// A server's path as a caller sees it, if it can.
+/// Returns a server's path as the caller sees it, or unchanged if it is outside the chroot.
 fn stripped<'p>(chroot: &Chroot, path: &'p str) -> &'p str {
     chroot.strip(path).unwrap_or(path)
 }
 
-/// Whether a request asks for a watch that fires once.
+/// Returns whether a request sets a one-shot watch.
 pub(crate) fn sets_watch(request: &Request<'_>) -> bool {
     match request {
         Request::Exists(body) => body.watch,
@@ -188,7 +189,7 @@ pub(crate) fn sets_watch(request: &Request<'_>) -> bool {
     }
 }
 
-/// The server's path of a caller's path.
+/// Returns the server's path of a caller's path.
 fn server_path<'p>(
     chroot: &Chroot,
     operation: OpCode,
@@ -198,7 +199,7 @@ fn server_path<'p>(
     Ok(chroot.apply(path))
 }
 
-/// The same for a node to be created, to whose name a number may be appended.
+/// Returns the server's path of a node to be created, whose name may get a sequence number.
 fn server_path_to_create<'p>(
     chroot: &Chroot,
     operation: OpCode,
@@ -210,7 +211,7 @@ fn server_path_to_create<'p>(
     }
     check(operation, path, path::validate_sequential)?;
     Ok(match (path, chroot.apply(path)) {
-        // A number alone as the name, directly below the chroot.
+        // The name is a sequence number alone, directly below the chroot.
         ("/", root) if root != "/" => Cow::Owned(root.into_owned() + "/"),
         (_, path) => path,
     })
@@ -229,7 +230,7 @@ fn any_version(version: Option<i32>) -> i32 {
     version.unwrap_or(-1)
 }
 
-/// An event as a caller sees it, whose paths begin at `chroot`.
+/// Returns an event with the path as the caller sees it, below `chroot`.
 pub(crate) fn seen_from(chroot: &Chroot, mut event: WatchedEvent) -> WatchedEvent {
     if let Some(path) = chroot.strip(&event.path)
         && path.len() != event.path.len()

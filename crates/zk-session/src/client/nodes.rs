@@ -1,4 +1,4 @@
-//! Nodes: create, delete, look whether one exists.
+//! Nodes: create, delete, exists.
 
 use alloc::string::String;
 
@@ -10,11 +10,12 @@ use super::{any_version, decode};
 methods! {
     /// # Nodes
     impl Nodes for Client {
-        /// Creates a node that is open to everybody. Returns its path and its stat; the path of a
-        /// sequential node ends with its sequence number.
+        /// Creates a node with the ACL "world:anyone", all permissions. Returns its path and its
+        /// stat. The path of a sequential node ends with its sequence number.
         ///
-        /// [`NodeKind`] says how long the node lives: until it is deleted, until the session ends, or
-        /// for a time to live. A container lives until some time after its last child is deleted.
+        /// [`NodeKind`] decides how long the node lives: until it is deleted, until the session
+        /// ends, or for a time to live. A container lives until some time after its last child is
+        /// deleted.
         ///
         /// # Errors
         ///

@@ -23,9 +23,9 @@ methods! {
             self.send_and_keep_watching(&Request::AddWatch(request), decode::nothing)
         }
 
-        /// Watches a node and all nodes below it, also those that are created later. A created or
+        /// Watches a node and all nodes below it, including nodes created later. A created or
         /// deleted child is reported by itself, not as a change of its parent's list of children.
-        /// See [`watch`](Self::watch) for what is not reported.
+        /// [`watch`](Self::watch) documents what is not reported.
         ///
         /// # Errors
         ///

@@ -5,11 +5,11 @@ use core::task::Waker;
 
 use crate::dispatch::Wakers;
 
-/// How many are woken at once at most. There may be room for fewer: how many bytes each of them
-/// asks for is not known before it does.
+/// The maximum number of waiters woken at once. There may be room for fewer: the size of a request
+/// is not known before it is made.
 const WOKEN_AT_ONCE: usize = 32;
 
-/// Wakes waiters in the order in which they came, as many as there is room for.
+/// Wakes waiters in the order of their arrival, as many as there is room for.
 ///
 /// If a caller that did not wait takes the room of a woken waiter, the waiter keeps its place
 /// in the queue.
@@ -17,11 +17,11 @@ const WOKEN_AT_ONCE: usize = 32;
 pub(crate) struct RoomQueue {
     last: u64,
     waiting: BTreeMap<u64, Waker>,
-    /// How many were woken and have not looked yet.
+    /// The number of waiters that were woken and have not looked yet.
     woken: usize,
 }
 
-/// A place in a [`RoomQueue`]. It stays the same for as long as its owner tries.
+/// A place in a [`RoomQueue`], the same until its owner stops trying.
 #[derive(Debug, Default)]
 pub(crate) struct RoomTicket {
     number: Option<u64>,
@@ -29,7 +29,7 @@ pub(crate) struct RoomTicket {
 }
 
 impl RoomTicket {
-    /// Whether it must [leave](RoomQueue::leave) the queue before it is dropped.
+    /// Returns whether it must [leave](RoomQueue::leave) the queue before it is dropped.
     pub(crate) fn is_queued(&self) -> bool {
         self.is_queued
     }
@@ -40,7 +40,7 @@ impl RoomQueue {
         self.waiting.is_empty()
     }
 
-    /// Says whether it is the turn of `ticket`, now that there is `room` for so many requests.
+    /// Returns whether `ticket` may enter, given room for this many requests.
     pub(crate) fn try_enter(&mut self, ticket: &mut RoomTicket, room: usize) -> bool {
         let was_woken = self.looks(ticket);
         let is_ahead = |first: &u64| ticket.number.is_some_and(|number| number < *first);
@@ -71,7 +71,7 @@ impl RoomQueue {
         self.waiting.remove(&ticket.number?)
     }
 
-    /// Wakes as many as there is room for.
+    /// Wakes as many waiters as there is room for.
     pub(crate) fn admit(&mut self, room: usize, wakers: &mut Wakers) {
         while self.woken < room.min(WOKEN_AT_ONCE)
             && let Some((_, waker)) = self.waiting.pop_first()
@@ -81,13 +81,13 @@ impl RoomQueue {
         }
     }
 
-    /// Wakes all, since there will never be room.
+    /// Wakes all waiters, since there will never be room.
     pub(crate) fn dismiss(&mut self, wakers: &mut Wakers) {
         self.woken += self.waiting.len();
         wakers.extend(core::mem::take(&mut self.waiting).into_values());
     }
 
-    /// Notes that the owner of `ticket` looks, and says whether it was woken for that.
+    /// Records that the owner of `ticket` looks. Returns whether it was woken for that.
     fn looks(&mut self, ticket: &RoomTicket) -> bool {
         let was_woken =
             ticket.is_queued && ticket.number.is_some_and(|at| !self.waiting.contains_key(&at));
@@ -122,8 +122,8 @@ mod tests {
         flag: Arc<Flag>,
     }
 
-    /// Waiters that look in any order after they were woken, others that use room without waiting,
-    /// and answers that make room.
+    /// A model: waiters that look in any order after they were woken, others that use room without
+    /// waiting, and replies that make room.
     struct World {
         limit: usize,
         pending: usize,
@@ -158,12 +158,12 @@ mod tests {
             wakers.wake();
         }
 
-        /// Has a waiter look, as the router does; whether it enters.
+        /// Lets a waiter look, as the router does. Returns whether it enters.
         fn look(&mut self, waiter: &mut Waiter) -> bool {
             self.looks += 1;
             if self.queue.try_enter(&mut waiter.ticket, self.room()) {
                 self.admit(usize::from(self.pending > 0));
-                // Not every waiter that is woken uses the room.
+                // Not every woken waiter uses the room.
                 self.pending += usize::from(self.random.u8(..) > 50);
                 return true;
             }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_enter_in_the_order_in_which_they_came() {
+    fn waiters_enter_in_the_order_of_their_arrival() {
         let mut queue = RoomQueue::default();
         let mut wakers = Wakers::default();
         let mut tickets = [(); 5].map(|()| RoomTicket::default());
@@ -253,15 +253,15 @@ mod tests {
         queue.admit(2, &mut wakers);
         assert_eq!(queue.waiting.len(), 3);
         let [first, second, third, ..] = &mut tickets;
-        // Somebody else was faster.
+        // Another caller was faster.
         assert!(!queue.try_enter(first, 0));
         queue.wait(first, Waker::noop().clone());
         assert!(!queue.try_enter(second, 0));
         queue.wait(second, Waker::noop().clone());
         queue.admit(1, &mut wakers);
-        assert!(!queue.try_enter(third, 1), "it was not woken");
+        assert!(!queue.try_enter(third, 1), "not woken");
         assert!(queue.try_enter(first, 1));
-        // Refused after all, it is ahead of all others.
+        // Refused again, it is ahead of all others.
         queue.wait(first, Waker::noop().clone());
         queue.admit(1, &mut wakers);
         assert!(queue.try_enter(first, 1));

@@ -19,33 +19,33 @@ use crate::error::{Error, Outcome};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
-/// What a client does with a reply, and what it reports to an observer.
+/// How a client delivers replies and reports to observers.
 pub(crate) trait Waiters {
     /// Sends a reply to the caller that waits for it.
     type ReplySender;
-    /// Something to report to an observer.
+    /// A report for an observer.
     type Report;
 
-    /// Delivers a reply, which a caller that has gone away does not receive. Returns the waker to
-    /// run once the session is unlocked.
+    /// Delivers a reply, unless the caller is gone. Returns the waker to run once the session is
+    /// unlocked.
     fn reply(
         sender: Self::ReplySender,
         reply: Result<Reply, Error>,
         reports: &mut Vec<Self::Report>,
     ) -> Option<Waker>;
 
-    /// Makes a report of a server that could not be used, or not any longer.
+    /// Returns the report of a server that failed.
     fn failed(failure: &Failure) -> Self::Report;
 }
 
-/// Why a server could not be used: the server, and the reason.
+/// A server that failed, and the reason.
 pub(crate) type Failure = (String, String);
 
 /// A session and the callers that wait for it.
 pub(crate) struct Router<W: Waiters> {
     pub(crate) dispatcher: Dispatcher<W::ReplySender>,
     pub(crate) servers: Arc<[ServerAddress]>,
-    /// What the transport itself said when it failed.
+    /// The last error of the transport.
     pub(crate) error: Option<io::Error>,
     pub(crate) last_failure: Option<Failure>,
     /// The servers with which TLS failed at the last attempt, before the session has begun.
@@ -59,7 +59,7 @@ pub(crate) struct Router<W: Waiters> {
     /// Events polled from the session but not delivered yet.
     undelivered: VecDeque<Event<W::ReplySender>>,
     room: RoomQueue,
-    /// What is to be reported once the session is unlocked, since that runs the user's code.
+    /// Reports to deliver once the session is unlocked, since that runs user code.
     pub(crate) reports: Vec<W::Report>,
 }
 
@@ -84,7 +84,7 @@ impl<W: Waiters> Router<W> {
         }
     }
 
-    /// The session, without what is for the machines that are attached to it.
+    /// Returns the session, without the events for attached machines.
     pub(crate) fn session(&self) -> &Session<Token<W::ReplySender>> {
         self.dispatcher.session()
     }
@@ -93,12 +93,13 @@ impl<W: Waiters> Router<W> {
         self.dispatcher.session_mut()
     }
 
-    /// Those that run once the session is unlocked.
+    /// Returns the wakers to run once the session is unlocked.
     pub(crate) fn wakers(&mut self) -> &mut Wakers {
         &mut self.dispatcher.effects().wakers
     }
 
-    /// The last server that failed, and why it did; or the one that has not answered yet.
+    /// Returns the last server that failed and the reason, or else the one that has not answered
+    /// yet.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
         let waiting_for = || self.servers.get(self.session().server()?);
         let silent =
@@ -106,12 +107,12 @@ impl<W: Waiters> Router<W> {
         self.last_failure.clone().or_else(|| waiting_for().map(silent))
     }
 
-    /// Why the session ended before it has begun.
+    /// Returns why the session ended before it began.
     pub(crate) fn not_begun(&self, end: End) -> ConnectError {
         self.given_up.clone().unwrap_or(ConnectError::Ended(end))
     }
 
-    /// How requests fail from now on, if the session has ended.
+    /// Returns the error of requests from now on, if the session has ended.
     pub(crate) fn ended(&self) -> Option<Error> {
         match self.session().state() {
             State::Ended(end) => Some(Error::Ended { end, outcome: Outcome::NotApplied }),
@@ -119,18 +120,18 @@ impl<W: Waiters> Router<W> {
         }
     }
 
-    /// Has the event sent to `watcher` with which the watch fires that a request asked for.
+    /// Sends the event of the watch that a request sets to `watcher`.
     pub(crate) fn watch_once(&mut self, request: RequestId, watcher: Sender<WatchedEvent>) {
         self.watches.insert(request, watcher);
     }
 
-    /// Queues the updates of the persistent watch that a request asked for.
+    /// Queues the updates of the persistent watch that a request sets.
     pub(crate) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
         self.persistent_watches.insert(request, WatchQueue::new(capacity));
     }
 
-    /// Removes a watch that fires once. Returns its sender if it has not fired, to be dropped without
-    /// the session's lock.
+    /// Removes a one-shot watch. Returns its sender if it has not fired, to be dropped without the
+    /// session's lock.
     pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<Sender<WatchedEvent>> {
         let watcher = self.watches.remove(&request)?;
         self.session_mut().unwatch(request);
@@ -138,7 +139,7 @@ impl<W: Waiters> Router<W> {
     }
 
     /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
-    pub(crate) fn stop_watching_for_good(&mut self, request: RequestId) -> Option<WatchQueue> {
+    pub(crate) fn stop_watching_persistently(&mut self, request: RequestId) -> Option<WatchQueue> {
         let queue = self.persistent_watches.remove(&request)?;
         self.session_mut().unwatch(request);
         Some(queue)
@@ -184,9 +185,10 @@ impl<W: Waiters> Router<W> {
                 let error = Error::refused(OpCode::ADD_WATCH, code);
                 self.update(&requests, |queue| queue.end(error.clone()));
             }
-            // Nothing has changed but what the state is worth.
+            // The state is the same, but it is worth less.
             Event::LeaseEnded => return Some(Some(self.delivered_state)),
-            // The queue for room is served by `admit_waiters`; no exchange is asked for.
+            // `admit_waiters` serves the queue for room, and the clients ask for no authentication
+            // exchange.
             Event::Room | Event::Authenticate { .. } => {}
         }
         Some(None)
@@ -259,7 +261,7 @@ impl<W: Waiters> Router<W> {
 
 /// # Room
 impl<W: Waiters> Router<W> {
-    /// Returns whether a waiter for room can stop waiting: there is room, or there never will be.
+    /// Returns whether a waiter for room can stop waiting: there is room, or there will never be.
     pub(crate) fn try_enter(&mut self, ticket: &mut RoomTicket) -> Option<Result<(), Error>> {
         if let Some(ended) = self.ended() {
             return Some(Err(ended));
@@ -268,8 +270,8 @@ impl<W: Waiters> Router<W> {
         if !self.room.try_enter(ticket, room) {
             return None;
         }
-        // The next in line may enter without waiting for this request, unless it is the last that
-        // there is room for. If it is never made, an answer to another one serves the queue.
+        // The next waiter may enter without waiting for this request, unless this one takes the
+        // last room. If this request is never made, the reply to another one serves the queue.
         let used = usize::from(self.session().pending() > 0);
         self.room.admit(room - used, &mut self.dispatcher.effects().wakers);
         Some(Ok(()))
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_left_with_the_list_it_was_in_is_told_by_its_name() {
+    fn a_failed_server_is_reported_by_name_after_the_list_is_replaced() {
         let [before, after] =
             ["before", "after"].map(|host| ServerAddress { host: host.into(), port: 1 });
         let session = Session::new(Instant::START, Config::new(1, 0));

@@ -1,4 +1,4 @@
-//! The session of a client: what it reports about itself.
+//! Getters of a client's session.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -31,12 +31,12 @@ methods! {
             self.with_router(|router| router.session().id())
         }
 
-        /// Returns what it takes to resume this session by [`ClientBuilder::resume`] after this
+        /// Returns the ticket by which [`ClientBuilder::resume`] can resume this session after this
         /// process has failed, or `None` if the session has ended.
         ///
-        /// To hand the session over while this process runs, [`detach`](Self::detach) it. Two clients
-        /// of one session take the connection from each other for ever. A client that is dropped
-        /// closes the session.
+        /// To move the session while this process runs, [`detach`](Self::detach) it. Two clients of
+        /// one session would take the connection from each other for ever. Dropping a client closes
+        /// the session.
         get fn session_ticket(&self) -> Option<SessionTicket> {
             self.with_router(|router| router.session().ticket())
         }
@@ -46,17 +46,17 @@ methods! {
             self.with_router(|router| router.session().timeout())
         }
 
-        /// Returns whether the [lease](Self::lease) has ended, so that the ensemble need not keep the
-        /// session any longer.
+        /// Returns whether the [lease](Self::lease) has ended, so that the ensemble need not keep
+        /// the session any longer.
         ///
-        /// It reads the session's clock. So it is right also when the process was stopped, and the
-        /// client has not noticed yet that time has passed.
+        /// This reads the session's clock. So it is correct even if the process was stopped and the
+        /// client has not noticed yet.
         get fn lease_has_ended(&self) -> bool {
             let now = self.now();
             self.with_router(|router| router.session().lease_has_ended(now))
         }
 
-        /// Returns what was sent and received so far.
+        /// Returns counters of what was sent and received.
         get fn statistics(&self) -> Statistics {
             self.with_router(|router| router.session().statistics())
         }
@@ -67,13 +67,13 @@ methods! {
             self.with_router(|router| router.servers.clone())
         }
 
-        /// Returns the node that this client takes for the root.
+        /// Returns the node that is the root for this client.
         get fn chroot(&self) -> &Chroot {
             &self.chroot
         }
 
-        /// Returns a clone that takes `path` for the root, which is a path of this client. The node
-        /// need not exist; `ensure_path("/")` of the clone creates it.
+        /// Returns a clone whose root is `path`, a path of this client. The node need not exist;
+        /// `ensure_path("/")` of the clone creates it.
         ///
         /// # Errors
         ///
@@ -88,14 +88,14 @@ methods! {
             Self { request_timeout: timeout, ..self.clone() }
         }
 
-        /// Waits until the client accepts requests: until fewer wait, in number and in bytes, than
-        /// [`max_pending`](ClientBuilder::max_pending) and
-        /// [`max_unsent`](ClientBuilder::max_unsent) allow. Callers are woken in the order in which
-        /// they came, as many as there is room for.
+        /// Waits until the client accepts requests: until fewer are pending, in number and in
+        /// bytes, than [`max_pending`](ClientBuilder::max_pending) and
+        /// [`max_unsent`](ClientBuilder::max_unsent) allow. Callers are woken in the order of their
+        /// arrival, as many as there is room for.
         ///
-        /// No room is reserved: a request of a caller that did not wait may use it first. A caller
-        /// that still waits then keeps its place. One that has returned is refused with
-        /// [`Error::QueueFull`] or [`Error::BufferFull`], and can wait again.
+        /// No room is reserved: a caller that did not wait may use it first. A caller that still
+        /// waits then keeps its place. A caller that has returned gets [`Error::QueueFull`] or
+        /// [`Error::BufferFull`], and can wait again.
         ///
         /// # Errors
         ///
@@ -103,7 +103,7 @@ methods! {
         ///
         /// # Cancellation
         ///
-        /// The caller gives up its place; if it was woken already, the next one is.
+        /// The caller loses its place. If it was woken already, the next one is woken.
         wait fn ready(&self) -> Result<(), Error> {
             self.wait_for_room(&mut self.room_waiter()).await
         }

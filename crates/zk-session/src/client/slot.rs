@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 type Slot<V> = Mutex<Content<V>>;
 
 enum Content<V> {
-    /// There is no value yet; the receiver's waker, if it waits.
+    /// There is no value yet; holds the receiver's waker, if it waits.
     Empty(Option<Waker>),
     Full(V),
     /// The value was taken or will never come, or the receiver is gone.
@@ -26,7 +26,7 @@ pub(crate) fn slot<V>() -> (Sender<V>, Receiver<V>) {
     (Sender(slot.clone()), Receiver { slot, is_waiting: false })
 }
 
-/// Locks a slot, under which none of the user's code runs.
+/// Locks a slot. No user code runs under this lock.
 fn lock<V>(slot: &Slot<V>) -> MutexGuard<'_, Content<V>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -45,7 +45,7 @@ fn settle<V>(slot: &Slot<V>, content: Content<V>) -> Option<Waker> {
     }
 }
 
-/// The session's end. Whoever has it must not just drop it while a receiver may wait.
+/// The session's end. It must be used or closed, not just dropped, while a receiver may wait.
 pub(crate) struct Sender<V>(Arc<Slot<V>>);
 
 impl<V> Sender<V> {
@@ -55,7 +55,7 @@ impl<V> Sender<V> {
         settle(&self.0, Content::Full(value))
     }
 
-    /// Says that no value comes. Returns the waker to run once the session is unlocked.
+    /// Closes the slot without a value. Returns the waker to run once the session is unlocked.
     pub(crate) fn close(self) -> Option<Waker> {
         settle(&self.0, Content::Closed)
     }
@@ -64,12 +64,12 @@ impl<V> Sender<V> {
 /// The receiver's end.
 pub(crate) struct Receiver<V> {
     slot: Arc<Slot<V>>,
-    /// Whether some waker was left in the slot.
+    /// Whether a waker was left in the slot.
     is_waiting: bool,
 }
 
 impl<V> Receiver<V> {
-    /// Takes the value if it is there, or `None` if none comes any more.
+    /// Takes the value if it has arrived, or `None` if none will.
     pub(crate) fn take(&mut self) -> Option<Option<V>> {
         if self.has_sender() {
             return None;
@@ -81,7 +81,7 @@ impl<V> Receiver<V> {
         }
     }
 
-    /// Takes the value; `None` if none comes any more. `waker` runs when that changes.
+    /// Takes the value, or `None` if none will arrive. `waker` runs when that changes.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<V>> {
         if let Some(taken) = self.take() {
             return Poll::Ready(taken);
@@ -93,7 +93,7 @@ impl<V> Receiver<V> {
                 return take(content);
             }
         }
-        // The user's, so it is made, and dropped, without the lock.
+        // The waker is user code, so it is cloned and dropped without the lock.
         let mut unused = Some(waker.clone());
         let mut content = lock(&self.slot);
         if let Content::Empty(known) = &mut *content {
@@ -105,16 +105,16 @@ impl<V> Receiver<V> {
         taken
     }
 
-    /// Wants no value any more.
+    /// Closes the slot: the receiver wants no value any more.
     pub(crate) fn close(&self) {
         if self.has_sender() {
             let content = core::mem::replace(&mut *lock(&self.slot), Content::Closed);
-            // Without the lock, since the waker is the user's.
+            // Without the lock, since the waker is user code.
             drop(content);
         }
     }
 
-    /// Whether a value may still come. The sender goes as soon as it has sent one.
+    /// Returns whether a value may still arrive. The sender is gone as soon as it has sent one.
     fn has_sender(&self) -> bool {
         Arc::strong_count(&self.slot) > 1
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_goes_ends_the_wait() {
+    fn a_dropped_sender_ends_the_wait() {
         for is_closed in [true, false] {
             let (sender, mut receiver) = slot::<()>();
             assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);

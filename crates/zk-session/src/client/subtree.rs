@@ -1,4 +1,4 @@
-//! Several nodes, one request after the other.
+//! Methods that send several requests, one after the other.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -15,18 +15,17 @@ const DELETE_BATCH: usize = 1000;
 methods! {
     /// # Several nodes
     ///
-    /// These methods send one request after the other. None of them is atomic: after an error, or
-    /// when a future is dropped, a part of the nodes may have been created or deleted. The futures
-    /// of the async client begin when they are first polled.
+    /// These methods send one request after the other. None is atomic: after an error, or when a
+    /// future is dropped, some of the nodes may have been created or deleted. The futures of the
+    /// async client start when they are first polled.
     impl Client {
-        /// Creates a node and those of its ancestors that are missing, the
-        /// [`chroot`](Self::chroot) included. The ancestors are persistent nodes without data. All
-        /// are open to everybody. Waits while the client's queue is full. Returns what
-        /// [`create`](Self::create) returns.
+        /// Creates a node and its missing ancestors, including the [`chroot`](Self::chroot). The
+        /// ancestors are persistent nodes without data. All have the ACL "world:anyone". Waits
+        /// while the client's queue is full. Returns what [`create`](Self::create) returns.
         ///
         /// # Errors
         ///
-        /// Those of [`create`](Self::create). Ancestors that were created stay.
+        /// Those of [`create`](Self::create). Created ancestors stay.
         wait fn create_all(
             &self,
             path: &str,
@@ -37,15 +36,14 @@ methods! {
             create_all(self, path, data, node, NodeTemplate::PERSISTENT).await
         }
 
-        /// Creates a node and those of its ancestors that are missing, as
-        /// [`create_all`](Self::create_all) does, with an access control list for all of them.
-        /// `ancestors` is the kind of the ancestors: [`Persistent`](NodeKind::Persistent), or
-        /// [`Container`](NodeKind::Container), which the server deletes some time after its last
-        /// child.
+        /// Creates a node and its missing ancestors like [`create_all`](Self::create_all), with an
+        /// access control list for all of them. `ancestors` is the kind of the ancestors:
+        /// [`Persistent`](NodeKind::Persistent), or [`Container`](NodeKind::Container), which the
+        /// server deletes some time after its last child.
         ///
         /// # Errors
         ///
-        /// Those of [`create_with_acl`](Self::create_with_acl). Ancestors that were created stay.
+        /// Those of [`create_with_acl`](Self::create_with_acl). Created ancestors stay.
         wait fn create_all_with(
             &self,
             path: &str,
@@ -58,9 +56,9 @@ methods! {
             create_all(self, path, data, NodeTemplate { kind, acl }, ancestors).await
         }
 
-        /// Creates a node and its ancestors, the [`chroot`](Self::chroot) included, as far as they
-        /// are missing: as persistent nodes without data that are open to everybody. Sends all
-        /// requests at once, as far as the client's queue has room.
+        /// Creates a node and its ancestors, including the [`chroot`](Self::chroot), unless they
+        /// exist: as persistent nodes without data, with the ACL "world:anyone". Sends all requests
+        /// at once, as far as the client's queue has room.
         ///
         /// # Errors
         ///
@@ -69,9 +67,9 @@ methods! {
             ensure_path(self, path, NodeTemplate::PERSISTENT).await
         }
 
-        /// Creates a node and its ancestors as far as they are missing, as
-        /// [`ensure_path`](Self::ensure_path) does, of this kind and with this access control list.
-        /// See [`create_all_with`](Self::create_all_with) for the kinds.
+        /// Creates a node and its ancestors like [`ensure_path`](Self::ensure_path), of this kind
+        /// and with this access control list. See [`create_all_with`](Self::create_all_with) for
+        /// the kinds.
         ///
         /// # Errors
         ///
@@ -99,7 +97,7 @@ methods! {
     }
 }
 
-/// The properties of nodes to be created.
+/// The properties of nodes to create.
 #[derive(Clone, Copy)]
 pub(super) struct NodeTemplate<'a> {
     pub(super) kind: NodeKind,
@@ -154,13 +152,14 @@ async fn ensure<C: RawClient>(
     }
     let mut result = Ok(());
     for created in creations {
-        // The deepest one decides: the client may lack the right to create those above it.
+        // The result of the deepest one counts: the client may lack the permission to create those
+        // above it.
         result = created.await;
     }
     let Err(error) = result else { return Ok(()) };
     match error.code() {
         Some(ErrorCode::NODE_EXISTS) => Ok(()),
-        // Also for the deepest one, which may exist nevertheless.
+        // The deepest one may exist, too.
         Some(ErrorCode::NO_AUTH) if exists(client, path).await? => Ok(()),
         _ => Err(error.at(stripped(client.chroot(), path))),
     }
@@ -181,7 +180,7 @@ async fn delete_all<C: RawClient>(client: &C, path: &str) -> Result<(), RequestE
         let mut children = children(client, node).await?;
         children.retain(|name| !is_root || name != "zookeeper");
         let children: Vec<_> = children.iter().map(|name| path::child(node, name)).collect();
-        // Leaves go at once; the children of the others are listed first.
+        // Leaves are deleted at once; the children of the others are listed first.
         let inner = delete_leaves(client, &children).await?;
         if !inner.is_empty() {
             open.extend(inner);
@@ -246,7 +245,7 @@ async fn in_turn<C: RawClient, T>(
     }
 }
 
-/// Returns the parent of a node that is to be created, unless that is the root.
+/// Returns the parent of a node to create, unless that is the root.
 fn parent(path: &str) -> Option<&str> {
     // The path of a sequential node may end in a slash.
     let (parent, _) = path.rsplit_once('/')?;

@@ -1,4 +1,4 @@
-//! Transactions: several writes that are applied all or none.
+//! Transactions: several writes, applied all or none.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::Reply;
 
-/// Several writes that are applied all or none, made by `Client::transaction`.
+/// Several writes, applied all or none, made by `Client::transaction`.
 ///
 /// Later operations see the effects of earlier ones. All share one zxid.
 ///
@@ -70,7 +70,7 @@ pub enum TransactionResult {
     Deleted,
     /// The data of a node was replaced. This is its new stat.
     DataSet(Stat),
-    /// The check held.
+    /// The check succeeded.
     Checked,
 }
 
@@ -96,7 +96,7 @@ impl<'c, C> Transaction<'c, C> {
         self
     }
 
-    /// Adds the creation of a node that is open to everybody.
+    /// Adds the creation of a node with the ACL "world:anyone".
     pub fn create(self, path: &str, data: &'c [u8], kind: NodeKind) -> Self {
         self.create_with_acl(path, data, kind, &[Acl::OPEN])
     }
@@ -131,7 +131,7 @@ impl<'c, C> Transaction<'c, C> {
 methods! {
     /// # Several writes, all or none
     impl Client {
-        /// Makes an empty transaction: several writes that are applied all or none.
+        /// Returns an empty transaction: several writes, applied all or none.
         #[doc(alias = "multi")]
         get fn transaction(&self) -> Transaction<'_, Self> {
             Transaction::new(self, self.chroot())

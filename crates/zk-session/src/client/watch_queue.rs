@@ -67,7 +67,7 @@ impl WatchQueue {
         }
     }
 
-    /// Ends the watch, after the updates that are in the queue.
+    /// Ends the watch, after the queued updates.
     pub(crate) fn end(&mut self, error: Error) {
         self.end.get_or_insert(error);
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_one_gap_in_its_place() {
+    fn events_that_do_not_fit_become_one_gap() {
         let mut queue = WatchQueue::new(2);
         for path in ["/1", "/2", "/3", "/4"] {
             queue.push_event(event(path));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_watch_that_is_never_asked_stays_within_its_bound() {
+    fn a_full_queue_that_is_never_read_stays_within_its_bound() {
         let mut queue = WatchQueue::new(3);
         for _ in 0..1000 {
             queue.push_event(event("/"));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_behind_what_happened_before_and_stays() {
+    fn the_end_comes_after_all_updates_and_stays() {
         let mut queue = WatchQueue::new(1);
         queue.push_event(event("/"));
         queue.end(Error::ConnectionLost);

@@ -1,4 +1,4 @@
-//! An answer that is still to come.
+//! The handle of an answer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, Reply};
 
 /// The answer to a request, once it arrives. The request is sent whether or not this is awaited.
-/// Dropping it drops the answer.
+/// Dropping this drops the answer.
 #[must_use = "the request is sent anyway, and its answer is dropped"]
 pub struct Answer<T = Reply> {
     state: Result<Waiting<T>, RequestError>,
@@ -28,7 +28,7 @@ struct Waiting<T> {
     subject: Subject,
 }
 
-/// The runtime was shut down under the session.
+/// The error after the runtime of the session was shut down.
 const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown };
 
 impl<T> Answer<T> {
@@ -42,7 +42,7 @@ impl<T> Answer<T> {
         Self { state: Ok(Waiting { receiver, decode, chroot, subject }) }
     }
 
-    /// The answer to a request, or why none was sent.
+    /// Returns the answer to a request, or one that fails because no request was sent.
     pub(crate) fn of(answer: Result<Self, RequestError>) -> Self {
         answer.unwrap_or_else(|error| Self { state: Err(error) })
     }

@@ -1,4 +1,5 @@
-//! What becomes of a method that both clients have: an answer to await, or an async method.
+//! How the async client implements a shared method: as one that returns an answer, or as an async
+//! method.
 
 /// One method of the async client; see `client::methods`.
 macro_rules! method {

@@ -35,39 +35,26 @@ use crate::dispatch::{Attached, Attachment, Token};
 use crate::error::{Error, RequestError};
 use crate::session::{End, RequestId, Session, SessionTicket, State};
 
-/// A session with an ensemble, kept alive across its servers. Cloning it is cheap; when the last
-/// clone is dropped, the session is closed in the background. That takes a runtime that goes on: at
-/// the end of `main`, [`close`](Self::close) it, or the servers wait for the session timeout.
+/// A session with an ensemble, kept alive across its servers. Cloning it is cheap.
+///
+/// When the last clone is dropped, the session is closed in the background, if the runtime keeps
+/// running. At the end of `main`, [`close`](Self::close) the client; otherwise the servers keep the
+/// session until it times out.
 ///
 /// # Ordering
 ///
 /// Requests reach the server in the order in which the methods were *called*, not in which their
-/// futures are awaited; many can be under way at once. Answers, and events of watches, become
-/// ready in the order in which the server sent them.
+/// futures are awaited. Many can be in flight at once. Answers and watch events become ready in the
+/// order in which the server sent them.
 ///
 /// # Cancellation
 ///
-/// Dropping a future drops the answer. The request may still be applied. Methods that send more
-/// than one request say so, and what is left when they are cancelled.
+/// Dropping a future drops the answer. The request may still be applied. Methods that send several
+/// requests document what remains when they are cancelled.
 ///
 /// # Errors
 ///
-/// Besides what the methods name, any request can fail for these reasons:
-///
-/// - Requests that no server can have seen wait for the next connection. Those that one may have
-///   seen fail with [`Error::ConnectionLost`].
-/// - [`Error::Ended`], once the session has.
-/// - [`Error::Invalid`] for an impossible request, [`Error::QueueFull`] and [`Error::BufferFull`]
-///   at the limits of the queue: nothing is sent then. [`ready`](Self::ready) waits for room.
-/// - [`Error::Unsupported`] from a server that is too old, which also closes the connection.
-/// - [`Error::ReplyTooLarge`], if the reply is longer than
-///   [`max_reply`](ClientBuilder::max_reply).
-/// - [`Error::Reply`] and [`Error::Results`], should a server answer something else.
-/// - [`ErrorCode::NO_AUTH`](zk_proto::ErrorCode::NO_AUTH), if the node's access control list, or
-///   that of its parent, says so.
-/// - [`Error::DeadlinePassed`] and [`Error::NoConnection`], if such limits were set.
-///
-/// [`Error::outcome`] returns for every error whether the request may have been applied.
+#[doc = include_str!("../client/errors.md")]
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) handle: Arc<Handle>,
@@ -75,7 +62,7 @@ pub struct Client {
     pub(crate) request_timeout: Option<Duration>,
 }
 
-/// Shared by all clones of a client, and by nothing else: its end is the end of the session.
+/// The part shared by all clones of a client. Dropping it closes the session.
 #[derive(Debug)]
 pub(crate) struct Handle {
     shared: Arc<Shared>,
@@ -98,9 +85,9 @@ fn close(shared: &Shared) {
 
 fn detach(shared: &Shared) -> Option<SessionTicket> {
     let mut inner = shared.lock();
-    let resume = inner.router.session_mut().detach();
+    let ticket = inner.router.session_mut().detach();
     inner.wake_driver();
-    resume
+    ticket
 }
 
 /// # The session
@@ -109,31 +96,32 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the address is invalid or no server can be reached in time.
+    /// If the address is invalid or no server can be reached in time.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, or within one that lacks its timer or its sockets (`enable_all`).
+    /// If called outside a tokio runtime, or in one without its timer or its sockets
+    /// (`enable_all`).
     pub async fn connect(at: &str) -> Result<Self, ConnectError> {
         Self::builder(at).connect().await
     }
 
-    /// Returns a channel with the state of the session. A receiver may miss states that last
-    /// shortly, but not the last one.
+    /// Returns a channel with the state of the session. A receiver may miss states of short
+    /// duration, but not the last one.
     ///
-    /// A state is also published again when the [lease](Self::lease) ends. So a task that looks at
-    /// the lease on every change needs no timer for it.
+    /// The state is published again when the [lease](Self::lease) ends. So a task that checks the
+    /// lease on every change needs no timer.
     pub fn states(&self) -> watch_channel::Receiver<State> {
         self.shared().states.subscribe()
     }
 
-    /// Until when the ensemble is bound to keep the session, as far as can be known here; see
-    /// [`Session::lease`](crate::session::Session::lease). It has passed when [`Instant::now`] is
-    /// later.
+    /// Returns the time until which the ensemble must keep the session, as far as the client can
+    /// know; see [`Session::lease`](crate::session::Session::lease). The lease has ended when
+    /// [`Instant::now`] is later.
     ///
-    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not:
-    /// after a suspension the lease seems to last longer than it does. Where that can happen, give
-    /// the client a [clock](ClientBuilder::clock) that does not stop. The result is then converted
+    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not.
+    /// After a suspension the lease therefore seems to last longer than it does. To avoid that,
+    /// give the client a [clock](ClientBuilder::clock) that does not stop. The result is converted
     /// from that clock at the time of the call, so call this again each time.
     pub fn lease(&self) -> Option<Instant> {
         let inner = self.shared().lock();
@@ -141,19 +129,19 @@ impl Client {
         Some(inner.clock.local_instant(lease).into())
     }
 
-    /// The runtime that the session is kept alive on: the one that it was begun on. Whatever must
-    /// last as long as the session is best spawned there.
+    /// Returns the runtime that keeps the session alive, which is that of
+    /// [`connect`](Self::connect). Spawn tasks there that must last as long as the session.
     pub fn runtime(&self) -> &runtime::Handle {
         &self.handle.runtime
     }
 
     /// Replaces the list of servers by that of a connection string, whose chroot is ignored. The
-    /// session stays where it is or moves to another server: if all clients do this, they spread
+    /// session stays on its server or moves to another one. If all clients do this, they are spread
     /// evenly over the servers.
     ///
     /// # Errors
     ///
-    /// When the string is invalid.
+    /// If the string is invalid.
     pub fn set_servers(&self, at: &str) -> Result<(), ConnectStringError> {
         let at: ConnectString = at.parse()?;
         let mut inner = self.shared().lock();
@@ -163,35 +151,35 @@ impl Client {
         Ok(())
     }
 
-    /// Ends the session, behind all requests made before, and waits for its end. The server
-    /// deletes its ephemeral nodes. All clones of this client find it closed.
+    /// Closes the session behind all earlier requests, and waits for its end. The server deletes
+    /// its ephemeral nodes. All clones of this client find it closed.
     ///
-    /// Without a connection it does not wait for one; the server then finds out by itself, after
-    /// the session timeout. A server that does not answer, whatever else it says, is waited for no
-    /// longer than two thirds of that timeout after its last answer to a request.
+    /// Without a connection it returns at once; the servers then expire the session after its
+    /// timeout. It waits for a server that stops answering for at most two thirds of the session
+    /// timeout after its last reply.
     ///
     /// # Cancellation
     ///
-    /// The session is closed all the same.
+    /// The session is still closed.
     pub async fn close(self) {
         close(self.shared());
         self.ended().await;
     }
 
-    /// Gives the session up here without ending it on the servers, and with it its ephemeral nodes.
-    /// Returns the ticket with which another process, or this one later, can resume it by
-    /// [`ClientBuilder::resume`] within the session timeout. All clones of this client find it
-    /// closed. Requests that are not answered yet fail, so wait for their answers first.
+    /// Detaches from the session without ending it on the servers, so its ephemeral nodes stay.
+    /// Returns the ticket by which another process or a later client can resume it with
+    /// [`ClientBuilder::resume`], within the session timeout. All clones of this client find it
+    /// closed. Pending requests fail, so await their answers first.
     ///
-    /// Closes the session and returns `None` if there is none to resume.
+    /// Closes the client and returns `None` if there is no session to resume.
     ///
     /// # Cancellation
     ///
-    /// The session is given up all the same, and the ticket is lost.
+    /// The client is still detached, and the ticket is lost.
     pub async fn detach(self) -> Option<SessionTicket> {
-        let resume = detach(self.shared());
+        let ticket = detach(self.shared());
         self.ended().await;
-        resume
+        ticket
     }
 
     /// Waits for the end of the session.
@@ -202,7 +190,7 @@ impl Client {
         let ended = unconstrained(ended).await;
         match ended.as_deref() {
             Ok(State::Ended(end)) => *end,
-            // The driver is gone, and the runtime with it.
+            // The driver was dropped with its runtime.
             _ => End::Closed,
         }
     }
@@ -210,18 +198,18 @@ impl Client {
 
 /// # Any operation
 impl Client {
-    /// Sends any request as it is: paths are not checked, and are the server's, whatever the
-    /// [`chroot`](Self::chroot). A watch that it asks for is removed at once. What the session
-    /// sends for itself is [refused](crate::Invalid::Reserved), and so is what [servers do not
-    /// survive](crate::Invalid::HarmsServer).
+    /// Sends any request unchanged: paths are not checked, and the [`chroot`](Self::chroot) is not
+    /// added to them. A watch that the request sets is removed at once. Requests that only the
+    /// session sends are [refused](crate::Invalid::Reserved), and so are those that [crash
+    /// servers](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer {
         let unwatch = |inner: &mut Inner, id| inner.router.session_mut().unwatch(id);
         let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), unwatch);
         Answer::of(sent.map(|(_, answer)| answer))
     }
 
-    /// As [`submit`](Self::submit), with the watch that fires once, if the request asks for one. If
-    /// it fails in a way that sets none, the watch is to be dropped.
+    /// Sends any request like [`submit`](Self::submit). Also returns the one-shot watch that the
+    /// request sets, if any. Drop the watch if the request fails without setting it.
     pub fn submit_and_watch(&self, request: &Request<'_>) -> (Answer, Option<Watch>) {
         if !sets_watch(request) {
             return (self.submit(request), None);
@@ -232,12 +220,12 @@ impl Client {
         }
     }
 
-    /// Writes all requests that `make` makes at once when it returns: in one system call, and mostly
+    /// Writes all requests of `make` together when it returns: by one system call, and mostly in
     /// one packet.
     ///
     /// `make` must not wait for an answer, since nothing may be sent before it returns. Requests of
-    /// other threads are not held back, and may take some of these along. If several threads do this
-    /// at the same time, only the requests of one are held back.
+    /// other threads are not held back, and may take some of these with them. If several threads
+    /// batch at the same time, only the requests of one are held back.
     ///
     /// ```no_run
     /// # fn both(client: &zk_session::Client) {
@@ -249,11 +237,12 @@ impl Client {
         make()
     }
 
-    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). It receives the state
-    /// of the session before this returns, and what it submits then is sent at once.
+    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). The machine
+    /// receives the state of the session before this returns, and its first requests are sent at
+    /// once.
     ///
-    /// It stays until it [is done](Attached::is_done), and the session with it, also when all clones of
-    /// the client are gone.
+    /// The machine stays attached until it [is done](Attached::is_done). Until then the session
+    /// stays alive, even without any clone of the client.
     pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
         let shared = self.shared().clone();
         let key = shared.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
@@ -365,11 +354,11 @@ impl RawClient for Client {
 }
 
 impl ClientBuilder<Client> {
-    /// Connects over TCP. To be called within a tokio runtime, on which a task is spawned.
+    /// Connects over TCP. Must be called in a tokio runtime, on which a task is spawned.
     ///
     /// # Errors
     ///
-    /// When the address is invalid or no server can be reached in time.
+    /// If the address is invalid or no server can be reached in time.
     ///
     /// # Panics
     ///
@@ -377,20 +366,20 @@ impl ClientBuilder<Client> {
     ///
     /// # Cancellation
     ///
-    /// The attempt is given up; a session that was begun meanwhile is closed.
+    /// The attempt is abandoned. A session that it has created is closed.
     pub async fn connect(self) -> Result<Client, ConnectError> {
         self.connect_with(TcpConnect).await
     }
 
-    /// As [`connect`](Self::connect), over connections that `connect` makes.
+    /// Connects by the transports of `connect`.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// Those of [`connect`](Self::connect).
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, or within one that lacks its timer.
+    /// If called outside a tokio runtime, or in one without its timer.
     pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls.clone() {

@@ -23,7 +23,7 @@ use futures_core::Stream;
 ///
 /// # Cancellation
 ///
-/// It can be awaited by reference, any number of times, until it has fired.
+/// It can be awaited by reference, repeatedly, until it has fired.
 ///
 /// ```no_run
 /// # async fn example(client: &zk_session::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -104,7 +104,7 @@ pub struct PersistentWatch {
 }
 
 impl PersistentWatch {
-    /// How many events wait until they are read.
+    /// The number of unread events that are kept.
     pub const BUFFER: usize = 1024;
 
     pub(super) fn new(request: RequestId, shared: Arc<Shared>, chroot: Chroot) -> Self {
@@ -151,7 +151,7 @@ impl Stream for PersistentWatch {
 impl Drop for PersistentWatch {
     fn drop(&mut self) {
         let mut inner = self.shared.lock();
-        let queue = inner.router.stop_watching_for_good(self.request);
+        let queue = inner.router.stop_watching_persistently(self.request);
         inner.wake_driver();
         drop(inner);
         drop(queue);

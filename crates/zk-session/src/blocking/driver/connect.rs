@@ -1,4 +1,4 @@
-//! How a server is reached, and what a connection to it can do.
+//! Transports, and how to connect them to servers.
 
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
@@ -13,27 +13,26 @@ use std::time::Instant;
 
 use crate::connect_string::ServerAddress;
 
-/// How long a write may find no room before the rest is left for later. It is as good as none.
+/// The write timeout of sockets, as good as zero: the rest is written later.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(1);
-/// How long an address of a server may take before the next one is tried, too.
+/// How long to wait for one address of a server before the next one is tried as well.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// The shortest time that a transport is asked to wait.
+/// The shortest read timeout of a transport.
 pub(in crate::blocking) const MIN_WAIT: Duration = Duration::from_millis(1);
-/// The longest time that a transport is asked to wait.
+/// The longest read timeout of a transport.
 pub(in crate::blocking) const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// A connection to a server, before anything has been said on it.
+/// A transport to a server, before the handshake.
 ///
-/// One thread at a time reads from it, and meanwhile others write to it: one at a time, each with a
-/// request of its own.
+/// At most one thread at a time reads from it, and at most one writes to it meanwhile.
 ///
 /// A transport with one state for both directions, such as TLS, keeps it in a mutex.
 /// [`read`](Self::read) must not hold that mutex while it waits: wait for bytes of the
-/// [`TcpTransport`] beneath, then decipher them under the mutex. The `ClientConnection` of rustls
-/// has no socket of its own and suits this. Its `StreamOwned` has one and does not.
+/// [`TcpTransport`] below, then decrypt them under the mutex. The `ClientConnection` of rustls does
+/// not own its socket and suits this. Its `StreamOwned` owns one and does not.
 ///
-/// What writes, flushes, shuts down or is dropped has every user of the client wait, so it must not
-/// use the client itself, nor panic, and should not block.
+/// All users of the client wait while it writes, flushes, shuts down or is dropped. So these must
+/// not use the client or panic, and should not block.
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -75,49 +74,49 @@ pub(in crate::blocking) const MAX_WAIT: Duration = Duration::from_secs(3600);
 /// # }
 /// ```
 pub trait Transport: Send + Sync + 'static {
-    /// Waits for bytes, no longer than `read_timeout`, and says how many came; 0 if no more will.
-    /// Called by one thread at a time, be it one of the caller's.
+    /// Waits for bytes, at most for `read_timeout`. Returns how many arrived, or 0 at the end of
+    /// the stream. Called by one thread at a time, which may be one of the caller's.
     ///
     /// # Errors
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`TimedOut`](io::ErrorKind::TimedOut) if none
-    /// came in time; it is called again then. Any other but
+    /// arrived in time; `read` is then called again. Any other error but
     /// [`Interrupted`](io::ErrorKind::Interrupted) ends the connection.
     fn read(&self, buffer: &mut [u8], read_timeout: Duration) -> io::Result<usize>;
 
-    /// Takes some of the bytes, and says how many. Those that it takes it sends, at the latest when
-    /// it is [flushed](Self::flush).
+    /// Accepts some of the bytes, and returns how many. Sends them at the latest when it is
+    /// [flushed](Self::flush).
     ///
     /// # Errors
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`TimedOut`](io::ErrorKind::TimedOut) if there
-    /// is no room for any; it is called again a little later then. Others as in
-    /// [`read`](Self::read). To take none and say `Ok(0)` ends the connection.
+    /// is no room; `write` is called again a little later. Other errors are handled as in
+    /// [`read`](Self::read). `Ok(0)` ends the connection.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends what was taken and is not sent yet. Called behind whatever is written, before more is.
-    /// Whoever wraps another transport hands this on as well.
+    /// Sends the accepted bytes. Called after writes, before more is written. A transport that
+    /// wraps another one must flush that, too.
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write), if something is left.
+    /// Those of [`write`](Self::write), if bytes are left.
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Ends the connection in both directions. Called by any thread while others read and write;
-    /// a read that waits must return then, in whatever way. A connection that only asks a server
-    /// whether it can write, or comes too late, is dropped without.
+    /// Ends the connection in both directions. May be called by any thread while others read and
+    /// write; a waiting read must then return. Not called on connections that only probe a server
+    /// or are made too late: those are dropped.
     fn shutdown(&self);
 }
 
 /// Makes connections: plain ones, encrypted ones, or pipes to a server within the process.
 pub trait Connect: Send + Sync + 'static {
-    /// What it makes.
+    /// The type of transports.
     type Transport: Transport;
 
     /// Connects to `server` within `connect_timeout`, including any handshake of the transport.
-    /// Look up names anew each time.
+    /// Look up names again each time.
     ///
     /// Each call has its own temporary thread, while another attempt may still run. No caller waits
     /// longer than `connect_timeout`; a later connection is dropped.
@@ -139,8 +138,8 @@ pub struct TcpConnect;
 impl Connect for TcpConnect {
     type Transport = TcpTransport;
 
-    /// Connects to the address of the server that answers first. Each further address is tried when
-    /// the one before it has failed, or has not answered for 100 ms.
+    /// Connects to the address of the server that answers first. Tries the next address when the
+    /// previous one has failed, or has not answered for 100 ms.
     fn connect(
         &self,
         server: &ServerAddress,
@@ -156,8 +155,8 @@ impl Connect for TcpConnect {
     }
 }
 
-/// The first connection that is made to one of the addresses. An attempt that does not answer is
-/// left behind, in a thread of its own, for as long as it takes.
+/// Returns the first connection made to one of the addresses. An attempt without an answer remains
+/// in its own thread until it ends.
 fn first_of<S: Send + 'static>(
     addresses: Vec<SocketAddr>,
     head_start: Duration,
@@ -192,33 +191,33 @@ fn first_of<S: Send + 'static>(
     Err(last)
 }
 
-/// A connection by TCP, also for transports of yours to be built on.
+/// A TCP connection, also as a basis for other transports.
 #[derive(Debug)]
 pub struct TcpTransport {
     stream: TcpStream,
-    /// How long the socket waits for something to arrive, in milliseconds; 0 before it is set.
+    /// The read timeout of the socket in milliseconds; 0 before it is set.
     read_timeout: AtomicU32,
 }
 
 impl TcpTransport {
-    /// Sets a socket up as [`Transport`] asks for.
+    /// Prepares a socket as [`Transport`] requires.
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// An error of the operating system.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self { stream, read_timeout: AtomicU32::new(0) })
     }
 
-    /// The socket. Its read timeout is set anew with each read; its write timeout is not.
+    /// Returns the socket. Each read sets its read timeout; its write timeout stays.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// The deadline of the session moves with every request; the socket's read timeout need not, if
-    /// it is less.
+    /// Sets the read timeout of the socket, unless the current one is close enough: a system call
+    /// per request would be too much.
     fn set_read_timeout(&self, read_timeout: Duration) -> io::Result<()> {
         let read_timeout = read_timeout.clamp(MIN_WAIT, MAX_WAIT);
         let most = u32::try_from(read_timeout.as_millis()).unwrap_or(u32::MAX);
@@ -242,12 +241,12 @@ impl Transport for TcpTransport {
     }
 
     fn shutdown(&self) {
-        // It may be cut already, from the other side.
+        // The other side may have closed it already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// Whether a transport has only waited as long as it was asked to.
+/// Returns whether an error means that a read or write timeout has passed.
 pub(in crate::blocking) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -260,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_swallows_packets_does_not_keep_the_others_from_being_reached() {
+    fn an_address_that_drops_packets_does_not_delay_the_others() {
         let addresses: Vec<_> =
             (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
         let (end, swallowed) = mpsc::channel::<()>();

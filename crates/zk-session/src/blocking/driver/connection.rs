@@ -1,4 +1,4 @@
-//! A connection that is up, and what has arrived on it.
+//! An open connection, and its received bytes.
 
 use alloc::sync::Arc;
 
@@ -14,13 +14,13 @@ pub(super) type ReplySender = Sender<Result<Reply, Error>>;
 
 pub(super) struct Connection {
     pub(super) transport: Arc<dyn Transport>,
-    /// Whether it may hold back some of what it took.
+    /// Whether the transport may buffer accepted bytes.
     pub(super) is_unflushed: bool,
-    /// Whether more may have arrived than was read last.
+    /// Whether more bytes may have arrived than the last read returned.
     pub(super) has_more: bool,
-    /// What has arrived. The thread that reads takes it.
+    /// The received bytes. The reading thread takes them out.
     pub(super) inbox: Option<Inbox>,
-    /// When the thread that reads looks at the session again.
+    /// When the reading thread next looks at the session.
     pub(super) reads_until: Instant,
 }
 

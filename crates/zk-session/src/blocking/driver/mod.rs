@@ -1,10 +1,9 @@
 //! The session's own thread, the keeper. It reads from the connection and handles deadlines while
 //! no caller does. It makes no decisions.
 //!
-//! A thread that makes a request writes it, while it holds the lock. If the transport has no room,
-//! the write returns at once, and a temporary thread sends the rest. Connecting also runs in
-//! temporary threads, because the lookup of a name has no timeout. So do callbacks that would keep
-//! the keeper from reading.
+//! A thread that makes a request writes it, under the lock. If the transport has no room, the write
+//! returns at once, and a temporary thread sends the rest. Other temporary threads connect, because
+//! the lookup of a name has no timeout, and run callbacks that would keep the keeper from reading.
 
 mod connect;
 mod connection;

@@ -1,18 +1,18 @@
-//! Whether a server can write.
+//! Asks a server whether it can write.
 
 use core::time::Duration;
 use std::{io, thread};
 
 use super::connect::{MIN_WAIT, Transport, is_timeout};
 
-/// How long a server may take to say it.
+/// The time limit for the answer.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long to wait before something is tried again.
+/// The pause before a retry.
 const INTERVAL: Duration = Duration::from_millis(1);
 const QUESTION: &[u8] = b"isro";
 const YES: &[u8] = b"rw";
 
-/// Asks the server, on a connection of its own.
+/// Asks the server over a separate connection.
 pub(super) fn ask(transport: &dyn Transport) -> io::Result<bool> {
     let end = std::time::Instant::now() + PROBE_TIMEOUT;
     let left = || end.saturating_duration_since(std::time::Instant::now());
@@ -22,7 +22,7 @@ pub(super) fn ask(transport: &dyn Transport) -> io::Result<bool> {
         question = question.get(taken..).unwrap_or_default();
     }
     retry(left, || transport.flush())?;
-    // One byte more than the answer, to know it from a longer one.
+    // One byte more than the answer, to detect a longer one.
     let mut answer = [0; YES.len() + 1];
     let mut length = 0;
     while let Some(room) = answer.get_mut(length..).filter(|room| !room.is_empty()) {
@@ -34,7 +34,7 @@ pub(super) fn ask(transport: &dyn Transport) -> io::Result<bool> {
     Ok(answer.get(..length) == Some(YES))
 }
 
-/// Tries until it is done, or there is no time left.
+/// Retries until success, or until the time has passed.
 fn retry<T>(
     left: impl Fn() -> Duration,
     mut attempt: impl FnMut() -> io::Result<T>,
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes and yields a byte at a time, and nothing every other time.
+    /// A transport that moves single bytes, and none every other time.
     struct Drip {
         incoming: Mutex<VecDeque<u8>>,
         outgoing: Mutex<Vec<u8>>,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_put_together_from_its_bytes() {
+    fn an_answer_is_assembled_from_single_bytes() {
         for (answer, can_write) in
             [(&b"rw"[..], true), (b"ro", false), (b"rw\n", false), (b"", false)]
         {

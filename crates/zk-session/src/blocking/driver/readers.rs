@@ -1,10 +1,11 @@
 //! Decides which thread reads from the connection.
 //!
-//! A thread that waits for something reads by itself if no other thread does: its request takes two
-//! system calls, and no other thread has to run. When it has what it waited for, the next thread
-//! that waits goes on. While no thread waits, the session's own thread reads: the keeper. It leaves
-//! the reading to others for as long as they come back and do read. It checks that now and then,
-//! since to be woken by each of them would cost them a system call.
+//! A thread that waits reads by itself if no other thread does: its request takes two system calls,
+//! and no other thread has to run. When its result has arrived, the next waiting thread takes over.
+//! While no thread waits, the session's own thread reads: the keeper.
+//!
+//! The keeper leaves the reading to other threads as long as they keep coming and reading. It
+//! checks that from time to time, since waking it would cost each of them a system call.
 
 use alloc::collections::BTreeMap;
 use core::task::Waker;
@@ -18,25 +19,25 @@ pub(super) struct Readers {
     /// Threads that wait for a result and could read meanwhile.
     pub(super) sleepers: BTreeMap<u64, Waker>,
     pub(super) last: u64,
-    /// Counts the threads that came to wait. While it grows, the keeper reads only if no other
+    /// Counts the threads that began to wait. While it grows, the keeper reads only if no other
     /// thread does.
     pub(super) waits: u64,
     /// Counts the reads.
     pub(super) reads: u64,
-    /// How many threads wait that must not read, because their result may come from elsewhere.
+    /// Waiting threads that must not read, because their result may come from elsewhere.
     pub(super) others: usize,
     pub(super) keeper: Keeper,
 }
 
-/// What the session's own thread does.
+/// The state of the session's own thread.
 #[derive(Default)]
 pub(super) enum Keeper {
     /// It looks at the session before it sleeps again.
     #[default]
     Awake,
-    /// It waits for what the connection brings, and cannot be woken.
+    /// It reads from the connection, and cannot be woken.
     Reading,
-    /// It looks at the session by itself soon.
+    /// It looks at the session soon, without being woken.
     Dozing(Waker),
     /// It sleeps until it is woken, or the session's next deadline.
     Asleep(Waker),
@@ -62,12 +63,12 @@ impl Readers {
         self.waits += 1;
     }
 
-    /// Whether the keeper looks at the session soon without being called.
+    /// Returns whether the keeper looks at the session soon without being called.
     pub(super) fn is_keeper_near(&self) -> bool {
         matches!(self.keeper, Keeper::Awake | Keeper::Dozing(_))
     }
 
-    /// Has the keeper look at the session, and says whether it can.
+    /// Makes the keeper look at the session. Returns whether it can.
     pub(super) fn call_keeper(&mut self, wakers: &mut Wakers) -> bool {
         match core::mem::take(&mut self.keeper) {
             Keeper::Awake => {}

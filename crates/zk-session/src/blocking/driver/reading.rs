@@ -1,7 +1,7 @@
 //! Reads from the connection, by the threads that wait and by the keeper.
 //!
-//! What is read is delivered by the thread that reads it, under the lock; so its order is kept.
-//! Which thread reads is up to the [readers](super::readers).
+//! The thread that reads also delivers, under the lock, which keeps the order.
+//! [`Readers`](super::readers) decides which thread reads.
 
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
@@ -21,21 +21,21 @@ use super::shared::{Inner, Shared};
 use crate::client::{Guard, HasEffects as _, Inbox};
 use crate::time::Instant;
 
-/// How long the keeper leaves the reading to others before it looks whether they still come.
+/// How long the keeper leaves the reading to others before it checks on them.
 const DOZE: Duration = Duration::from_millis(5);
 
 /// How a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::blocking) enum Wait {
-    /// For what the connection brings: the thread may read itself.
+    /// For something that the connection delivers: the thread may read itself.
     Reading,
-    /// For what others do.
+    /// For something that other threads do.
     Sleeping,
 }
 
 impl Shared {
-    /// Waits until `poll` is ready; `None` if it is not by `end`. Whatever `poll` waits for must
-    /// run the waker that it is given.
+    /// Waits until `poll` is ready. Returns `None` if it is not ready by `end`. `poll` must arrange
+    /// for its waker to run.
     pub(in crate::blocking) fn wait<R>(
         self: &Arc<Self>,
         how: Wait,
@@ -48,7 +48,7 @@ impl Shared {
             inner.router.dispatcher.handle_timeout(self.now());
             inner.exchange(self);
             if inner.effects().has_deferred() {
-                // It runs now, and may wait for what this thread would read.
+                // The callbacks run now, and may wait for bytes that this thread would read.
                 if inner.effects().has_callbacks() {
                     inner.ensure_reader();
                 }
@@ -57,7 +57,7 @@ impl Shared {
                 continue;
             }
             let reads = how == Wait::Reading && inner.can_read();
-            // Who reads is not woken.
+            // A reading thread is not woken.
             let waker = if reads { Waker::noop().clone() } else { current_waker() };
             if let Poll::Ready(ready) = poll(&mut inner, &waker) {
                 inner.ensure_reader();
@@ -81,7 +81,7 @@ impl Shared {
         }
     }
 
-    /// Waits until `condition` holds; whether it does.
+    /// Waits until `condition` holds or the deadline has passed. Returns whether it holds.
     pub(in crate::blocking) fn wait_until(
         self: &Arc<Self>,
         end: Option<StdInstant>,
@@ -103,7 +103,7 @@ impl Shared {
         holds.is_some()
     }
 
-    /// Does the work of the session's own thread, until the session has ended.
+    /// Runs the session's own thread, until the session has ended.
     pub(in crate::blocking) fn keep(self: &Arc<Self>) {
         let waker = current_waker();
         let (mut waits, mut reads) = (0, 0);
@@ -117,7 +117,7 @@ impl Shared {
             }
             self.hand_over_callbacks(&mut inner);
             if inner.effects().has_deferred() {
-                // It runs now, while the keeper does not read.
+                // The callbacks run now, while the keeper does not read.
                 drop(inner);
                 inner = self.lock();
                 continue;
@@ -169,7 +169,7 @@ impl Shared {
             .as_mut()
             .filter(|connection| Arc::ptr_eq(&connection.transport, &transport))
         else {
-            // It was cut, and another one may be there by now.
+            // It was cut, and there may be a new one by now.
             return inner;
         };
         match received {
@@ -228,14 +228,14 @@ impl Inner {
         self.connection.as_ref().is_some_and(|connection| connection.inbox.is_some())
     }
 
-    /// Sees to it that somebody reads, by a thread that does not.
+    /// Makes another thread read. Called by a thread that does not.
     pub(in crate::blocking) fn ensure_reader(&mut self) {
         self.readers
             .ensure_reader(self.connection.as_ref(), &mut self.router.dispatcher.effects().wakers);
     }
 
-    /// Has a thread wait for a machine's timer that is due before the thread that reads looks at the
-    /// session, since that one cannot be woken. It lives no longer than there is such a timer.
+    /// Starts a thread for a machine's timer that is due before the reading thread looks at the
+    /// session, since that thread cannot be woken. It ends when there is no such timer.
     pub(in crate::blocking) fn start_timer_thread(&mut self, shared: &Arc<Shared>) {
         let Some(mut due) = self.due_before_reader() else { return };
         let theirs = shared.clone();
@@ -256,7 +256,7 @@ impl Inner {
         self.timer_thread_due = self.timer_thread_due.filter(|_| started.is_ok());
     }
 
-    /// The next timer, unless a thread looks at the session by then.
+    /// Returns the next timer, unless a thread looks at the session by then.
     fn due_before_reader(&mut self) -> Option<Instant> {
         let due = self.router.dispatcher.next_timer()?;
         let connection =
@@ -267,7 +267,7 @@ impl Inner {
         (due < looks_at).then(|| *self.timer_thread_due.insert(due))
     }
 
-    /// How long to wait at most, for the session's deadlines.
+    /// Returns the time until the session's next deadline, as a read timeout.
     fn max_wait(&self, shared: &Shared) -> Duration {
         let has_more = self.connection.as_ref().is_some_and(|connection| connection.has_more);
         if has_more || self.router.dispatcher.is_unsettled() {
@@ -278,14 +278,14 @@ impl Inner {
     }
 }
 
-/// What one read has brought.
+/// The result of one read.
 struct Received {
     count: usize,
-    /// Whether there was no room for more, so that more may have arrived.
+    /// Whether the buffer was filled, so that more may have arrived.
     has_more: bool,
 }
 
-/// Waits for something to arrive.
+/// Waits for bytes.
 fn receive(
     transport: &dyn Transport,
     inbox: &mut Inbox,
@@ -295,7 +295,7 @@ fn receive(
     let before = buffer.len();
     buffer.resize(buffer.capacity().min(before + Inbox::READ), 0);
     let room = buffer.len() - before;
-    // Others would wait for ever for somebody to read.
+    // A panic must not leave the connection without a reader.
     let received = catch_unwind(AssertUnwindSafe(|| {
         transport.read(buffer.get_mut(before..).unwrap_or_default(), timeout)
     }));
@@ -304,7 +304,7 @@ fn receive(
     received.map(|count| Received { count, has_more: count == room })
 }
 
-/// Wakes a thread that parks.
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -317,12 +317,12 @@ impl Wake for Unpark {
     }
 }
 
-/// Wakes the current thread.
+/// Returns the waker of the current thread.
 fn current_waker() -> Waker {
     thread_local! {
         static WAKER: OnceCell<Waker> = const { OnceCell::new() };
     }
     let new = || Waker::from(Arc::new(Unpark(thread::current())));
-    // While a thread ends it has none to share.
+    // A thread that is ending has no cached waker.
     WAKER.try_with(|waker| waker.get_or_init(new).clone()).unwrap_or_else(|_| new())
 }

@@ -1,4 +1,4 @@
-//! What the threads that use a session share.
+//! The state that all threads of a session share.
 
 use alloc::boxed::Box;
 use alloc::string::ToString as _;
@@ -21,16 +21,16 @@ use crate::error::Error;
 use crate::session::{Action, Reply, Session};
 use crate::time::Instant;
 
-/// How long to wait before the rest of what a connection had no room for is tried again.
+/// The pause before writing the rest of what a connection had no room for.
 const PUSH_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How many attempts to connect to one server may run at a time.
+/// The maximum number of simultaneous attempts to connect to one server.
 ///
-/// One of them is current. The others were given up but cannot be stopped, such as the lookup of a
-/// name.
+/// One of them is current. The others were abandoned but cannot be stopped, for example in the
+/// lookup of a name.
 pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
 
-/// A way to connect to servers, whatever it connects them by.
+/// The function that connects to servers, independent of the type of transport.
 type ConnectFn = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
 
 /// Callers that wait as threads.
@@ -47,7 +47,7 @@ impl Waiters for Threads {
     fn failed(_: &Failure) {}
 }
 
-/// What the threads that use a session share.
+/// The state that all threads of a session share.
 pub(in crate::blocking) struct Shared {
     inner: EffectsMutex<Inner>,
     connect: Box<ConnectFn>,
@@ -56,21 +56,20 @@ pub(in crate::blocking) struct Shared {
 
 pub(in crate::blocking) struct Inner {
     pub(in crate::blocking) router: Router<Threads>,
-    /// The connection, as soon as the session may use it.
+    /// The connection, once the session may use it.
     pub(super) connection: Option<Connection>,
     /// The threads that read from it or could.
     pub(super) readers: Readers,
-    /// The next timer that a thread of its own waits for.
+    /// When the timer thread is due, if there is one.
     pub(in crate::blocking) timer_thread_due: Option<Instant>,
-    /// The threads that wait for another state.
+    /// Wakes the threads that wait for another state.
     pub(in crate::blocking) observers: Vec<Waker>,
     max_reply: usize,
-    /// Counts the connections that were asked for or given up: what an older attempt makes is not
-    /// wanted.
+    /// Counts the requested and abandoned connections: results of older attempts are discarded.
     attempt: u64,
-    /// The servers that threads are connecting, each of which has the other handle.
+    /// Servers that threads are connecting to. Each thread has the other handle.
     connecting: Vec<Arc<ServerAddress>>,
-    /// Whether a thread pushes what a connection had no room for.
+    /// Whether a thread writes what the connection had no room for.
     is_pushing: bool,
 }
 
@@ -121,12 +120,13 @@ impl Shared {
         self.clock.now()
     }
 
-    /// The last server that failed, and why it did; or the one that has not answered yet.
+    /// Returns the last server that failed and the reason, or else the one that has not answered
+    /// yet.
     pub(in crate::blocking) fn last_failure(&self) -> Option<Failure> {
         self.lock().router.last_failure()
     }
 
-    /// Tells the session something, and does what follows from it.
+    /// Calls `command` with the session, and carries out its outputs.
     pub(in crate::blocking) fn command(
         self: &Arc<Self>,
         command: impl FnOnce(&mut Session<Token<ReplySender>>, Instant),
@@ -136,7 +136,7 @@ impl Shared {
         inner.settle(self);
     }
 
-    /// Does something to the machines that are attached, and has sent what they submit.
+    /// Calls `act` with the attached machines, and sends the requests that they submit.
     pub(in crate::blocking) fn with_machines<R>(
         self: &Arc<Self>,
         act: impl FnOnce(&mut Inner, Instant) -> R,
@@ -147,15 +147,15 @@ impl Shared {
         acted
     }
 
-    /// Has a thread of their own run the callbacks that wait for the session to be unlocked. The
-    /// keeper must not run them: it could not read what they wait for.
+    /// Runs the callbacks that wait for the unlocked session, in a thread of their own. The keeper
+    /// must not run them: it could not read what they wait for.
     pub(in crate::blocking) fn hand_over_callbacks(self: &Arc<Self>, inner: &mut Inner) {
         if !inner.effects().has_callbacks() {
             return;
         }
         let theirs = self.clone();
         let run = move || theirs.inner.run_deferred();
-        // Without it, the keeper runs them after all.
+        // If that fails, the keeper runs them.
         let started = thread::Builder::new().name("zookeeper-callbacks".to_string()).spawn(run);
         inner.effects().is_running = started.is_ok();
     }
@@ -203,7 +203,8 @@ impl Inner {
         self.router.reports.clear();
     }
 
-    /// Whether there was something; a machine that received it may have made requests.
+    /// Delivers all events. Returns whether there were any; a machine that received one may have
+    /// made requests.
     fn deliver_events(&mut self, shared: &Shared) -> bool {
         let mut progress = false;
         let unsent = self.router.session().output().len();
@@ -217,7 +218,7 @@ impl Inner {
         progress || self.router.session().output().len() > unsent
     }
 
-    /// Sends a request that was just submitted. `alone` says that no other request is pending.
+    /// Sends a request that was just submitted. `alone` means that no other request is pending.
     ///
     /// Otherwise the next thread that waits, or else the keeper, writes several requests together.
     pub(in crate::blocking) fn send(&mut self, shared: &Arc<Shared>, alone: bool, waits: bool) {
@@ -228,7 +229,7 @@ impl Inner {
         }
     }
 
-    /// Has the keeper write what there is, together with what comes until then, if it can.
+    /// Makes the keeper write all pending requests together, if it can.
     pub(in crate::blocking) fn write_soon(&mut self, shared: &Arc<Shared>) {
         self.readers.expect_wait();
         let session = self.router.session();
@@ -249,7 +250,7 @@ impl Inner {
         }
     }
 
-    /// Connects to a server, in a thread that lives no longer than that.
+    /// Connects to a server, in a temporary thread.
     pub(in crate::blocking) fn connect(&mut self, shared: &Arc<Shared>, server: usize) {
         self.cut_connection();
         let Some(server) = self.router.servers.get(server).cloned() else {
@@ -262,7 +263,7 @@ impl Inner {
             self.spawn_connect(shared, server, connect_timeout, move |shared, _, made| {
                 let mut inner = shared.lock();
                 if inner.attempt == attempt {
-                    // The time for it may be over, which is the reason then.
+                    // The attempt may have failed because its time has passed.
                     inner.router.dispatcher.handle_timeout(shared.now());
                     inner.take_actions(shared);
                     if inner.attempt == attempt {
@@ -287,7 +288,7 @@ impl Inner {
         }
     }
 
-    /// Asks a server whether it can write, in a thread that lives no longer than that.
+    /// Asks a server whether it can write, in a temporary thread.
     pub(in crate::blocking) fn probe(&mut self, shared: &Arc<Shared>, server: usize) {
         let Some(server) = self.router.servers.get(server).cloned() else {
             return;
@@ -304,7 +305,7 @@ impl Inner {
         });
     }
 
-    /// Reaches a server in a thread, which goes on with `then`.
+    /// Connects to a server in a temporary thread, which then calls `then`.
     fn spawn_connect(
         &mut self,
         shared: &Arc<Shared>,
@@ -314,7 +315,7 @@ impl Inner {
     ) -> io::Result<()> {
         self.connecting.retain(|server| Arc::strong_count(server) > 1);
         if self.connecting.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
-            let error = "earlier attempts to reach the server have not come to an end";
+            let error = "earlier attempts to connect to the server have not ended";
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, error));
         }
         let (server, theirs) = (Arc::new(server), shared.clone());
@@ -323,7 +324,7 @@ impl Inner {
         thread::Builder::new().name("zookeeper-connect".to_string()).spawn(attempt).map(drop)
     }
 
-    /// Cuts a connection that was given up at once, which wakes the thread that reads from it.
+    /// Cuts the connection, if any, which wakes the thread that reads from it.
     pub(in crate::blocking) fn cut_connection(&mut self) {
         self.attempt += 1;
         if let Some(connection) = self.connection.take() {
@@ -378,7 +379,7 @@ impl Inner {
                 }
             }
         };
-        // Without it, the rest is sent along with whatever is next.
+        // If that fails, the rest is sent with the next write.
         let started = thread::Builder::new().name("zookeeper-push".to_string()).spawn(push);
         self.is_pushing = started.is_ok();
     }

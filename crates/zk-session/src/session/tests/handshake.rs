@@ -1,6 +1,6 @@
 use super::*;
 
-/// The fields of a handshake.
+/// Returns the fields of a handshake.
 fn request(payload: &Bytes) -> ConnectRequest<'_> {
     ConnectRequest::decode_all(payload).expect("a handshake")
 }

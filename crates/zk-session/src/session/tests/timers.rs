@@ -67,7 +67,7 @@ fn many_answers_that_take_long_to_arrive_keep_no_ping_back() {
     assert_eq!(h.cause(), None);
 }
 
-/// A session on a network that answers everything after `round_trip`.
+/// Returns a session on a network that answers everything after `round_trip`.
 fn connect_slowly(h: &mut Harness, round_trip: Duration) {
     h.reach();
     h.handshake();

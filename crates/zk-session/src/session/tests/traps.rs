@@ -14,7 +14,7 @@ fn stays(path: &str, mode: AddWatchMode) -> Request<'_> {
     Request::AddWatch(AddWatchRequest { path, mode })
 }
 
-/// The handshake with which the session reconnects.
+/// Returns the handshake with which the session reconnects.
 fn return_to_server(h: &mut Harness) -> (SessionId, Zxid, i32) {
     h.disconnect();
     h.reach();

@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! Transports, and how to connect them to servers.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::connect_string::ServerAddress;
 
-/// How long an address of a server may take before the next one is tried, too.
+/// How long to wait for one address of a server before the next one is tried as well.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 /// A transport to a server, before the handshake.
@@ -28,11 +28,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
 
 /// Makes connections: plain ones, encrypted ones, or pipes to a server within the process.
 pub trait Connect: Send + 'static {
-    /// What it makes.
+    /// The type of transports.
     type Transport: Transport;
 
-    /// Connects to `server`. Names are looked up anew each time. It may use the client that it
-    /// connects, but must not wait for an answer, which comes behind the connection.
+    /// Connects to `server`. Looks up names again each time. May use the client, but must not wait
+    /// for an answer, which needs this connection.
     fn connect(
         &mut self,
         server: &ServerAddress,
@@ -46,8 +46,8 @@ pub struct TcpConnect;
 impl Connect for TcpConnect {
     type Transport = TcpStream;
 
-    /// Connects to the address of the server that answers first. Each further address is tried when
-    /// the one before it has failed, or has not answered for 100 ms.
+    /// Connects to the address of the server that answers first. Tries the next address when the
+    /// previous one has failed, or has not answered for 100 ms.
     fn connect(
         &mut self,
         server: &ServerAddress,
@@ -62,7 +62,7 @@ impl Connect for TcpConnect {
     }
 }
 
-/// The first connection that is made to one of the addresses.
+/// Returns the first connection made to one of the addresses.
 async fn first_of<S, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_swallows_packets_does_not_keep_the_others_from_being_reached() {
+    async fn an_address_that_drops_packets_does_not_delay_the_others() {
         let addresses: Vec<_> =
             (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
         let connect = |address: SocketAddr| async move {

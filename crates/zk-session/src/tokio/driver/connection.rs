@@ -1,4 +1,4 @@
-//! A connection that is up: what comes from it, and what goes to it.
+//! An open connection: reads frames from it, and writes requests to it.
 
 use alloc::boxed::Box;
 use core::pin::Pin;
@@ -15,7 +15,7 @@ pub(super) struct Connection {
     transport: Box<dyn Transport>,
     inbox: Inbox,
     unflushed: bool,
-    /// Why writing has failed, until the driver finds it.
+    /// The error of a failed write, until the driver takes it.
     failure: Option<io::Error>,
 }
 
@@ -25,11 +25,11 @@ impl Connection {
         Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }
     }
 
-    /// Hands the frames on that one read yields.
+    /// Reads once, and passes the frames to the session.
     ///
     /// # Errors
     ///
-    /// When no more will come; and what the transport says about it, if it says something.
+    /// At the end of the stream, with the error of the transport if it has one.
     pub(super) fn read(
         &mut self,
         session: &mut Session<Token<ReplySender>>,
@@ -47,13 +47,13 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether there is something to write.
+    /// Returns whether there is something to write.
     pub(super) fn has_to_write(&self, session: &Session<Token<ReplySender>>) -> bool {
         self.unflushed || !session.output().is_empty()
     }
 
-    /// Writes what the session has to send, as far as the transport takes it. Should that fail,
-    /// the driver is to [find it](Self::take_failure).
+    /// Writes the output of the session, as far as the transport accepts it. If that fails, the
+    /// driver [finds the error](Self::take_failure) later.
     pub(super) fn write(
         &mut self,
         session: &mut Session<Token<ReplySender>>,

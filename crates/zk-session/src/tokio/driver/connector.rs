@@ -1,4 +1,4 @@
-//! Connects to servers, and asks them whether they can write. It runs without the lock, since a
+//! Connects to servers, and asks them whether they can write. Runs without the lock, since a
 //! [`Connect`] may use the client.
 
 use alloc::boxed::Box;
@@ -17,18 +17,18 @@ pub(super) struct Connector<C: Connect> {
     connect: C,
     attempt: Option<Attempt<C::Transport>>,
     probe: Option<Probe>,
-    /// What is to be dropped without the lock.
+    /// Abandoned attempts, to be dropped without the lock.
     given_up: Vec<Box<dyn Send>>,
 }
 
-/// A connection that is to be made, is being made, or was made.
+/// An attempt to connect.
 enum Attempt<T> {
     Wanted(ServerAddress),
     Connecting(Connecting<T>),
     Made(io::Result<T>),
 }
 
-/// A server that is to be asked, is being asked, or was asked whether it can write.
+/// A probe: whether a server can write.
 struct Probe {
     server: ServerAddress,
     state: Probing,
@@ -45,7 +45,7 @@ impl<C: Connect> Connector<C> {
         Self { connect, attempt: None, probe: None, given_up: Vec::new() }
     }
 
-    /// Goes on with what is wanted, and drops what was given up.
+    /// Continues the attempt and the probe, and drops what was abandoned.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         self.given_up.clear();
         if let Some(Attempt::Wanted(server)) = &self.attempt {
@@ -69,20 +69,20 @@ impl<C: Connect> Connector<C> {
         }
     }
 
-    /// Whether it is to be polled again at once.
+    /// Returns whether it must be polled again at once.
     pub(super) fn has_work(&self) -> bool {
         matches!(self.attempt, Some(Attempt::Wanted(_)))
             || matches!(self.probe, Some(Probe { state: Probing::Wanted, .. }))
             || !self.given_up.is_empty()
     }
 
-    /// Has this server connected to, in place of any other.
+    /// Starts an attempt to connect to a server, in place of any other.
     pub(super) fn connect_to(&mut self, server: Option<ServerAddress>) {
         let before = core::mem::replace(&mut self.attempt, server.map(Attempt::Wanted));
         self.give_up(before);
     }
 
-    /// The connection that was asked for, once.
+    /// Takes the result of the attempt, once.
     pub(super) fn take_made(&mut self) -> Option<io::Result<C::Transport>> {
         match self.attempt.take_if(|attempt| matches!(attempt, Attempt::Made(_)))? {
             Attempt::Made(made) => Some(made),
@@ -90,14 +90,14 @@ impl<C: Connect> Connector<C> {
         }
     }
 
-    /// Has this server asked, in place of any other.
+    /// Starts a probe of a server, in place of any other.
     pub(super) fn probe(&mut self, server: Option<ServerAddress>) {
         let probe = server.map(|server| Probe { server, state: Probing::Wanted });
         let before = core::mem::replace(&mut self.probe, probe);
         self.give_up(before);
     }
 
-    /// The server that was asked, once, and whether it can write.
+    /// Takes the result of the probe, once: the server, and whether it can write.
     pub(super) fn take_probed(&mut self) -> Option<(ServerAddress, bool)> {
         let answered = |probe: &mut Probe| matches!(probe.state, Probing::Answered(_));
         match self.probe.take_if(answered)? {
@@ -106,7 +106,7 @@ impl<C: Connect> Connector<C> {
         }
     }
 
-    /// Has this dropped, if there is something.
+    /// Keeps an abandoned attempt or probe, to be dropped later.
     pub(super) fn give_up(&mut self, unwanted: Option<impl Send + 'static>) {
         if let Some(unwanted) = unwanted {
             self.given_up.push(Box::new(unwanted));

@@ -1,4 +1,4 @@
-//! Joins a [`Session`] with a socket, a clock and its callers. Decides nothing.
+//! The driver: joins a [`Session`] with a socket, a clock and its callers. It makes no decisions.
 
 mod connect;
 mod connection;
@@ -38,9 +38,9 @@ pub(crate) struct Driver<C: Connect> {
     sleep: Pin<Box<Sleep>>,
     /// The newest state, if it is not published yet.
     pending_state: Option<State>,
-    /// What is still to be reported.
+    /// Reports for observers that are not delivered yet.
     reports: Vec<trace::Report>,
-    /// Whether the runtime was given a turn to find what has arrived.
+    /// Whether the driver has yielded to let the runtime look for received bytes.
     has_yielded: bool,
 }
 
@@ -59,7 +59,7 @@ impl<C: Connect> Driver<C> {
 
     fn run_actions(&mut self, inner: &mut Inner) {
         while let Some(action) = inner.router.session_mut().poll_action() {
-            // The session knows servers by their places in this list.
+            // The session identifies servers by their index in this list.
             let server = |server: usize| inner.router.servers.get(server).cloned();
             match action {
                 Action::Connect(wanted) => {
@@ -123,7 +123,7 @@ impl<C: Connect> Driver<C> {
         true
     }
 
-    /// Says whether writing has failed, be it here or when a caller did it.
+    /// Writes the pending output. Returns whether this or an earlier write of a caller has failed.
     fn write_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
         let Some(connection) = &mut inner.connection else {
             return false;
@@ -147,7 +147,7 @@ impl<C: Connect> Driver<C> {
         if inner.alarm.is_none() {
             return false;
         }
-        // It may have ended, and yet say that it has not, to a task that has had its turn.
+        // A timer that has elapsed may still return pending to a task that has used up its budget.
         if !self.sleep.is_elapsed() && self.sleep.as_mut().poll(cx).is_pending() {
             return false;
         }
@@ -157,7 +157,7 @@ impl<C: Connect> Driver<C> {
         true
     }
 
-    /// Stops at a new state: it must be published before what comes behind it.
+    /// Stops at a new state, which must be published before the next events.
     fn deliver_events(&mut self, inner: &mut Inner) -> bool {
         let mut progress = false;
         let unsent = inner.router.session().output().len();
@@ -174,21 +174,21 @@ impl<C: Connect> Driver<C> {
         if !inner.router.reports.is_empty() {
             self.reports.append(&mut inner.router.reports);
         }
-        // Delivering to a machine is seen by what it has submitted.
+        // A machine that received an event may have submitted requests.
         progress || inner.router.session().output().len() > unsent
     }
 
-    /// Has the session and the transport exchange what they can.
+    /// Exchanges bytes between the session and the transport, as far as possible.
     fn exchange(&mut self, inner: &mut Inner, cx: &mut Context<'_>) {
         let mut progress = true;
         while progress && self.pending_state.is_none() {
-            // Before the connection is used again: the session may have given it up.
+            // Before the connection is used again: the session may have abandoned it.
             self.run_actions(inner);
             progress = self.finish_connecting(inner);
             progress |= self.finish_probing(inner);
             progress |= self.read_frames(inner, cx);
             progress |= self.write_frames(inner, cx);
-            // Behind what may have moved the deadlines.
+            // After everything that may have moved the deadlines.
             progress = progress || self.fire_timers(inner, cx);
             progress |= self.deliver_events(inner);
         }
@@ -228,8 +228,8 @@ impl<C: Connect> Future for Driver<C> {
                     inner.router.dispatcher.settle(now);
                     has_work = true;
                 } else {
-                    // A short read makes tokio think that nothing more is there. The runtime finds out
-                    // by a turn of its own, and wakes this task behind it.
+                    // After a short read, tokio assumes that nothing more has arrived. After a turn
+                    // of its own the runtime knows, and wakes this task.
                     let _ = pin!(tokio::task::yield_now()).poll(cx);
                 }
             }

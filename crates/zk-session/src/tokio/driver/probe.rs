@@ -1,4 +1,4 @@
-//! Whether a server can write.
+//! Asks a server whether it can write.
 
 use alloc::boxed::Box;
 use core::future::Future;
@@ -12,7 +12,7 @@ use super::Transport;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Asks the server that `connecting` connects to, on that connection of its own.
+/// Asks the server over the connection of `connecting`.
 pub(super) fn ask<T: Transport>(
     connecting: impl Future<Output = io::Result<T>> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = bool> + Send>> {
@@ -20,7 +20,7 @@ pub(super) fn ask<T: Transport>(
         let mut transport = connecting.await?;
         transport.write_all(b"isro").await?;
         transport.flush().await?;
-        // One byte more than the answer, to know it from a longer one.
+        // One byte more than the answer, to detect a longer one.
         let mut answer = alloc::vec::Vec::new();
         transport.take(3).read_to_end(&mut answer).await?;
         io::Result::Ok(answer)

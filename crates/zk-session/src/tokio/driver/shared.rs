@@ -1,4 +1,4 @@
-//! What the driver shares with the handles of its client.
+//! The state that the driver shares with the handles of its client.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ impl Waiters for Tasks {
     }
 }
 
-/// What the driver shares with the handles of its client.
+/// The state that the driver shares with the handles of its client.
 pub(crate) struct Shared {
     inner: EffectsMutex<Inner>,
     pub(crate) states: watch::Sender<State>,
@@ -54,13 +54,13 @@ pub(crate) struct Inner {
     pub(super) connection: Option<Connection>,
     /// Wakes the driver.
     driver: Waker,
-    /// Whether the driver will look at the session anyhow.
+    /// Whether the driver is going to look at the session.
     is_driver_awake: bool,
-    /// Whether no other request was under way when the latest was submitted.
+    /// Whether no other request was pending when the latest one was submitted.
     is_alone: bool,
-    /// The thread that holds its requests back, to have them written together.
+    /// The thread in [`Client::batch`](crate::Client::batch), if any.
     cork: Option<ThreadId>,
-    /// Whether some were held back, and if so whether the first of them is alone.
+    /// Whether the batch has requests, and if so, whether the first one was alone.
     corked: Option<bool>,
     /// When the driver wakes by itself.
     pub(super) alarm: Option<Instant>,
@@ -105,8 +105,8 @@ impl Shared {
         self.inner.lock()
     }
 
-    /// Holds the requests of this thread back, for as long as it lives; nothing if some are held
-    /// back already.
+    /// Holds back the requests of this thread until the result is dropped. Returns `None` if a
+    /// batch is open already.
     pub(crate) fn cork(&self) -> Option<Cork<'_>> {
         let mut inner = self.lock();
         let is_free = inner.cork.is_none();
@@ -114,7 +114,7 @@ impl Shared {
         is_free.then(|| Cork(self))
     }
 
-    /// Does something to the machines that are attached, and has sent what they submit.
+    /// Calls `act` with the attached machines, and sends the requests that they submit.
     pub(crate) fn with_machines<R>(&self, act: impl FnOnce(&mut Inner, Instant) -> R) -> R {
         let mut inner = self.lock();
         let alone = inner.router.session().pending() == 0;
@@ -122,7 +122,7 @@ impl Shared {
         let before = inner.router.dispatcher.attached();
         let acted = act(&mut inner, now);
         let dispatcher = &inner.router.dispatcher;
-        // The last one that is detached can end the session.
+        // Detaching the last machine can end the session.
         let is_last = dispatcher.attached() == 0 && before > 0;
         if is_last || dispatcher.is_unsettled() || inner.due_before_alarm().is_some() {
             inner.wake_driver();
@@ -133,7 +133,8 @@ impl Shared {
         acted
     }
 
-    /// The last server that failed, and why it did; or the one that has not answered yet.
+    /// Returns the last server that failed and the reason, or else the one that has not answered
+    /// yet.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
         self.lock().router.last_failure()
     }
@@ -144,7 +145,7 @@ impl Shared {
         request: RequestId,
         waker: &Waker,
     ) -> Poll<Result<WatchUpdate, Error>> {
-        // Made, and dropped, without the lock.
+        // Cloned and dropped without the lock.
         let mut mine = None;
         loop {
             let mut inner = self.lock();
@@ -173,7 +174,7 @@ impl Commands for Shared {
     }
 }
 
-/// A caller that waits for room. It keeps its turn until it is dropped.
+/// A caller that waits for room. It keeps its place until it is dropped.
 pub(crate) struct RoomWaiter {
     shared: Arc<Shared>,
     ticket: RoomTicket,
@@ -190,7 +191,7 @@ impl RoomWaiter {
         {
             return Poll::Ready(entered);
         }
-        // Made, and dropped, without the lock.
+        // Cloned and dropped without the lock.
         let waker = waker.clone();
         let mut inner = self.shared.lock();
         if let Some(entered) = inner.router.try_enter(&mut self.ticket) {
@@ -216,7 +217,7 @@ impl Drop for RoomWaiter {
     }
 }
 
-/// Has what was submitted meanwhile written when it is dropped.
+/// Writes the requests of a batch when it is dropped.
 pub(crate) struct Cork<'a>(&'a Shared);
 
 impl Drop for Cork<'_> {
@@ -230,7 +231,7 @@ impl Drop for Cork<'_> {
 }
 
 impl Inner {
-    /// The time that attached machines go by. Without any, the clock is not read.
+    /// Returns the time for attached machines. Without any, the clock is not read.
     pub(super) fn now_for_machines(&self) -> Instant {
         match self.router.dispatcher.attached() {
             0 => Instant::START,
@@ -238,7 +239,7 @@ impl Inner {
         }
     }
 
-    /// Has the driver look at the session again, after a command.
+    /// Wakes the driver after a command.
     pub(crate) fn wake_driver(&mut self) {
         if !self.is_driver_awake {
             self.is_driver_awake = true;
@@ -247,15 +248,17 @@ impl Inner {
         }
     }
 
-    /// The driver is done, until `waker` wakes it.
+    /// Records that the driver sleeps until `waker` wakes it.
     pub(super) fn driver_sleeps(&mut self, waker: &Waker) {
         self.is_driver_awake = false;
         self.driver.clone_from(waker);
     }
 
-    /// Has the request sent that was just submitted; `alone` if no other is under way. The driver
-    /// writes at once all that have come until its turn. One that is alone, as the one before was,
-    /// most likely stays alone: it is written here and now, without a turn of the driver.
+    /// Sends the request that was just submitted. `alone` means that no other request is pending.
+    ///
+    /// The driver writes together all requests that arrive before its turn. A request that is
+    /// alone, like the one before it, probably stays alone: it is written here, without a turn of
+    /// the driver.
     pub(crate) fn send(&mut self, alone: bool) {
         if self.cork.is_some_and(|holds| holds == thread::current().id()) {
             self.corked.get_or_insert(alone);
@@ -267,7 +270,7 @@ impl Inner {
         }
     }
 
-    /// Writes in the driver's stead, and says whether that leaves nothing for it to do.
+    /// Writes in place of the driver. Returns whether the driver then has nothing to do.
     fn write_all(&mut self) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
@@ -279,7 +282,7 @@ impl Inner {
             && self.due_before_alarm().is_none()
     }
 
-    /// When to call the session's `handle_timeout`, if the driver would sleep longer.
+    /// Returns when to call the session's `handle_timeout`, if the driver would sleep longer.
     ///
     /// Deadlines usually move into the future. The driver notices that when it wakes too early, so
     /// its timer is not reset for each frame.
