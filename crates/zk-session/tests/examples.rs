@@ -28,7 +28,7 @@ fn a_loop_on_a_socket_that_never_blocks() {
 
 #[tokio::test]
 async fn a_service_follows_its_configuration() {
-    watch::run(None).await.expect("it is told of the end");
+    watch::run(None).await.expect("it is reported of the end");
 }
 
 #[tokio::test]

@@ -205,7 +205,7 @@ fn sync(port: &mut Port<'_>, tag: u64) {
 }
 
 #[test]
-fn everything_comes_in_the_order_of_the_session() {
+fn everything_is_delivered_in_session_order() {
     let mut world = World::connected();
     let key = world.attach();
     world.act(key, |port| {
@@ -253,7 +253,7 @@ fn a_watch_event_goes_to_all_its_watchers() {
 }
 
 #[test]
-fn a_watch_that_is_dropped_while_its_event_is_delivered_stays_the_machines() {
+fn a_watch_dropped_while_its_event_is_delivered_stays_the_machines() {
     let mut world = World::connected();
     let machine = Recorder::reacting(&world.log, |line, port| {
         if line.starts_with("watch 1") {
@@ -272,7 +272,7 @@ fn a_watch_that_is_dropped_while_its_event_is_delivered_stays_the_machines() {
 }
 
 #[test]
-fn a_refusal_is_an_answer_that_comes_when_all_is_settled() {
+fn a_refusal_is_delivered_after_everything_else() {
     let mut world = World::connected();
     let close = |port: &mut Port<'_>, tag| port.submit(tag, &Request::CloseSession(()));
     // A machine that repeats its request at once.
@@ -296,7 +296,7 @@ fn a_refusal_is_an_answer_that_comes_when_all_is_settled() {
 }
 
 #[test]
-fn settled_comes_once_and_behind_what_was_delivered() {
+fn settled_is_delivered_once_and_after_everything_that_had_arrived() {
     let mut world = World::connected();
     let key = world.attach();
     assert!(!world.dispatcher.is_unsettled());
@@ -315,7 +315,7 @@ fn settled_comes_once_and_behind_what_was_delivered() {
 }
 
 #[test]
-fn a_timer_comes_behind_the_events_and_is_replaced() {
+fn a_timer_is_delivered_after_the_events_and_can_be_replaced() {
     let mut world = World::connected();
     let key = world.attach();
     world.act(key, |port| {
@@ -342,7 +342,7 @@ fn a_timer_comes_behind_the_events_and_is_replaced() {
 }
 
 #[test]
-fn a_timer_that_is_always_due_does_not_hold_the_drain() {
+fn a_timer_that_is_always_due_does_not_block_the_drain() {
     let mut world = World::connected();
     let machine = Recorder::reacting(&world.log, |_, port| port.set_timer(Some(Instant::START)));
     world.dispatcher.attach(world.now, machine);
@@ -384,7 +384,7 @@ fn a_machine_that_is_done_leaves_nothing_and_is_dropped_as_an_effect() {
 }
 
 #[test]
-fn the_end_of_the_lease_follows_whatever_comes_too_late() {
+fn the_end_of_the_lease_is_delivered_after_late_events() {
     let mut world = World::connected();
     let early = world.attach();
     world.now = world.now + TIMEOUT;
@@ -469,7 +469,7 @@ fn the_session_is_closed_when_the_last_machine_is_done() {
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "poll_timeout: drain the events first")]
-fn the_timeout_is_not_looked_at_before_the_drain() {
+fn the_timeout_is_not_read_before_the_drain() {
     let mut world = World::new();
     world.connect();
     world.dispatcher.poll_timeout();
@@ -478,7 +478,7 @@ fn the_timeout_is_not_looked_at_before_the_drain() {
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "poll_timeout: drain the events first")]
-fn the_timeout_is_not_looked_at_before_timers_are_drained() {
+fn the_timeout_is_not_read_before_timers_are_drained() {
     let mut world = World::connected();
     let key = world.attach();
     world.act(key, |port| port.set_timer(Some(port.now())));
@@ -505,7 +505,7 @@ fn nothing_is_settled_before_the_drain() {
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "new: the session has events")]
-fn a_session_that_has_something_to_report_gets_no_dispatcher() {
+fn a_session_with_pending_events_is_refused_by_the_dispatcher() {
     let now = Instant::START;
     let mut session: Session<Token<()>> = Session::new(now, Config::new(1, 0));
     while session.poll_action().is_some() {}
@@ -514,7 +514,7 @@ fn a_session_that_has_something_to_report_gets_no_dispatcher() {
 }
 
 #[test]
-fn room_that_a_write_makes_does_not_count_as_undrained() {
+fn room_made_by_a_write_does_not_count_as_undrained() {
     let now = Instant::START;
     let mut config = Config::new(1, 0);
     config.max_unsent = 1;
@@ -532,7 +532,7 @@ fn room_that_a_write_makes_does_not_count_as_undrained() {
 }
 
 #[test]
-fn effects_run_in_their_order_and_only_when_they_are_run() {
+fn effects_run_in_order_and_only_on_request() {
     let mut world = World::connected();
     let key = world.attach();
     let log = world.log.clone();

@@ -12,7 +12,7 @@ use zk_session::{ConnectError, End, Error, Outcome, ServerAddress, State};
 use crate::server::{Listener, PATIENCE, connected, during};
 
 #[test]
-fn what_crosses_threads_can() {
+fn handles_and_futures_are_send() {
     fn shared<T: Send + Sync + Clone>() {}
     fn sent<T: Send>() {}
     shared::<Client>();
@@ -55,7 +55,7 @@ impl Connect for Late {
 }
 
 #[test]
-fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
+fn connecting_continues_until_its_time_limit() {
     let listener = Listener::new();
     let builder = listener.builder().connect_timeout(PATIENCE);
     let connect = || builder.connect_with(Late(AtomicU64::new(0)));
@@ -64,7 +64,7 @@ fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
 }
 
 #[test]
-fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
+fn a_lease_ends_during_a_suspension_if_the_clock_continues() {
     let slept = Arc::new(AtomicU64::new(0));
     let (start, sleeping) = (Instant::now(), slept.clone());
     let clock = move || {
@@ -87,7 +87,7 @@ fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
 }
 
 #[test]
-fn closing_waits_for_the_server_and_fails_what_comes_after() {
+fn closing_waits_for_the_server_and_fails_later_requests() {
     let (client, mut server, _listener) = connected();
     let clone = client.clone();
     let serve = || {
@@ -104,7 +104,7 @@ fn closing_waits_for_the_server_and_fails_what_comes_after() {
 }
 
 #[test]
-fn the_last_handle_that_is_dropped_closes_the_session() {
+fn dropping_the_last_handle_closes_the_session() {
     let (client, mut server, _listener) = connected();
     drop(client.clone());
     drop(client);
@@ -135,7 +135,7 @@ fn an_expired_session_fails_pending_requests() {
 }
 
 #[test]
-fn a_session_is_taken_up_by_another_client() {
+fn a_session_is_resumed_by_another_client() {
     let (first, server, _listener) = connected();
     let ticket = first.session_ticket().expect("the session is alive");
     drop(server);

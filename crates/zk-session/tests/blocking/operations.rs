@@ -201,7 +201,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
 }
 
 #[test]
-fn several_operations_in_one_request_have_a_result_each() {
+fn several_operations_in_one_request_have_one_result_each() {
     let (client, mut server, _listener) = connected();
     let results = [
         MultiResult::Create2(Create2Response { path: "/a", stat: STAT }),

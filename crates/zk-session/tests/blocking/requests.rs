@@ -12,7 +12,7 @@ use zk_session::{AnyClient, Error, Outcome, State};
 use crate::server::{Listener, PATIENCE, SESSION, connected, connected_with, during};
 
 #[test]
-fn requests_of_several_threads_are_under_way_at_once() {
+fn requests_of_several_threads_are_in_flight_at_once() {
     let (client, mut server, _listener) = connected();
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -26,7 +26,7 @@ fn requests_of_several_threads_are_under_way_at_once() {
 }
 
 #[test]
-fn one_thread_can_have_many_requests_under_way() {
+fn one_thread_can_have_many_requests_in_flight() {
     let (client, mut server, _listener) = connected();
     let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
     let answers: Vec<_> = (0..100).map(|_| client.submit(&request)).collect();
@@ -42,7 +42,7 @@ fn one_thread_can_have_many_requests_under_way() {
 }
 
 #[test]
-fn a_thread_runs_futures_until_they_are_ready_or_give_up() {
+fn block_on_runs_a_future_until_it_is_ready_or_gives_up() {
     let (client, mut server, _listener) = connected();
     let limit = Instant::now() + Duration::from_millis(50);
     let patient = async { AnyClient::exists(&client, "/a").await.map(|stat| stat.is_some()) };
@@ -83,7 +83,7 @@ fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
 }
 
 #[test]
-fn a_deadline_is_kept_though_nothing_arrives_and_disturbs_no_other_request() {
+fn a_deadline_is_kept_without_traffic_and_affects_no_other_request() {
     let (client, mut server, _listener) = connected();
     let limit = Duration::from_millis(50);
     let hurried = client.with_request_timeout(Some(limit));
@@ -104,7 +104,7 @@ fn a_deadline_is_kept_though_nothing_arrives_and_disturbs_no_other_request() {
 
 /// More than the buffers of both sockets hold.
 #[test]
-fn a_server_that_does_not_read_for_a_while_gets_everything_in_the_end() {
+fn a_server_that_does_not_read_for_a_while_receives_everything_later() {
     let (client, mut server, _listener) = connected();
     let data = vec![7; 512 * 1024];
     let request = Request::SetData(SetDataRequest { path: "/a", data: Some(&data), version: -1 });
@@ -124,7 +124,7 @@ fn a_server_that_does_not_read_for_a_while_gets_everything_in_the_end() {
 }
 
 #[test]
-fn room_is_waited_for() {
+fn ready_waits_for_room() {
     let (client, mut server, _listener) = connected_with(|builder| builder.max_pending(1));
     client.ready().unwrap();
     let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
@@ -140,7 +140,7 @@ fn room_is_waited_for() {
 }
 
 #[test]
-fn what_was_sent_is_lost_with_the_connection_and_what_was_not_goes_over_the_next() {
+fn sent_requests_fail_with_the_connection_and_unsent_ones_use_the_next() {
     let (client, mut server, listener) = connected();
     let sent_before = during(
         || client.sync("/"),
@@ -164,7 +164,7 @@ fn what_was_sent_is_lost_with_the_connection_and_what_was_not_goes_over_the_next
 }
 
 #[test]
-fn a_server_that_falls_silent_is_left() {
+fn a_server_that_falls_silent_is_abandoned() {
     let listener = Listener::new();
     let builder = listener.builder();
     let connecting = thread::spawn(move || builder.connect());
@@ -194,7 +194,7 @@ fn garbage_costs_the_connection_only() {
 }
 
 #[test]
-fn a_condition_may_use_the_client_and_what_is_returned_is_what_it_saw() {
+fn a_condition_may_use_the_client_and_its_state_is_returned() {
     let (client, server, _listener) = connected();
     let seen = std::sync::Mutex::new(Vec::new());
     let condition = |state| {
@@ -207,14 +207,14 @@ fn a_condition_may_use_the_client_and_what_is_returned_is_what_it_saw() {
 }
 
 #[test]
-fn a_state_that_does_not_come_in_time_is_not_waited_for() {
+fn wait_for_state_ends_with_its_time_limit() {
     let (client, _server, _listener) = connected();
     let state = client.wait_for_state(|_| false, Some(Duration::from_millis(20)));
     assert_eq!(state, client.state());
 }
 
 #[test]
-fn an_answer_can_be_waited_for_a_while() {
+fn an_answer_can_be_awaited_with_a_time_limit() {
     let (client, mut server, _listener) = connected();
     let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
     let short = Duration::from_millis(20);

@@ -12,7 +12,7 @@ const FIRST_FIRST: u64 = 1;
 
 /// A read-write server answers exactly `rw`.
 #[test]
-fn a_read_only_server_is_left_for_one_that_can_write() {
+fn a_read_only_server_is_left_for_a_read_write_one() {
     let (read_only, other) = (Listener::new(), Listener::new());
     let both = format!("{},{}", read_only.address(), other.address());
     // With this seed the first server is tried first.

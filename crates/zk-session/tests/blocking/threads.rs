@@ -279,7 +279,7 @@ impl Attached for WhenFired {
 }
 
 #[test]
-fn a_callback_may_wait_for_what_the_client_does() {
+fn a_callback_may_wait_for_the_client() {
     let calls: [fn(&Client); 3] = [
         |client| check(client.sync("/")),
         |client| client.ready().unwrap(),
@@ -327,7 +327,7 @@ impl Attached for Ticks {
 }
 
 #[test]
-fn a_timer_is_kept_though_a_thread_reads_already() {
+fn a_timer_fires_while_a_thread_reads() {
     let (listener, run) = start_server(usize::MAX);
     thread::scope(|scope| {
         let server = scope.spawn(|| run(&listener));

@@ -36,7 +36,7 @@ fn expect_removal(server: &mut Server, watcher_type: WatcherType) {
 }
 
 #[test]
-fn a_watch_is_waited_for_once() {
+fn a_watch_returns_its_event_once() {
     let (client, mut server, _listener) = connected();
     let watch = watch(&client, &mut server);
     assert_eq!(watch.wait_timeout(Duration::from_millis(10)), Ok(None));
@@ -91,7 +91,7 @@ fn watches_report_how_the_session_ended() {
 }
 
 #[test]
-fn a_request_as_it_is_has_its_watch_only_if_it_is_held() {
+fn a_raw_request_keeps_its_watch_only_if_requested() {
     let (client, mut server, _listener) = connected();
     let request = Request::GetData(GetDataRequest { path: "/a", watch: true });
     let answer = |server: &mut Server| {

@@ -133,7 +133,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_after_any_poll_disturbs_no_other_and_leaves_no_watch() {
+async fn a_call_dropped_after_any_poll_affects_no_other_and_leaves_no_watch() {
     let (client, server, _listener) = connected().await;
     let watches = Watches::default();
     tokio::spawn(grant_everything(server, watches.clone()));
@@ -197,7 +197,7 @@ async fn a_call_dropped_after_any_poll_disturbs_no_other_and_leaves_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_can_be_given_up_at_any_time() {
+async fn connecting_can_be_cancelled_at_any_time() {
     for times in 0.. {
         let (pipes, mut listener) = pipes(1 << 16);
         let server = tokio::spawn(async move {

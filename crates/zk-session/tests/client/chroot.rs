@@ -11,7 +11,7 @@ async fn in_app() -> (Client, Server, Listener) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_created_node_is_named_as_the_client_sees_it() {
+async fn a_created_path_is_relative_to_the_chroot() {
     for (path, kind, on_server, created, seen) in [
         ("/a", NodeKind::Persistent, "/app/a", "/app/a", "/a"),
         ("/", NodeKind::Persistent, "/app", "/app", "/"),
@@ -32,7 +32,7 @@ async fn a_created_node_is_named_as_the_client_sees_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_and_their_watches_are_moved_too() {
+async fn paths_of_reads_and_watches_are_relative_to_the_chroot() {
     let (client, mut server, _listener) = in_app().await;
     let exists = client.exists_and_watch("/a");
     let sent = server.expect(OpCode::EXISTS).await;
@@ -47,7 +47,7 @@ async fn reads_and_their_watches_are_moved_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_on_the_chroot_itself_is_one_on_the_root() {
+async fn a_watch_on_the_chroot_reports_the_root() {
     let (client, mut server, _listener) = in_app().await;
     let children = client.get_children_and_watch("/");
     let sent = server.expect(OpCode::GET_CHILDREN2).await;
@@ -63,7 +63,7 @@ async fn a_watch_on_the_chroot_itself_is_one_on_the_root() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn transactions_are_moved_and_their_results_back() {
+async fn paths_of_transactions_and_results_are_relative_to_the_chroot() {
     let (client, mut server, _listener) = in_app().await;
     let commit = client
         .transaction()

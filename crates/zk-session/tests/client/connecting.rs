@@ -63,7 +63,7 @@ impl Connect for Late {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_goes_on_to_its_limit_although_no_server_answers_at_first() {
+async fn connecting_continues_until_its_time_limit() {
     for seed in 0..10 {
         let (pipes, mut listener) = pipes(1 << 16);
         let late = Late { pipes, from: Instant::now() + Duration::from_secs(50) };
@@ -140,7 +140,7 @@ async fn an_invalid_address_is_reported_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_without_end_is_no_reason_to_panic() {
+async fn an_infinite_timeout_does_not_panic() {
     let client = builder()
         .session_timeout(Duration::MAX)
         .connect_timeout(Duration::from_secs(1))
@@ -150,7 +150,7 @@ async fn a_timeout_without_end_is_no_reason_to_panic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_is_no_server_is_left_for_the_next_one() {
+async fn a_peer_that_is_no_server_is_abandoned_for_the_next() {
     for garbage in [
         &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
         &[0xff; 64],
@@ -187,7 +187,7 @@ async fn garbage_behind_the_handshake_costs_the_connection_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_has_fallen_silent_is_left_and_the_session_resumed() {
+async fn the_session_is_resumed_elsewhere_when_a_server_falls_silent() {
     let (client, mut server, mut listener) = connected().await;
     let start = Instant::now();
     let lost = client.sync("/");
@@ -217,7 +217,7 @@ async fn an_idle_session_is_kept_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_ends_while_the_machine_sleeps_if_the_clock_goes_on() {
+async fn a_lease_ends_during_a_suspension_if_the_clock_continues() {
     let slept = Arc::new(AtomicU64::new(0));
     let (start, sleeping) = (Instant::now(), slept.clone());
     let clock = move || {
@@ -294,7 +294,7 @@ impl Connect for FirstStuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_failure_of_a_connection_given_up_is_not_taken_for_one_of_the_next() {
+async fn the_failure_of_an_abandoned_connection_does_not_affect_the_next() {
     let (pipes, mut listener) = pipes(1 << 16);
     let breaks = Some(Instant::now() + Duration::from_secs(5));
     let client = Client::builder("one,two").connect_with(FirstStuck { pipes, breaks });
@@ -353,7 +353,7 @@ impl Connect for Nosy {
 }
 
 #[test]
-fn what_makes_connections_can_use_the_client() {
+fn a_connector_may_use_the_client() {
     let (done, finished) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let builder = tokio::runtime::Builder::new_current_thread().enable_all().build();

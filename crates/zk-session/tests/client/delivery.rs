@@ -41,7 +41,7 @@ async fn answer_sync(server: &mut Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_task_takes_any_number_of_answers_at_once() {
+async fn one_task_can_await_many_answers_at_once() {
     let (client, mut server, _listener) = connected_with(builder(), 1 << 20).await;
     let answers: Vec<_> = (0..MANY).map(|_| client.sync("/")).collect();
     for _ in 0..MANY {
@@ -54,7 +54,7 @@ async fn one_task_takes_any_number_of_answers_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_task_takes_the_events_of_any_number_of_watches_at_once() {
+async fn one_task_can_await_many_watches_at_once() {
     let (client, mut server, _listener) = connected_with(builder(), 1 << 20).await;
     let mut watches = Vec::new();
     for number in 0..MANY {
@@ -76,7 +76,7 @@ async fn one_task_takes_the_events_of_any_number_of_watches_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_task_awaits_the_end_of_any_number_of_sessions() {
+async fn one_task_can_await_the_end_of_many_sessions() {
     let mut clients = Vec::new();
     for _ in 0..200 {
         let (client, server, _listener) = connected_with(builder(), 1 << 10).await;
@@ -170,7 +170,7 @@ async fn a_waker_may_use_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waker_that_is_not_wanted_any_more_is_dropped_where_it_may_use_the_client() {
+async fn a_replaced_waker_is_dropped_without_the_lock() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(2), 1 << 16).await;
     let watched = client.exists_and_watch("/a");
     let (watched, ()) = tokio::join!(watched, async {
@@ -253,7 +253,7 @@ async fn a_reply_wakes_the_first_task_that_waits_for_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_that_wait_for_room_in_bytes_get_it_in_turn() {
+async fn tasks_that_wait_for_room_in_bytes_are_served_in_order() {
     let (client, mut server, _listener) = connected_with(builder().max_unsent(1000), 100).await;
     let order = Arc::<Mutex<Vec<usize>>>::default();
     let writers: Vec<_> = (0..50)
@@ -278,7 +278,7 @@ async fn tasks_that_wait_for_room_in_bytes_get_it_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_not_used_is_passed_on() {
+async fn an_unused_turn_is_passed_on() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(1), 1 << 16).await;
     drop(client.sync("/"));
     let mut gives_up = Box::pin(client.ready());
@@ -296,7 +296,7 @@ async fn a_turn_that_is_not_used_is_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_room_somebody_else_has_used_stays_the_first() {
+async fn a_waiter_whose_room_another_caller_used_stays_first() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(1), 1 << 16).await;
     drop(client.sync("/"));
     let mut cx = Context::from_waker(Waker::noop());

@@ -9,7 +9,7 @@ use crate::server::{connected, settle};
 const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
 
 #[tokio::test(start_paused = true)]
-async fn the_last_handle_that_is_dropped_closes_the_session_behind_its_requests() {
+async fn dropping_the_last_handle_closes_the_session_after_its_requests() {
     let (client, mut server, _listener) = connected().await;
     let clone = client.clone();
     drop(client);
@@ -20,7 +20,7 @@ async fn the_last_handle_that_is_dropped_closes_the_session_behind_its_requests(
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_waits_for_the_server_and_fails_what_comes_after() {
+async fn closing_waits_for_the_server_and_fails_later_requests() {
     let (client, mut server, _listener) = connected().await;
     let (before, clone) = (client.sync("/"), client.clone());
     let serve = async {
@@ -148,7 +148,7 @@ fn a_borrowed_state_blocks_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_dropped_while_it_connects_leaves_nothing_behind() {
+async fn a_client_dropped_while_connecting_leaves_nothing_behind() {
     let (pipes, mut listener) = crate::server::pipes(1 << 16);
     let connecting = tokio::spawn(crate::server::builder().connect_with(pipes));
     let mut server = listener.accept().await;

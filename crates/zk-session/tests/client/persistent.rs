@@ -24,7 +24,7 @@ async fn watch(client: &Client, server: &mut Server, mode: AddWatchMode) -> Pers
     watch.unwrap()
 }
 
-fn told(notice: Result<WatchUpdate, Error>) -> (EventType, String) {
+fn reported(notice: Result<WatchUpdate, Error>) -> (EventType, String) {
     match notice.unwrap() {
         WatchUpdate::Event(event) => (event.event_type, event.path.to_string()),
         WatchUpdate::Gap => panic!("nothing is missing"),
@@ -37,7 +37,7 @@ async fn everything_is_reported_in_order() {
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT_RECURSIVE).await;
     for event in [EventType::NODE_CREATED, EventType::NODE_DATA_CHANGED, EventType::NODE_DELETED] {
         server.notify(event, "/app/a/b").await;
-        assert_eq!(told(watch.next().await), (event, "/a/b".to_string()));
+        assert_eq!(reported(watch.next().await), (event, "/a/b".to_string()));
     }
 }
 
@@ -52,9 +52,9 @@ async fn a_reconnect_is_a_gap_between_earlier_and_later_events() {
     let sent = server.expect(OpCode::SET_WATCHES2).await;
     server.reply(sent.xid, ErrorCode::OK, &()).await;
     server.notify(EventType::NODE_DELETED, "/a").await;
-    assert_eq!(told(watch.next().await).0, EventType::NODE_DATA_CHANGED);
+    assert_eq!(reported(watch.next().await).0, EventType::NODE_DATA_CHANGED);
     assert_eq!(watch.next().await, Ok(WatchUpdate::Gap));
-    assert_eq!(told(watch.next().await).0, EventType::NODE_DELETED);
+    assert_eq!(reported(watch.next().await).0, EventType::NODE_DELETED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,11 +66,11 @@ async fn unread_events_are_bounded_and_the_rest_is_a_gap() {
         settle().await;
     }
     for _ in 0..PersistentWatch::BUFFER {
-        assert_eq!(told(watch.next().await).0, EventType::NODE_DATA_CHANGED);
+        assert_eq!(reported(watch.next().await).0, EventType::NODE_DATA_CHANGED);
     }
     assert_eq!(watch.next().await, Ok(WatchUpdate::Gap));
     server.notify(EventType::NODE_DELETED, "/a").await;
-    assert_eq!(told(watch.next().await).0, EventType::NODE_DELETED);
+    assert_eq!(reported(watch.next().await).0, EventType::NODE_DELETED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn a_watch_that_is_dropped_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stream_ends_behind_the_error_that_ended_the_watch() {
+async fn the_stream_ends_after_the_error_that_ended_the_watch() {
     use futures_core::Stream as _;
     let (client, mut server, mut listener) = connected().await;
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT).await;
@@ -97,7 +97,7 @@ async fn the_stream_ends_behind_the_error_that_ended_the_watch() {
     client.ended().await;
     let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
     let mut next = async || poll_fn(|cx| Pin::new(&mut watch).poll_next(cx)).await;
-    assert_eq!(told(next().await.unwrap()).0, EventType::NODE_DATA_CHANGED);
+    assert_eq!(reported(next().await.unwrap()).0, EventType::NODE_DATA_CHANGED);
     assert_eq!(next().await, Some(Err(expired.clone())));
     assert_eq!(next().await, None);
     assert_eq!(watch.next().await, Err(expired));

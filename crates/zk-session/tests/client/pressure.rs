@@ -38,7 +38,7 @@ async fn a_session_that_has_ended_never_has_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_server_that_does_not_read_is_bounded_in_bytes() {
+async fn unsent_requests_are_bounded_in_bytes() {
     let (client, mut server, _listener) = connected_with(builder().max_unsent(1000), 100).await;
     let data = [7; 400];
     let mut writes = Vec::new();
@@ -87,7 +87,7 @@ async fn a_deadline_error_says_whether_the_request_was_sent() {
 
 /// The server reads everything and replies to nothing more.
 #[tokio::test(start_paused = true)]
-async fn a_half_open_peer_is_left_in_time_and_the_lease_does_not_move() {
+async fn a_half_open_connection_is_abandoned_in_time_without_renewing_the_lease() {
     let (client, silent, mut listener) = connected().await;
     let lease = client.lease();
     let start = Instant::now();
@@ -102,7 +102,7 @@ async fn a_half_open_peer_is_left_in_time_and_the_lease_does_not_move() {
 
 /// Single bytes are neither silence nor a frame.
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_never_ends_its_frame_is_left() {
+async fn a_peer_that_never_completes_a_frame_is_abandoned() {
     let (client, mut server, mut listener) = connected().await;
     server.stream.write_all(&[0, 1, 0, 0]).await.unwrap();
     let drip = tokio::spawn(async move {

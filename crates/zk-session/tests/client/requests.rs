@@ -11,7 +11,7 @@ use zk_session::{Client, Error, Invalid, Outcome, RequestError, Transaction, Wat
 use crate::server::{builder, connected, connected_with, settle};
 
 #[test]
-fn what_crosses_threads_can() {
+fn handles_and_futures_are_send() {
     fn shared<T: Send + Sync + Clone>() {}
     fn sent<T: Send>(_: impl FnOnce(&'static Client) -> T) {}
     fn future<F: Future + Send + 'static>(_: impl FnOnce(&'static Client) -> F) {}
@@ -84,7 +84,7 @@ async fn a_request_is_sent_even_if_its_future_is_never_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_dropped_disturbs_no_other() {
+async fn a_dropped_future_affects_no_other() {
     let (client, mut server, _listener) = connected().await;
     let first = client.get_data("/first");
     let second = tokio::spawn(client.get_data("/second"));
@@ -127,7 +127,7 @@ async fn answers_pass_through_a_pipe_of_a_few_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_impossible_fails_alone() {
+async fn an_invalid_request_fails_alone() {
     let (client, mut server, _listener) =
         connected_with(builder().max_request(100).max_pending(1), 1 << 16).await;
     let invalid = |error: RequestError| match error.reason {
@@ -168,7 +168,7 @@ async fn a_transaction_fails_as_a_whole_and_never_half_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_as_many_results_as_operations_or_the_server_is_to_blame() {
+async fn a_wrong_number_of_results_is_an_error_of_the_server() {
     let (client, mut server, _listener) = connected().await;
     let results = [MultiResult::Delete(()); 3];
     let failed = MultiResult::Error(ErrorResponse { err: ErrorCode::NO_NODE });
@@ -193,7 +193,7 @@ async fn there_are_as_many_results_as_operations_or_the_server_is_to_blame() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_another_record_fails_its_request_alone() {
+async fn a_reply_with_another_record_fails_its_request_alone() {
     let (client, mut server, _listener) = connected().await;
     let first = client.get_children("/");
     let second = client.sync("/");
@@ -207,7 +207,7 @@ async fn an_answer_that_is_another_record_fails_its_request_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_names_the_operation_and_the_path_where_that_is_at_hand() {
+async fn an_error_names_the_operation_and_the_path_if_known() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(2), 1 << 16).await;
     let client = client.with_chroot("/app").unwrap();
     let named = |error: RequestError| (error.operation, error.path.as_deref().map(str::to_string));
@@ -247,7 +247,7 @@ async fn an_error_names_the_operation_and_the_path_where_that_is_at_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transaction_takes_data_and_kinds_as_the_client_does_and_sends_the_time_to_live() {
+async fn a_transaction_accepts_the_same_data_and_kinds_as_the_client() {
     let (client, mut server, _listener) = connected().await;
     let ttl = Ttl::from_millis(5).unwrap();
     let kind = NodeKind::PersistentWithTtl(ttl);

@@ -30,7 +30,7 @@ async fn asked_whether_it_can_write(listener: &mut Listener, answer: &[u8]) -> S
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_only_server_is_left_for_one_that_can_write() {
+async fn a_read_only_server_is_left_for_a_read_write_one() {
     let (pipes, mut listener) = pipes(1 << 16);
     let connecting = Client::builder("one,two").seed(1).read_only(true).connect_with(pipes);
     let serve = async {
@@ -54,7 +54,7 @@ async fn a_read_only_server_is_left_for_one_that_can_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_taken_from_the_list_is_left() {
+async fn a_server_removed_from_the_list_is_left() {
     let (pipes, mut listener) = pipes(1 << 16);
     let connecting = Client::builder("one").seed(1).connect_with(pipes);
     let (client, mut server) = tokio::join!(connecting, listener.welcome());

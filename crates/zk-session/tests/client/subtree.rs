@@ -20,7 +20,7 @@ fn paths(embedded: &Embedded) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn parents_are_created_where_they_are_missing() {
+async fn missing_parents_are_created() {
     let (client, embedded) = client().await;
     client.ensure_path("/").await.unwrap();
     client.ensure_path("/a/b").await.unwrap();
@@ -43,7 +43,7 @@ async fn parents_are_created_where_they_are_missing() {
 }
 
 #[tokio::test]
-async fn what_a_client_takes_for_the_root_is_created_through_it() {
+async fn the_chroot_of_a_client_can_be_created_by_that_client() {
     let (client, embedded) = client().await;
     let below = client.with_chroot("/x/y").unwrap();
     below.ensure_path("/").await.unwrap();
@@ -57,7 +57,7 @@ async fn what_a_client_takes_for_the_root_is_created_through_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_nodes_are_what_was_asked_for() {
+async fn missing_nodes_have_the_requested_kind_and_acl() {
     let (client, mut server, _listener) = connected().await;
     let (container, acl) = (NodeKind::Container, [Acl::READ]);
     let serve = async {
@@ -88,7 +88,7 @@ async fn missing_nodes_are_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn room_for_requests_is_waited_for() {
+async fn methods_of_several_requests_wait_for_room() {
     let embedded = Embedded::start(1).await.unwrap();
     let builder = Client::builder(&embedded.connect_string()).max_pending(2);
     let client = builder.connect().await.unwrap();
@@ -101,7 +101,7 @@ async fn room_for_requests_is_waited_for() {
 }
 
 #[tokio::test]
-async fn everything_below_a_node_is_deleted_and_nothing_else() {
+async fn delete_all_deletes_everything_below_a_node_and_nothing_else() {
     let (client, embedded) = client().await;
     for path in ["/a/b/c/d", "/a/b/e", "/a/f", "/ab/c"] {
         client.ensure_path(path).await.unwrap();
@@ -115,7 +115,7 @@ async fn everything_below_a_node_is_deleted_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_tree_that_others_create_and_delete_in_is_deleted_in_the_end() {
+async fn delete_all_succeeds_while_others_create_and_delete_nodes() {
     let (client, embedded) = client().await;
     let client = Arc::new(client);
     let others: Vec<_> = (0..4)

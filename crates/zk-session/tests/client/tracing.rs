@@ -14,8 +14,8 @@ struct Told(Arc<Mutex<Vec<u8>>>);
 
 impl Told {
     fn take(&self) -> String {
-        let told = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        String::from_utf8(told).unwrap()
+        let reported = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        String::from_utf8(reported).unwrap()
     }
 }
 
@@ -88,12 +88,13 @@ async fn an_observer_may_use_the_client() {
 
 #[tokio::test(start_paused = true)]
 async fn connections_slow_requests_and_the_end_are_logged() {
-    let told = Told::default();
-    let lines = tracing_subscriber::fmt().with_writer(told.clone()).without_time().with_ansi(false);
+    let reported = Told::default();
+    let lines =
+        tracing_subscriber::fmt().with_writer(reported.clone()).without_time().with_ansi(false);
     let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
-    assert_eq!(told.take(), " INFO session connected server=0 session=0x77\n");
+    assert_eq!(reported.take(), " INFO session connected server=0 session=0x77\n");
 
     let (answer, ()) = tokio::join!(client.sync("/"), async {
         let sync = server.expect(OpCode::SYNC).await;
@@ -102,7 +103,7 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     });
     assert!(answer.is_err());
     assert_eq!(
-        told.take(),
+        reported.take(),
         " WARN slow request failed elapsed=1.5s error=the server refused the request: NO_NODE\n"
     );
 
@@ -110,7 +111,7 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     settle().await;
     assert_eq!(client.state(), State::Suspended);
     assert_eq!(
-        told.take(),
+        reported.take(),
         " WARN connection failed server=one:2181 reason=the connection was closed\n \
          WARN session without a connection state=Suspended\n"
     );
@@ -119,5 +120,5 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     server.handshake().await;
     server.answer_handshake(0, SessionId::NONE).await;
     assert_eq!(client.ended().await, End::Expired);
-    assert_eq!(told.take(), " INFO session ended end=the session has expired\n");
+    assert_eq!(reported.take(), " INFO session ended end=the session has expired\n");
 }

@@ -32,7 +32,7 @@ async fn expect_removal(server: &mut Server, path: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_what_happened() {
+async fn a_watch_reports_its_event() {
     let (client, mut server, _listener) = connected().await;
     let watch = watch(&client, &mut server, "/a").await;
     server.notify(EventType::NODE_DELETED, "/a").await;
@@ -57,7 +57,7 @@ async fn a_watch_that_is_dropped_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_has_fired_is_dropped_without_a_word() {
+async fn dropping_a_fired_watch_sends_nothing() {
     let (client, mut server, _listener) = connected().await;
     let watch = watch(&client, &mut server, "/a").await;
     server.notify(EventType::NODE_DELETED, "/a").await;
@@ -68,7 +68,7 @@ async fn a_watch_that_has_fired_is_dropped_without_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_request_is_given_up_is_removed_once_it_is_set() {
+async fn the_watch_of_a_cancelled_request_is_removed_once_it_is_set() {
     let (client, mut server, _listener) = connected().await;
     drop(client.exists_and_watch("/a"));
     let sent = server.expect(OpCode::EXISTS).await;
@@ -116,7 +116,7 @@ async fn a_watch_reports_how_the_session_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_does_not_keep_the_session() {
+async fn a_watch_does_not_keep_the_session_alive() {
     let (client, mut server, _listener) = connected().await;
     let watch = watch(&client, &mut server, "/a").await;
     drop(client);
@@ -138,7 +138,7 @@ impl Wake for Look {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_behind_a_state_finds_that_state_published() {
+async fn an_event_after_a_state_change_finds_the_state_published() {
     let (client, mut server, mut listener) = connected().await;
     let mut watch = pin!(watch(&client, &mut server, "/a").await);
     drop(server);

@@ -102,7 +102,7 @@ impl Counting {
 const SYNC: usize = 4 + 8 + 4 + 1;
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_alone_is_written_where_it_is_made() {
+async fn a_single_request_is_written_by_its_caller() {
     let mut counting = Counting::connected().await;
     for _ in 0..3 {
         let answer = counting.client.sync("/");
@@ -113,7 +113,7 @@ async fn a_request_that_is_alone_is_written_where_it_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_come_together_are_written_together() {
+async fn concurrent_requests_are_written_together() {
     let mut counting = Counting::connected().await;
     let first = (0..10).map(|_| counting.client.sync("/")).collect();
     settle().await;
@@ -133,7 +133,7 @@ async fn requests_that_come_together_are_written_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_are_known_to_come_together_are_written_together_at_once() {
+async fn a_batch_is_written_together_at_once() {
     let mut counting = Counting::connected().await;
     for _ in 0..3 {
         let client = counting.client.clone();
@@ -149,7 +149,7 @@ async fn requests_that_are_known_to_come_together_are_written_together_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_dropped_is_removed_along_with_what_comes_with_it() {
+async fn the_removal_of_a_dropped_watch_is_written_with_other_requests() {
     let mut counting = Counting::connected().await;
     let client = counting.client.clone();
     let watched = client.exists_and_watch("/a");
@@ -179,7 +179,7 @@ async fn a_request_that_finds_the_connection_broken_is_sent_on_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_thread_asks_for_meanwhile_is_not_held_back() {
+async fn a_batch_does_not_hold_back_requests_of_other_threads() {
     let mut counting = Counting::connected().await;
     let client = counting.client.clone();
     let other = client.clone();

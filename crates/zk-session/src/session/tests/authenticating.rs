@@ -32,7 +32,7 @@ fn exchange(h: &mut Harness, request: &Request<'_>, token: u32) -> i32 {
 }
 
 #[test]
-fn everything_is_held_back_until_the_exchange_is_over() {
+fn everything_is_held_back_until_the_exchange_ends() {
     let mut h = authenticating();
     h.sync(1);
     assert_eq!(h.sent(), []);
@@ -64,7 +64,7 @@ fn nothing_is_released_before_the_last_request_of_the_exchange_is_answered() {
 }
 
 #[test]
-fn an_answer_to_half_a_request_of_the_exchange_costs_the_connection() {
+fn a_reply_to_half_a_request_of_the_exchange_costs_the_connection() {
     let mut h = authenticating();
     h.session.authenticate(&FIRST, 1).expect("it is asked for");
     h.take(5);
@@ -79,7 +79,7 @@ fn an_answer_to_half_a_request_of_the_exchange_costs_the_connection() {
 }
 
 #[test]
-fn an_exchange_is_one_request_at_a_time_and_only_when_it_is_asked_for() {
+fn an_exchange_sends_one_request_at_a_time_and_only_after_its_event() {
     let mut h = authenticating();
     exchange(&mut h, &FIRST, 1);
     let full = Error::QueueFull { limit: 1 };
@@ -91,7 +91,7 @@ fn an_exchange_is_one_request_at_a_time_and_only_when_it_is_asked_for() {
 }
 
 #[test]
-fn an_exchange_is_over_with_its_connection_and_begins_anew_on_the_next() {
+fn an_exchange_ends_with_its_connection_and_starts_again_on_the_next() {
     let mut h = authenticating();
     exchange(&mut h, &FIRST, 1);
     h.disconnect();
@@ -104,7 +104,7 @@ fn an_exchange_is_over_with_its_connection_and_begins_anew_on_the_next() {
 }
 
 #[test]
-fn a_server_that_never_answers_the_exchange_is_left_in_time() {
+fn a_server_that_never_answers_the_exchange_is_abandoned_in_time() {
     let mut h = authenticating();
     exchange(&mut h, &FIRST, 1);
     let due = h.session.connect_deadline().expect("the exchange has a deadline");
@@ -129,7 +129,7 @@ fn a_refusal_ends_the_session() {
 }
 
 #[test]
-fn what_is_no_answer_to_the_exchange_costs_the_connection() {
+fn a_frame_that_is_no_reply_to_the_exchange_costs_the_connection() {
     let mut h = authenticating();
     h.reply(77, 1, ErrorCode::OK);
     let received = Xid(77);

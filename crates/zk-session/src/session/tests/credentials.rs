@@ -52,7 +52,7 @@ fn a_credential_added_before_the_first_connection_waits_for_it() {
 }
 
 #[test]
-fn a_credential_is_sent_behind_the_requests_made_before_it_and_ahead_of_those_made_after() {
+fn a_credential_is_sent_in_the_order_of_the_calls() {
     let mut h = Harness::connected();
     h.sync(1);
     h.take(3);
@@ -63,7 +63,7 @@ fn a_credential_is_sent_behind_the_requests_made_before_it_and_ahead_of_those_ma
 }
 
 #[test]
-fn answers_to_credentials_overtake_others_and_belong_to_them_in_order() {
+fn replies_to_credentials_may_overtake_others_and_keep_their_own_order() {
     let mut h = Harness::connected();
     h.sync(1);
     add(&mut h, "one", 10);
@@ -101,7 +101,7 @@ fn a_pending_credential_is_answered_on_the_next_connection() {
 }
 
 #[test]
-fn what_was_added_before_is_not_sent_twice() {
+fn a_known_credential_is_not_sent_twice() {
     let mut h = Harness::connected();
     add(&mut h, "one", 1);
     add(&mut h, "one", 2);
@@ -170,7 +170,7 @@ fn credentials_renew_no_lease() {
 }
 
 #[test]
-fn a_credential_too_long_or_too_many_fails_alone() {
+fn a_credential_beyond_the_limits_fails_alone() {
     let mut h = Harness::with(Config { max_request: 40, max_pending: 1, ..Config::new(1, 0) });
     h.connect();
     let long = h.session.add_auth("digest", &[0; 40], 1);
@@ -184,7 +184,7 @@ fn a_credential_too_long_or_too_many_fails_alone() {
 }
 
 #[test]
-fn an_answer_to_no_credential_is_ignored() {
+fn a_reply_to_no_credential_is_ignored() {
     let mut h = Harness::connected();
     accept(&mut h);
     h.sync(1);
@@ -193,7 +193,7 @@ fn an_answer_to_no_credential_is_ignored() {
 }
 
 #[test]
-fn secrets_are_not_for_logs() {
+fn secrets_are_not_printed() {
     let mut h = Harness::connected();
     add(&mut h, "the secret", 1);
     let text = alloc::format!("{:?} {:?}", h.session.credentials, h.session.password);

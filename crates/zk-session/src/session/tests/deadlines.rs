@@ -9,7 +9,7 @@ fn until(h: &mut Harness, request: &Request<'_>, token: u32, patience: u64) -> R
 }
 
 #[test]
-fn a_request_late_before_it_is_sent_never_is() {
+fn a_request_whose_deadline_passes_before_it_is_sent_is_never_sent() {
     let mut h = Harness::connected();
     h.sync(1);
     until(&mut h, &create("/late"), 2, 100);
@@ -31,7 +31,7 @@ fn a_request_late_before_it_is_sent_never_is() {
 }
 
 #[test]
-fn a_request_late_in_flight_is_unknown_at_once_and_its_reply_is_swallowed_in_order() {
+fn a_request_late_in_flight_is_unknown_at_once_and_its_reply_is_skipped_in_order() {
     let mut h = Harness::connected();
     h.sync(1);
     until(&mut h, &SYNC, 2, 100);
@@ -49,7 +49,7 @@ fn a_request_late_in_flight_is_unknown_at_once_and_its_reply_is_swallowed_in_ord
 }
 
 #[test]
-fn a_request_half_written_when_it_is_late_is_written_to_its_end_but_not_again() {
+fn a_late_request_that_is_half_written_is_completed_but_not_sent_again() {
     for cut in [false, true] {
         let mut h = Harness::connected();
         until(&mut h, &SYNC, 1, 100);
@@ -71,7 +71,7 @@ fn a_request_half_written_when_it_is_late_is_written_to_its_end_but_not_again() 
 }
 
 #[test]
-fn an_answer_in_time_is_the_only_one() {
+fn a_request_answered_in_time_is_not_answered_again() {
     let mut h = Harness::connected();
     until(&mut h, &SYNC, 1, 100);
     h.answer_all();
@@ -85,7 +85,7 @@ fn an_answer_in_time_is_the_only_one() {
 }
 
 #[test]
-fn deadlines_pass_without_a_connection_too() {
+fn deadlines_also_pass_without_a_connection() {
     let mut h = Harness::new(1);
     until(&mut h, &SYNC, 1, 100);
     h.sync(2);
@@ -97,7 +97,7 @@ fn deadlines_pass_without_a_connection_too() {
 }
 
 #[test]
-fn a_deadline_in_the_past_comes_with_the_next_look_at_the_clock() {
+fn a_deadline_in_the_past_passes_at_the_next_timeout() {
     let mut h = Harness::connected();
     h.session.submit_until(&SYNC, 1, Instant::START).expect("it is taken");
     assert!(h.session.poll_timeout() <= Some(h.now));
@@ -110,7 +110,7 @@ fn a_deadline_in_the_past_comes_with_the_next_look_at_the_clock() {
 }
 
 #[test]
-fn a_watch_asked_for_by_a_late_request_is_dropped() {
+fn the_watch_of_a_late_request_is_dropped() {
     for in_flight in [false, true] {
         let mut h = Harness::connected();
         until(&mut h, &get_data("/a"), 1, 100);
@@ -131,7 +131,7 @@ fn a_watch_asked_for_by_a_late_request_is_dropped() {
 }
 
 #[test]
-fn nothing_is_stored_for_a_watch_whose_request_was_late_and_cut_off() {
+fn nothing_is_stored_for_the_watch_of_a_late_request_that_was_cut_off() {
     let mut h = Harness::connected();
     until(&mut h, &get_data("/a"), 1, 100);
     h.take(5);
@@ -143,7 +143,7 @@ fn nothing_is_stored_for_a_watch_whose_request_was_late_and_cut_off() {
 }
 
 #[test]
-fn a_watch_kept_only_for_a_request_that_is_late_is_removed() {
+fn a_watch_kept_only_for_a_late_request_is_removed() {
     let mut h = Harness::connected();
     let first = h.watch(&get_data("/a"), ErrorCode::OK);
     until(&mut h, &get_data("/a"), 1, 100);
@@ -156,7 +156,7 @@ fn a_watch_kept_only_for_a_request_that_is_late_is_removed() {
 
 /// Whichever requests are late, the others reach the server complete and in order.
 #[test]
-fn taking_out_requests_leaves_the_others_whole() {
+fn removing_late_requests_leaves_the_others_intact() {
     for late in 0..1 << 6 {
         for taken in [0, 3] {
             let mut h = Harness::connected();
@@ -199,7 +199,7 @@ fn wait_in_vain(h: &mut Harness, millis: u64) {
 }
 
 #[test]
-fn without_a_connection_for_too_long_what_waits_for_one_fails_and_what_follows_is_refused() {
+fn after_the_disconnect_timeout_waiting_requests_fail_and_new_ones_are_refused() {
     let mut h = disconnect_timed_out();
     h.sync(1);
     wait_in_vain(&mut h, 2_999);
@@ -216,7 +216,7 @@ fn without_a_connection_for_too_long_what_waits_for_one_fails_and_what_follows_i
 }
 
 #[test]
-fn patience_begins_anew_with_every_loss() {
+fn the_disconnect_timeout_starts_again_with_every_loss() {
     let mut h = disconnect_timed_out();
     h.connect();
     for _ in 0..4 {
@@ -238,7 +238,7 @@ fn patience_begins_anew_with_every_loss() {
 }
 
 #[test]
-fn patience_is_without_end_unless_it_is_given_one() {
+fn there_is_no_disconnect_timeout_by_default() {
     let mut h = Harness::new(1);
     h.sync(1);
     wait_in_vain(&mut h, 10_000_000);

@@ -3,7 +3,7 @@ use super::*;
 const CLOSE: [u8; 12] = [0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5];
 
 #[test]
-fn a_session_is_closed_behind_all_requests_made_before() {
+fn a_session_is_closed_after_all_earlier_requests() {
     let mut h = Harness::connected();
     h.sync(1);
     h.session.close();
@@ -20,7 +20,7 @@ fn a_session_is_closed_behind_all_requests_made_before() {
 }
 
 #[test]
-fn a_session_that_is_being_closed_takes_no_more_requests() {
+fn a_closing_session_accepts_no_more_requests() {
     let mut h = Harness::connected();
     h.session.close();
     let refusal = Err(Error::Ended { end: End::Closed, outcome: Outcome::NotApplied });
@@ -112,7 +112,7 @@ fn without_a_connection_a_session_is_closed_at_once() {
 }
 
 #[test]
-fn an_expired_session_fails_what_waits_and_all_that_follows() {
+fn an_expired_session_fails_pending_and_later_requests() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sent();
@@ -137,7 +137,7 @@ fn an_expired_session_fails_what_waits_and_all_that_follows() {
 }
 
 #[test]
-fn nothing_wakes_a_session_that_has_ended() {
+fn a_session_that_has_ended_has_no_timeout() {
     let mut h = Harness::connected();
     let watch = h.watch(&get_data("/a"), ErrorCode::OK);
     h.session.close();

@@ -6,7 +6,7 @@ fn request(payload: &Bytes) -> ConnectRequest<'_> {
 }
 
 #[test]
-fn a_new_session_is_asked_for_with_these_bytes() {
+fn the_handshake_of_a_new_session_has_these_bytes() {
     let mut h = Harness::with(Config { timeout: ms(30_000), ..Config::new(1, 0) });
     h.reach();
     let mut expected = Vec::from([0, 0, 0, 0x2d, 0, 0, 0, 0]); // length, version
@@ -20,7 +20,7 @@ fn a_new_session_is_asked_for_with_these_bytes() {
 }
 
 #[test]
-fn the_session_is_what_the_server_makes_it() {
+fn the_session_has_the_id_and_the_timeout_that_the_server_grants() {
     let mut h = Harness::new(1);
     assert_eq!((h.session.state(), h.session.id()), (State::Connecting, SessionId::NONE));
     assert_eq!(h.session.timeout(), ms(10_000));
@@ -32,7 +32,7 @@ fn the_session_is_what_the_server_makes_it() {
 }
 
 #[test]
-fn a_session_is_resumed_with_its_password_its_zxid_and_the_timeout_first_asked_for() {
+fn a_session_is_resumed_with_its_password_its_zxid_and_the_requested_timeout() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sent();
@@ -55,7 +55,7 @@ fn a_session_is_resumed_with_its_password_its_zxid_and_the_timeout_first_asked_f
 }
 
 #[test]
-fn the_password_and_the_timeout_of_the_latest_answer_count() {
+fn the_password_and_the_timeout_of_the_latest_handshake_count() {
     let mut h = Harness::connected();
     h.disconnect();
     h.reach();
@@ -76,7 +76,7 @@ fn the_password_and_the_timeout_of_the_latest_answer_count() {
 }
 
 #[test]
-fn a_timeout_beyond_what_the_wire_can_say_is_asked_for_as_its_most() {
+fn a_timeout_beyond_the_range_of_the_wire_is_clamped() {
     let mut h = Harness::with(Config { timeout: Duration::MAX, ..Config::new(1, 0) });
     assert!(h.session.poll_timeout() < Some(Instant::after_start(ms(1 << 40))));
     h.reach();
@@ -84,7 +84,7 @@ fn a_timeout_beyond_what_the_wire_can_say_is_asked_for_as_its_most() {
 }
 
 #[test]
-fn an_answer_that_says_expired_ends_the_session() {
+fn a_handshake_that_reports_expiry_ends_the_session() {
     for (timeout, id) in [(0, SessionId::NONE), (-1, SESSION), (GRANTED, SessionId::NONE)] {
         let mut h = Harness::connected();
         h.disconnect();
@@ -100,7 +100,7 @@ fn an_answer_that_says_expired_ends_the_session() {
 }
 
 #[test]
-fn another_session_than_the_one_asked_for_means_that_that_one_has_expired() {
+fn a_handshake_with_another_session_id_means_expired() {
     let mut h = Harness::connected();
     h.disconnect();
     h.reach();
@@ -112,7 +112,7 @@ fn another_session_than_the_one_asked_for_means_that_that_one_has_expired() {
 
 /// A read-only server of 3.7 and later may answer with the header of a refusal instead.
 #[test]
-fn an_answer_that_is_none_sends_the_session_to_the_next_server() {
+fn an_invalid_handshake_moves_the_session_to_the_next_server() {
     let refusal = ReplyHeader { xid: Xid(0), zxid: Zxid(5), err: ErrorCode::NOT_READ_ONLY };
     let mut h = Harness::new(2);
     let first = h.reach();
@@ -127,7 +127,7 @@ fn an_answer_that_is_none_sends_the_session_to_the_next_server() {
 }
 
 #[test]
-fn a_server_that_hangs_up_without_an_answer_sends_the_session_to_the_next_server() {
+fn a_server_that_closes_the_connection_in_the_handshake_moves_the_session_to_the_next() {
     let mut h = Harness::new(2);
     let first = h.reach();
     h.handshake();
@@ -156,7 +156,7 @@ fn a_server_of_3_3_answers_without_the_last_byte() {
 }
 
 #[test]
-fn nothing_is_sent_between_the_handshake_and_its_answer() {
+fn nothing_is_sent_before_the_handshake_is_answered() {
     let mut h = Harness::connected();
     let watch = h.watch(&get_data("/a"), ErrorCode::OK);
     h.disconnect();
@@ -179,7 +179,7 @@ fn nothing_is_sent_between_the_handshake_and_its_answer() {
 }
 
 #[test]
-fn a_claim_to_have_sent_more_than_there_is_changes_nothing() {
+fn a_report_of_more_sent_bytes_than_exist_is_clamped() {
     let mut h = Harness::new(1);
     h.sync(1);
     h.session.handle_sent(h.now, usize::MAX);
@@ -196,7 +196,7 @@ fn a_claim_to_have_sent_more_than_there_is_changes_nothing() {
 
 /// Only a well-formed answer to the handshake may end a session.
 #[test]
-fn a_frame_that_is_no_answer_to_the_handshake_does_not_end_a_session() {
+fn a_frame_that_is_no_handshake_does_not_end_the_session() {
     let mut h = Harness::connected();
     h.disconnect();
     h.reach();
@@ -210,7 +210,7 @@ fn a_frame_that_is_no_answer_to_the_handshake_does_not_end_a_session() {
 
 /// The rest of the handshake would be missing on the wire, or in the way.
 #[test]
-fn an_answer_to_a_handshake_that_is_not_sent_to_its_end_costs_the_connection() {
+fn a_reply_before_the_handshake_is_fully_sent_costs_the_connection() {
     for taken in [0, 1, 48] {
         let mut h = Harness::new(1);
         h.reach();

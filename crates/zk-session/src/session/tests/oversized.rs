@@ -94,7 +94,7 @@ fn a_watch_whose_reply_is_too_long_is_removed_from_the_server() {
 }
 
 #[test]
-fn a_watch_that_others_share_stays_when_the_reply_to_one_is_too_long() {
+fn a_shared_watch_stays_when_one_reply_is_too_long() {
     let mut h = Harness::connected();
     let first = h.watch(&get_children("/a"), OK);
     h.submit(&get_children("/a"), 1);
@@ -106,7 +106,7 @@ fn a_watch_that_others_share_stays_when_the_reply_to_one_is_too_long() {
 }
 
 #[test]
-fn a_watch_that_was_dropped_already_is_removed_once() {
+fn a_watch_dropped_before_its_long_reply_is_removed_once() {
     let mut h = Harness::connected();
     let id = h.submit(&get_children("/a"), 1);
     h.sent();
@@ -118,7 +118,7 @@ fn a_watch_that_was_dropped_already_is_removed_once() {
 }
 
 #[test]
-fn what_the_session_asks_for_itself_is_answered_by_a_header() {
+fn replies_to_the_sessions_own_requests_may_be_too_long() {
     let mut h = Harness::connected();
     let id = h.watch(&get_data("/a"), OK);
     h.session.unwatch(id);
@@ -130,7 +130,7 @@ fn what_the_session_asks_for_itself_is_answered_by_a_header() {
 }
 
 #[test]
-fn what_is_no_reply_to_a_request_costs_the_connection_if_it_is_too_long() {
+fn a_long_frame_that_is_no_reply_costs_the_connection() {
     let cause = Cause::Frame(frame::FrameError::TooLong { length: TOO_LONG, limit: LIMIT });
     for xid in [Xid::NOTIFICATION, Xid::PING, Xid::AUTH, Xid::SET_WATCHES] {
         let mut h = Harness::connected();
@@ -154,7 +154,7 @@ fn what_is_no_reply_to_a_request_costs_the_connection_if_it_is_too_long() {
 }
 
 #[test]
-fn a_reply_too_long_and_out_of_order_costs_the_connection() {
+fn a_long_reply_out_of_order_costs_the_connection() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sync(2);
@@ -169,7 +169,7 @@ fn a_reply_too_long_and_out_of_order_costs_the_connection() {
 
 /// Otherwise a server could continue one frame for ever.
 #[test]
-fn the_rest_of_a_reply_that_is_too_long_has_to_arrive_within_the_read_deadline() {
+fn a_long_reply_must_arrive_within_the_read_deadline() {
     let mut h = Harness::connected();
     h.submit(&get_children("/many"), 1);
     h.sent();

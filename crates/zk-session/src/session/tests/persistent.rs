@@ -15,15 +15,15 @@ fn recursive(path: &str) -> Request<'_> {
 }
 
 /// Returns whose persistent watches have fired since the last call, event by event.
-fn told(h: &mut Harness) -> Vec<Vec<RequestId>> {
-    let told = |event| match event {
+fn reported(h: &mut Harness) -> Vec<Vec<RequestId>> {
+    let reported = |event| match event {
         Event::Watch { requests, persistent, .. } => {
             assert_eq!(requests, [], "no watch here fires once");
             Some(persistent)
         }
         _ => None,
     };
-    h.events().into_iter().filter_map(told).collect()
+    h.events().into_iter().filter_map(reported).collect()
 }
 
 fn removals(h: &mut Harness) -> Vec<(i32, String, WatcherType)> {
@@ -41,12 +41,12 @@ fn a_persistent_watch_reports_all_events_of_its_node() {
     for _ in 0..3 {
         for event in 1..=4 {
             h.notify(EventType(event), "/a");
-            assert_eq!(told(&mut h), [[id]], "{event}");
+            assert_eq!(reported(&mut h), [[id]], "{event}");
         }
     }
     for (event, path) in [(1, "/a/b"), (1, "/"), (1, "/ab"), (-1, "/a"), (0, "/a"), (9, "/a")] {
         h.notify(EventType(event), path);
-        assert_eq!(told(&mut h).len(), 0, "{event} {path}");
+        assert_eq!(reported(&mut h).len(), 0, "{event} {path}");
     }
 }
 
@@ -69,15 +69,15 @@ fn a_recursive_watch_reports_all_events_below_except_changes_of_children() {
         for event in 1..=3 {
             h.notify(EventType(event), path);
             let expected = told_of.then(|| Vec::from([id]));
-            assert_eq!(told(&mut h), expected.into_iter().collect::<Vec<_>>(), "{root} {path}");
+            assert_eq!(reported(&mut h), expected.into_iter().collect::<Vec<_>>(), "{root} {path}");
         }
         h.notify(EventType::NODE_CHILDREN_CHANGED, path);
-        assert_eq!(told(&mut h).len(), 0, "{root} {path}");
+        assert_eq!(reported(&mut h).len(), 0, "{root} {path}");
     }
 }
 
 #[test]
-fn one_event_fires_all_kinds_of_watches_and_names_those_that_stay() {
+fn one_event_fires_watches_of_all_kinds() {
     let mut h = Harness::connected();
     let data = h.watch(&get_data("/a/b"), OK);
     let stays = h.watch(&persistent("/a/b"), OK);
@@ -95,7 +95,7 @@ fn a_watch_that_the_server_refuses_is_not_set() {
         let mut h = Harness::connected();
         h.watch(&persistent("/a"), err);
         h.notify(EventType::NODE_CREATED, "/a");
-        assert_eq!(told(&mut h).len(), 0);
+        assert_eq!(reported(&mut h).len(), 0);
         assert!(h.session.watches.is_empty());
     }
     // Nor does an event of an unknown kind.
@@ -115,17 +115,17 @@ fn persistent_watches_are_removed_when_the_last_sharer_drops_them() {
         let first = h.watch(&request, OK);
         let second = h.watch(&request, OK);
         h.notify(EventType::NODE_CREATED, "/a");
-        assert_eq!(told(&mut h), [[first, second]]);
+        assert_eq!(reported(&mut h), [[first, second]]);
         h.session.unwatch(first);
         assert_eq!(removals(&mut h), []);
         h.notify(EventType::NODE_CREATED, "/a");
-        assert_eq!(told(&mut h), [[second]]);
+        assert_eq!(reported(&mut h), [[second]]);
         h.session.unwatch(second);
         assert_eq!(removals(&mut h), [(3, "/a".to_string(), watcher_type)]);
         h.reply(3, 1, OK);
         assert_eq!(removals(&mut h), []);
         h.notify(EventType::NODE_CREATED, "/a");
-        assert_eq!(told(&mut h).len(), 0);
+        assert_eq!(reported(&mut h).len(), 0);
         assert!(h.session.watches.is_empty());
     }
 }
@@ -143,7 +143,7 @@ fn an_old_server_removes_all_watches_of_a_path_if_none_is_needed() {
 }
 
 #[test]
-fn an_old_server_keeps_a_watch_beside_one_that_is_needed() {
+fn an_old_server_keeps_an_unneeded_watch_beside_a_needed_one() {
     for other in [recursive("/a"), get_data("/a"), get_children("/a")] {
         let mut h = Harness::connected();
         let id = h.watch(&persistent("/a"), OK);
@@ -161,14 +161,14 @@ fn an_old_server_keeps_a_watch_beside_one_that_is_needed() {
 
 /// Servers before 3.9 would remove the persistent one, too.
 #[test]
-fn a_one_shot_watch_beside_a_persistent_one_is_left_to_fire() {
+fn a_dropped_one_shot_watch_beside_a_persistent_one_is_not_removed() {
     let mut h = Harness::connected();
     let stays = h.watch(&persistent("/a"), OK);
     let once = h.watch(&get_data("/a"), OK);
     h.session.unwatch(once);
     assert_eq!(removals(&mut h), []);
     h.notify(EventType::NODE_DATA_CHANGED, "/a");
-    assert_eq!(told(&mut h), [[stays]]);
+    assert_eq!(reported(&mut h), [[stays]]);
 }
 
 /// Returns the requests that set watches again: opcode, and the five lists.
@@ -228,7 +228,7 @@ fn persistent_watches_are_set_again_and_report_the_gap() {
         h.reply(Xid::SET_WATCHES.0, 1, OK);
     }
     h.notify(EventType::NODE_DATA_CHANGED, "/r/x");
-    assert_eq!(told(&mut h), [[r]]);
+    assert_eq!(reported(&mut h), [[r]]);
     for id in [p, r] {
         h.session.unwatch(id);
     }
@@ -241,7 +241,7 @@ fn persistent_watches_are_set_again_and_report_the_gap() {
 }
 
 #[test]
-fn only_batches_with_persistent_watches_need_a_server_that_knows_them() {
+fn only_batches_with_persistent_watches_need_a_server_that_supports_them() {
     let mut h = Harness::with(Config { max_request: 200, ..Config::new(1, 0) });
     h.connect();
     for n in 0..20 {
@@ -281,7 +281,7 @@ fn a_server_too_old_for_persistent_watches_ends_them_and_is_not_asked_again() {
 }
 
 #[test]
-fn servers_that_keep_refusing_watches_are_asked_ever_more_seldom() {
+fn servers_that_refuse_watches_are_tried_with_growing_delays() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);
     let start = h.now;
@@ -328,7 +328,7 @@ fn a_refusal_of_an_operation_may_overtake_other_answers() {
 }
 
 #[test]
-fn a_persistent_watch_dropped_before_it_is_set_is_removed_right_behind() {
+fn a_persistent_watch_dropped_before_it_is_set_is_removed_at_once() {
     let mut h = Harness::connected();
     let id = h.submit(&persistent("/a"), 1);
     h.session.unwatch(id);
@@ -342,12 +342,12 @@ fn a_persistent_watch_dropped_before_it_is_set_is_removed_right_behind() {
 
 /// A path of separators only has as many ancestors as bytes.
 #[test]
-fn any_path_that_a_server_makes_up_is_looked_up_in_good_time() {
+fn the_lookup_of_a_hostile_path_is_fast() {
     let mut h = Harness::connected();
     let id = h.watch(&recursive("/"), OK);
     h.notify(EventType::NODE_CREATED, &"/".repeat(1 << 20));
-    assert_eq!(told(&mut h), [[id]]);
+    assert_eq!(reported(&mut h), [[id]]);
     h.notify(EventType::NODE_CREATED, "");
     h.notify(EventType::NODE_CREATED, "no/root");
-    assert_eq!(told(&mut h).len(), 0);
+    assert_eq!(reported(&mut h).len(), 0);
 }

@@ -394,7 +394,7 @@ impl Reached {
 }
 
 #[test]
-fn every_request_is_answered_once_in_order_and_truthfully() {
+fn every_request_is_answered_once_in_order_and_correctly() {
     let reached = RefCell::new(Reached::default());
     let mut runner = TestRunner::new(ProptestConfig {
         cases: 500,

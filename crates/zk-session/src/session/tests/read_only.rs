@@ -72,7 +72,7 @@ fn the_state_reports_whether_the_server_is_read_only() {
 }
 
 #[test]
-fn a_session_of_a_read_only_server_is_not_presented_to_others() {
+fn a_session_of_a_read_only_server_is_not_resumed_elsewhere() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SessionId(5), true);
     h.actions();
@@ -87,7 +87,7 @@ fn a_session_of_a_read_only_server_is_not_presented_to_others() {
 }
 
 #[test]
-fn a_session_of_the_ensemble_stays_itself_at_a_read_only_server() {
+fn a_session_of_the_ensemble_keeps_its_identity_at_a_read_only_server() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SESSION, false);
     h.disconnect();
@@ -99,7 +99,7 @@ fn a_session_of_the_ensemble_stays_itself_at_a_read_only_server() {
 }
 
 #[test]
-fn a_session_given_by_the_caller_is_taken_for_one_of_the_ensemble() {
+fn a_resumed_session_counts_as_one_of_the_ensemble() {
     let resume = SessionTicket { id: SESSION, password: Bytes::new(), last_zxid: Zxid::ZERO };
     let mut h = Harness::with(Config { resume: Some(resume), ..config(1) });
     assert_eq!(presented(&mut h).0, SESSION);
@@ -108,7 +108,7 @@ fn a_session_given_by_the_caller_is_taken_for_one_of_the_ensemble() {
 }
 
 #[test]
-fn other_servers_are_probed_in_turn_ever_more_seldom() {
+fn other_servers_are_probed_in_turn_with_growing_delays() {
     let mut h = Harness::with(config(3));
     let current = connect(&mut h, SessionId(5), true);
     let probes = probes(&mut h, 14);
@@ -122,7 +122,7 @@ fn other_servers_are_probed_in_turn_ever_more_seldom() {
 }
 
 #[test]
-fn a_server_that_can_write_is_gone_to_at_once() {
+fn the_session_moves_to_a_read_write_server_at_once() {
     let mut h = Harness::with(config(3));
     let current = connect(&mut h, SessionId(5), true);
     h.sync(1);
@@ -149,7 +149,7 @@ fn a_server_that_can_write_is_gone_to_at_once() {
 }
 
 #[test]
-fn what_a_probe_finds_is_ignored_when_it_is_of_no_use() {
+fn useless_results_of_probes_are_ignored() {
     let mut h = Harness::with(config(3));
     let current = connect(&mut h, SessionId(5), true);
     let other = probes(&mut h, 1)[0].0;
@@ -173,7 +173,7 @@ fn what_a_probe_finds_is_ignored_when_it_is_of_no_use() {
 }
 
 #[test]
-fn a_session_being_closed_does_not_go_elsewhere() {
+fn a_closing_session_does_not_move() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SessionId(5), true);
     let other = probes(&mut h, 1)[0].0;
@@ -193,7 +193,7 @@ fn the_only_server_is_not_probed() {
 }
 
 #[test]
-fn servers_that_come_later_are_probed_too() {
+fn added_servers_are_probed_too() {
     let mut h = Harness::with(config(1));
     connect(&mut h, SessionId(5), true);
     h.advance(ms(100));
@@ -205,7 +205,7 @@ fn servers_that_come_later_are_probed_too() {
 
 /// Another thread of the server writes them than the replies to reads.
 #[test]
-fn a_refusal_to_write_may_overtake_the_answer_to_a_read() {
+fn a_refused_write_may_be_answered_before_an_earlier_read() {
     let mut h = Harness::with(config(1));
     connect(&mut h, SessionId(5), true);
     h.submit(&get_data("/a"), 1);
@@ -219,7 +219,7 @@ fn a_refusal_to_write_may_overtake_the_answer_to_a_read() {
 }
 
 #[test]
-fn watches_survive_the_way_from_a_read_only_session_to_the_real_one() {
+fn watches_survive_the_move_from_a_read_only_session_to_a_real_one() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SessionId(5), true);
     let id = h.watch(&get_data("/a"), ErrorCode::OK);

@@ -31,7 +31,7 @@ fn clients(old: usize, stay: usize, count: usize) -> (BTreeMap<usize, usize>, us
 }
 
 #[test]
-fn clients_are_spread_evenly_however_the_list_changes_and_no_more_move_than_must() {
+fn clients_are_spread_evenly_after_a_change_and_no_more_move_than_needed() {
     for (old, stay, count, must_move) in [
         (3, 3, 5, 2.0 / 5.0),
         (5, 3, 3, 2.0 / 5.0),
@@ -55,7 +55,7 @@ fn clients_are_spread_evenly_however_the_list_changes_and_no_more_move_than_must
 }
 
 #[test]
-fn a_session_that_stays_goes_on_and_knows_its_server_by_its_new_number() {
+fn a_session_that_stays_knows_its_server_by_the_new_index() {
     let mut h = Harness::new(2);
     let server = h.connect();
     h.sync(1);
@@ -70,7 +70,7 @@ fn a_session_that_stays_goes_on_and_knows_its_server_by_its_new_number() {
 }
 
 #[test]
-fn a_session_whose_server_has_gone_moves_with_what_it_has() {
+fn a_session_whose_server_was_removed_moves_with_its_requests_and_watches() {
     let mut h = Harness::new(1);
     h.connect();
     h.sync(1);
@@ -92,7 +92,7 @@ fn a_session_whose_server_has_gone_moves_with_what_it_has() {
 }
 
 #[test]
-fn an_attempt_to_connect_goes_on_or_is_given_up_with_its_server() {
+fn an_attempt_to_connect_continues_unless_its_server_was_removed() {
     for kept in [Some(0), None] {
         for reached in [false, true] {
             let mut h = Harness::new(1);
@@ -114,7 +114,7 @@ fn an_attempt_to_connect_goes_on_or_is_given_up_with_its_server() {
 }
 
 #[test]
-fn servers_may_all_go_and_come_back() {
+fn all_servers_may_be_removed_and_added_again() {
     let mut h = Harness::new(2);
     h.connect();
     h.session.update_servers(h.now, &[], 0);
@@ -131,7 +131,7 @@ fn servers_may_all_go_and_come_back() {
 }
 
 #[test]
-fn an_impossible_list_does_no_harm() {
+fn an_invalid_list_of_servers_does_no_harm() {
     for kept in [&[Some(7), Some(usize::MAX)][..], &[Some(0), Some(0)], &[None; 9], &[Some(1); 9]] {
         for count in 0..3 {
             let mut h = Harness::new(2);
@@ -145,7 +145,7 @@ fn an_impossible_list_does_no_harm() {
 }
 
 #[test]
-fn a_session_that_has_ended_stays_so() {
+fn an_ended_session_ignores_a_new_list_of_servers() {
     let mut h = Harness::new(1);
     h.session.close();
     h.events();

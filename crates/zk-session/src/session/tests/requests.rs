@@ -24,7 +24,7 @@ fn requests_are_numbered_from_1_and_answered_in_order() {
 }
 
 #[test]
-fn a_reply_is_what_the_server_sent_and_bytes_behind_it_are_ignored() {
+fn a_reply_is_returned_unchanged_with_any_trailing_bytes() {
     let mut h = Harness::connected();
     h.submit(&create("/a"), 7);
     let sent = h.sent();
@@ -41,7 +41,7 @@ fn a_reply_is_what_the_server_sent_and_bytes_behind_it_are_ignored() {
 }
 
 #[test]
-fn after_the_last_xid_comes_1_and_the_count_goes_on_across_connections() {
+fn xids_wrap_to_1_and_continue_across_connections() {
     let mut h = Harness::connected();
     h.session.outbox.set_last_xid(Xid(i32::MAX - 2));
     for token in 0..3 {
@@ -59,7 +59,7 @@ fn after_the_last_xid_comes_1_and_the_count_goes_on_across_connections() {
 }
 
 #[test]
-fn a_reply_to_another_request_than_the_oldest_costs_the_connection() {
+fn a_reply_out_of_order_costs_the_connection() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sync(2);
@@ -114,7 +114,7 @@ fn a_frame_that_cannot_be_read_costs_the_connection() {
 }
 
 #[test]
-fn a_frame_of_impossible_length_costs_the_connection() {
+fn a_frame_of_invalid_length_costs_the_connection() {
     let mut h = Harness::connected();
     h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-2));
     assert_eq!(h.cause(), Some(Cause::Frame(frame::FrameError::Negative(-2))));
@@ -145,7 +145,7 @@ fn the_loss_of_a_connection_is_reported_in_order() {
 /// Wherever the connection breaks: requests that the server may have seen are of unknown outcome,
 /// and all others reach it complete, once, in order.
 #[test]
-fn what_no_server_can_have_seen_is_sent_again_whole_wherever_the_connection_broke() {
+fn unsent_requests_are_sent_again_as_a_whole_wherever_the_connection_broke() {
     let paths = ["/a", "/bb", "/ccc", "/dddd"];
     let lengths = paths.map(|path| outbox::request_length(&get_data(path)) + frame::PREFIX_LEN);
     let total: usize = lengths.iter().sum();
@@ -185,7 +185,7 @@ fn what_no_server_can_have_seen_is_sent_again_whole_wherever_the_connection_brok
 }
 
 #[test]
-fn what_waits_survives_many_connections_and_keeps_its_order() {
+fn waiting_requests_survive_many_connections_in_order() {
     let mut h = Harness::new(2);
     h.sync(1);
     h.reach();
@@ -279,7 +279,7 @@ fn requests_reserved_for_the_session_are_refused() {
 }
 
 #[test]
-fn what_servers_do_not_survive_is_refused() {
+fn requests_that_crash_servers_are_refused() {
     let create_ttl = |mode, ttl| {
         let acl = List::new(&[Acl::OPEN]);
         Request::CreateTtl(CreateTtlRequest { path: "/a", data: None, acl, mode, ttl })
@@ -308,13 +308,13 @@ fn what_servers_do_not_survive_is_refused() {
 
 /// The length field of a frame is a limit too, whatever the configuration.
 #[test]
-fn no_limit_is_above_what_a_frame_can_say() {
+fn limits_are_clamped_to_the_length_of_a_frame() {
     let h = Harness::with(Config { max_request: usize::MAX, ..Config::new(1, 0) });
     assert_eq!(h.session.config.max_request, i32::MAX as usize);
 }
 
 #[test]
-fn a_request_too_many_fails_alone() {
+fn a_request_beyond_the_limit_fails_alone() {
     let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1, 0) });
     h.sync(1);
     h.connect();
@@ -329,7 +329,7 @@ fn a_request_too_many_fails_alone() {
 
 /// A server that checks permissions when it receives a request answers with no zxid.
 #[test]
-fn a_refusal_at_the_door_may_overtake_other_answers_and_one_that_was_executed_may_not() {
+fn a_refusal_before_execution_may_overtake_other_replies_and_a_later_one_may_not() {
     for err in [ErrorCode::NO_AUTH, ErrorCode::INVALID_ACL] {
         let mut h = Harness::connected();
         h.sync(1);

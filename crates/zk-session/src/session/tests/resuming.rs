@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_clone_does_the_same_from_there_and_each_goes_its_own_way() {
+fn a_clone_behaves_the_same_and_is_independent() {
     let mut h = Harness::connected();
     h.watch(&get_data("/a"), ErrorCode::OK);
     h.sync(1);
@@ -32,7 +32,7 @@ fn resuming() -> Harness {
 }
 
 #[test]
-fn a_session_made_earlier_is_asked_for_with_its_password_and_zxid() {
+fn a_ticket_is_resumed_with_its_password_and_zxid() {
     let mut h = resuming();
     assert_eq!(h.session.state(), State::Suspended, "there is one, and no connection");
     h.reach();
@@ -45,7 +45,7 @@ fn a_session_made_earlier_is_asked_for_with_its_password_and_zxid() {
 }
 
 #[test]
-fn what_a_session_exports_is_what_takes_it_up() {
+fn the_ticket_of_a_session_resumes_it() {
     let mut first = Harness::new(1);
     assert_eq!(first.session.ticket(), None);
     first.connect();
@@ -67,21 +67,21 @@ fn what_a_session_exports_is_what_takes_it_up() {
 }
 
 #[test]
-fn a_session_that_is_detached_is_left_to_the_servers() {
+fn a_detached_session_is_not_closed_on_the_servers() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sent();
     let resume = h.session.ticket();
     assert_eq!(h.session.detach(), resume);
     assert!(resume.is_some());
-    assert_eq!(h.sent(), [], "the server is not told");
+    assert_eq!(h.sent(), [], "the server is not reported");
     assert_eq!(h.session.state(), State::Ended(End::Closed));
     assert_eq!(h.answers(), [ended(1, End::Closed, Outcome::Unknown)]);
     assert_eq!(h.session.detach(), None, "it is somebody else's now");
 }
 
 #[test]
-fn a_session_that_is_gone_when_it_is_to_be_taken_up_has_expired() {
+fn resuming_an_expired_session_reports_expiry() {
     for (timeout, id) in [(0, SessionId::NONE), (GRANTED, SessionId(7))] {
         let mut h = resuming();
         h.sync(1);
@@ -96,7 +96,7 @@ fn a_session_that_is_gone_when_it_is_to_be_taken_up_has_expired() {
 
 /// The server closes the connection without an answer, like one that is behind the zxid.
 #[test]
-fn a_server_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
+fn a_server_that_closes_the_connection_on_a_ticket_is_left_for_the_next() {
     let mut h = resuming();
     let first = h.reach();
     h.handshake();
@@ -107,7 +107,7 @@ fn a_server_that_hangs_up_on_a_session_to_be_taken_up_is_left_for_the_next() {
 }
 
 #[test]
-fn a_session_without_id_is_a_new_one() {
+fn a_ticket_without_an_id_begins_a_new_session() {
     let none = SessionTicket { id: SessionId::NONE, password: Bytes::new(), last_zxid: Zxid::ZERO };
     let mut h = Harness::with(Config { resume: Some(none), ..Config::new(1, 0) });
     assert_eq!((h.session.state(), h.session.ticket()), (State::Connecting, None));

@@ -31,7 +31,7 @@ fn room_is_reported_once_after_a_refusal() {
 }
 
 #[test]
-fn room_comes_with_whatever_makes_it() {
+fn everything_that_makes_room_reports_it() {
     type Make = fn(&mut Harness);
     let ways: [Make; 3] = [
         |h| {
@@ -56,7 +56,7 @@ fn room_comes_with_whatever_makes_it() {
 }
 
 #[test]
-fn bytes_that_wait_to_be_sent_take_room_too() {
+fn unsent_bytes_take_room_too() {
     let mut h = Harness::with(Config { max_unsent: 100, ..Config::new(1, 0) });
     h.connect();
     let long = "/".to_string() + &"x".repeat(200);
@@ -68,7 +68,7 @@ fn bytes_that_wait_to_be_sent_take_room_too() {
 }
 
 #[test]
-fn there_is_no_room_in_a_session_that_has_ended() {
+fn an_ended_session_has_no_room() {
     let mut h = Harness::with(Config { max_pending: 1, ..Config::new(1, 0) });
     h.sync(1);
     refused(&mut h, &SYNC);
@@ -78,7 +78,7 @@ fn there_is_no_room_in_a_session_that_has_ended() {
 }
 
 #[test]
-fn a_refusal_names_the_limit_that_is_reached() {
+fn a_refusal_names_the_reached_limit() {
     let mut h = Harness::with(Config { max_unsent: 1, max_pending: 2, ..Config::new(1, 0) });
     h.connect();
     h.sync(1);
@@ -116,7 +116,7 @@ fn removals_of_dropped_watches_take_no_room_from_callers() {
 }
 
 #[test]
-fn neither_a_ping_nor_a_credential_takes_room_from_callers_twice() {
+fn pings_and_credentials_take_room_at_most_once() {
     let mut h = Harness::with(Config { max_pending: 2, ..Config::new(1, 0) });
     h.connect();
     h.sleep();
@@ -132,7 +132,7 @@ fn neither_a_ping_nor_a_credential_takes_room_from_callers_twice() {
 
 /// The count of pending requests is right, however they end.
 #[test]
-fn room_that_was_taken_is_given_back_however_a_request_ends() {
+fn room_is_freed_however_a_request_ends() {
     let mut h = Harness::with(Config { max_pending: 4, max_unsent: 1 << 10, ..Config::new(1, 0) });
     let deadline = h.now + ms(100);
     h.session.submit_until(&SYNC, 1, deadline).expect("there is room");

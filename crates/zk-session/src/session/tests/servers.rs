@@ -10,7 +10,7 @@ fn fail(h: &mut Harness) -> usize {
 }
 
 #[test]
-fn every_server_is_tried_before_one_is_tried_again_and_without_delay() {
+fn every_server_is_tried_once_without_delay_before_any_is_tried_again() {
     let mut h = Harness::new(5);
     let start = h.now;
     let tried: BTreeSet<usize> = (0..5).map(|_| fail(&mut h)).collect();
@@ -19,7 +19,7 @@ fn every_server_is_tried_before_one_is_tried_again_and_without_delay() {
 }
 
 #[test]
-fn the_order_is_decided_by_the_seed() {
+fn the_seed_decides_the_order() {
     let order = |seed| {
         let mut h = Harness::with(Config::new(5, seed));
         (0..5).map(|_| fail(&mut h)).collect::<Vec<_>>()
@@ -29,7 +29,7 @@ fn the_order_is_decided_by_the_seed() {
 }
 
 #[test]
-fn a_failed_round_costs_time_so_that_nothing_runs_hot() {
+fn a_failed_round_is_followed_by_a_delay() {
     let mut h = Harness::new(3);
     let start = h.now;
     for _ in 0..300 {
@@ -40,7 +40,7 @@ fn a_failed_round_costs_time_so_that_nothing_runs_hot() {
 }
 
 #[test]
-fn only_an_answer_behind_the_handshake_resets_the_back_off() {
+fn only_a_reply_after_the_handshake_resets_the_back_off() {
     let mut h = Harness::new(1);
     for round in 0..20 {
         h.reach();
@@ -98,7 +98,7 @@ fn rounds(h: &mut Harness, time: Duration) -> Vec<Instant> {
 }
 
 #[test]
-fn as_long_as_the_session_can_be_saved_no_round_waits_for_more_than_a_twentieth_of_it() {
+fn while_the_session_can_be_saved_rounds_wait_at_most_a_twentieth_of_its_timeout() {
     for timeout in [100, 1_000, 4_000, 10_000, 40_000, 3_600_000].map(ms) {
         let mut h = lost(timeout);
         let (start, end) = (h.now, h.now + timeout);
@@ -119,7 +119,7 @@ fn as_long_as_the_session_can_be_saved_no_round_waits_for_more_than_a_twentieth_
 }
 
 #[test]
-fn a_session_that_is_resumed_is_hurried_for_as_well() {
+fn rounds_of_a_resumed_session_wait_at_most_a_twentieth_of_its_timeout() {
     let resume =
         SessionTicket { id: SESSION, password: Bytes::from_static(&PASSWORD), last_zxid: Zxid(7) };
     let mut h = Harness::with(Config { resume: Some(resume), ..Config::new(3, 0) });
@@ -128,7 +128,7 @@ fn a_session_that_is_resumed_is_hurried_for_as_well() {
 }
 
 #[test]
-fn as_long_as_there_is_no_session_rounds_follow_each_other_within_a_second() {
+fn without_a_session_rounds_wait_at_most_a_second() {
     let mut h = Harness::new(3);
     let begun = rounds(&mut h, Duration::from_secs(100));
     assert!(begun.windows(2).all(|two| two[1] - two[0] <= ms(1_000)), "{begun:?}");
@@ -145,7 +145,7 @@ fn attempt(h: &mut Harness) -> usize {
 }
 
 #[test]
-fn servers_that_swallow_what_is_sent_leave_time_for_the_one_that_does_not() {
+fn servers_that_never_answer_leave_time_for_one_that_does() {
     for timeout in [200, 4_000, 10_000, 40_000].map(ms) {
         for is_reached in [false, true] {
             let mut h = lost(timeout);
@@ -192,7 +192,7 @@ fn connect_over(h: &mut Harness, round_trip: Duration) -> Duration {
 }
 
 #[test]
-fn a_slow_link_is_no_reason_never_to_connect() {
+fn a_slow_connection_can_still_be_made() {
     for servers in [1, 3, 5, 9] {
         for tenths in 1..7 {
             let mut h = Harness::new(servers);
@@ -204,7 +204,7 @@ fn a_slow_link_is_no_reason_never_to_connect() {
 }
 
 #[test]
-fn a_server_that_swallows_packets_takes_no_more_time_while_others_refuse() {
+fn a_server_that_drops_packets_takes_no_more_time_while_others_refuse() {
     let mut h = Harness::new(2);
     let silent = attempt(&mut h);
     for _ in 0..20 {
@@ -219,7 +219,7 @@ fn a_server_that_swallows_packets_takes_no_more_time_while_others_refuse() {
 }
 
 #[test]
-fn a_server_that_was_reached_slowly_is_given_time_when_the_session_is_to_be_saved() {
+fn a_slow_server_has_time_to_connect_while_the_session_can_be_saved() {
     for millis in [10, 900, 1_600, 3_000] {
         let mut h = Harness::new(3);
         connect_over(&mut h, ms(millis));
@@ -251,7 +251,7 @@ fn a_server_gets_its_share_of_the_timeout_to_answer_and_a_second_at_least() {
 }
 
 #[test]
-fn what_comes_too_late_from_a_connection_given_up_is_ignored() {
+fn inputs_of_an_abandoned_connection_are_ignored() {
     let mut h = Harness::connected();
     h.disconnect();
     h.events();
@@ -267,7 +267,7 @@ fn what_comes_too_late_from_a_connection_given_up_is_ignored() {
 }
 
 #[test]
-fn a_clock_that_stands_still_or_jumps_does_no_harm() {
+fn a_clock_that_stops_or_jumps_does_no_harm() {
     let mut h = Harness::connected();
     let now = h.now;
     for now in [Instant::START, now, now, Instant::START, now] {

@@ -77,7 +77,7 @@ fn dropping_many_watches_on_one_path_is_linear_in_any_order() {
 }
 
 #[test]
-fn dropping_many_watches_that_are_under_way_is_linear_in_any_order() {
+fn dropping_many_watches_in_flight_is_linear_in_any_order() {
     for order in ORDERS {
         is_linear("dropped, then answered", |n| {
             let (mut h, ids) = asked(n);
@@ -90,7 +90,7 @@ fn dropping_many_watches_that_are_under_way_is_linear_in_any_order() {
 }
 
 #[test]
-fn dropping_each_watch_right_behind_its_request_is_linear() {
+fn dropping_each_watch_right_after_its_request_is_linear() {
     is_linear("asked and dropped", |n| {
         let mut h = Harness::connected();
         for n in 0..n {
@@ -104,7 +104,7 @@ fn dropping_each_watch_right_behind_its_request_is_linear() {
 }
 
 #[test]
-fn firing_many_watches_on_one_path_is_linear_whatever_is_under_way() {
+fn firing_many_watches_on_one_path_is_linear_whatever_is_in_flight() {
     is_linear("fired at once", |n| {
         let (mut h, ids) = set(n);
         h.notify(EventType::NODE_DATA_CHANGED, "/a");

@@ -32,7 +32,7 @@ fn any_request_serves_as_a_ping() {
 }
 
 #[test]
-fn pings_go_on_while_they_are_unanswered_as_often_as_memory_allows() {
+fn unanswered_pings_continue_up_to_a_limit() {
     const MOST: usize = 64;
     let mut h = Harness::connected();
     let advance = |h: &mut Harness| {
@@ -50,7 +50,7 @@ fn pings_go_on_while_they_are_unanswered_as_often_as_memory_allows() {
 }
 
 #[test]
-fn many_answers_that_take_long_to_arrive_keep_no_ping_back() {
+fn slow_replies_do_not_delay_pings() {
     let mut h = Harness::connected();
     for token in 1..=120 {
         h.sync(token);
@@ -108,7 +108,7 @@ fn idle(
 }
 
 #[test]
-fn an_idle_session_stays_connected_on_a_link_with_any_round_trip_below_two_thirds() {
+fn an_idle_session_stays_connected_with_round_trips_below_two_thirds_of_the_timeout() {
     for percent in 1..66 {
         let mut h = Harness::new(1);
         let round_trip = THIRD * 3 * percent / 100;
@@ -122,7 +122,7 @@ fn an_idle_session_stays_connected_on_a_link_with_any_round_trip_below_two_third
 }
 
 #[test]
-fn a_busy_session_stays_connected_on_a_link_with_any_round_trip_below_two_thirds() {
+fn a_busy_session_stays_connected_with_round_trips_below_two_thirds_of_the_timeout() {
     for percent in 1..66 {
         let mut h = Harness::new(1);
         let round_trip = THIRD * 3 * percent / 100;
@@ -142,7 +142,7 @@ fn a_busy_session_stays_connected_on_a_link_with_any_round_trip_below_two_thirds
 }
 
 #[test]
-fn replies_to_pings_stand_outside_the_order() {
+fn replies_to_pings_are_outside_the_order() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sent();
@@ -180,7 +180,7 @@ fn silence_for_two_thirds_of_the_timeout_costs_the_connection() {
 }
 
 #[test]
-fn any_frame_breaks_the_silence() {
+fn any_frame_resets_the_read_deadline() {
     let mut h = Harness::connected();
     for _ in 0..10 {
         h.advance(THIRD * 2 - ms(1));
@@ -245,7 +245,7 @@ fn the_lease_never_goes_back() {
 }
 
 #[test]
-fn a_refusal_for_want_of_a_session_renews_no_lease() {
+fn a_refusal_because_the_session_is_unknown_renews_no_lease() {
     for err in [ErrorCode::SESSION_EXPIRED, ErrorCode::SESSION_MOVED, ErrorCode::UNKNOWN_SESSION] {
         let mut h = Harness::connected();
         let before = h.session.lease();
@@ -285,7 +285,7 @@ fn hear_only_events(h: &mut Harness, until: Instant) -> Vec<Event<u32>> {
 }
 
 #[test]
-fn the_end_of_the_lease_is_reported_once_although_the_connection_looks_alive() {
+fn the_end_of_the_lease_is_reported_once_even_while_connected() {
     let mut h = Harness::connected();
     let end = h.session.lease().expect("there is a session");
     let before = h.now + (end - h.now - ms(1));

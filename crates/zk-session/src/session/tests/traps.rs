@@ -36,7 +36,7 @@ fn trap_01_xids_wrap_to_1_and_never_collide_with_special_ones() {
 }
 
 #[test]
-fn trap_02_the_zxid_comes_from_replies_alone_and_is_sent() {
+fn trap_02_the_last_zxid_comes_only_from_replies_and_is_sent() {
     let mut h = Harness::connected();
     h.sync(1);
     h.sent();
@@ -83,7 +83,7 @@ fn trap_04_watches_are_set_again_in_frames_that_servers_accept() {
 }
 
 #[test]
-fn trap_06_persistent_watches_are_set_again_by_the_request_that_knows_them() {
+fn trap_06_persistent_watches_are_set_again_by_set_watches2() {
     let mut h = Harness::connected();
     h.watch(&stays("/p", AddWatchMode::PERSISTENT), OK);
     h.watch(&stays("/r", AddWatchMode::PERSISTENT_RECURSIVE), OK);
@@ -132,7 +132,7 @@ fn trap_09_either_sign_of_expiry_is_enough() {
 }
 
 #[test]
-fn trap_10_a_server_that_hangs_up_in_the_handshake_is_followed_by_another_and_not_hammered() {
+fn trap_10_a_server_that_closes_the_connection_in_the_handshake_is_not_retried_in_a_loop() {
     let mut h = Harness::new(3);
     let start = h.now;
     let mut tried = Vec::new();
@@ -147,7 +147,7 @@ fn trap_10_a_server_that_hangs_up_in_the_handshake_is_followed_by_another_and_no
 }
 
 #[test]
-fn trap_11_answers_to_credentials_stand_outside_the_order() {
+fn trap_11_replies_to_credentials_are_outside_the_order() {
     let mut h = Harness::connected();
     h.sync(1);
     h.session.add_auth("digest", b"me", 2).expect("taken");
@@ -184,7 +184,7 @@ fn trap_13_a_credential_cut_off_is_answered_by_the_next_connection_even_if_refus
 }
 
 #[test]
-fn trap_14_pings_are_told_apart_by_their_order_alone() {
+fn trap_14_pings_are_distinguished_by_their_order_alone() {
     let mut h = Harness::connected();
     let before = h.session.lease();
     h.advance(ms(2_000));
@@ -198,7 +198,7 @@ fn trap_14_pings_are_told_apart_by_their_order_alone() {
 }
 
 #[test]
-fn trap_15_heavy_traffic_from_the_server_starves_no_ping() {
+fn trap_15_heavy_traffic_from_the_server_does_not_delay_pings() {
     let mut h = Harness::connected();
     let mut pings = 0;
     for _ in 0..1_000 {
@@ -225,7 +225,7 @@ fn trap_16_very_long_and_very_short_sessions_are_kept_alive() {
 }
 
 #[test]
-fn trap_17_only_a_handshake_makes_a_connection() {
+fn trap_17_a_transport_without_a_handshake_is_no_connection() {
     let mut h = Harness::new(1);
     h.reach();
     assert_eq!(h.session.state(), State::Connecting);
@@ -238,7 +238,7 @@ fn trap_17_only_a_handshake_makes_a_connection() {
 }
 
 #[test]
-fn trap_18_a_server_gets_a_second_however_many_there_are() {
+fn trap_18_every_server_has_at_least_a_second_to_answer() {
     let h = Harness::new(1_000);
     assert_eq!(h.session.poll_timeout(), Some(h.now + ms(1_000)));
 }
@@ -246,7 +246,7 @@ fn trap_18_a_server_gets_a_second_however_many_there_are() {
 /// Only a server reports expiry. The client knows when the lease has ended, and callers are
 /// released by deadlines and the disconnect timeout.
 #[test]
-fn trap_19_an_ensemble_out_of_reach_neither_hides_the_risk_nor_makes_it_certain() {
+fn trap_19_an_unreachable_ensemble_ends_the_lease_but_not_the_session() {
     let mut h = Harness::with(Config { disconnect_timeout: Some(ms(8_000)), ..Config::new(1, 0) });
     h.connect();
     h.disconnect();
@@ -262,7 +262,7 @@ fn trap_19_an_ensemble_out_of_reach_neither_hides_the_risk_nor_makes_it_certain(
 }
 
 #[test]
-fn trap_20_the_frame_behind_an_answer_may_be_the_event_of_its_watch() {
+fn trap_20_the_frame_after_a_reply_may_be_the_event_of_its_watch() {
     let mut h = Harness::connected();
     let id = h.submit(&get_data("/a"), 1);
     h.sent();
@@ -295,7 +295,7 @@ fn trap_22_a_refused_request_sets_no_watch() {
 }
 
 #[test]
-fn trap_23_an_event_fires_all_lists_that_it_clears_at_the_server() {
+fn trap_23_an_event_fires_all_watches_that_it_clears_on_the_server() {
     for (request, answer, event) in [
         (exists("/a"), NO_NODE, EventType::NODE_DATA_CHANGED),
         (get_data("/a"), OK, EventType::NODE_CREATED),
@@ -310,7 +310,7 @@ fn trap_23_an_event_fires_all_lists_that_it_clears_at_the_server() {
 }
 
 #[test]
-fn trap_24_recursive_watches_do_not_tell_of_lists_of_children() {
+fn trap_24_recursive_watches_do_not_report_lists_of_children() {
     let mut h = Harness::connected();
     h.watch(&stays("/a", AddWatchMode::PERSISTENT_RECURSIVE), OK);
     let children = h.watch(&get_children("/a/b"), OK);
@@ -321,7 +321,7 @@ fn trap_24_recursive_watches_do_not_tell_of_lists_of_children() {
 }
 
 #[test]
-fn trap_25_events_of_one_transaction_are_all_told() {
+fn trap_25_all_events_of_one_transaction_are_reported() {
     let mut h = Harness::connected();
     h.watch(&stays("/a", AddWatchMode::PERSISTENT), OK);
     for event in [EventType::NODE_DELETED, EventType::NODE_CREATED, EventType::NODE_DELETED] {
@@ -331,7 +331,7 @@ fn trap_25_events_of_one_transaction_are_all_told() {
 }
 
 #[test]
-fn trap_26_holders_of_persistent_watches_are_told_of_the_gap() {
+fn trap_26_persistent_watches_report_the_gap() {
     let mut h = Harness::connected();
     let id = h.watch(&stays("/a", AddWatchMode::PERSISTENT), OK);
     h.disconnect();
@@ -341,7 +341,7 @@ fn trap_26_holders_of_persistent_watches_are_told_of_the_gap() {
 
 /// The client cannot see the server's error, but must not add to it.
 #[test]
-fn trap_27_no_removal_of_a_one_shot_watch_takes_a_persistent_one_along() {
+fn trap_27_removing_a_one_shot_watch_keeps_a_persistent_one() {
     let mut h = Harness::connected();
     h.watch(&stays("/a", AddWatchMode::PERSISTENT), OK);
     let once = h.watch(&get_data("/a"), OK);
@@ -350,7 +350,7 @@ fn trap_27_no_removal_of_a_one_shot_watch_takes_a_persistent_one_along() {
 }
 
 #[test]
-fn trap_28_a_watch_is_removed_when_the_last_who_shares_it_has_gone_and_may_have_fired() {
+fn trap_28_a_shared_watch_is_removed_with_its_last_user_and_may_have_fired() {
     let mut h = Harness::connected();
     let first = h.watch(&get_data("/a"), OK);
     let second = h.watch(&get_data("/a"), OK);
@@ -364,7 +364,7 @@ fn trap_28_a_watch_is_removed_when_the_last_who_shares_it_has_gone_and_may_have_
 }
 
 #[test]
-fn trap_29_unknown_numbers_harm_nobody() {
+fn trap_29_unknown_numbers_do_no_harm() {
     let mut h = Harness::connected();
     h.watch(&get_data("/a"), OK);
     for number in [i32::MIN, -77, 5, 99, i32::MAX] {
@@ -380,7 +380,7 @@ fn trap_29_unknown_numbers_harm_nobody() {
 }
 
 #[test]
-fn trap_30_the_body_of_an_answer_to_add_watch_is_taken_with_its_frame() {
+fn trap_30_the_body_of_a_reply_to_add_watch_is_read_with_its_frame() {
     let mut h = Harness::connected();
     h.submit(&stays("/a", AddWatchMode::PERSISTENT), 1);
     h.sync(2);
@@ -424,7 +424,7 @@ fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied
 }
 
 #[test]
-fn trap_37_what_may_have_been_applied_is_not_sent_again() {
+fn trap_37_a_request_that_may_have_been_applied_is_not_sent_again() {
     let mut h = Harness::connected();
     h.submit(&create("/seq-"), 1);
     h.sent();
@@ -435,7 +435,7 @@ fn trap_37_what_may_have_been_applied_is_not_sent_again() {
 }
 
 #[test]
-fn trap_40_closing_never_hangs_and_comes_behind_what_was_asked_before() {
+fn trap_40_closing_never_hangs_and_follows_earlier_requests() {
     let mut h = Harness::connected();
     h.disconnect();
     h.session.close();
@@ -448,7 +448,7 @@ fn trap_40_closing_never_hangs_and_comes_behind_what_was_asked_before() {
 }
 
 #[test]
-fn trap_41_whatever_waits_at_the_end_is_answered_once_and_in_order() {
+fn trap_41_requests_pending_at_the_end_are_answered_once_and_in_order() {
     let mut h = Harness::connected();
     for token in 0..3 {
         h.sync(token);
@@ -464,7 +464,7 @@ fn trap_41_whatever_waits_at_the_end_is_answered_once_and_in_order() {
 }
 
 #[test]
-fn trap_42_a_session_made_by_a_read_only_server_is_shown_to_no_other() {
+fn trap_42_a_session_of_a_read_only_server_is_not_resumed_elsewhere() {
     let mut h = Harness::with(Config { read_only: true, ..Config::new(1, 0) });
     h.reach();
     h.handshake();
@@ -479,7 +479,7 @@ fn trap_42_a_session_made_by_a_read_only_server_is_shown_to_no_other() {
 }
 
 #[test]
-fn trap_45_the_timeout_granted_counts_and_the_one_wished_for_is_asked_for_again() {
+fn trap_45_the_granted_timeout_counts_and_the_configured_one_is_requested_again() {
     let mut h = Harness::connected();
     assert_eq!(h.session.timeout(), ms(6_000));
     assert_eq!(return_to_server(&mut h).2, 10_000);
@@ -495,7 +495,7 @@ fn trap_46_a_long_outage_overflows_nothing() {
 }
 
 #[test]
-fn trap_47_the_loss_is_told_in_full_before_anything_of_the_next_connection() {
+fn trap_47_a_loss_is_reported_completely_before_the_next_connection() {
     let mut h = Harness::connected();
     h.submit(&get_data("/a"), 1);
     h.sent();
@@ -518,7 +518,7 @@ fn trap_47_the_loss_is_told_in_full_before_anything_of_the_next_connection() {
 }
 
 #[test]
-fn trap_48_events_and_answers_are_one_stream() {
+fn trap_48_events_and_replies_are_one_stream() {
     let mut h = Harness::connected();
     h.watch(&get_data("/a"), OK);
     h.sync(1);
@@ -530,7 +530,7 @@ fn trap_48_events_and_answers_are_one_stream() {
 }
 
 #[test]
-fn trap_50_what_was_seen_in_replies_is_never_unseen() {
+fn trap_50_the_last_zxid_never_goes_back() {
     let mut h = Harness::connected();
     for (xid, zxid) in [(1, 9), (2, 5)] {
         h.sync(0);

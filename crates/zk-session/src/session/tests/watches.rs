@@ -34,7 +34,7 @@ fn lists(data: &[&str], exist: &[&str], child: &[&str]) -> Lists {
 }
 
 #[test]
-fn a_watch_is_set_as_the_answer_says() {
+fn a_watch_is_set_as_the_reply_says() {
     let e = || lists(&[], &["/a"], &[]);
     let d = || lists(&["/a"], &[], &[]);
     let c = || lists(&[], &[], &["/a"]);
@@ -58,7 +58,7 @@ fn a_watch_is_set_as_the_answer_says() {
 }
 
 #[test]
-fn no_watch_is_set_that_was_not_asked_for() {
+fn no_watch_is_set_without_a_request() {
     let mut h = Harness::connected();
     h.watch(&Request::GetData(GetDataRequest { path: "/a", watch: false }), OK);
     h.watch(&SYNC, OK);
@@ -70,7 +70,7 @@ fn no_watch_is_set_that_was_not_asked_for() {
 }
 
 #[test]
-fn an_event_fires_the_watches_that_the_server_has_removed_with_it() {
+fn an_event_fires_the_watches_that_the_server_removes_with_it() {
     for (event, data, exist, child) in [
         (EventType::NODE_CREATED, true, true, false),
         (EventType::NODE_DATA_CHANGED, true, true, false),
@@ -141,7 +141,7 @@ fn an_event_reports_its_zxid() {
 }
 
 #[test]
-fn events_and_answers_come_in_the_order_of_the_server() {
+fn events_and_replies_keep_the_order_of_the_server() {
     let mut h = Harness::connected();
     h.watch(&get_data("/a"), OK);
     h.submit(&get_data("/a"), 1);
@@ -195,7 +195,7 @@ fn watches_of_one_class_do_not_keep_those_of_the_other() {
 }
 
 #[test]
-fn a_watch_dropped_before_it_is_set_is_removed_right_behind() {
+fn a_watch_dropped_before_it_is_set_is_removed_at_once() {
     for answer in [OK, NO_NODE] {
         let mut h = Harness::connected();
         let id = h.submit(&get_data("/a"), 1);
@@ -212,7 +212,7 @@ fn a_watch_dropped_before_it_is_set_is_removed_right_behind() {
 }
 
 #[test]
-fn of_several_dropped_before_they_are_set_the_last_has_the_watch_removed() {
+fn of_several_watches_dropped_before_they_are_set_the_last_sends_the_removal() {
     for answers in [[OK, OK], [OK, NO_NODE], [NO_NODE, OK], [NO_NODE, NO_NODE]] {
         let mut h = Harness::connected();
         let first = h.submit(&get_data("/a"), 1);
@@ -231,7 +231,7 @@ fn of_several_dropped_before_they_are_set_the_last_has_the_watch_removed() {
 
 /// The request is sent on another connection, but not the removal behind it.
 #[test]
-fn a_dropped_request_that_is_sent_again_has_its_watch_removed_there() {
+fn the_watch_of_a_dropped_request_that_is_sent_again_is_removed() {
     let mut h = Harness::connected();
     let id = h.submit(&get_data("/a"), 1);
     h.session.unwatch(id);
@@ -276,7 +276,7 @@ fn a_removal_is_not_sent_on_another_connection() {
 }
 
 #[test]
-fn a_watch_dropped_before_it_is_set_is_removed_when_what_it_shared_fires_first() {
+fn a_watch_dropped_before_it_is_set_is_removed_if_the_shared_watch_fires_first() {
     for (answer, expected) in [(OK, 1), (NO_NODE, 0)] {
         let mut h = Harness::connected();
         let first = h.watch(&get_data("/a"), OK);
@@ -293,7 +293,7 @@ fn a_watch_dropped_before_it_is_set_is_removed_when_what_it_shared_fires_first()
 
 /// The deletion of the node then fires no watch.
 #[test]
-fn a_watch_dropped_in_flight_is_removed_right_behind() {
+fn a_watch_dropped_in_flight_is_removed_at_once() {
     for answer in [OK, NO_NODE] {
         let mut h = Harness::connected();
         let id = h.submit(&get_data("/a"), 1);
@@ -322,7 +322,7 @@ fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
 }
 
 #[test]
-fn a_watch_wanted_again_before_its_removal_is_answered_stays() {
+fn a_watch_set_again_before_its_removal_is_answered_stays() {
     let mut h = Harness::connected();
     let first = h.submit(&get_data("/a"), 1);
     h.session.unwatch(first);
@@ -338,7 +338,7 @@ fn a_watch_wanted_again_before_its_removal_is_answered_stays() {
 }
 
 #[test]
-fn a_watch_dropped_while_another_is_being_set_on_its_node_waits_for_that_answer() {
+fn a_watch_dropped_while_another_is_being_set_is_removed_after_that_reply() {
     for (answer, removed) in [(OK, false), (NO_NODE, true)] {
         let mut h = Harness::connected();
         let first = h.watch(&get_data("/a"), OK);
@@ -367,7 +367,7 @@ fn a_watch_that_has_fired_is_not_removed_when_the_next_one_cannot_be_set() {
 }
 
 #[test]
-fn an_event_that_crosses_a_removal_fires_nothing_and_the_refusal_does_no_harm() {
+fn an_event_that_crosses_a_removal_fires_nothing() {
     let mut h = Harness::connected();
     let id = h.watch(&get_data("/a"), OK);
     h.session.unwatch(id);
@@ -382,7 +382,7 @@ fn an_event_that_crosses_a_removal_fires_nothing_and_the_refusal_does_no_harm() 
 }
 
 #[test]
-fn a_watch_set_anew_while_the_old_one_is_being_removed_stays() {
+fn a_watch_set_again_during_the_removal_of_the_old_one_stays() {
     let mut h = Harness::connected();
     let old = h.watch(&get_data("/a"), OK);
     h.session.unwatch(old);
@@ -398,7 +398,7 @@ fn a_watch_set_anew_while_the_old_one_is_being_removed_stays() {
 }
 
 #[test]
-fn a_removal_that_the_server_does_not_know_is_not_tried_again() {
+fn a_removal_that_the_server_does_not_support_is_not_sent_again() {
     let mut h = Harness::connected();
     let first = h.watch(&get_data("/a"), OK);
     let second = h.watch(&get_data("/b"), OK);
@@ -422,7 +422,7 @@ fn while_closing_no_watch_is_removed() {
 }
 
 #[test]
-fn watches_that_somebody_waits_for_are_set_again_before_any_request() {
+fn watches_are_set_again_before_any_request() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);
     h.watch(&exists("/e"), NO_NODE);
@@ -461,7 +461,7 @@ fn the_latest_request_decides_which_watch_is_set_again() {
 }
 
 #[test]
-fn what_was_missed_fires_before_the_watches_are_set_again() {
+fn missed_changes_fire_before_the_watches_are_set_again() {
     let mut h = Harness::connected();
     let id = h.watch(&get_data("/a"), OK);
     h.disconnect();
@@ -476,7 +476,7 @@ fn what_was_missed_fires_before_the_watches_are_set_again() {
 }
 
 #[test]
-fn a_watch_dropped_right_after_a_reconnect_is_removed_behind_its_replay() {
+fn a_watch_dropped_right_after_a_reconnect_is_removed_after_its_replay() {
     let mut h = Harness::connected();
     let id = h.watch(&get_data("/a"), OK);
     h.disconnect();
@@ -518,7 +518,7 @@ fn many_watches_are_set_again_in_batches_with_one_zxid() {
 
 /// Otherwise the replay would cost each connection, for ever (ZOOKEEPER-706).
 #[test]
-fn no_batch_is_longer_than_the_server_accepts_and_no_watch_than_a_batch() {
+fn no_batch_of_watches_is_longer_than_the_server_accepts() {
     let limit = 200;
     let mut h = Harness::with(Config { max_request: limit, ..Config::new(1, 0) });
     h.connect();
@@ -547,7 +547,7 @@ fn no_batch_is_longer_than_the_server_accepts_and_no_watch_than_a_batch() {
 }
 
 #[test]
-fn a_server_that_refuses_the_watches_is_left() {
+fn a_server_that_refuses_the_watches_is_abandoned() {
     let mut h = Harness::new(2);
     let first = h.connect();
     h.watch(&get_data("/a"), OK);
