@@ -23,6 +23,7 @@ want() {
 
 [ -e "$jars/zookeeper.jar" ] && command -v java >/dev/null || want zookeeper
 [ -e "$jars/curator-recipes.jar" ] || want libcurator-recipes-java
+command -v openssl >/dev/null || want openssl
 command -v javac >/dev/null || want default-jdk-headless
 python3 -c 'import ensurepip' 2>/dev/null || want python3-venv
 

@@ -20,6 +20,8 @@ use tempfile::TempDir;
 const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
 /// Sends the server's log to its standard error.
 const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
+/// What TLS needs of Netty, and the manifest of ZooKeeper's jar does not name.
+const CODEC_JAR: &str = "/usr/share/java/netty-codec.jar";
 /// How long a server may take until it serves.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often to ask a server whether it serves.
@@ -62,7 +64,9 @@ fn find() -> Result<String, String> {
     }
     match env::var("ZK_CLASSPATH") {
         Ok(class_path) => Ok(class_path),
-        Err(_) if Path::new(SERVER_JAR).exists() => Ok(format!("{SERVER_JAR}:{LOG_JAR}")),
+        Err(_) if Path::new(SERVER_JAR).exists() => {
+            Ok(format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}"))
+        }
         Err(_) => Err(format!("{SERVER_JAR} does not exist, and ZK_CLASSPATH is not set")),
     }
 }
@@ -109,7 +113,7 @@ impl Default for Settings {
         Self {
             servers: 1,
             tick: Duration::from_millis(500),
-            class_path: format!("{SERVER_JAR}:{LOG_JAR}"),
+            class_path: format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}"),
             extra: String::new(),
             properties: Vec::new(),
         }

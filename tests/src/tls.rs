@@ -1,8 +1,10 @@
-//! Certificates, and a TLS acceptor before a plain server.
+//! Certificates, a TLS acceptor before a plain server, and what both clients do over TLS.
 
+use core::time::Duration;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
@@ -10,8 +12,9 @@ use rcgen::{
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_rustls::TlsAcceptor;
+use zk_session::proto::{Acl, ErrorCode, NodeKind};
 use zk_session::rustls::pki_types::pem::PemObject as _;
 use zk_session::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zk_session::rustls::server::WebPkiClientVerifier;
@@ -19,6 +22,11 @@ use zk_session::rustls::{
     ALL_VERSIONS, HandshakeKind, RootCertStore, ServerConfig, SupportedProtocolVersion,
     crypto::ring,
 };
+use zk_session::{AnyClient, Client, ConnectError, Outcome, TlsConfig, blocking};
+
+use crate::suite::SESSION_TIMEOUT;
+
+const OPEN: &[Acl<'static>] = &[Acl::OPEN];
 
 /// A certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -217,4 +225,78 @@ async fn pass_on(shared: &Shared, client: TcpStream) -> io::Result<()> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Connects the blocking client, on a thread that may block.
+///
+/// # Errors
+///
+/// Those of the client.
+///
+/// # Panics
+///
+/// If the client does.
+pub async fn connect_blocking(
+    at: String,
+    tls: TlsConfig,
+) -> Result<blocking::Client, ConnectError> {
+    let builder = blocking::Client::builder(&at).session_timeout(SESSION_TIMEOUT).tls(tls);
+    spawn_blocking(|| builder.connect()).await.expect("it does not panic")
+}
+
+/// Has both clients fail, and returns the error of each and the time it took.
+///
+/// # Panics
+///
+/// If one connects.
+pub async fn connect_failures(at: &str, tls: &TlsConfig) -> [(ConnectError, Duration); 2] {
+    let start = Instant::now();
+    let failed = Client::builder(at).tls(tls.clone()).connect().await.map(drop);
+    let first = (failed.expect_err("it must not connect"), start.elapsed());
+    let start = Instant::now();
+    let failed = connect_blocking(at.to_string(), tls.clone()).await.map(drop);
+    [first, (failed.expect_err("it must not connect"), start.elapsed())]
+}
+
+/// Writes and reads nodes of up to 900 kB, whose names begin with `name`.
+///
+/// # Panics
+///
+/// If a request fails, or reads what was not written.
+pub async fn write_and_read<C: AnyClient>(client: &C, name: &str) {
+    for length in [0, 1, 20_000, 900_000] {
+        let path = format!("/{name}-{length}");
+        let data: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[at as usize % 4]).collect();
+        let created = client.create_with_acl(&path, b"", NodeKind::Persistent, OPEN);
+        // Both are under way at once.
+        let (set, got) = (client.set_data(&path, &data, None), client.get_data(&path));
+        created.await.expect("it is new");
+        set.await.expect("it is there");
+        assert!(got.await.expect("it is there").0 == data, "{length} bytes");
+    }
+}
+
+/// Writes and reads, across as many connections as it takes. Returns how many requests were lost with
+/// a connection; all others must succeed.
+///
+/// # Panics
+///
+/// If a request fails for another reason.
+pub async fn load<C: AnyClient>(client: &C, path: &str) -> usize {
+    let mut lost = 0;
+    while let Err(failed) = client.create_with_acl(path, b"", NodeKind::Ephemeral, OPEN).await {
+        if failed.code() == Some(ErrorCode::NODE_EXISTS) {
+            break;
+        }
+        assert_eq!(failed.outcome(), Outcome::Unknown, "{failed}");
+        lost += 1;
+    }
+    for _ in 0..100 {
+        let (set, got) = (client.set_data(path, &[7; 50_000], None), client.get_data(path));
+        for failed in [set.await.err(), got.await.err()].into_iter().flatten() {
+            assert_eq!(failed.outcome(), Outcome::Unknown, "{failed}");
+            lost += 1;
+        }
+    }
+    lost
 }

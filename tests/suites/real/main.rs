@@ -16,3 +16,4 @@ mod reconnect;
 mod render;
 mod script;
 mod survival;
+mod tls;

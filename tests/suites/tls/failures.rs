@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::net::TcpListener;
-use std::time::Instant;
 
 use zk_session::TlsError;
 use zk_session::rustls::SupportedProtocolVersion;
@@ -11,16 +10,6 @@ use super::*;
 
 /// One attempt on the same machine takes milliseconds. A second round would begin after 50 ms.
 const SOON: Duration = Duration::from_secs(2);
-
-/// Has both clients fail, and returns the error of each and the time it took.
-async fn failures(at: &str, tls: &TlsConfig) -> [(ConnectError, Duration); 2] {
-    let start = Instant::now();
-    let failed = Client::builder(at).tls(tls.clone()).connect().await.map(drop);
-    let first = (failed.expect_err("it must not connect"), start.elapsed());
-    let start = Instant::now();
-    let failed = connect_blocking(at.to_string(), tls.clone()).await.map(drop);
-    [first, (failed.expect_err("it must not connect"), start.elapsed())]
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
@@ -92,7 +81,7 @@ async fn what_failed_is_named_at_the_first_attempt() {
                 });
                 let ensemble = ensemble.await;
                 let tls = flaw.client(ensemble.tls());
-                let [first, second] = failures(&ensemble.connect_string(), &tls).await;
+                let [first, second] = connect_failures(&ensemble.connect_string(), &tls).await;
                 for (error, elapsed) in [first, second] {
                     println!("{flaw:?}, {:?}, {members}: {elapsed:?}: {error}", version.version);
                     let ConnectError::Tls { error, server } = error else { panic!("{error}") };

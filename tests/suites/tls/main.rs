@@ -10,10 +10,12 @@ use tokio::task::spawn_blocking;
 use zk_session::proto::NodeKind;
 use zk_session::rustls::version::{TLS12, TLS13};
 use zk_session::rustls::{HandshakeKind, ServerConfig};
-use zk_session::{AnyClient, Client, ConnectError, TlsConfig, blocking};
+use zk_session::{Client, ConnectError, TlsConfig, blocking};
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::SESSION_TIMEOUT;
-use zk_testkit::tls::{Authority, TlsFront, server_config};
+use zk_testkit::tls::{
+    Authority, TlsFront, connect_blocking, connect_failures, load, server_config, write_and_read,
+};
 use zk_testkit::watchdog::Watchdog;
 
 /// An ensemble that is reached by TLS only.
@@ -70,27 +72,6 @@ fn connect_string(addresses: impl Iterator<Item = SocketAddr>) -> String {
     addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(",")
 }
 
-async fn connect_blocking(at: String, tls: TlsConfig) -> Result<blocking::Client, ConnectError> {
-    let builder = blocking::Client::builder(&at).session_timeout(SESSION_TIMEOUT).tls(tls);
-    spawn_blocking(|| builder.connect()).await.expect("it does not panic")
-}
-
-/// Writes and reads nodes of up to 900 kB.
-async fn use_it<C: AnyClient>(client: &C, name: &str) {
-    for length in [0, 1, 20_000, 900_000] {
-        let path = format!("/{name}-{length}");
-        let data: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[at as usize % 4]).collect();
-        let created = client.create_with_acl(&path, b"", NodeKind::Persistent, OPEN);
-        // Both are under way at once.
-        let (set, got) = (client.set_data(&path, &data, None), client.get_data(&path));
-        created.await.expect("it is new");
-        set.await.expect("it is there");
-        assert!(got.await.expect("it is there").0 == data, "{length} bytes");
-    }
-}
-
-const OPEN: &[zk_session::proto::Acl<'static>] = &[zk_session::proto::Acl::OPEN];
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_clients_read_and_write_up_to_900_kb_with_tls_12_and_13() {
     for version in [&TLS12, &TLS13] {
@@ -99,11 +80,11 @@ async fn both_clients_read_and_write_up_to_900_kb_with_tls_12_and_13() {
         });
         let ensemble = ensemble.await;
         let client = ensemble.client().await;
-        use_it(&client, "async").await;
+        write_and_read(&client, "async").await;
         client.close().await;
         let client = ensemble.blocking_client().await;
         spawn_blocking(move || {
-            client.block_on(None, use_it(&client, "blocking"));
+            client.block_on(None, write_and_read(&client, "blocking"));
             client.close();
         })
         .await

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use zk_session::State;
 use zk_session::rustls::ALL_VERSIONS;
-use zk_session::{Outcome, State};
 use zk_testkit::suite::HANG_TIMEOUT;
 
 use super::*;
@@ -44,22 +44,6 @@ async fn a_reconnect_resumes_the_tls_session() {
         .expect("it works");
         assert!(is_resumed(&front.handshakes()), "{version:?}: {:?}", front.handshakes());
     }
-}
-
-/// Writes and reads, across as many connections as it takes. Returns how many requests were lost with
-/// a connection; all others must succeed.
-async fn load<C: AnyClient>(client: &C, path: &str) -> usize {
-    let created = client.create_with_acl(path, b"", NodeKind::Ephemeral, OPEN).await;
-    created.expect("it is new");
-    let mut lost = 0;
-    for _ in 0..100 {
-        let (set, got) = (client.set_data(path, &[7; 50_000], None), client.get_data(path));
-        for failed in [set.await.err(), got.await.err()].into_iter().flatten() {
-            assert_eq!(failed.outcome(), Outcome::Unknown, "{failed}");
-            lost += 1;
-        }
-    }
-    lost
 }
 
 /// Cuts all connections again and again, each time that they are served.

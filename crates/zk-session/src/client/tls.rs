@@ -209,8 +209,10 @@ impl TlsConfig {
                 | CertificateError::NotValidForNameContext { .. } => {
                     TlsError::WrongName(reason.to_string())
                 }
-                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                    TlsError::Expired(reason.to_string())
+                CertificateError::Expired => TlsError::Expired(reason.to_string()),
+                CertificateError::ExpiredContext { time, not_after } => {
+                    let days = time.as_secs().saturating_sub(not_after.as_secs()) / (24 * 60 * 60);
+                    TlsError::Expired(format!("the server's certificate ended {days} days ago"))
                 }
                 _ => TlsError::InvalidCertificate(reason.to_string()),
             },

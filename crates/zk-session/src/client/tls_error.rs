@@ -47,12 +47,8 @@ impl fmt::Display for TlsError {
             Self::UnknownCa => {
                 f.write_str("unknown CA: no trusted authority has signed the server's certificate")
             }
-            Self::WrongName(reason) => {
-                write!(f, "wrong name: the server's certificate is for another host: {reason}")
-            }
-            Self::Expired(reason) => {
-                write!(f, "expired: the server's certificate is out of date: {reason}")
-            }
+            Self::WrongName(reason) => write!(f, "wrong name: {reason}"),
+            Self::Expired(reason) => write!(f, "expired: {reason}"),
             Self::InvalidCertificate(reason) => {
                 write!(f, "the server's certificate is invalid: {reason}")
             }
