@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -138,6 +139,7 @@ pub struct TlsFront {
 struct Shared {
     server: SocketAddr,
     config: Mutex<Arc<ServerConfig>>,
+    accepted: AtomicUsize,
     handshakes: Mutex<Vec<HandshakeKind>>,
     /// Counts the times that all connections were cut.
     cuts: watch::Sender<usize>,
@@ -154,6 +156,7 @@ impl TlsFront {
         let shared = Arc::new(Shared {
             server,
             config: Mutex::new(config),
+            accepted: AtomicUsize::new(0),
             handshakes: Mutex::default(),
             cuts: watch::Sender::new(0),
         });
@@ -187,6 +190,11 @@ impl TlsFront {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
+    /// Returns how many connections it has accepted, whatever became of them.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::Relaxed)
+    }
+
     /// Returns how each successful handshake was made.
     pub fn handshakes(&self) -> Vec<HandshakeKind> {
         lock(&self.shared.handshakes).clone()
@@ -203,6 +211,7 @@ impl Drop for TlsFront {
 async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     while let Ok((client, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
+        shared.accepted.fetch_add(1, Ordering::Relaxed);
         let mut cuts = shared.cuts.subscribe();
         tokio::spawn(async move {
             tokio::select! {

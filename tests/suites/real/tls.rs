@@ -4,16 +4,18 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use cpu_time::ProcessTime;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
+use zk_session::proto::{Acl, NodeKind};
 use zk_session::rustls::crypto::ring;
 use zk_session::rustls::pki_types::CertificateDer;
 use zk_session::rustls::pki_types::pem::PemObject as _;
 use zk_session::rustls::version::{TLS12, TLS13};
 use zk_session::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
-use zk_session::{Client, ConnectError, State, TlsConfig, TlsError};
+use zk_session::{AnyClient, Client, ConnectError, State, TlsConfig, TlsError, blocking};
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 use zk_testkit::tls::{
@@ -108,13 +110,13 @@ async fn use_both(at: &str, tls: &TlsConfig, name: &str) {
     .expect("it works");
 }
 
-/// Has both clients fail for one reason, soon.
+/// Has both clients fail for one reason, before `connect` gives up.
 async fn assert_fails(what: &str, at: &str, tls: &TlsConfig, is_expected: fn(&TlsError) -> bool) {
     for (error, elapsed) in connect_failures(at, tls).await {
         println!("{what}: {elapsed:?}: {error}");
         let ConnectError::Tls { error, .. } = error else { panic!("{what}: {error}") };
         assert!(is_expected(&error), "{what}: {error:?}");
-        assert!(elapsed < Duration::from_secs(3), "{what}: {elapsed:?}");
+        assert!(elapsed < Duration::from_secs(10), "{what}: {elapsed:?}");
     }
 }
 
@@ -236,5 +238,67 @@ fn server_of(state: State) -> Option<usize> {
     match state {
         State::Connected { server, .. } => Some(server),
         _ => None,
+    }
+}
+
+/// Prints what encryption costs: plain and encrypted connections to one server take turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures"]
+async fn overhead() {
+    let authority = Authority::new("trusted");
+    let directory = TempDir::with_prefix("tls-").expect("a directory");
+    let stores = pem_stores(directory.path(), &authority.issue(&["127.0.0.1"]), &authority);
+    let lines =
+        format!("client.portUnification=true\nssl.clientAuth=none\n{stores}{TLS_12_AND_13}");
+    let Some(ensemble) = start(1, &lines) else { return };
+    let at = ensemble.connect_string();
+    println!("client, connection, node: time and the client's CPU time for each request");
+    // The first round warms the server up.
+    for round in 0..3 {
+        for tls in [None, Some(trusting(&authority))] {
+            let name = if tls.is_some() { "TLS 1.3" } else { "plain" };
+            let mut builder = Client::builder(&at);
+            let mut blocking_builder = blocking::Client::builder(&at);
+            if let Some(tls) = tls {
+                builder = builder.tls(tls.clone());
+                blocking_builder = blocking_builder.tls(tls);
+            }
+            let client = builder.connect().await.expect("it answers");
+            measure(&client, &format!("{round}: async, {name}")).await;
+            client.close().await;
+            let name = format!("{round}: blocking, {name}");
+            spawn_blocking(move || {
+                let client = blocking_builder.connect().expect("it answers");
+                client.block_on(None, measure(&client, &name));
+                client.close();
+            })
+            .await
+            .expect("it works");
+        }
+    }
+}
+
+async fn measure<C: AnyClient>(client: &C, name: &str) {
+    for (length, alone, together) in [(100, 2000, 20_000), (900_000, 50, 50)] {
+        let path = format!("/measured-{length}");
+        // It may be there from an earlier round.
+        let _ = client
+            .create_with_acl(&path, &vec![7; length], NodeKind::Persistent, &[Acl::OPEN])
+            .await;
+        for (how, count) in [("one after the other", alone), ("under way together", together)] {
+            let (start, cpu) = (Instant::now(), ProcessTime::now());
+            if how == "one after the other" {
+                for _ in 0..count {
+                    client.get_data(&path).await.expect("it is there");
+                }
+            } else {
+                let answers: Vec<_> = (0..count).map(|_| client.get_data(&path)).collect();
+                for answer in answers {
+                    answer.await.expect("it is there");
+                }
+            }
+            let (elapsed, cpu) = (start.elapsed() / count, cpu.elapsed() / count);
+            println!("{name}, {length} B, {how}: {elapsed:?}, {cpu:?}");
+        }
     }
 }

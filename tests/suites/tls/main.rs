@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 use zk_session::proto::NodeKind;
+use zk_session::rustls::ServerConfig;
 use zk_session::rustls::version::{TLS12, TLS13};
-use zk_session::rustls::{HandshakeKind, ServerConfig};
 use zk_session::{Client, ConnectError, TlsConfig, blocking};
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::SESSION_TIMEOUT;
@@ -144,8 +144,4 @@ fn invalid_settings_are_named() {
         let Err(TlsError::Settings(reason)) = invalid else { panic!("{invalid:?}") };
         assert!(reason.contains(word), "{reason}");
     }
-}
-
-fn is_resumed(handshakes: &[HandshakeKind]) -> bool {
-    handshakes.last() == Some(&HandshakeKind::Resumed)
 }
