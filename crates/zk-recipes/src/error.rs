@@ -13,67 +13,81 @@ use crate::machine::Scheme;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A request failed for good; the session goes on. Its [`outcome`](Error::outcome) says whether
-    /// it may have been applied.
+    /// A request failed permanently, but the session continues. Its [`outcome`](Error::outcome)
+    /// says whether the request may have been applied.
     Request(Error),
-    /// The session has ended, and with it every node that it owned.
+    /// The session has ended. Its nodes are deleted with it.
     Ended(End),
-    /// Our node was deleted while it waited in the queue. Another client has deleted it, or the
-    /// server because the session has expired or is being closed, which it reports later.
+    /// Our node was deleted while it waited in the queue.
+    ///
+    /// Another client deleted it. Or the session has expired or is being closed, which the server
+    /// reports later.
     NodeVanished,
-    /// The node ahead of ours cannot be read, since its access control list denies it. So its end
-    /// would never be noticed.
+    /// The access control list of the node ahead of ours denies reading it. So this attempt could
+    /// not notice its deletion.
     Unreadable {
         /// The name of that node.
         node: String,
     },
-    /// The node ahead of ours belongs to this client, and the ensemble [refused to
-    /// delete](crate::machine::Event::Abandoned) it. It stays until the session ends, so waiting
-    /// would never succeed. Delete it with a client that has the permission, or close this client.
+    /// The node ahead of ours belongs to this client, and the ensemble [refused to delete
+    /// it](crate::machine::Event::Abandoned).
+    ///
+    /// It stays until the session ends, so waiting would never succeed. Delete it with a client
+    /// that has the permission, or close this client.
     Abandoned {
         /// The name of that node.
         node: String,
     },
-    /// The sequence numbers of the lock's parent node are used up (after about 2^31 creations), so
-    /// the order of the contenders is unknown. Delete the parent when it is empty.
+    /// The sequence numbers of the lock path are exhausted, after about 2^31 creations.
+    ///
+    /// The order of the contenders is unknown. Delete the lock path when it is empty.
     SequenceExhausted,
-    /// The lock had been lost before it was released.
+    /// The lock was lost before it was released.
     Lost(Loss),
-    /// The lock was released here, but no server has confirmed that its node is gone. The deletion
-    /// may have been applied or not. While the session lives, the deletion continues in the
-    /// background, counted by `pending_cleanups`; otherwise the servers delete the node with the
-    /// session. Until the node is gone, no other client gets the lock. The cause is the network or
-    /// the servers; do not repeat the call.
+    /// The lock was released here, but no server has confirmed that its node is deleted.
+    ///
+    /// Until the node is deleted, no other client acquires the lock. While the session lives, the
+    /// deletion continues in the background, counted by `pending_cleanups`. Otherwise the servers
+    /// delete the node with the session. The cause is the network or the servers; do not repeat the
+    /// call.
     NotConfirmed(Unconfirmed),
-    /// The lock is taken, and the method does not wait for it.
+    /// Another contender holds the lock, and the method does not wait for it.
     Busy,
-    /// The time limit has passed, or had passed at the call, while the client was connected. Others
-    /// hold the lock, or no server has answered yet.
+    /// The time limit has passed, or had passed at the call, while the client was connected.
+    ///
+    /// Other contenders hold the lock, or no server has answered yet.
     TimedOut,
-    /// There is no connection to a quorum of the ensemble. The time limit has passed, or had passed at
-    /// the call; or the method is a `try_` method, which does not wait for a connection, and there was
-    /// none at the call or it was lost before a server answered. Nothing was acquired. A node that the
-    /// attempt may have created is deleted as soon as there is a connection, counted by
-    /// `pending_cleanups` until then, or goes with the session. The cause is the network or the
-    /// servers: try again once the client is connected.
+    /// There is no connection to a quorum of the ensemble. Nothing was acquired.
+    ///
+    /// A method with a time limit returns it when that has passed. A `try_` method does not wait
+    /// for a connection: it returns this error if there is none, or if it breaks before the reply.
+    ///
+    /// A node that the attempt may have created is deleted as soon as there is a connection,
+    /// counted by `pending_cleanups` until then, or with the session. The cause is the network or
+    /// the servers: try again once the client is connected.
     NoConnection,
     /// Other contenders hold the lock or wait for it, so a read lock cannot become a write lock.
     NotAlone,
-    /// The [scheme](crate::machine::Scheme) of this lock has no names for shared nodes.
+    /// The [scheme](crate::machine::Scheme) of this lock has no shared nodes.
     NoReaders,
-    /// A node at the lock's path is a contender of another kind of lock, as its name shows. The two
-    /// locks would ignore each other, and both could be held at once. Use another path or, if it is
-    /// meant to be the same lock, its [scheme](crate::machine::AttemptConfig::scheme) (`Options::scheme`).
-    /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) lets both run side by side.
+    /// A node below the lock path is a contender of another kind of lock, as its name shows.
+    ///
+    /// The two locks would ignore each other, and both could be held at once. Use another path. If
+    /// it is meant to be the same lock, use its [scheme](crate::machine::AttemptConfig::scheme)
+    /// (`Options::scheme`).
+    /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) allows both side by
+    /// side.
     OtherLock {
         /// The name of its node.
         node: String,
-        /// How that lock names its nodes.
+        /// The naming scheme of that lock.
         scheme: Box<Scheme>,
     },
-    /// A node below the lock's path belongs to no contender, and
-    /// [`UnknownNodePolicy::Refuse`](crate::machine::UnknownNodePolicy::Refuse) is set. Or a persistent node, which may
-    /// never be deleted, is at the path of a `SimpleLock`.
+    /// A node below the lock path belongs to no contender, and
+    /// [`UnknownNodePolicy::Refuse`](crate::machine::UnknownNodePolicy::Refuse) is set.
+    ///
+    /// A `SimpleLock` also returns this for a persistent node at its path, which may never be
+    /// deleted.
     UnknownNode {
         /// The name of that node.
         node: String,
@@ -83,10 +97,10 @@ pub enum LockError {
         /// The number of permits that it has.
         maximum: u32,
     },
-    /// More permits were requested than the semaphore has, or than one request can have [at
-    /// once](crate::machine::PermitRequest::MOST_AT_ONCE).
+    /// More permits were requested than the semaphore has, or than [one attempt can
+    /// acquire](crate::machine::PermitRequest::MOST_AT_ONCE).
     TooManyPermits {
-        /// The number of permits that can be requested.
+        /// The number of permits that can be requested at once.
         maximum: u32,
     },
     /// Zero permits were requested.
@@ -101,34 +115,38 @@ pub enum LockError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unconfirmed {
-    /// The session's [lease](zk_session::session::Session::lease) has ended: the servers delete the
-    /// node with the session by themselves, unless it is deleted before that.
+    /// The session's [lease](zk_session::session::Session::lease) has ended. The servers delete the
+    /// node with the session.
     LeaseEnded,
     /// The caller's time limit has passed.
     TimedOut,
-    /// The session has ended here before a server answered, by [`End::Closed`] also with the
-    /// runtime that it lives on. The servers end it and delete the node after the session timeout;
-    /// if it was detached, the process that resumes it owns the node.
+    /// The session has ended here before a server answered.
+    ///
+    /// The servers end it and delete the node after the session timeout. If the session was
+    /// detached, the process that resumes it owns the node. The end is [`End::Closed`] also if the
+    /// runtime of the client was shut down.
     Ended(End),
 }
 
-/// Why a lock is not held any more.
+/// Why a lock is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
     /// The session has ended.
     Ended(End),
-    /// Our node was deleted: by another client, or by the server because the session has expired or
-    /// is being closed, which it reports later. The next contender may hold the lock by now.
+    /// Our node was deleted. The next contender may hold the lock by now.
+    ///
+    /// Another client deleted it. Or the session has expired or is being closed, which the server
+    /// reports later.
     NodeDeleted,
     /// The guard was released or dropped. Only a future of `Held::lost` that outlives the guard
     /// returns this.
     Released,
-    /// The connection is lost, and the lock is trusted [only while there is
-    /// one](crate::machine::DisconnectPolicy::WhileConnected).
+    /// The connection is lost, and the lock is held [only while
+    /// connected](crate::machine::DisconnectPolicy::WhileConnected).
     Disconnected,
     /// The [lease](zk_session::session::Session::lease) of the session has ended, so the ensemble
-    /// [need not keep it](crate::machine::DisconnectPolicy::UntilLeaseEnds) any longer.
+    /// [may expire it](crate::machine::DisconnectPolicy::UntilLeaseEnds).
     LeaseEnded,
 }
 
@@ -139,38 +157,45 @@ impl fmt::Display for LockError {
             Self::Ended(end) => write!(f, "{end}"),
             Self::NodeVanished => f.write_str("our node in the queue was deleted"),
             Self::Unreadable { node } => {
-                write!(f, "'{node}' is before us and its access control list denies reading it")
+                write!(
+                    f,
+                    "'{node}' is ahead of our node, and its access control list denies reading it"
+                )
             }
             Self::Abandoned { node } => write!(
                 f,
-                "'{node}' is before us: this client's own node, which the ensemble refused to delete"
+                "'{node}' is ahead of our node: this client created it, and the ensemble refused to delete it"
             ),
             Self::SequenceExhausted => {
-                f.write_str("the sequence numbers of the lock path are used up")
+                f.write_str("the sequence numbers of the lock path are exhausted")
             }
-            Self::Lost(loss) => write!(f, "the lock had been lost: {loss}"),
+            Self::Lost(loss) => write!(f, "the lock was lost before: {loss}"),
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the time limit has passed"),
             Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
-            Self::NotAlone => f.write_str("others hold the lock too, or wait for it"),
-            Self::NoReaders => f.write_str("the names of this lock have no place for readers"),
+            Self::NotAlone => f.write_str("other contenders hold the lock or wait for it"),
+            Self::NoReaders => {
+                f.write_str("this lock has no shared mode: its scheme names no shared nodes")
+            }
             Self::OtherLock { node, scheme } => write!(
                 f,
                 "'{node}' belongs to {scheme} at the same path, which would not exclude this lock: \
                  use another path, or `Options::scheme`"
             ),
             Self::UnknownNode { node } => {
-                write!(f, "'{node}' is in the lock path and belongs to no contender")
+                write!(f, "'{node}' is below the lock path and belongs to no contender")
             }
             Self::OtherMaximum { maximum } => {
                 write!(f, "the semaphore has another number of permits: {maximum}")
             }
             Self::TooManyPermits { maximum } => {
-                write!(f, "no more than {maximum} permits of the semaphore can be had at once")
+                write!(f, "no more than {maximum} permits of the semaphore can be acquired at once")
             }
-            Self::NoPermits => f.write_str("no permits were asked for"),
-            Self::NoMaximum => f.write_str("the number of permits of the semaphore is not known"),
+            Self::NoPermits => f.write_str("zero permits were requested"),
+            Self::NoMaximum => {
+                f.write_str("the semaphore does not exist, or its number of permits cannot be read")
+            }
             Self::Path(error) => write!(f, "{error}"),
         }
     }
@@ -180,11 +205,11 @@ impl fmt::Display for Unconfirmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LeaseEnded => f.write_str(
-                "no server has answered until the end of the lease; the node goes with the session",
+                "no server answered before the lease ended; the node is deleted with the session",
             ),
-            Self::TimedOut => f.write_str(
-                "no server has answered in time; the deletion goes on in the background",
-            ),
+            Self::TimedOut => {
+                f.write_str("no server answered in time; the deletion continues in the background")
+            }
             Self::Ended(end) => write!(f, "{end}; the servers delete the node when it times out"),
         }
     }
@@ -197,7 +222,7 @@ impl fmt::Display for Loss {
             Self::NodeDeleted => f.write_str("our node was deleted"),
             Self::Released => f.write_str("it was released"),
             Self::Disconnected => f.write_str("the connection was lost"),
-            Self::LeaseEnded => f.write_str("the ensemble need not keep the session any longer"),
+            Self::LeaseEnded => f.write_str("the lease of the session has ended"),
         }
     }
 }
@@ -214,7 +239,7 @@ impl core::error::Error for LockError {
 
 impl core::error::Error for Loss {}
 
-/// An operation of a recipe that has failed: which one, on which lock, and why.
+/// The failure of an operation of a recipe: which operation, on which lock, and why.
 ///
 /// It prints all three: `acquire of '/locks/printer': the time limit has passed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,9 +249,9 @@ pub struct RecipeError {
     /// For a candidate it is `"stand"` or `"resign"`.
     pub operation: &'static str,
     /// The path of the lock or other recipe, as the client sees it. For `revoke` it is the path of
-    /// the node; for several locks that are taken together, of the one that failed.
+    /// the node, for a multi-lock that of the lock that failed.
     pub path: Box<str>,
-    /// Why it failed.
+    /// The reason of the failure.
     pub reason: LockError,
 }
 

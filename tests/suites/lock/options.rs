@@ -375,7 +375,7 @@ async fn every_error_names_the_operation_and_the_lock() {
     let expected = [
         "try_acquire of '/locks/test': the lock is taken",
         "acquire of '/locks/test': the time limit has passed",
-        "release of '/locks/test': the lock had been lost: our node was deleted",
+        "release of '/locks/test': the lock was lost before: our node was deleted",
         "new of 'a\\tb': a path must start with '/'",
     ];
     assert_eq!(printed, expected);

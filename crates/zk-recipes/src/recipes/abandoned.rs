@@ -1,4 +1,4 @@
-//! Nodes of this process's sessions that are not wanted any more, and that the ensemble refuses to
+//! Nodes of this process's sessions that are no longer needed and that the ensemble refuses to
 //! delete.
 
 use alloc::collections::VecDeque;
@@ -13,15 +13,17 @@ use zk_session::proto::SessionId;
 
 use crate::machine::{Event, Input, Machine, Output};
 
-/// More than this are not remembered; the oldest is forgotten.
+/// The number of nodes to remember. Beyond that, the oldest is forgotten.
 const MOST: usize = 1024;
 
-/// The session and the name of each. A name with the GUID of its attempt is never used twice, so it
-/// needs no path and no ensemble. The node of a `SimpleLock` is named as its path ends, so names of
-/// several can be the same: its machine ignores [`Input::BehindAbandoned`]. The session is that of
-/// the owner: for others of this process, the node goes when that session ends.
+/// The session and the name of each node.
+///
+/// A name with a GUID is never used twice, so it needs no path and no ensemble. The node of a
+/// `SimpleLock` has the last part of its path as name, which may be that of others: its machine
+/// ignores [`Input::BehindAbandoned`]. The session is that of the owner. For other clients of this
+/// process, the node is deleted when that session ends.
 static NAMES: StdMutex<VecDeque<(SessionId, String)>> = StdMutex::new(VecDeque::new());
-/// How many names there are: those who wait look here first.
+/// The number of names. Waiters check it first.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn remember(session: SessionId, name: &str) {
@@ -39,8 +41,8 @@ fn is_known(session: SessionId, name: &str) -> bool {
         && NAMES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_same)
 }
 
-/// A machine whose abandoned nodes are counted and remembered, and that is told when it waits for
-/// one of its own session.
+/// A machine whose abandoned nodes are counted and remembered. It is notified if it waits for one
+/// of its own session.
 #[derive(Debug)]
 pub(crate) struct Tracked<M> {
     machine: M,
@@ -51,7 +53,7 @@ pub(crate) struct Tracked<M> {
 }
 
 impl<M> Tracked<M> {
-    /// Counts in `abandoned`.
+    /// The counter of `abandoned_nodes`.
     pub(crate) const fn new(machine: M, abandoned: Arc<AtomicUsize>) -> Self {
         Self { machine, abandoned, session: SessionId(0), behind: None }
     }
@@ -76,7 +78,7 @@ impl<M: Machine> Machine for Tracked<M> {
                 remember(self.session, node);
             }
             Some(_) => {}
-            // Also when it was abandoned after we had begun to wait for it.
+            // Also if the node is abandoned while the machine waits for it.
             None if self.behind.take_if(|behind| is_known(self.session, behind)).is_some() => {
                 self.machine.handle(Input::BehindAbandoned);
                 return self.machine.poll_output();

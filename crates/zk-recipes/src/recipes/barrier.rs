@@ -1,4 +1,4 @@
-//! A barrier that is closed and opened.
+//! A barrier that clients close and open.
 
 use zk_session::proto::ErrorCode;
 
@@ -14,10 +14,11 @@ use crate::machine::{BarrierWait, Scheme};
 ///
 /// # Guarantee
 ///
-/// When `wait` returns, the barrier was open at some moment after the call; it may be closed again
-/// by then. The node belongs to no session: the end of a session does not open the barrier. A
-/// session finds a barrier closed that it has closed. To see what another session has done, `sync`
-/// the path first.
+/// When `wait` returns, the barrier was open at some moment after the call. It may be closed again
+/// by then. The node is persistent: the end of a session does not open the barrier.
+///
+/// After a session has closed a barrier, it finds it closed. To see changes by another session,
+/// `sync` the path first.
 ///
 /// # Cost
 ///
@@ -40,7 +41,7 @@ impl<C: SessionClient> Barrier<C> {
         Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
-    /// Returns the path that this was made with.
+    /// Returns the path of the barrier's node.
     pub fn path(&self) -> &str {
         &self.0.path
     }
@@ -98,12 +99,12 @@ impl<C: SessionClient> Barrier<C> {
 methods! { Barrier:
     /// Waits until the barrier is open, also across lost connections.
     ///
-    /// The request timeout of the client does not limit it. A read-only server is not believed that
-    /// the barrier is open: it asks again until a server with a quorum answers.
+    /// The request timeout of the client does not limit it. It ignores a read-only server's reply
+    /// that the barrier is open, and repeats the request until a server with a quorum answers.
     ///
     /// # Errors
     ///
-    /// [`LockError::Ended`], [`LockError::Request`] when the node cannot be read.
+    /// [`LockError::Ended`], or [`LockError::Request`] if the node cannot be read.
     enter fn wait [wait_until, wait_timeout] (&self; limit) -> Result<(), RecipeError> {
         self.wait_within(limit)
     }

@@ -1,4 +1,4 @@
-//! What the recipes need of a client: requests, a clock, and ways to wait.
+//! The client that recipes need: requests, a clock, and ways to wait.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -15,13 +15,13 @@ use crate::machine::WaitPolicy;
 
 /// A client that recipes can use: `session::Client` or `session::blocking::Client`.
 ///
-/// It cannot be implemented elsewhere.
+/// It is sealed: no other type can implement it.
 pub trait SessionClient: AnyClient {
-    /// What reports the changes of a candidate's leadership.
+    /// Reports the changes of a candidate's leadership.
     #[doc(hidden)]
     type Leaderships: fmt::Debug + Send + Sync;
 
-    /// The present time, by the clock that time limits are measured with.
+    /// An instant of the clock that measures time limits.
     #[doc(hidden)]
     fn now() -> Instant;
 
@@ -29,24 +29,25 @@ pub trait SessionClient: AnyClient {
     #[doc(hidden)]
     fn sleep_until(end: Instant) -> impl Future<Output = ()> + Send;
 
-    /// Waits for what another caller of this process does, rather than for the connection. Returns
-    /// `None` at `end` if this client must not wait longer; others leave that to their caller.
+    /// Waits for another caller of this process, not for the connection. Returns `None` at `end` if
+    /// this client must not wait longer; other clients leave the time limit to their caller.
     #[doc(hidden)]
     fn wait_for_others<F: Future + Send>(
         end: Option<Instant>,
         future: F,
     ) -> impl Future<Output = Option<F::Output>> + Send;
 
-    /// The task or thread that calls this.
+    /// Returns the task or thread of the caller.
     #[doc(hidden)]
     fn current_owner() -> Owner;
 
-    /// Returns what publishes the `current` leadership of a candidate, and what reports the changes.
+    /// Returns the publisher of a candidate's leadership and its observer, beginning with
+    /// `current`.
     #[doc(hidden)]
     fn leaderships(current: SharedLeadership) -> (Option<Publish>, Self::Leaderships);
 }
 
-/// How long an attempt may wait, and for what.
+/// How long an attempt waits, and for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) wait_policy: WaitPolicy,
@@ -57,7 +58,7 @@ impl Limit {
     pub(crate) const NONE: Self = Self { wait_policy: WaitPolicy::Queue, end: None };
     pub(crate) const TRY: Self = Self { wait_policy: WaitPolicy::OnlyIfFree, end: None };
 
-    /// Waits until `end`. An attempt that begins too late asks once, and ends by itself.
+    /// Limits the wait to `end`. An attempt that begins too late tries once, and does not wait.
     pub(crate) fn until<C: SessionClient>(end: Instant) -> Self {
         if end <= C::now() {
             Self { wait_policy: WaitPolicy::OnlyIfFirst, end: None }
@@ -72,7 +73,7 @@ impl Limit {
     }
 }
 
-/// When `timeout` from now is; never, if that is later than the clock can express.
+/// Returns the instant after `timeout`. `None` if the clock cannot express it: wait for ever.
 pub(crate) fn after<C: SessionClient>(timeout: Duration) -> Option<Instant> {
     C::now().checked_add(timeout)
 }

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
 use zk_session::{AnyClient, State};
 
-/// Waits until there is no connection to a quorum. The end of the session is not reported: any
-/// request reports that.
+/// Waits until there is no connection to a quorum. The end of the session is not reported, since
+/// any request reports that.
 pub(crate) struct Disconnected {
     shared: Arc<Mutex<Shared>>,
     attachment: Attachment,
@@ -18,7 +18,7 @@ pub(crate) struct Disconnected {
 
 #[derive(Default)]
 struct Shared {
-    /// Whether the connection was lost, or nobody waits for that.
+    /// Whether the connection was lost, or the wait is over.
     is_over: bool,
     waker: Option<Waker>,
 }
@@ -41,7 +41,7 @@ impl Future for Disconnected {
             return Poll::Ready(());
         }
         core::mem::swap(&mut shared.waker, &mut waker);
-        // The old waker is the user's: it is dropped without the lock.
+        // The old waker runs user code when dropped, so drop it after unlocking.
         drop(shared);
         Poll::Pending
     }
@@ -55,7 +55,7 @@ impl Drop for Disconnected {
         drop(shared);
         drop(unused);
         if !was_over {
-            // Any message has the machine detached.
+            // Any command detaches the machine.
             self.attachment.command(&mut ());
         }
     }
@@ -65,7 +65,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sees the states of the session.
+/// Observes the states of the session.
 struct Lookout(Arc<Mutex<Shared>>);
 
 impl Attached for Lookout {

@@ -1,4 +1,4 @@
-//! The contenders of a lock, as others see them.
+//! The contenders of a lock, listed for other clients.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -16,22 +16,22 @@ use crate::machine::{AttemptConfig, LockMode, QueuedNode, Scheme, queue_order};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueEntry {
-    /// The name of its node below the lock's path.
+    /// The name of its node below the lock path.
     pub node: String,
     /// Whether it shares the lock with others.
     pub mode: LockMode,
-    /// The name of the node that it waits for, which is the one that it watches. `None` for a
-    /// holder.
+    /// The node that it waits for and watches. `None` for a holder.
     pub waits_for: Option<String>,
-    /// What its node holds; `None` if its access control list denies reading it, or if that is
-    /// longer than a reply may be ([`max_reply`](zk_session::ClientBuilder::max_reply)).
+    /// The data of its node. `None` if its access control list denies reading it, or if the data
+    /// exceeds [`max_reply`](zk_session::ClientBuilder::max_reply).
     pub data: Option<Bytes>,
-    /// Its session; 0, as the token and the time are, where the server refuses even to say whether
-    /// the node exists.
+    /// Its session.
+    ///
+    /// The session, the token and the time are 0 if the server refuses to report the node's stat.
     pub session: SessionId,
-    /// Its fencing token; if it is a reader that was a writer before, something greater.
+    /// Its fencing token. A reader that was a writer before has a greater one here.
     pub token: Zxid,
-    /// When its node was created, by the clock of the ensemble's leader: milliseconds since 1970.
+    /// The time when its node was created, by the leader's clock: milliseconds since 1970.
     pub since: i64,
 }
 
@@ -41,7 +41,7 @@ impl QueueEntry {
         self.waits_for.is_none()
     }
 
-    /// A node in its place, with what it holds.
+    /// Creates an entry from a node's position, data and stat.
     fn new(place: &QueuedNode<'_>, (data, stat): Found) -> Self {
         Self {
             node: place.name.child.to_string(),
@@ -55,18 +55,18 @@ impl QueueEntry {
     }
 }
 
-/// What a node holds, if that may be read, and its stat.
+/// The data of a node, if it can be read, and its stat.
 type Found = (Option<Bytes>, Stat);
 
-/// Whether a node is there, but cannot be read.
+/// Returns whether the error means that the node exists but cannot be read.
 const fn is_unreadable(error: &Error) -> bool {
     matches!(error, Error::Server(ErrorCode::NO_AUTH) | Error::ReplyTooLarge { .. })
 }
 
-/// How many nodes are read before their answers are waited for.
+/// The number of nodes that are read before their replies are awaited.
 const AT_ONCE: usize = 1000;
 
-/// The contenders of a queue.
+/// Lists the contenders of a queue.
 pub(crate) async fn list<C: SessionClient>(
     queue: &Queue<C>,
     operation: &'static str,
@@ -74,7 +74,7 @@ pub(crate) async fn list<C: SessionClient>(
     list_in(queue, operation, &queue.path, queue.scheme).await
 }
 
-/// The contenders below a node.
+/// Lists the contenders below a node.
 pub(crate) async fn list_in<C: SessionClient>(
     queue: &Queue<C>,
     operation: &'static str,
@@ -100,21 +100,21 @@ async fn try_list_in(
     for some in queued.chunks(AT_ONCE) {
         let paths = some.iter().map(|place| path::child(parent, place.name.child));
         let found = look_at(client, &paths.collect::<Vec<_>>()).await?;
-        // A node that is not found was deleted in between.
+        // A node without a stat was deleted since the list.
         let there = some.iter().zip(found).filter_map(|(place, found)| Some((place, found?)));
         entries.extend(there.map(|(place, found)| QueueEntry::new(place, found)));
     }
     Ok(entries)
 }
 
-/// What each of these nodes holds, if it is there and may be read, and its stat.
+/// Returns the data and stat of each of these nodes, if it exists.
 async fn look_at<C: AnyClient>(client: &C, paths: &[String]) -> Result<Vec<Option<Found>>, Error> {
     let read = ask_each(client, paths, |path| client.get_data(path)).await?;
     let unreadable = |(path, found): (&String, &Result<_, Error>)| {
         found.as_ref().is_err_and(is_unreadable).then(|| path.clone())
     };
     let unreadable: Vec<_> = paths.iter().zip(&read).filter_map(unreadable).collect();
-    // A node that may not be read may be seen, unless its server is strict about that, too.
+    // `exists` needs no read permission, except on strict servers.
     let stats = ask_each(client, &unreadable, |path| client.exists(path)).await?;
     let mut stats = stats.into_iter();
     let mut found = Vec::with_capacity(paths.len());
@@ -133,13 +133,13 @@ async fn look_at<C: AnyClient>(client: &C, paths: &[String]) -> Result<Vec<Optio
     Ok(found)
 }
 
-/// Asks about each of these nodes, with as many requests under way as the session takes.
+/// Sends a request for each of these nodes, as many at a time as the session accepts.
 async fn ask_each<C: AnyClient, T>(
     client: &C,
     paths: &[String],
     ask: impl Fn(&str) -> C::Answer<T>,
 ) -> Result<Vec<Result<T, Error>>, Error> {
-    // All are asked before the first answer is awaited.
+    // All requests are sent before the first reply is awaited.
     let asked: Vec<_> = paths.iter().map(|path| ask(path)).collect();
     let mut answers = Vec::with_capacity(paths.len());
     for (path, asked) in paths.iter().zip(asked) {

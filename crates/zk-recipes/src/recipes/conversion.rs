@@ -1,21 +1,22 @@
-//! A conversion that did not take place.
+//! A failed conversion of a lock.
 
 use core::fmt;
 
 use crate::error::RecipeError;
 
-/// A failed conversion, with the guard. Dropped, it releases the lock in the background.
+/// A failed conversion, with the guard. Dropping it releases the lock in the background.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NotConverted<G> {
-    /// The guard, as it was.
+    /// The unchanged guard.
     pub guard: G,
-    /// Why it was not converted. After [`LockError::Lost`](crate::LockError::Lost) nothing is held any more.
+    /// The reason of the failure. After [`LockError::Lost`](crate::LockError::Lost), the lock is no
+    /// longer held.
     pub error: RecipeError,
 }
 
 impl<G> NotConverted<G> {
-    /// Returns the guard, as it was.
+    /// Returns the unchanged guard.
     pub fn into_guard(self) -> G {
         self.guard
     }

@@ -12,25 +12,27 @@ use crate::machine::{LockMode, Participant, Scheme};
 
 /// A barrier that a number of members enter together and leave together.
 ///
-/// Laid out as Apache Curator's `DistributedDoubleBarrier`: a node for each member, and `ready`
-/// once all have come.
+/// Its nodes are those of Apache Curator's `DistributedDoubleBarrier`: one for each participant,
+/// and `ready` once all have entered.
 ///
 /// # Guarantee
 ///
-/// When `enter` succeeds, at some moment as many members were there as were asked for; this one
-/// was among them, if no more than those come. When `leave` succeeds, all members that were there
-/// when it was called have left. A member's node belongs to its session: a member that gives up, or
-/// dies, is neither counted nor waited for. The state of the guard is that of this node.
+/// When `enter` succeeds, the requested number of participants was present at some moment. This one
+/// was among them, unless there are more participants than that. When `leave` succeeds, all
+/// participants present at the call have left.
 ///
-/// With exactly as many members as were asked for, each can use the barrier again as soon as it has
-/// left. More members may get in as well; they must not use it again while others leave.
+/// A participant's node belongs to its session. One that gives up or dies is neither counted nor
+/// waited for. The state of the guard is that of this node.
+///
+/// With exactly the requested number of participants, each can use the barrier again as soon as it
+/// has left. Additional participants may enter, but must not use it again while others leave.
 ///
 /// # Cost
 ///
-/// To enter, two round trips and a watch. The last member, which wakes all others, has one more
-/// round trip, and so has each that is woken. To leave, a watch on one member, and a round trip
-/// before and after. The first member by name waits for the others one after another, and wakes all
-/// of them when it leaves.
+/// To enter, two round trips and a watch. The last participant wakes all others and needs one more
+/// round trip, as does each participant that it wakes. To leave, a watch on one participant, and a
+/// round trip before and after. The first participant by name waits for the others one after
+/// another, and wakes all of them when it leaves.
 #[doc(alias = "DistributedDoubleBarrier")]
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier<C> {
@@ -41,7 +43,7 @@ pub struct DoubleBarrier<C> {
 queue_methods!(DoubleBarrier, queue);
 
 impl<C: SessionClient> DoubleBarrier<C> {
-    /// Returns the barrier at `path`, for this number of members. Nothing is sent yet.
+    /// Returns the barrier at `path`, for this number of participants. Sends nothing yet.
     ///
     /// # Errors
     ///
@@ -50,8 +52,9 @@ impl<C: SessionClient> DoubleBarrier<C> {
         Self::with(client, path, members, Options::new())
     }
 
-    /// Returns the barrier at `path`, with options; the scheme has no effect, since every node but
-    /// `ready` is a member. Nothing is sent yet.
+    /// Returns the barrier at `path`, with options. Sends nothing yet.
+    ///
+    /// The scheme has no effect: every node but `ready` counts as a participant.
     ///
     /// # Errors
     ///
@@ -78,12 +81,12 @@ impl<C: SessionClient> DoubleBarrier<C> {
 }
 
 methods! { DoubleBarrier:
-    /// Waits until all members have come.
+    /// Waits until all participants have entered.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::LockError::Lost) when our node was lost meanwhile; see
-    /// [`LockError`](crate::LockError).
+    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile. See
+    /// [`LockError`](crate::LockError) for others.
     enter fn enter [enter_until, enter_timeout] (&self; limit)
         -> Result<BarrierGuard<C>, RecipeError>
     {
@@ -91,7 +94,7 @@ methods! { DoubleBarrier:
     }
 }
 
-/// A member that has entered a [`DoubleBarrier`]. Dropped, it leaves without waiting for the
+/// A participant that has entered a [`DoubleBarrier`]. Dropping it leaves without waiting for the
 /// others.
 #[must_use = "a member that is dropped is out"]
 pub struct BarrierGuard<C>(HeldLock<C>);
@@ -111,14 +114,14 @@ impl<C> Deref for BarrierGuard<C> {
 }
 
 methods! { BarrierGuard:
-    /// Leaves, and waits until all members that are in now have left or begun to leave. Without a
+    /// Leaves, and waits until all participants present now have left or begun to leave. Without a
     /// server it waits until the end of the session's lease at most.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::LockError::Lost) when our node had been lost before, and
-    /// [`NotConfirmed`](crate::LockError::NotConfirmed) when no server has confirmed that all have
-    /// left. This member has left in any case.
+    /// [`Lost`](crate::LockError::Lost) if our node was lost before.
+    /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have
+    /// left. This participant has left in any case.
     release fn leave [leave_until, leave_timeout] (self; end) -> Result<(), RecipeError> {
         self.0.leave(end)
     }

@@ -1,4 +1,4 @@
-//! A lock that is held.
+//! A held lock.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -19,20 +19,20 @@ use super::status::{Handle, HeldNode, Report, SharedStatus, Status, WaitFor};
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
 use crate::machine::{Command, LockMode};
 
-/// The state of a lock that was acquired.
+/// The state of an acquired lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holding {
-    /// The lock is held, as far as is known.
+    /// The lock is held, as far as this client knows.
     Held,
-    /// The connection is lost. The lock is probably still held until the lease of the session ends;
-    /// after that, nothing is certain.
+    /// The connection is lost. The lock is probably held until the lease of the session ends. After
+    /// that it is unknown.
     Suspended,
-    /// The lock is not held any more.
+    /// The lock is no longer held.
     Lost(Loss),
 }
 
-/// A lock that is held: what every guard reports of it.
+/// A held lock, with everything that all guards have in common.
 pub struct HeldLock<C> {
     client: C,
     /// The path of the lock.
@@ -63,7 +63,7 @@ impl<C: SessionClient> HeldLock<C> {
         Self { client, path, parent, node, handle }
     }
 
-    /// What its errors name.
+    /// The operation and path that its errors name.
     pub(super) fn call(&self, operation: &'static str) -> Call<C> {
         Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
@@ -98,12 +98,11 @@ impl<C: SessionClient> HeldLock<C> {
         path::child(&self.parent, node)
     }
 
-    /// Returns the present state, as far as is known here.
+    /// Returns the current state, as far as this client knows.
     ///
-    /// It compares the lease of the session with the session's clock. So a lock that is trusted
-    /// [until the lease ends](crate::DisconnectPolicy) is reported lost from that instant on, even while the
-    /// runtime is blocked or right after the process was stopped. Once reported lost, it stays
-    /// lost.
+    /// It compares the lease of the session with the session's clock. So by the default
+    /// [policy](crate::DisconnectPolicy), the lock is reported lost as soon as the lease ends, even
+    /// if the runtime is blocked or the process was stopped. Once reported lost, it stays lost.
     pub fn state(&self) -> Holding {
         self.handle.command(Command::CheckLease);
         self.handle.status.read(holding)
@@ -117,9 +116,11 @@ impl<C: SessionClient> HeldLock<C> {
     /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
     ///
     /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs
-    /// soon after the loss is noticed: in the task of the session, or in a thread that calls a
-    /// method of the blocking client, or in one of its own. It may use the client. Callbacks run
-    /// one at a time, those of one lock in the order in which they were added. If one panics, the
+    /// soon after the loss is noticed: in the task of the session, in a thread that calls a method
+    /// of the blocking client, or in a thread of its own. It may use the client.
+    ///
+    /// Callbacks run one at a time, those of one lock in the order in which they were added. If one
+    /// panics, the others still run.
     /// others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
@@ -131,8 +132,8 @@ impl<C: SessionClient> HeldLock<C> {
     /// Begins a transaction that is applied only if the lock node still exists. So none is applied
     /// once the ensemble has given the lock to another contender.
     ///
-    /// The first operation of the transaction, number 0, is that check: if it fails, with
-    /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Of several permits there is one for each.
+    /// The first operation of the transaction, number 0, is that check. If it fails with
+    /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Several permits have one check each.
     pub fn transaction(&self) -> Transaction<'_, C> {
         self.check(self.client.transaction())
     }
@@ -144,7 +145,7 @@ impl<C: SessionClient> HeldLock<C> {
         others.fold(transaction, |checks, lease| checks.check(&self.path_of(lease), None))
     }
 
-    /// How many those checks are.
+    /// Returns the number of those checks.
     pub(super) fn checks(&self) -> usize {
         self.node.leases.len().max(1)
     }
@@ -159,8 +160,7 @@ impl<C: SessionClient> HeldLock<C> {
         Losing { lost: status.wait(loss as fn(&mut Report) -> _), attachment: attachment.clone() }
     }
 
-    /// Waits until another client asks for the lock.
-    /// Returns `false` if none can any more.
+    /// Waits until another client asks for the lock. Returns `false` if that can no longer happen.
     pub(crate) fn revoking(&self) -> impl Future<Output = bool> + Send + use<C> {
         let revoked = self.handle.status.wait(|report: &mut Report| report.revoked.then_some(()));
         async { revoked.await.is_some() }
@@ -171,7 +171,7 @@ impl<C: SessionClient> HeldLock<C> {
         self,
         end: Option<Instant>,
     ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        // If the lease has ended, it was lost before.
+        // If the lease has ended, the lock was lost before.
         self.state();
         let Self { path, handle, .. } = self;
         let status = handle.status.clone();
@@ -182,7 +182,7 @@ impl<C: SessionClient> HeldLock<C> {
         }
     }
 
-    /// Releases the lock as soon as others allow, and at once if the future is dropped.
+    /// Releases the lock when the recipe allows it, or at once if the future is dropped.
     pub(super) fn leave(
         self,
         end: Option<Instant>,
@@ -194,7 +194,7 @@ impl<C: SessionClient> HeldLock<C> {
         }
     }
 
-    /// Holds the lock with another mode. On failure it is held as before, or lost.
+    /// Changes the mode of the lock. On failure it is held as before, or lost.
     pub(super) async fn convert(
         &mut self,
         operation: &'static str,
@@ -230,9 +230,10 @@ methods! { HeldLock:
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when it is not, or is not to be trusted any more: without a server that
-    /// is at the end of the lease, unless the lock is held [until told](crate::DisconnectPolicy::UntilServerReports)
-    /// otherwise. After any other error it is unknown whether the lock is held.
+    /// [`LockError::Lost`] if the lock is no longer held. Without a server, it is returned when the
+    /// lease ends, unless the policy is
+    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports). After any other error
+    /// it is unknown whether the lock is held.
     request fn validate [] (&self) -> Result<(), RecipeError> {
         self.validated()
     }
@@ -253,7 +254,7 @@ impl Future for Losing {
     }
 }
 
-/// Waits until nothing is held any more, but no longer than until `end`.
+/// Waits until the lock is no longer held, or until `end`.
 async fn confirmed<C: SessionClient>(
     end: Option<Instant>,
     status: &Arc<SharedStatus>,
@@ -264,19 +265,19 @@ async fn confirmed<C: SessionClient>(
     }
 }
 
-/// The result of a conversion; none if the lock was lost instead.
+/// The result of a conversion. `None` if the lock was lost instead.
 type Converted = Option<Result<HeldNode, LockError>>;
 
-/// What comes of a conversion, as soon as it is reported.
+/// Returns the result of a conversion, once it is reported.
 fn converted(report: &mut Report) -> Option<Converted> {
     match report.acquired.take() {
-        // Then nothing is converted any more.
+        // Then the conversion cannot succeed.
         None if !report.status.is_open() => Some(None),
         result => result.map(Some),
     }
 }
 
-/// How the lock was lost, as soon as it is.
+/// Returns why the lock was lost, once it is.
 pub(super) fn loss(report: &mut Report) -> Option<Loss> {
     match holding(report) {
         Holding::Lost(loss) => Some(loss),
@@ -284,12 +285,12 @@ pub(super) fn loss(report: &mut Report) -> Option<Loss> {
     }
 }
 
-/// The last status, as soon as nothing is held any more.
+/// Returns the last status, once the lock is no longer held.
 fn over(report: &mut Report) -> Option<Status> {
     (!report.status.is_open()).then(|| report.status.clone())
 }
 
-/// The result of a release; none if the machine is gone without one.
+/// The result of a release. `None` if the machine has ended without one.
 fn released(over: Option<Status>) -> Result<(), LockError> {
     match over {
         Some(Status::Failed(error)) => Err(error),
@@ -300,10 +301,10 @@ fn released(over: Option<Status>) -> Result<(), LockError> {
     }
 }
 
-/// The loss when the client has ended without reporting one, as when its runtime was shut down.
+/// The loss if the client has ended without reporting one, as when its runtime is shut down.
 const CLOSED: Loss = Loss::Ended(End::Closed);
 
-/// What it means that a transaction of nothing but checks has failed.
+/// Converts the error of a transaction that consists of checks only.
 pub(super) fn not_validated(error: RequestError) -> LockError {
     match error.reason {
         Error::Transaction { code: ErrorCode::NO_NODE, .. } => LockError::Lost(Loss::NodeDeleted),
@@ -317,7 +318,7 @@ const fn holding(report: &Report) -> Holding {
         Status::Held => Holding::Held,
         Status::Suspended => Holding::Suspended,
         Status::Lost(loss) => Holding::Lost(*loss),
-        // Only once the guard is gone.
+        // Only after the guard has been dropped.
         Status::Released | Status::Failed(_) => Holding::Lost(Loss::Released),
     }
 }

@@ -1,4 +1,4 @@
-//! The exclusive lock as it is taught before the improvement.
+//! The textbook lock with a queue and a herd effect.
 
 use super::client::Limit;
 use super::macros::{guard, methods, new, queue_methods};
@@ -7,8 +7,10 @@ use super::{Options, SessionClient};
 use crate::error::RecipeError;
 use crate::machine::{Contender, LockMode, Scheme};
 
-/// An exclusive, fair lock with a herd effect, to be compared with [`Mutex`](super::Mutex). It
-/// differs in one thing: a waiter watches the *parent* of all nodes, not the node before its own.
+/// An exclusive, fair lock with a herd effect, to be compared with [`Mutex`](super::Mutex).
+///
+/// It differs in one point: a waiter watches the *parent* of all nodes, not the node before its
+/// own.
 ///
 /// # Guarantee
 ///
@@ -16,9 +18,9 @@ use crate::machine::{Contender, LockMode, Scheme};
 ///
 /// # Cost
 ///
-/// One round trip to acquire a lock that is free, and one to release it. Whenever a contender comes
-/// or goes, *all* waiters are woken, and each lists all nodes: with n waiters, n notifications and
-/// n lists of n names.
+/// One round trip to acquire a lock that is free, and one to release it. Whenever a contender
+/// enters or leaves, *all* waiters are woken, and each lists all nodes. With n waiters, that is n
+/// notifications and n lists of n names.
 #[derive(Clone, Debug)]
 pub struct HerdMutex<C>(Queue<C>);
 

@@ -1,16 +1,16 @@
-//! The hint that one contender leaves to the next of the same lock.
+//! The hint of one contender for the next one of the same lock.
 
 use alloc::sync::Arc;
 use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 
 use crate::machine::{AttemptConfig, Contender, FastPathHint, Input, Machine, Output};
 
-/// Shared by the clones of a lock.
+/// The latest hint. The clones of a lock share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HintCache(Arc<StdMutex<Option<FastPathHint>>>);
 
 impl HintCache {
-    /// A contender with the hint of the one before, which leaves its own when it is done.
+    /// Wraps a contender: it uses the previous hint, and stores its own when it is done.
     pub(crate) fn contender(&self, config: AttemptConfig) -> HintingContender {
         let config = AttemptConfig { hint: *self.hint(), ..config };
         HintingContender { contender: Contender::new(config), hint_cache: self.clone() }
@@ -21,7 +21,7 @@ impl HintCache {
     }
 }
 
-/// A contender that leaves a hint when it is done.
+/// A contender that stores its hint when it is done.
 #[derive(Debug)]
 pub(crate) struct HintingContender {
     contender: Contender,

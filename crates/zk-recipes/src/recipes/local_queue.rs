@@ -6,16 +6,17 @@ use alloc::vec::Vec;
 /// Identifies a hold of the lock, or a caller that waits for one.
 pub(super) type Ticket = u64;
 
-/// Owners hold the lock one after another, in the order in which they first entered. While an owner
-/// holds it, it may enter as often as it likes, past all others. Its turn ends when it has left as
-/// often.
+/// Owners hold the lock one after another, in the order in which they first entered.
+///
+/// The current owner may enter again at any time, ahead of all others. Its hold ends when it has
+/// left as often as it has entered.
 ///
 /// `W` wakes a caller that waits.
 #[derive(Debug)]
 pub(super) struct LocalQueue<O, W> {
-    /// All that have entered and not left, with what wakes those that wait.
+    /// All entries that have not left, with the wakers of those that wait.
     entries: BTreeMap<Ticket, (O, Option<W>)>,
-    /// The owner whose turn it is, and how many of the entries are its own.
+    /// The current owner, and the number of its entries.
     current: Option<(O, usize)>,
     last: Ticket,
 }
@@ -38,8 +39,8 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
         self.last
     }
 
-    /// Returns whether `owner` would hold the lock at once; and if so, whether as the first of its
-    /// turn.
+    /// Returns whether `owner` would hold the lock at once, and if so, whether with the first entry
+    /// of its hold.
     pub(super) fn admits(&self, owner: O) -> Option<bool> {
         match self.current {
             None => Some(true),
@@ -47,8 +48,8 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
         }
     }
 
-    /// Returns whether it is the turn of this entry. If not, `waker` replaces what wakes it. Gives
-    /// back what is not needed, to be dropped by the caller.
+    /// Returns whether this entry holds the lock. If not, `waker` replaces its waker. The caller
+    /// must drop the waker that is returned.
     pub(super) fn wait(&mut self, ticket: Ticket, waker: W) -> (bool, Option<W>) {
         let current = self.current.map(|(owner, _)| owner);
         match self.entries.get_mut(&ticket) {
@@ -57,8 +58,8 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
         }
     }
 
-    /// Leaves the queue, at any time. Returns what would have woken this entry. If that ends a
-    /// turn, also returns what wakes the entries of the next owner.
+    /// Leaves the queue, at any time. Returns the waker of this entry. If that ends a hold, also
+    /// returns the wakers of the next owner's entries.
     pub(super) fn leave(&mut self, ticket: Ticket) -> (Option<W>, Option<Vec<W>>) {
         let Some((owner, waker)) = self.entries.remove(&ticket) else { return (None, None) };
         let Some((_, levels)) = self.current.as_mut().filter(|(current, _)| *current == owner)
@@ -80,7 +81,7 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
         (waker, Some(wakers))
     }
 
-    /// Returns whether an owner has its turn.
+    /// Returns whether an owner holds the lock.
     pub(super) const fn has_owner(&self) -> bool {
         self.current.is_some()
     }
@@ -94,13 +95,13 @@ mod tests {
 
     type Queue = LocalQueue<char, char>;
 
-    /// Enters, and waits if it has to. Owners are letters, and what wakes them is, too.
+    /// Enters, and waits if necessary. Owners and wakers are letters.
     fn enter(queue: &mut Queue, owner: char) -> (Ticket, bool) {
         let ticket = queue.enter(owner);
         (ticket, queue.wait(ticket, owner).0)
     }
 
-    /// Leaves, and returns who is woken if that ends a turn.
+    /// Leaves, and returns the wakers of the next owner if that ends a hold.
     fn leave(queue: &mut Queue, ticket: Ticket) -> Option<Vec<char>> {
         queue.leave(ticket).1
     }
@@ -149,7 +150,7 @@ mod tests {
         let (first, _) = enter(&mut queue, 'a');
         let waiting = ['b', 'c', 'b'].map(|owner| enter(&mut queue, owner));
         assert!(waiting.iter().all(|(_, is_in)| !is_in));
-        // One that has not begun to wait is not woken, and comes in all the same.
+        // An entry that has no waker yet is admitted all the same.
         let late = queue.enter('b');
         assert_eq!(leave(&mut queue, first), Some(vec!['b', 'b']));
         assert!(queue.wait(late, 'b').0);

@@ -1,4 +1,4 @@
-//! Several locks, taken together.
+//! Several locks that are acquired together.
 
 use alloc::boxed::Box;
 use alloc::string::ToString as _;
@@ -23,36 +23,36 @@ use crate::error::{LockError, Loss, RecipeError};
 use crate::machine::WaitPolicy;
 use crate::machine::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition_order};
 
-/// Several locks, taken together: all of them or none.
+/// Several locks that are acquired together: all of them or none.
 ///
-/// They are taken one after another in the order of their paths, whatever the order in which they
-/// were given. So two clients that take the same locks never wait for each other. A lock that is
-/// given more than once is taken once; for writing, if any request says so. Of a semaphore that is
-/// given more than once, as many permits are taken as all requests want.
+/// They are acquired one after another in the order of their paths, whatever order they are given
+/// in. So two clients that acquire the same locks never wait for each other. A lock that is given
+/// more than once is acquired once, for writing if any request says so. A semaphore that is given
+/// more than once is acquired with the sum of the permits.
 ///
 /// # Guarantee
 ///
-/// That of each of the locks. A lock that is lost while another is waited for ends the attempt.
-/// Once all are held, the loss of one does not release the others: [`MultiGuard::loss`] reports it,
-/// and no [transaction](MultiGuard::transaction) is applied any more. All are locks of one session
-/// and of one chroot.
+/// That of each of the locks. The loss of a lock while another is waited for ends the attempt. Once
+/// all are held, the loss of one does not release the others: [`MultiGuard::loss`] reports it, and
+/// no [transaction](MultiGuard::transaction) is applied any more. All are locks of one session and
+/// of one chroot.
 ///
 /// # Cost
 ///
-/// That of each of the locks, one after another: as many round trips as there are locks, if all are
-/// free. One round trip releases all. A contender that waits for one holds those before it, which
-/// keeps others waiting; so take few, and not for long.
+/// That of each of the locks, one after another: one round trip for each lock, if all are free. One
+/// round trip releases all. A contender that waits for one lock holds those before it and blocks
+/// others. So acquire few locks together, and hold them briefly.
 #[doc(alias = "InterProcessMultiLock")]
 #[derive(Clone, Debug)]
 pub struct MultiLock<C> {
     client: C,
-    /// In the order in which they are taken.
+    /// In the order of acquisition.
     requests: Vec<LockRequest<C>>,
 }
 
 impl<C: SessionClient> MultiLock<C> {
-    /// Returns all these locks as one. Nothing is sent yet. Where a lock is given twice, the
-    /// options of the first count.
+    /// Returns all these locks as one. Sends nothing yet. If a lock is given twice, the options of
+    /// the first request apply.
     ///
     /// # Errors
     ///
@@ -80,20 +80,20 @@ impl<C: SessionClient> MultiLock<C> {
         let machine = MultiAcquire::new(guard.requests.len());
         let mut attempt =
             PendingLocks { pending: None, guard, machine, wait_policy: limit.wait_policy };
-        // The first place is taken at once, the next when this one is ours.
+        // The first queue is entered at once, each other one when the lock before it is held.
         attempt.perform();
         attempt.acquire(limit.end)
     }
 }
 
 methods! { MultiLock:
-    /// Waits for all the locks. The place in the queue of each is taken when the one before it was
-    /// acquired. A time limit is for all of them together.
+    /// Waits for all the locks. It enters the queue of each lock when the one before it is held. A
+    /// time limit applies to all of them together.
     ///
     /// # Errors
     ///
-    /// That of the first lock that cannot be acquired, or was lost while another was waited for.
-    /// Those that were acquired are released in the background.
+    /// That of the first lock that cannot be acquired, or is lost while another is waited for. The
+    /// locks acquired so far are released in the background.
     enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
         -> Result<MultiGuard<C>, RecipeError>
     {
@@ -103,7 +103,7 @@ methods! { MultiLock:
 
 type Pending<C> = Pin<Box<dyn Future<Output = Result<HeldLock<C>, RecipeError>> + Send>>;
 
-/// Locks that are being taken. Dropped, it gives up the one that it waits for, then the others.
+/// An attempt to acquire several locks. Dropping it stops waiting, then releases the held locks.
 struct PendingLocks<C> {
     pending: Option<Pending<C>>,
     guard: MultiGuard<C>,
@@ -149,7 +149,7 @@ impl<C: SessionClient> PendingLocks<C> {
         })
     }
 
-    /// Does what the machine wants. Returns how the attempt has ended, if it has.
+    /// Carries out the outputs of the machine. Returns the result of the attempt, once it has one.
     fn perform(&mut self) -> Option<Result<(), RecipeError>> {
         let Self { pending, guard, machine, wait_policy } = self;
         let mut end = None;
@@ -158,7 +158,7 @@ impl<C: SessionClient> PendingLocks<C> {
                 Output::Enter(index) => {
                     *pending = Some(Box::pin(guard.requests[index].enter(*wait_policy).held(None)));
                 }
-                // The last one first; what is not held yet gives up.
+                // In reverse order. A lock that is not held yet stops waiting.
                 Output::Release(index) if index < guard.held.len() => drop(guard.held.pop()),
                 Output::Release(_) => *pending = None,
                 Output::Acquired => end = Some(Ok(())),
@@ -187,7 +187,7 @@ impl Future for AnyLosing {
     }
 }
 
-/// Several locks that are held together. Dropped, they are released in the background.
+/// Several locks that are held together. Dropping it releases them in the background.
 #[must_use = "a guard that is dropped releases its locks"]
 pub struct MultiGuard<C> {
     client: C,
@@ -202,7 +202,7 @@ impl<C: SessionClient> fmt::Debug for MultiGuard<C> {
 }
 
 impl<C> Drop for MultiGuard<C> {
-    /// Releases the last lock first: a contender that waits for it holds none of those behind it.
+    /// Releases in reverse order: a contender woken by one release then does not wait for the next.
     fn drop(&mut self) {
         while self.held.pop().is_some() {}
     }
@@ -237,7 +237,7 @@ impl<C: SessionClient> MultiGuard<C> {
     }
 
     /// Runs a callback once, when any of the locks is lost; see [`HeldLock::on_lost`]. The end of
-    /// the session, which takes all of them, is reported for one.
+    /// the session, which loses all of them, is reported for one.
     pub fn on_lost(&self, callback: impl FnOnce(MultiLoss) + Send + 'static) {
         let callback = Arc::new(StdMutex::new(Some(callback)));
         for (request, held) in self.requests.iter().zip(&self.held) {
@@ -251,9 +251,10 @@ impl<C: SessionClient> MultiGuard<C> {
         }
     }
 
-    /// Begins a transaction that is applied only if all the lock nodes still exist. The first
-    /// operations of the transaction are those checks, one for each of the [locks](Self::locks),
-    /// and for each of several permits; see [`HeldLock::transaction`].
+    /// Begins a transaction that is applied only if all the lock nodes still exist.
+    ///
+    /// Its first operations are checks: one for each of the [locks](Self::locks), and for a
+    /// semaphore one for each permit. See [`HeldLock::transaction`].
     pub fn transaction(&self) -> Transaction<'_, C> {
         self.held.iter().fold(self.client.transaction(), |checks, held| held.check(checks))
     }
@@ -277,7 +278,7 @@ impl<C: SessionClient> MultiGuard<C> {
         MultiLoss { path: self.requests[index].queue.path.to_string(), loss }
     }
 
-    /// The place of the lock that this operation of a transaction checks.
+    /// Returns the index of the lock that this operation of a transaction checks.
     fn checked_by(&self, operation: usize) -> usize {
         let checks = self.held.iter().enumerate();
         let mut checks = checks.flat_map(|(index, held)| iter::repeat_n(index, held.checks()));
@@ -301,7 +302,7 @@ impl<C: SessionClient> MultiGuard<C> {
         end: Option<Instant>,
     ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
         let held = core::mem::take(&mut self.held).into_iter().rev();
-        // All are on their way before the first is waited for.
+        // All releases are sent before the first one is awaited.
         let releasing: Vec<_> = held.map(|held| held.release(end)).collect();
         async move {
             let mut result = Ok(());
@@ -319,21 +320,21 @@ methods! { MultiGuard:
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`], with the first lock that is not, or is not to be trusted any more:
-    /// without a server that is at the end of the lease. After any other error it is unknown; an
-    /// error that is not about one of the locks names the first of them.
+    /// [`LockError::Lost`], with the first lock that is no longer held. Without a server, it is
+    /// returned when the lease ends. After any other error it is unknown whether the locks are
+    /// held. An error that concerns no particular lock names the first one.
     request fn validate [] (&self) -> Result<(), RecipeError> {
         self.check()
     }
 
-    /// Releases all the locks, the last one first, and waits until other contenders can have them.
+    /// Releases all the locks in reverse order, and waits until other contenders can acquire them.
     /// Without a server it waits until the end of the session's lease at most.
     ///
     /// # Errors
     ///
-    /// The first of any: [`LockError::Lost`] when a lock had been lost before,
-    /// [`LockError::NotConfirmed`] when no server has confirmed its end. All are released in any
-    /// case.
+    /// The first of these: [`LockError::Lost`] if a lock was lost before,
+    /// [`LockError::NotConfirmed`] if no server has confirmed a release. All locks are released in
+    /// any case.
     release fn release [release_until, release_timeout] (self; end) -> Result<(), RecipeError> {
         self.release_all(end)
     }

@@ -11,10 +11,10 @@ use crate::recipes::queue::Queue;
 
 /// An exclusive, fair lock without a herd effect.
 ///
-/// Contenders are ephemeral nodes below the lock's path, in the order of their creation. Each
-/// watches only the one before it. Names follow Apache Curator's `InterProcessMutex` unless
-/// [`Options::scheme`] says otherwise, so Java, Go and Rust can contend for one lock. Missing
-/// parents are created as containers, which the server removes when they are no longer used.
+/// Contenders are ephemeral nodes below the lock path, in the order of their creation. Each watches
+/// only the one before it. Names follow Apache Curator's `InterProcessMutex` unless
+/// [`Options::scheme`] is set, so Java, Go and Rust can contend for one lock. Missing parents are
+/// created as containers, which the server removes when they are no longer used.
 ///
 /// A holder that acquires the lock again waits for itself. Use
 /// [`ReentrantMutex`](super::ReentrantMutex) for that.
@@ -22,25 +22,29 @@ use crate::recipes::queue::Queue;
 /// # Guarantee
 ///
 /// At most one contender holds the lock, as the ensemble sees it. A holder that is cut off cannot
-/// know at once that the ensemble has given its lock to another.
-/// [`HeldLock::state`](super::HeldLock::state) and [`HeldLock::on_lost`](super::HeldLock::on_lost)
-/// report the loss as early as it can be known. With
-/// [`HeldLock::fencing_token`](super::HeldLock::fencing_token) a resource can refuse a late write;
-/// for data in ZooKeeper itself, [`HeldLock::transaction`](super::HeldLock::transaction) does that.
+/// know at once that the ensemble has passed its lock on.
+///
+/// * [`HeldLock::state`](super::HeldLock::state) and
+///   [`HeldLock::on_lost`](super::HeldLock::on_lost) report the loss as early as possible.
+/// * With [`HeldLock::fencing_token`](super::HeldLock::fencing_token), a resource can refuse a late
+///   write.
+/// * For data in ZooKeeper itself, [`HeldLock::transaction`](super::HeldLock::transaction) does
+///   that.
 ///
 /// Locks of different kinds at one path, such as a mutex and a read/write lock, do not exclude each
 /// other. An attempt that finds a contender of another kind fails with
-/// [`LockError::OtherLock`](crate::LockError::OtherLock); [`UnknownNodePolicy`](crate::UnknownNodePolicy) offers other
-/// policies. The later contender must make this check: one of kazoo does not.
+/// [`LockError::OtherLock`](crate::LockError::OtherLock).
+/// [`UnknownNodePolicy`](crate::UnknownNodePolicy) offers other policies. The later contender must
+/// make this check, and kazoo's does not.
 ///
 /// # Cost
 ///
-/// One round trip to acquire a lock that is free, and one to release it. A lock that is passed on
-/// wakes exactly one waiter, however many there are.
+/// One round trip to acquire a lock that is free, and one to release it. A release wakes exactly
+/// one waiter, however many there are.
 ///
-/// Keep this value if you take the lock again: it remembers the last attempt. If nobody else has
-/// come many times in a row, it omits the list of contenders. If another contender comes after all,
-/// that costs one more round trip, once.
+/// Keep this value if you acquire the lock again: it remembers the last attempt. After several
+/// attempts without another contender, it omits the list of contenders. If another contender comes
+/// after all, that costs one more round trip, once.
 #[doc(alias = "InterProcessMutex")]
 #[derive(Clone, Debug)]
 pub struct Mutex<C>(pub(super) Queue<C>);
@@ -83,21 +87,21 @@ methods! { Mutex:
         self.enter("acquire", limit)
     }
 
-    /// Acquires the lock if nobody holds it or waits for it.
+    /// Acquires the lock if no contender holds it or waits for it.
     ///
-    /// It lists the queue first, and enters it only if it is empty: one round trip if the lock is
-    /// taken, two if it is free. Of several that try at once, all may see each other and fail.
+    /// It lists the queue first, and enters it only if it is empty. That takes one round trip if
+    /// the lock is held, two if it is free. Of several attempts at once, all may see each other and
+    /// fail.
     ///
-    /// It waits for the server's answer, but neither for other contenders nor for a connection.
-    /// A brief reconnect to another server is enough to fail; a connection to a server that can
-    /// only read counts as none. To wait for a connection, use
-    /// [`acquire_timeout`](Self::acquire_timeout).
+    /// It waits for the server's reply, but neither for other contenders nor for a connection. A
+    /// brief reconnect to another server makes it fail, and a read-only server is no connection. To
+    /// wait for a connection, use [`acquire_timeout`](Self::acquire_timeout).
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`](crate::LockError::Busy) when the lock is taken, and
-    /// [`LockError::NoConnection`](crate::LockError::NoConnection) when there is no connection to a
-    /// quorum or it is lost before the answer.
+    /// [`LockError::Busy`](crate::LockError::Busy) if the lock is held.
+    /// [`LockError::NoConnection`](crate::LockError::NoConnection) if there is no connection to a
+    /// quorum, or if it is lost before the reply.
     attempt fn try_acquire [] (&self) -> Result<MutexGuard<C>, RecipeError> {
         self.enter("try_acquire", Limit::TRY)
     }

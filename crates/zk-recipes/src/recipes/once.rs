@@ -1,4 +1,4 @@
-//! A value that several callers need, and one of them makes.
+//! A value that several callers need, and one of them creates.
 
 use alloc::vec::Vec;
 use core::future::poll_fn;
@@ -9,7 +9,8 @@ use std::time::Instant;
 use super::SessionClient;
 use crate::error::LockError;
 
-/// A value that is made once. If the caller that makes it fails or gives up, another goes on.
+/// A value that is created once. If the caller that creates it fails or gives up, another one
+/// continues.
 #[derive(Debug)]
 pub(super) struct Once<T> {
     value: OnceLock<T>,
@@ -37,7 +38,7 @@ impl<T: Send + Sync> Once<T> {
         self.value.into_inner()
     }
 
-    /// Returns the value, and makes it if nobody has; waits for another caller until `end`.
+    /// Returns the value, and creates it if necessary. Waits for another caller until `end`.
     pub(super) async fn get_or_make<C: SessionClient>(
         &self,
         end: Option<Instant>,
@@ -70,7 +71,7 @@ impl<T: Send + Sync> Once<T> {
     }
 }
 
-/// The turn of one caller, which ends when it is dropped.
+/// The right of one caller to create the value. It ends when dropped.
 struct Turn<'a, T: Send + Sync>(&'a Once<T>);
 
 impl<T: Send + Sync> Drop for Turn<'_, T> {

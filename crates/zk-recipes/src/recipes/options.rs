@@ -8,19 +8,19 @@ use zk_session::proto::Acl;
 
 use crate::machine::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
 
-/// One attempt to acquire a lock, of those that are reported to an [observer](Options::observer).
+/// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt<'a> {
     /// The path of the lock.
     pub path: &'a str,
-    /// Its number, from 1. A lock and its clones share one count.
+    /// The number of the attempt, from 1. A lock and its clones share one count.
     pub number: usize,
 }
 
 pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
 
-/// How contenders of a lock are made, and how long a lock is trusted.
+/// The options of a lock: its nodes, and its behaviour while disconnected.
 ///
 /// ```
 /// use zk_recipes::{Options, DisconnectPolicy};
@@ -65,23 +65,23 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// Returns the defaults: names of Apache Curator, no data, access for everybody.
+    /// Returns the defaults: names of Apache Curator, no data, access for everyone.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how lock nodes are named. All contenders of a lock must use the same scheme.
+    /// Sets the names of lock nodes. All contenders of a lock must use the same scheme.
     pub fn scheme(self, scheme: Scheme) -> Self {
         Self { scheme: Some(scheme), ..self }
     }
 
-    /// Sets the data of lock nodes, which identifies contenders to people and tools.
+    /// Sets the data of lock nodes, which identifies contenders to operators and tools.
     pub fn data(self, data: impl Into<Bytes>) -> Self {
         Self { data: data.into(), ..self }
     }
 
     /// Sets the access control list of lock nodes. Other contenders must be able to read them, or
-    /// they cannot wait for their end.
+    /// they cannot notice their deletion.
     pub fn acl(self, acl: &[Acl<'_>]) -> Self {
         Self { acl: AccessList::new(acl), ..self }
     }
@@ -92,8 +92,8 @@ impl Options {
         Self { parent_acl: AccessList::new(acl), ..self }
     }
 
-    /// Sets what to do about nodes below the lock's path that are no contenders of this lock. By
-    /// default, those of another kind of lock are refused.
+    /// Sets what to do about unknown nodes below the lock path. By default, contenders of another
+    /// kind of lock are refused.
     pub fn unknown_nodes(self, unknown_nodes: UnknownNodePolicy) -> Self {
         Self { unknown_nodes, ..self }
     }

@@ -1,4 +1,4 @@
-//! A lock as its contenders see it: where it is, and how it is taken.
+//! A lock with a queue: its path and options, and the attempts to acquire it.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -23,7 +23,7 @@ use super::status::{Handle, Report};
 use crate::error::{LockError, RecipeError};
 use crate::machine::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
 
-/// A path where contenders stand in a queue, and the options of those of this process.
+/// A lock path, and the options of this process's contenders.
 #[derive(Clone)]
 pub(crate) struct Queue<C> {
     pub(crate) client: C,
@@ -65,12 +65,12 @@ impl<C: SessionClient> Queue<C> {
         })
     }
 
-    /// What errors of this operation name.
+    /// The operation and path that errors name.
     pub(crate) fn call(&self, operation: &'static str) -> Call<C> {
         Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 
-    /// Enters the queue at once.
+    /// Enters the queue at once, before the returned value is awaited.
     pub(crate) fn enter(
         &self,
         operation: &'static str,
@@ -81,7 +81,7 @@ impl<C: SessionClient> Queue<C> {
         self.start(operation, contender, self.path.clone())
     }
 
-    /// An attempt that is to begin now.
+    /// Returns the configuration of an attempt that begins now.
     pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
         let session = self.client.session_id();
         AttemptConfig {
@@ -113,7 +113,7 @@ impl<C: SessionClient> Queue<C> {
         PendingAcquire { call: self.call(operation), parent, handle }
     }
 
-    /// Returns what calls the observer with the events of an attempt that begins now.
+    /// Returns a function that calls the user's observer with the events of a new attempt.
     pub(crate) fn note(&self) -> Option<Note> {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let (observer, path) = (self.options.observer.clone()?, self.path.clone());
@@ -131,7 +131,7 @@ impl<C: SessionClient> Queue<C> {
         reporter::start(&self.client, machine, note, hook, self.cleanups.clone())
     }
 
-    /// Creates a persistent node, and containers for those of its ancestors that are missing.
+    /// Creates a persistent node, and containers for its missing ancestors.
     pub(crate) async fn create_persistent(
         &self,
         path: &str,
@@ -139,7 +139,7 @@ impl<C: SessionClient> Queue<C> {
         acl: &AccessList,
     ) -> Result<(), RequestError> {
         let acl: Vec<_> = acl.list().iter().collect();
-        // Its parent may be deleted in between, but not for ever.
+        // The parent may be deleted in between, but not for ever.
         loop {
             let created = self.client.create_with_acl(path, data, NodeKind::Persistent, &acl).await;
             match created {
@@ -152,7 +152,7 @@ impl<C: SessionClient> Queue<C> {
         }
     }
 
-    /// The path of a node below that of the lock.
+    /// Returns the path of a node below the lock path.
     pub(crate) fn below(&self, name: &str) -> String {
         path::child(&self.path, name)
     }
@@ -166,7 +166,7 @@ impl<C: SessionClient> Queue<C> {
     }
 }
 
-/// An attempt to acquire a lock. Dropped, it gives up.
+/// An attempt to acquire a lock. Dropping it gives up.
 #[derive(Debug)]
 pub(crate) struct PendingAcquire<C> {
     pub(crate) call: Call<C>,

@@ -1,4 +1,4 @@
-//! Attaches machines to the session of a client, and reports what they do to their owners.
+//! Attaches machines to the session of a client, and reports their events to the owners.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,11 +16,13 @@ use crate::recipes::status::{Handle, HeldNode, Report, SharedStatus, Status};
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
 pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Receives the events of one attempt with the session locked: no code of the user's.
+/// Receives the events of one attempt while the session is locked. It must run no user code.
 pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Attaches a machine to the session, which starts it. It stays until nothing of it is left on the
-/// server, or the session has ended. From its release until then it is counted in `cleanups`.
+/// Attaches a machine to the session, which starts it.
+///
+/// It stays attached until none of its nodes is left on the server, or the session has ended. From
+/// its release until then it is counted in `cleanups`.
 pub(crate) fn start(
     client: &impl SessionClient,
     machine: impl Machine + Send + 'static,
@@ -35,19 +37,19 @@ pub(crate) fn start(
     Handle { status, attachment: client.attach(Box::new(machine)) }
 }
 
-/// Different for every attempt of this process, and most likely for those of others.
+/// Differs for every attempt of this process, and most likely from those of other processes.
 fn next_seed(client: &impl SessionClient) -> u64 {
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
     client.session_id().0.cast_unsigned().rotate_left(32) ^ attempt
 }
 
-/// Writes what a machine reports to the status that its owner reads.
+/// Writes the events of a machine to the status that its owner reads.
 struct Reporter {
     status: Arc<SharedStatus>,
     note: Option<Note>,
     hook: Option<Hook>,
-    /// Reported before the node that they belong to.
+    /// Permits reported before the node that they belong to.
     leases: Vec<String>,
     /// Whether the result of acquiring the lock was reported.
     is_acquired: bool,
@@ -63,7 +65,7 @@ impl Observer for Reporter {
             port.defer(move || note(&event));
         }
         let status = match event {
-            // A candidate that has lost begins anew.
+            // A candidate that has lost queues again.
             Event::Enqueued { .. } => return self.status.note(Report::is_wanted_again),
             Event::Waiting { .. } | Event::UnknownNode(_) | Event::Abandoned { .. } => return,
             Event::Permits(leases) => {
@@ -112,7 +114,7 @@ impl Reporter {
 }
 
 impl Drop for Reporter {
-    /// The session has ended, unless that is reported already.
+    /// The session has ended, unless that was reported already.
     fn drop(&mut self) {
         let (waiters, callbacks) = self.status.change(Report::finish);
         waiters.into_iter().for_each(|(_, waker)| waker.wake());

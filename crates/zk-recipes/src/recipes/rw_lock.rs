@@ -15,7 +15,7 @@ use crate::machine::{LockMode, Scheme};
 /// the contender immediately before it. No contender overtakes another, so no writer waits for
 /// ever. Names follow Apache Curator's `InterProcessReadWriteLock`.
 ///
-/// The lock is not re-entry: a holder that acquires it again may wait for itself, a reader as
+/// The lock is not reentrant. A holder that acquires it again may wait for itself: a reader does as
 /// soon as a writer has come in between.
 ///
 /// # Guarantee
@@ -81,7 +81,7 @@ methods! { RwLock:
         self.enter_read("read", limit)
     }
 
-    /// Waits until nobody is ahead, and holds the lock for writing.
+    /// Waits until no contender is ahead, and holds the lock for writing.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ methods! { RwLock:
         self.enter_read("try_read", Limit::TRY)
     }
 
-    /// Acquires the lock for writing if nobody holds it or waits for it. The rules are those of
-    /// [`Mutex::try_acquire`](super::Mutex).
+    /// Acquires the lock for writing if no contender holds it or waits for it. The rules are those
+    /// of [`Mutex::try_acquire`](super::Mutex).
     ///
     /// # Errors
     ///
@@ -119,15 +119,17 @@ guard! {
 }
 
 methods! { ReadGuard:
-    /// Turns the read lock into a write lock, if nobody else holds the lock or waits for it. It
-    /// does not wait, since two readers that did would wait for each other for ever.
+    /// Turns the read lock into a write lock, if no other contender holds the lock or waits for it.
+    ///
+    /// It does not wait: two readers that did would wait for each other for ever.
     ///
     /// # Errors
     ///
     /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
     /// for reading, unless the reason is its loss. Without a server the attempt fails at the end of
-    /// the session's lease; a lock that is held [until told otherwise](crate::DisconnectPolicy::UntilServerReports)
-    /// waits for a server, or for the end of the session.
+    /// the session's lease. By the policy
+    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it waits for a server
+    /// or the end of the session.
     convert fn try_upgrade [] (self) -> Result<WriteGuard<C>, NotConverted<Self>> {
         async move {
             let mut guard = self;

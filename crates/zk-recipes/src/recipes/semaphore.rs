@@ -1,4 +1,4 @@
-//! A number of permits that contenders can hold.
+//! A semaphore: permits that contenders hold.
 
 use alloc::vec::Vec;
 
@@ -81,7 +81,7 @@ impl<C: SessionClient> Semaphore<C> {
         Ok(Self { queue, maximum: permits })
     }
 
-    /// Enters the queue at once.
+    /// Enters the queue at once, before the returned value is awaited.
     pub(super) fn begin(
         &self,
         operation: &'static str,
@@ -119,7 +119,7 @@ impl<C: SessionClient> Semaphore<C> {
         let number = i32::try_from(permits).map_err(|_| too_many)?;
         let (path, data) = (self.queue.below("max"), number.to_be_bytes());
         let acl = &self.queue.options.parent_acl;
-        // It may be created or deleted in between, but not for ever.
+        // The node may be created or deleted in between, but not for ever.
         loop {
             match self.queue.client.set_data(&path, &data, None).await {
                 Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
@@ -179,11 +179,11 @@ methods! { Semaphore:
         self.enter("try_acquire_many", permits, Limit::TRY)
     }
 
-    /// Returns how many permits exist; `None` if the semaphore does not exist yet.
+    /// Returns the number of permits that exist. `None` if the semaphore does not exist yet.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoMaximum`] when the node `max` holds something else, [`LockError::Request`].
+    /// [`LockError::NoMaximum`] if the node `max` holds other data, [`LockError::Request`].
     request fn permits [] (&self) -> Result<Option<u32>, RecipeError> {
         async { self.read_permits().await.map_err(|error| self.queue.call("permits").failed(error)) }
     }
@@ -201,8 +201,8 @@ methods! { Semaphore:
         }
     }
 
-    /// Returns the holders, with one entry for each permit. Permits that the first in the queue is
-    /// about to acquire may be among them.
+    /// Returns the holders, with one entry for each permit. Permits that the first contender in the
+    /// queue is about to acquire may be among them.
     ///
     /// # Errors
     ///

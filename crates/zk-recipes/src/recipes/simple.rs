@@ -9,7 +9,7 @@ use super::{Options, SessionClient};
 use crate::error::RecipeError;
 use crate::machine::{LockMode, Scheme, SimpleContender};
 
-/// The textbook lock: one ephemeral node, owned by the client that creates it. It is here to be
+/// The textbook lock: one ephemeral node, owned by the client that creates it. It exists to be
 /// compared with [`Mutex`](super::Mutex), not to be used.
 ///
 /// Waiters watch the node. When it is deleted, all of them are woken and try to create it; the
@@ -31,10 +31,12 @@ new!(SimpleLock);
 queue_methods!(SimpleLock, 0);
 
 impl<C: SessionClient> SimpleLock<C> {
-    /// Returns the lock whose node is at `path`, with options; the scheme has no effect. A
-    /// persistent node at the path is refused with [`LockError::UnknownNode`](crate::LockError::UnknownNode),
-    /// as it may be the parent of another lock, unless [`UnknownNodePolicy::Ignore`](crate::UnknownNodePolicy::Ignore)
-    /// says otherwise. Nothing is sent yet.
+    /// Returns the lock whose node is at `path`, with options; the scheme has no effect. Sends
+    /// nothing yet.
+    ///
+    /// A persistent node at the path may be the parent of another lock. It is refused with
+    /// [`LockError::UnknownNode`](crate::LockError::UnknownNode), unless the policy is
+    /// [`UnknownNodePolicy::Ignore`](crate::UnknownNodePolicy::Ignore).
     ///
     /// # Errors
     ///

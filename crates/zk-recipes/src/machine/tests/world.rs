@@ -99,7 +99,7 @@ pub(super) enum Action {
     /// Nothing is left for the machine to receive.
     Settle(usize),
     Timer(usize),
-    OwnerAction(usize, OwnerAction),
+    Command(usize, OwnerAction),
     /// The connection breaks. `sent` of the unanswered requests were sent, and `applied` of those
     /// were executed.
     Cut {
@@ -293,9 +293,9 @@ impl<P: Workload> World<P> {
         }
         for (act, when) in self.workload.owner_actions(index) {
             match when {
-                Timing::Eventually => steps.push(Action::OwnerAction(index, act)),
+                Timing::Eventually => steps.push(Action::Command(index, act)),
                 Timing::Budgeted if self.bounds.early_commands == 0 => {}
-                Timing::Optional | Timing::Budgeted => faults.push(Action::OwnerAction(index, act)),
+                Timing::Optional | Timing::Budgeted => faults.push(Action::Command(index, act)),
             }
         }
     }
@@ -353,7 +353,7 @@ impl<P: Workload> World<P> {
                 self.client(client).timer = false;
                 self.perform(client, Some(Input::Timer), Cause::Other, 0)?;
             }
-            Action::OwnerAction(client, act) => {
+            Action::Command(client, act) => {
                 let is_whim =
                     self.workload.owner_actions(client).contains(&(act, Timing::Budgeted));
                 self.bounds.early_commands -= usize::from(is_whim);
