@@ -14,6 +14,7 @@ mod random;
 mod recipes;
 mod reconnect;
 mod render;
+mod sasl;
 mod script;
 mod survival;
 mod tls;

@@ -5,3 +5,4 @@ mod detach;
 mod frozen;
 mod memory;
 mod reconnect;
+mod sasl;

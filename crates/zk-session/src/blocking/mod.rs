@@ -405,12 +405,13 @@ impl ClientBuilder<Client> {
     }
 
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, connect_timeout, request_timeout, clock, config } = self.settings()?;
+        let Settings { at, connect_timeout, request_timeout, clock, authenticator, config } =
+            self.settings()?;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
         let clock = Clock::new(Instant::now, clock);
-        let make = |now| Session::new(now, config);
-        let shared = Arc::new(Shared::new(at.servers, connect, clock, max_reply, make));
+        let make = |now| Router::new(Session::new(now, config), at.servers, authenticator);
+        let shared = Arc::new(Shared::new(connect, clock, max_reply, make));
         let handle = Arc::new(Handle { shared: shared.clone() });
         let client = Client { handle, chroot: at.chroot, request_timeout };
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;

@@ -55,8 +55,8 @@ fn hanging_attempts_to_connect_take_few_threads() {
     let reached = Arc::new(AtomicUsize::new(0));
     let connect = Hanging { reached: reached.clone(), release: Mutex::new(hang) };
     let at: ConnectString = "one,two".parse().unwrap();
-    let make = |now| Session::new(now, Config::new(2, 0));
-    let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
+    let make = |now| Router::new(Session::new(now, Config::new(2, 0)), at.servers, None);
+    let shared = Arc::new(Shared::new(connect, clock(), 1 << 20, make));
     // A session that is closed asks for no more connections.
     shared.command(|session, _| session.close());
     for _ in 0..10 {
@@ -84,8 +84,8 @@ fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let at: ConnectString = address.to_string().parse().unwrap();
     let timeout = Duration::from_millis(100);
     let config = Config { disconnect_timeout: Some(timeout), ..Config::new(1, 0) };
-    let shared = Arc::new(Shared::new(at.servers, TcpConnect, clock(), 1 << 20, |now| {
-        Session::new(now, config)
+    let shared = Arc::new(Shared::new(TcpConnect, clock(), 1 << 20, |now| {
+        Router::new(Session::new(now, config), at.servers, None)
     }));
     let handle = Arc::new(Handle { shared: shared.clone() });
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
@@ -153,9 +153,9 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
     for says_zero in [false, true] {
         let sent = Arc::new(Mutex::new(Vec::new()));
         let at: ConnectString = "one".parse().unwrap();
-        let make = |now| Session::new(now, Config::new(1, 0));
+        let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
         let connect = BoundedConnect(sent.clone(), says_zero);
-        let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
+        let shared = Arc::new(Shared::new(connect, clock(), 1 << 20, make));
         driver::start(shared.clone()).unwrap();
         let begun = Instant::now();
         let count = || sent.lock().unwrap().len();
@@ -173,8 +173,8 @@ fn threads_that_stopped_waiting_take_no_memory() {
     let (release, hang) = mpsc::channel();
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let at: ConnectString = "one".parse().unwrap();
-    let make = |now| Session::new(now, Config::new(1, 0));
-    let shared = Arc::new(Shared::new(at.servers, connect, clock(), 1 << 20, make));
+    let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
+    let shared = Arc::new(Shared::new(connect, clock(), 1 << 20, make));
     for _ in 0..3 {
         let waits = shared.clone();
         let wait = move || assert!(!waits.wait_until(Some(Instant::now() + SHORT), |_| false));
@@ -197,8 +197,8 @@ fn an_attempt_that_times_out_counts_as_silent() {
     let (release, hang) = mpsc::channel();
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let clock = Clock::new(Instant::now, clock);
-    let make = |now| Session::new(now, config);
-    let shared = Arc::new(Shared::new(at.servers, connect, clock, 1 << 20, make));
+    let make = |now| Router::new(Session::new(now, config), at.servers, None);
+    let shared = Arc::new(Shared::new(connect, clock, 1 << 20, make));
     shared.command(|_, _| {});
     hours.store(1, Ordering::Relaxed);
     drop(release);

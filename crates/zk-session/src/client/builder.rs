@@ -1,6 +1,7 @@
 //! The settings of clients.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -10,6 +11,7 @@ use super::TlsConfig;
 use super::TlsError;
 use super::clock::GivenClock;
 use crate::connect_string::{ConnectString, ConnectStringError};
+use crate::sasl::{Authenticator, Mechanism, SaslError};
 use crate::session::{Config, End, SessionTicket, State};
 use crate::time::Instant;
 
@@ -44,6 +46,7 @@ pub struct ClientBuilder<C> {
     clock: Option<GivenClock>,
     #[cfg(feature = "blocking-tls")]
     pub(crate) tls: Option<TlsConfig>,
+    mechanism: Option<Arc<dyn Mechanism>>,
     /// The number of servers and the seed are not set yet.
     config: Config,
     client: PhantomData<fn() -> C>,
@@ -59,6 +62,7 @@ impl<C> Clone for ClientBuilder<C> {
             clock: self.clock.clone(),
             #[cfg(feature = "blocking-tls")]
             tls: self.tls.clone(),
+            mechanism: self.mechanism.clone(),
             config: self.config.clone(),
             client: PhantomData,
         }
@@ -72,6 +76,7 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Option<GivenClock>,
+    pub(crate) authenticator: Option<Authenticator>,
     pub(crate) config: Config,
 }
 
@@ -85,6 +90,7 @@ impl<C> ClientBuilder<C> {
             clock: None,
             #[cfg(feature = "blocking-tls")]
             tls: None,
+            mechanism: None,
             config: Config::new(0, 0),
             client: PhantomData,
         }
@@ -176,6 +182,28 @@ impl<C> ClientBuilder<C> {
         self
     }
 
+    /// Authenticates by SASL on each connection, before anything else is sent. See
+    /// [`sasl`](crate::sasl).
+    ///
+    /// `connect` fails with [`ConnectError::AuthenticationFailed`] if that fails. On a later
+    /// connection, a failure ends the session with [`End::AuthFailed`].
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "sasl", feature = "blocking"))] {
+    /// use zk_session::blocking::Client;
+    /// use zk_session::sasl::DigestMd5;
+    ///
+    /// let builder = Client::builder("zk1,zk2,zk3").sasl(DigestMd5::new("alice", "secret"));
+    /// # drop(builder);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn sasl(mut self, mechanism: impl Mechanism + 'static) -> Self {
+        self.config.authenticate = true;
+        self.mechanism = Some(Arc::new(mechanism));
+        self
+    }
+
     /// Sets the longest request that the servers accept, in bytes: their `jute.maxbuffer`, by
     /// default 1 MiB less a byte. A longer one fails with
     /// [`Invalid::TooLarge`](crate::Invalid::TooLarge).
@@ -259,10 +287,11 @@ impl<C> ClientBuilder<C> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
         let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
         let connect_timeout = self.connect_timeout.unwrap_or(default);
-        let Self { mut config, request_timeout, clock, .. } = self;
+        let Self { mut config, request_timeout, clock, mechanism, .. } = self;
+        let authenticator = mechanism.map(Authenticator::new);
         config.servers = at.servers.len();
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        Ok(Settings { at, connect_timeout, request_timeout, clock, config })
+        Ok(Settings { at, connect_timeout, request_timeout, clock, authenticator, config })
     }
 }
 
@@ -306,6 +335,15 @@ pub enum ConnectError {
         /// What failed.
         error: TlsError,
     },
+    /// The exchange of a SASL mechanism failed. Every other server would repeat that.
+    AuthenticationFailed {
+        /// The name of the mechanism.
+        mechanism: &'static str,
+        /// The server.
+        server: String,
+        /// What failed.
+        error: SaslError,
+    },
     /// The session ended before it began, or the session to resume had ended.
     Ended(End),
     /// The system could not start a thread. Only the blocking client reports it.
@@ -326,6 +364,9 @@ impl fmt::Display for ConnectError {
                 write!(f, "no server answered within {connect_timeout:?}")
             }
             Self::Tls { server, error } => write!(f, "no server to trust; {server}: {error}"),
+            Self::AuthenticationFailed { mechanism, server, error } => {
+                write!(f, "authentication by {mechanism} at {server} failed: {error}")
+            }
             Self::Ended(end) => write!(f, "{end}"),
             Self::NoThread(error) => write!(f, "no thread could be started: {error}"),
         }

@@ -16,6 +16,7 @@ use crate::connect_string::ServerAddress;
 use crate::dispatch::{Dispatcher, Token, Wakers};
 use crate::end::End;
 use crate::error::{Error, Outcome};
+use crate::sasl::{Authenticator, SaslError};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
@@ -52,6 +53,7 @@ pub(crate) struct Router<W: Waiters> {
     tls_failures: BTreeSet<usize>,
     /// Why the session was given up before it has begun.
     given_up: Option<ConnectError>,
+    authenticator: Option<Authenticator>,
     /// The state that was delivered last.
     delivered_state: State,
     watches: HashMap<RequestId, Sender<WatchedEvent>>,
@@ -67,6 +69,7 @@ impl<W: Waiters> Router<W> {
     pub(crate) fn new(
         session: Session<Token<W::ReplySender>>,
         servers: Vec<ServerAddress>,
+        authenticator: Option<Authenticator>,
     ) -> Self {
         Self {
             delivered_state: session.state(),
@@ -76,6 +79,7 @@ impl<W: Waiters> Router<W> {
             last_failure: None,
             tls_failures: BTreeSet::new(),
             given_up: None,
+            authenticator,
             watches: HashMap::new(),
             persistent_watches: HashMap::new(),
             undelivered: VecDeque::new(),
@@ -187,9 +191,14 @@ impl<W: Waiters> Router<W> {
             }
             // The state is the same, but it is worth less.
             Event::LeaseEnded => return Some(Some(self.delivered_state)),
-            // `admit_waiters` serves the queue for room, and the clients ask for no authentication
-            // exchange.
-            Event::Room | Event::Authenticate { .. } => {}
+            Event::Authenticate { server } => self.authenticate(server, Authenticator::begin),
+            Event::AuthenticationReply { server, result } => {
+                self.authenticate(server, |authenticator, session, _| {
+                    authenticator.handle_reply(session, now, result)
+                });
+            }
+            // `admit_waiters` serves the queue for room.
+            Event::Room => {}
         }
         Some(None)
     }
@@ -235,6 +244,26 @@ impl<W: Waiters> Router<W> {
         {
             self.given_up = Some(ConnectError::Tls { server: address.to_string(), error });
             self.session_mut().close();
+        }
+    }
+
+    /// Takes a step of the exchange with a server.
+    fn authenticate(
+        &mut self,
+        server: usize,
+        step: impl FnOnce(
+            &mut Authenticator,
+            &mut Session<Token<W::ReplySender>>,
+            &ServerAddress,
+        ) -> Result<(), SaslError>,
+    ) {
+        let Some(authenticator) = &mut self.authenticator else { return };
+        let session = self.dispatcher.session_mut();
+        let Some(server) = self.servers.get(server) else { return };
+        if let Err(error) = step(authenticator, session, server) {
+            let (mechanism, server) = (authenticator.mechanism(), server.to_string());
+            self.reports.push(W::failed(&(server.clone(), error.to_string())));
+            self.given_up = Some(ConnectError::AuthenticationFailed { mechanism, server, error });
         }
     }
 
@@ -331,7 +360,7 @@ mod tests {
         let [before, after] =
             ["before", "after"].map(|host| ServerAddress { host: host.into(), port: 1 });
         let session = Session::new(Instant::START, Config::new(1, 0));
-        let mut router = Router::<NoWaiters>::new(session, vec![before]);
+        let mut router = Router::<NoWaiters>::new(session, vec![before], None);
         router.set_servers(Instant::START, vec![after]);
         while router.deliver_next(Instant::START).is_some() {}
         let failure = ("before:1".into(), Cause::Rebalanced.to_string());

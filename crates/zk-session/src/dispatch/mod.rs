@@ -354,6 +354,9 @@ impl<T> Dispatcher<T> {
                 }
                 Event::Disconnected { server, cause } => Event::Disconnected { server, cause },
                 Event::Authenticate { server } => Event::Authenticate { server },
+                Event::AuthenticationReply { server, result } => {
+                    Event::AuthenticationReply { server, result }
+                }
                 Event::Gap { requests } => Event::Gap { requests },
                 Event::WatchLost { requests, code } => Event::WatchLost { requests, code },
                 Event::Room => Event::Room,

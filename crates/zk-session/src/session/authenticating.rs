@@ -1,34 +1,33 @@
 //! The authentication exchange that comes first on a connection.
 //!
-//! SASL is such an exchange. The core knows nothing about its requests and replies, except that
-//! they come first. The driver makes the requests. Submitted requests wait until the exchange is
-//! over.
+//! SASL is such an exchange. The session knows nothing about its requests and replies, except that
+//! they come first: [`sasl`](crate::sasl) makes the requests. Submitted requests wait until the
+//! exchange is over.
 
 use super::*;
 
 /// An authentication request that waits for its reply.
-#[derive(Clone, Debug)]
-pub(super) struct Exchange<T> {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
     xid: Xid,
     opcode: OpCode,
-    token: T,
 }
 
 /// # The exchange that comes first
 impl<T> Session<T> {
     /// Sends an authentication request after [`Event::Authenticate`].
     ///
-    /// The reply comes as an [`Event::Reply`] with `token`. If the connection is lost first, that
-    /// event reports it, and the exchange is over. Only one request can be in flight.
+    /// The reply comes as an [`Event::AuthenticationReply`]. If the connection is lost first, there is
+    /// none, and the exchange is over. Only one request can be in flight.
     ///
     /// # Errors
     ///
-    /// The session drops `token` and sends nothing:
+    /// The session sends nothing:
     ///
     /// * [`Error::NoConnection`] if the session does not wait for an exchange.
     /// * [`Error::Invalid`] if the request is too long or [harms servers](Invalid::HarmsServer).
     /// * [`Error::QueueFull`] if the previous request has no reply yet.
-    pub fn authenticate(&mut self, request: &Request<'_>, token: T) -> Result<(), Error> {
+    pub fn authenticate(&mut self, request: &Request<'_>) -> Result<(), Error> {
         let authenticating = |open: &&mut Connection<T>| open.stage == Stage::Authenticating;
         let connection =
             self.connection.as_mut().filter(authenticating).ok_or(Error::NoConnection)?;
@@ -45,20 +44,28 @@ impl<T> Session<T> {
         let (xid, opcode) = (self.outbox.take_xid(), request.opcode());
         frame::encode(&(RequestHeader { xid, opcode }, request), &mut connection.prelude)
             .expect("the length was checked above");
-        connection.exchange = Some(Exchange { xid, opcode, token });
+        connection.exchange = Some(Exchange { xid, opcode });
         Ok(())
     }
 
     /// Ends the exchange successfully: the session now sends what it held back.
     ///
-    /// Does nothing while a request of the exchange has no reply. To end a failed exchange,
-    /// [`close`](Self::close) the session, or report the connection as
+    /// Does nothing while a request of the exchange has no reply. After a failed exchange, call
+    /// [`authentication_failed`](Self::authentication_failed), or report the connection as
     /// [lost](Self::handle_disconnected) to try again on the next one.
     pub fn authenticated(&mut self, now: Instant) {
         if let Some(Connection { stage: Stage::Authenticating, exchange: None, .. }) =
             &self.connection
         {
             self.serve(now);
+        }
+    }
+
+    /// Ends the session with [`End::AuthFailed`], because the exchange failed in a way that every
+    /// other server would repeat. Does nothing if no exchange is asked for.
+    pub fn authentication_failed(&mut self) {
+        if let Some(Connection { stage: Stage::Authenticating, .. }) = &self.connection {
+            self.end_unauthenticated();
         }
     }
 
@@ -70,17 +77,18 @@ impl<T> Session<T> {
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
         let expected = connection.exchange.as_ref().map(|exchange| exchange.xid);
-        let Some(Exchange { opcode, token, .. }) =
+        let Some(Exchange { opcode, .. }) =
             connection.exchange.take_if(|exchange| exchange.xid == header.xid)
         else {
             return Err(Cause::UnexpectedReply { expected, received: header.xid });
         };
+        let server = connection.server;
         let body = payload.slice(reader.position()..);
         let result = match header.err {
             ErrorCode::OK => Ok(Reply { opcode, zxid: header.zxid, body }),
             code => Err(Error::Server(code)),
         };
-        self.events.push_back(Event::Reply { token, result });
+        self.events.push_back(Event::AuthenticationReply { server, result });
         if matches!(
             header.err,
             ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
@@ -88,13 +96,6 @@ impl<T> Session<T> {
             self.end_unauthenticated();
         }
         Ok(())
-    }
-
-    /// Fails the pending authentication request after the connection was lost.
-    pub(super) fn end_exchange(&mut self, exchange: Option<Exchange<T>>, error: Error) {
-        if let Some(Exchange { token, .. }) = exchange {
-            self.events.push_back(Event::Reply { token, result: Err(error) });
-        }
     }
 
     /// Ends the session because the server refused its identity. No other server would accept it.

@@ -23,7 +23,7 @@ pub(super) struct Connection<T> {
     pub(super) taken: usize,
     pub(super) in_flight: InFlight<T>,
     /// The authentication request that waits for its reply.
-    pub(super) exchange: Option<Exchange<T>>,
+    pub(super) exchange: Option<Exchange>,
     /// How many credentials the server has accepted.
     pub(super) accepted_credentials: usize,
     /// How many requests that set watches again are not answered yet.
@@ -71,7 +71,7 @@ impl<T> Connection<T> {
 
     /// Returns how many requests of callers are lost with this connection.
     pub(super) fn callers(&self) -> usize {
-        self.in_flight.callers() + usize::from(self.exchange.is_some())
+        self.in_flight.callers()
     }
 
     /// Returns the bytes to send next.
@@ -140,7 +140,6 @@ impl<T> Session<T> {
             return self.finish(End::Closed);
         }
         let Some(lost) = self.connection.take() else { return };
-        self.end_exchange(lost.exchange, Error::ConnectionLost);
         let limit = self.retry_limit(now);
         let mut delay = Duration::ZERO;
         if lost.stage == Stage::Connected {
@@ -182,7 +181,6 @@ impl<T> Session<T> {
         (self.refused, self.disconnect_timed_out) = (false, false);
         if let Some(lost) = self.connection.take() {
             let error = Error::Ended { end, outcome: Outcome::Unknown };
-            self.end_exchange(lost.exchange, error.clone());
             for pending in lost.in_flight.into_lost() {
                 self.fail(pending, error.clone());
             }

@@ -149,6 +149,15 @@ pub enum Event<T> {
         /// The server.
         server: usize,
     },
+    /// The server has replied to a request of [`authenticate`](super::Session::authenticate).
+    ///
+    /// An error code of [refusal](zk_proto::ErrorCode::AUTH_FAILED) has ended the session already.
+    AuthenticationReply {
+        /// The server.
+        server: usize,
+        /// The reply, or the error that the server sent.
+        result: Result<Reply, Error>,
+    },
     /// A request has a reply, or will never have one.
     Reply {
         /// The token that the request was submitted with.

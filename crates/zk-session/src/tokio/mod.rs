@@ -411,10 +411,12 @@ impl ClientBuilder<Client> {
     }
 
     async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, connect_timeout, request_timeout, clock, config } = self.settings()?;
+        let Settings { at, connect_timeout, request_timeout, clock, authenticator, config } =
+            self.settings()?;
         let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
         let clock = Clock::new(|| Instant::now().into_std(), clock);
-        let shared = Arc::new(Shared::new(at.servers, clock, |now| Session::new(now, config)));
+        let make = |now| Router::new(Session::new(now, config), at.servers, authenticator);
+        let shared = Arc::new(Shared::new(clock, make));
         let runtime = runtime::Handle::current();
         let handle = Arc::new(Handle { shared: shared.clone(), runtime });
         let client = Client { handle, chroot: at.chroot, request_timeout };

@@ -87,15 +87,14 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(in crate::blocking) fn new(
-        servers: Vec<ServerAddress>,
         connect: impl Connect,
         clock: Clock,
         max_reply: usize,
-        make: impl FnOnce(Instant) -> Session<Token<ReplySender>>,
+        make: impl FnOnce(Instant) -> Router<Threads>,
     ) -> Self {
         Self {
             inner: EffectsMutex::new(Inner {
-                router: Router::new(make(clock.now()), servers),
+                router: make(clock.now()),
                 connection: None,
                 readers: Readers::default(),
                 timer_thread_due: None,

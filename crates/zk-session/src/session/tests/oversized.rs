@@ -147,7 +147,7 @@ fn a_long_frame_that_is_no_reply_costs_the_connection() {
     h.reach();
     h.handshake();
     h.welcome();
-    h.session.authenticate(&SYNC, 1).expect("it is asked for");
+    h.session.authenticate(&SYNC).expect("it is asked for");
     h.take_all();
     h.reply_too_long(1, 0, OK);
     assert_eq!(h.cause(), Some(cause), "the exchange");

@@ -339,7 +339,8 @@ impl World {
             | Event::WatchLost { .. }
             | Event::LeaseEnded
             | Event::Room
-            | Event::Authenticate { .. } => {}
+            | Event::Authenticate { .. }
+            | Event::AuthenticationReply { .. } => {}
         }
     }
 }

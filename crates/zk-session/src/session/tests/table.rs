@@ -21,7 +21,7 @@ const STATES: [&str; 10] = [
 
 type Input = fn(&mut Harness);
 
-const INPUTS: [(&str, Input); 35] = [
+const INPUTS: [(&str, Input); 36] = [
     ("transport made", |h| h.session.handle_connected(h.now)),
     ("transport gone", Harness::disconnect),
     ("bad frame", |h| h.session.handle_bad_frame(h.now, frame::FrameError::Negative(-1))),
@@ -60,16 +60,17 @@ const INPUTS: [(&str, Input); 35] = [
     }),
     ("authenticate", |h| {
         let sasl = Request::Sasl(zk_proto::GetSaslRequest { token: Some(b"?") });
-        let _ = h.session.authenticate(&sasl, 9);
+        let _ = h.session.authenticate(&sasl);
     }),
     ("authenticate; frame: its refusal", |h| {
         let sasl = Request::Sasl(zk_proto::GetSaslRequest { token: Some(b"?") });
-        if h.session.authenticate(&sasl, 9).is_ok() {
+        if h.session.authenticate(&sasl).is_ok() {
             h.take_all();
             h.reply(h.session.outbox.last_xid().0, 0, ErrorCode::AUTH_FAILED);
         }
     }),
     ("authenticated", |h| h.session.authenticated(h.now)),
+    ("authentication failed", |h| h.session.authentication_failed()),
     ("submit", |h| {
         if let Err(error) = h.session.submit(&SYNC, 9) {
             h.session.events.push_back(Event::Reply { token: 9, result: Err(error) });
@@ -234,6 +235,7 @@ fn outputs(h: &mut Harness) -> String {
             Event::State(_) => "state".to_string(),
             Event::Disconnected { .. } => "disconnected".to_string(),
             Event::Authenticate { .. } => "authenticate".to_string(),
+            Event::AuthenticationReply { .. } => "authentication reply".to_string(),
             Event::Reply { token, result } => {
                 let who = match token {
                     7 => "in flight",

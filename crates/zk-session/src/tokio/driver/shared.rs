@@ -15,10 +15,9 @@ use super::trace;
 use crate::client::{
     Clock, EffectsMutex, Failure, Guard, HasEffects, RoomTicket, Router, Waiters, WatchUpdate,
 };
-use crate::connect_string::ServerAddress;
-use crate::dispatch::{Commands, Effects, Key, Token};
+use crate::dispatch::{Commands, Effects, Key};
 use crate::error::Error;
-use crate::session::{Reply, RequestId, Session, State};
+use crate::session::{Reply, RequestId, State};
 use crate::time::Instant;
 
 /// Callers that wait as futures.
@@ -79,16 +78,12 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        servers: Vec<ServerAddress>,
-        clock: Clock,
-        make: impl FnOnce(Instant) -> Session<Token<ReplySender>>,
-    ) -> Self {
-        let session = make(clock.now());
+    pub(crate) fn new(clock: Clock, make: impl FnOnce(Instant) -> Router<Tasks>) -> Self {
+        let router = make(clock.now());
         Self {
-            states: watch::Sender::new(session.state()),
+            states: watch::Sender::new(router.session().state()),
             inner: EffectsMutex::new(Inner {
-                router: Router::new(session, servers),
+                router,
                 clock,
                 connection: None,
                 driver: Waker::noop().clone(),

@@ -1,0 +1,116 @@
+//! SASL on a real server, for both clients.
+
+use core::time::Duration;
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms};
+use zk_session::sasl::{DigestMd5, SaslError};
+use zk_session::{Client, ConnectError, End, Error, blocking};
+use zk_testkit::real::{self, RealEnsemble, Settings};
+
+/// The servers' users. Not all characters of the second password are ASCII.
+const JAAS: &str = r#"
+    Server {
+        org.apache.zookeeper.server.auth.DigestLoginModule required
+            user_alice="secret"
+            user_bob="größe";
+    };
+"#;
+const ALICE: &[Acl<'_>] =
+    &[Acl { perms: Perms::ALL, id: Id { scheme: "sasl", id: Some("alice") } }];
+/// A client that retried would do so all this time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn ensemble(directory: &Path) -> Option<RealEnsemble> {
+    let jaas = directory.join("jaas.conf");
+    fs::write(&jaas, JAAS).expect("a temporary directory is writable");
+    real::ensemble_with_or_skip(Settings {
+        properties: vec![
+            format!("java.security.auth.login.config={}", jaas.display()),
+            "zookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+                .into(),
+            "zookeeper.sessionRequireClientSASLAuth=true".into(),
+        ],
+        ..Settings::default()
+    })
+}
+
+fn no_auth<T>() -> Result<T, Error> {
+    Err(Error::Server(ErrorCode::NO_AUTH))
+}
+
+#[tokio::test]
+async fn a_password_opens_what_belongs_to_its_user_on_every_connection() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let Some(mut ensemble) = ensemble(directory.path()) else { return };
+    let at = ensemble.connect_string();
+    let alice = Client::builder(&at).sasl(DigestMd5::new("alice", "secret"));
+    let alice = alice.connect().await.expect("the password is right");
+    let identities = alice.who_am_i().await.expect("since 3.7.0");
+    let is_alice = |id: &zk_session::proto::owned::ClientInfo| {
+        (&*id.auth_scheme, &*id.user) == ("sasl", "alice")
+    };
+    assert!(identities.iter().any(is_alice), "{identities:?}");
+    let node = ("/hers", b"data");
+    alice.create_with_acl(node.0, node.1, NodeKind::Persistent, ALICE).await.expect("new");
+
+    let other = Client::builder(&at).sasl(DigestMd5::new("bob", "größe"));
+    let other = other.connect().await.expect("the password is right");
+    assert_eq!(other.get_data("/hers").await.map_err(Error::from).map(drop), no_auth());
+
+    ensemble.restart(0).expect("it serves again");
+    let (data, _) = loop {
+        match alice.get_data("/hers").await.map_err(Error::from) {
+            Err(Error::ConnectionLost) => {}
+            answer => break answer.expect("the new connection is authenticated, too"),
+        }
+    };
+    assert_eq!(&*data, node.1);
+    assert_eq!(alice.statistics().connections, 2);
+
+    let joined = tokio::task::spawn_blocking(move || {
+        let alice = blocking::Client::builder(&at).sasl(DigestMd5::new("alice", "secret"));
+        let alice = alice.connect().expect("the password is right");
+        assert_eq!(&*alice.get_data("/hers").expect("hers").0, node.1);
+    });
+    joined.await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_attempt_and_names_the_mechanism() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let Some(ensemble) = ensemble(directory.path()) else { return };
+    let at = ensemble.connect_string();
+    for (user, password, error) in [
+        ("alice", "wrong", SaslError::Refused),
+        ("nobody", "wrong", SaslError::Refused),
+        // The server closes the connection without an answer.
+        ("", "wrong", SaslError::Unanswered),
+    ] {
+        let mechanism = DigestMd5::new(user, password);
+        let builder = Client::builder(&at).connect_timeout(CONNECT_TIMEOUT);
+        let failed = builder.sasl(mechanism.clone()).connect().await.expect_err("refused");
+        let (mechanism_name, server) = ("DIGEST-MD5", at.clone());
+        let expected =
+            ConnectError::AuthenticationFailed { mechanism: mechanism_name, server, error };
+        assert_eq!(failed, expected);
+        println!("{user:?}: {failed}");
+        let at = at.clone();
+        let blocking = tokio::task::spawn_blocking(move || {
+            let builder = blocking::Client::builder(&at).connect_timeout(CONNECT_TIMEOUT);
+            builder.sasl(mechanism).connect().map(drop)
+        });
+        assert_eq!(blocking.await.expect("no panic"), Err(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_demands_sasl_ends_a_session_without() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let Some(ensemble) = ensemble(directory.path()) else { return };
+    let client = Client::connect(&ensemble.connect_string()).await.expect("sessions are for all");
+    assert!(client.exists("/").await.is_err());
+    assert_eq!(client.ended().await, End::AuthFailed);
+}
