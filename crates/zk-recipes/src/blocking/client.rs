@@ -1,4 +1,4 @@
-//! How threads wait.
+//! How threads wait for recipes.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -29,7 +29,7 @@ impl SessionClient for Client {
         end: Option<Instant>,
         future: F,
     ) -> Option<F::Output> {
-        // Must not read from the connection meanwhile: nothing else would end that.
+        // It must not read from the connection meanwhile: no message would end that.
         let mut future = pin!(future);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
@@ -53,7 +53,7 @@ impl SessionClient for Client {
     }
 }
 
-/// Wakes a thread that parks.
+/// Unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -1,4 +1,4 @@
-//! What becomes of a method that waits, for threads: it runs the future.
+//! The waiting methods of the blocking client, which run futures.
 
 /// One method of the blocking client, or three with its time limits; see `methods!`.
 macro_rules! method {

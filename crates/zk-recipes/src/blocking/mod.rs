@@ -144,7 +144,7 @@ pub type ReentrantMutex = recipes::ReentrantMutex<Client>;
 /// A [`ReentrantMutex`] that is held; see [`recipes::ReentrantGuard`].
 pub type ReentrantGuard = recipes::ReentrantGuard<Client>;
 
-/// Several locks, taken together. [`recipes::MultiLock`] has its guarantee and cost.
+/// Several locks that are acquired together. [`recipes::MultiLock`] has its guarantee and cost.
 ///
 /// ```no_run
 /// use zk_recipes::blocking::{LockRequest, MultiLock, Mutex, Semaphore};
@@ -201,7 +201,7 @@ pub type LeaderElection = recipes::LeaderElection<Client>;
 /// A candidate that stands for election; see [`recipes::Candidate`].
 pub type Candidate = recipes::Candidate<Client>;
 
-/// A barrier that is closed and opened. [`recipes::Barrier`] has its guarantee and cost.
+/// A barrier that clients close and open. [`recipes::Barrier`] has its guarantee and cost.
 ///
 /// ```no_run
 /// use zk_recipes::blocking::Barrier;
@@ -218,8 +218,8 @@ pub type Candidate = recipes::Candidate<Client>;
 /// ```
 pub type Barrier = recipes::Barrier<Client>;
 
-/// A barrier that members enter together and leave together. [`recipes::DoubleBarrier`] has its
-/// guarantee and cost.
+/// A barrier that participants enter together and leave together. [`recipes::DoubleBarrier`] has
+/// its guarantee and cost.
 ///
 /// ```no_run
 /// use zk_recipes::blocking::DoubleBarrier;
@@ -235,10 +235,10 @@ pub type Barrier = recipes::Barrier<Client>;
 /// ```
 pub type DoubleBarrier = recipes::DoubleBarrier<Client>;
 
-/// A member that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
+/// A participant that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
 pub type BarrierGuard = recipes::BarrierGuard<Client>;
 
-/// A lock that is held, as every guard reports it; see [`recipes::HeldLock`].
+/// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].
 pub type Held = HeldLock<Client>;
 
 /// An exclusive lock with a herd effect, to be compared with [`Mutex`]; see [`recipes::HerdMutex`].
@@ -259,24 +259,26 @@ pub type SimpleGuard = recipes::SimpleGuard<Client>;
 
 /// # Waiting in threads
 impl HeldLock<Client> {
-    /// Waits until the lock is lost, for no longer than `timeout`. Returns how it was lost, or
-    /// `None` if the time has passed and it is not known to be lost.
+    /// Waits until the lock is lost, for `timeout` at most. Returns why it was lost, or `None` if
+    /// the time has passed and no loss is known.
     pub fn wait_lost(&self, timeout: Duration) -> Option<Loss> {
         let end = after::<Client>(timeout);
         self.client().block_on(end, before::<Client, _>(end, self.losing()))
     }
 
-    /// Waits until another client asks for the lock, for no longer than `timeout`. Returns whether
-    /// one has; always `false` for locks that are not [revocable](crate::Options::revocable).
+    /// Waits until another client asks for the lock, for `timeout` at most. Returns whether one
+    /// has; always `false` for locks that are not [revocable](crate::Options::revocable).
     pub fn wait_revoked(&self, timeout: Duration) -> bool {
         let end = after::<Client>(timeout);
         self.client().block_on(end, before::<Client, _>(end, self.revoking())).unwrap_or(false)
     }
 
-    /// Returns until when the ensemble must keep the session, and with it the lock, as far as is
-    /// known here; see [`Client::lease`]. On a machine that can be suspended, the client needs a
-    /// [clock](zk_session::ClientBuilder::clock) that does not stop, or the lease seems to last
-    /// longer than it does.
+    /// Returns the end of the session's lease: until then the ensemble must keep the session, and
+    /// with it the lock. See [`Client::lease`].
+    ///
+    /// On a machine that can be suspended, the client needs a
+    /// [clock](zk_session::ClientBuilder::clock) that does not stop. Otherwise the lease seems to
+    /// last longer than it does.
     pub fn lease(&self) -> Option<Instant> {
         self.client().lease()
     }
@@ -284,8 +286,8 @@ impl HeldLock<Client> {
 
 /// # Waiting in threads
 impl recipes::MultiGuard<Client> {
-    /// Waits until any of the locks is lost, for no longer than `timeout`. Returns which one, or
-    /// `None` if the time has passed and none is known to be lost.
+    /// Waits until any of the locks is lost, for `timeout` at most. Returns which one, or `None` if
+    /// the time has passed and no loss is known.
     pub fn wait_lost(&self, timeout: Duration) -> Option<MultiLoss> {
         let end = after::<Client>(timeout);
         let lost = self.client().block_on(end, before::<Client, _>(end, self.losing()));
@@ -295,8 +297,8 @@ impl recipes::MultiGuard<Client> {
 
 /// # Waiting in threads
 impl recipes::Candidate<Client> {
-    /// Waits until the leadership differs from `seen`, for no longer than `timeout`. Returns it, or
-    /// `None` if it has not changed.
+    /// Waits until the leadership differs from `seen`, for `timeout` at most. Returns it, or `None`
+    /// if it has not changed.
     ///
     /// Changes in between may be missed. A term that ended and another that began differ in
     /// [`Term::token`](crate::Term::token).

@@ -1,4 +1,4 @@
-//! Making the lock path of a lock, and what is above it.
+//! Creating the lock path and its ancestors.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -9,26 +9,26 @@ use zk_session::{Error, Outcome};
 
 use super::{AccessList, operation::Operation};
 
-/// How often the lock path may turn out to be missing right after it was created.
+/// The number of attempts to create a lock path that is missing again right after its creation.
 const ATTEMPTS: u32 = 5;
 
-/// How the making of the parents goes on.
+/// The progress of creating the parents.
 #[derive(Clone, Debug)]
 pub(super) struct Parents {
     attempts: u32,
-    /// Cleared when the server knows no containers.
+    /// Whether to create containers. Cleared if the server does not support them.
     containers: bool,
     error: Option<Error>,
 }
 
-/// What follows from an answer.
+/// The consequence of a reply.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// More answers are to come.
+    /// More replies are expected.
     Wait,
-    /// The directory is there.
+    /// The lock path exists.
     Made,
-    /// Another attempt is called for.
+    /// The parents must be created again.
     Again,
     Failed(Error),
 }
@@ -38,8 +38,10 @@ impl Parents {
         Self { attempts: 0, containers: true, error: None }
     }
 
-    /// The next attempt at making `directory`: all that is above it first. The requests depend on
-    /// each other, but need not wait for each other. None are left when there were too many.
+    /// Returns the requests of the next attempt: the topmost ancestor first, the lock path last.
+    ///
+    /// They depend on each other, but all can be sent at once. There are none after too many
+    /// attempts.
     pub(super) fn attempt(&mut self, lock_path: &str, acl: &AccessList) -> Vec<Operation> {
         self.attempts += 1;
         self.error = None;
@@ -56,8 +58,8 @@ impl Parents {
         operations
     }
 
-    /// One of the parents was created, or was there, or could not be created, which may not
-    /// matter: a directory that exists answers so only to those who may create it.
+    /// Handles the reply for one of the parents. A refusal may not matter: the server checks the
+    /// permission to create a node first, even if the node exists.
     pub(super) fn answered(&mut self, is_last: bool, result: Result<Reply, Error>) -> Verdict {
         let error = match result {
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => return Verdict::Made,

@@ -21,10 +21,10 @@ use crate::machine::{
     Command, ElectionMachine, Event, Leadership, LockMode, Scheme, Term, WaitPolicy,
 };
 
-/// Publishes the present leadership of a candidate, which may wake tasks.
+/// Publishes the current leadership of a candidate, which may wake tasks.
 pub(crate) type Publish = Arc<dyn Fn() + Send + Sync>;
 
-/// The present leadership of a candidate, written while the session is locked.
+/// The current leadership of a candidate, written while the session is locked.
 #[derive(Clone, Debug)]
 pub struct SharedLeadership(Arc<StdMutex<Leadership>>);
 
@@ -38,25 +38,27 @@ impl SharedLeadership {
     }
 }
 
-/// The election of one leader among candidates, again whenever the leader goes.
+/// The election of one leader among candidates, repeated whenever the leader leaves.
 ///
 /// Candidates queue as for a [`Mutex`](super::Mutex). The first leads until it resigns or is cut
-/// off, then the next. A candidate that loses its node while its session lives queues again, at the
-/// end, after a tenth of a second. Names follow Apache Curator's `LeaderLatch`; as there, a
-/// candidate's id goes into [`Options::data`].
+/// off, then the next. A candidate that loses its node while its session lives queues again at the
+/// end, after 100 ms. Names follow Apache Curator's `LeaderLatch`. As there, the id of a candidate
+/// is the node's data: [`Options::data`].
 ///
 /// # Guarantee
 ///
 /// As the ensemble sees it, there is at most one leader. A leader that is cut off cannot know at
-/// once that another was elected: it is [suspended](Leadership::Suspended) first.
-/// [`Options::disconnect_policy`] limits how long it is. A resource can refuse its late writes by its
-/// [token](Term::token), and ZooKeeper by [`Candidate::transaction`]. The end of the session ends
-/// the candidacy: stand again with a new client.
+/// once that another was elected. It is [suspended](Leadership::Suspended) first, and
+/// [`Options::disconnect_policy`] limits for how long.
+///
+/// A resource can refuse its late writes by its [token](Term::token), and ZooKeeper by
+/// [`Candidate::transaction`]. The end of the session ends the candidacy: stand again with a new
+/// client.
 ///
 /// # Cost
 ///
 /// One round trip to stand, one to resign, one watch for each candidate, and one notification when
-/// a leader goes.
+/// a leader leaves.
 #[doc(alias("LeaderLatch", "LeaderSelector", "latch"))]
 #[derive(Clone, Debug)]
 pub struct LeaderElection<C>(Queue<C>);
@@ -99,8 +101,8 @@ impl<C: SessionClient> LeaderElection<C> {
 }
 
 methods! { LeaderElection:
-    /// Returns the candidates, in the order in which they are to lead; the first one leads. The
-    /// list may be out of date when it arrives.
+    /// Returns the candidates in the order in which they lead; the first one leads. The list may be
+    /// out of date when it arrives.
     ///
     /// # Errors
     ///
@@ -170,8 +172,8 @@ impl<C: SessionClient> Candidate<C> {
         &self.call.client
     }
 
-    /// Waits until `find` finds something. `None` at `end`; `Some(None)` if the machine is gone
-    /// without.
+    /// Waits until `find` returns a value. `None` at `end`; `Some(None)` if the machine ends
+    /// before.
     pub(crate) fn wait<T: Send, F: Fn(Leadership) -> Option<T> + Send + Unpin>(
         &self,
         end: Option<Instant>,
@@ -234,31 +236,31 @@ impl<C: SessionClient> Candidate<C> {
 }
 
 methods! { Candidate:
-    /// Waits until the candidate leads. If this gives up, the candidate stands all the same. It
-    /// sends nothing: a time limit that has passed only looks at what is known here.
+    /// Waits until the candidate leads. Dropping the future, or its time limit, does not end the
+    /// candidacy. It sends nothing: after its time limit it only reads the known state.
     ///
     /// # Errors
     ///
-    /// The error that the candidate [failed](Leadership::Failed) with; [`End::Closed`] when it was
+    /// The error that the candidate [failed](Leadership::Failed) with, or [`End::Closed`] if it was
     /// closed.
     enter fn elected [elected_until, elected_timeout] (&self; limit) -> Result<Term, RecipeError> {
         self.elected_within(limit)
     }
 
-    /// Resigns, and waits until its node is gone. Without a server it waits until the end of the
+    /// Resigns, and waits until its node is deleted. Without a server it waits until the end of the
     /// session's lease at most.
     ///
     /// # Errors
     ///
-    /// The error that the candidate had [failed](Leadership::Failed) with before, or that refused
-    /// the deletion. [`LockError::NotConfirmed`] when no server has confirmed the end of the node:
-    /// it is deleted in the background, or with the session.
+    /// The error that the candidate [failed](Leadership::Failed) with before, or that refused the
+    /// deletion. [`LockError::NotConfirmed`] if no server has confirmed the deletion: it continues
+    /// in the background, or the session's end deletes the node.
     release fn close [close_until, close_timeout] (self; end) -> Result<(), RecipeError> {
         self.resign(end)
     }
 }
 
-/// Publishes what the caller is about to return, unless the events did so already.
+/// Publishes the state that the caller is about to return, unless an event did so already.
 fn publish(publisher: Option<Weak<dyn Fn() + Send + Sync>>) {
     if let Some(publish) = publisher.and_then(|publisher| publisher.upgrade()) {
         publish();

@@ -1,4 +1,4 @@
-//! The exclusive lock that its owner can acquire again.
+//! The re-entrant exclusive lock.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -36,21 +36,21 @@ enum Kind {
 }
 
 impl Owner {
-    /// Returns the tokio task that calls this; outside of one, as in `block_on`, the thread.
+    /// Returns the current tokio task, or the current thread outside of a task, as in `block_on`.
     ///
-    /// Futures that one task polls side by side are one owner. An identity that outlives its task,
-    /// or is passed from one to another, is better [unique](Self::unique).
+    /// Futures that one task polls side by side are one owner. Use a [unique](Self::unique) owner
+    /// if it outlives its task, or is passed to another task.
     #[cfg(feature = "tokio")]
     pub fn current() -> Self {
         tokio::task::try_id().map_or_else(Self::current_thread, |task| Self(Kind::Task(task)))
     }
 
-    /// Returns the thread that calls this.
+    /// Returns the current thread.
     pub fn current_thread() -> Self {
         Self(Kind::Thread(thread::current().id()))
     }
 
-    /// Returns an owner that is equal to no other in this process, except its copies.
+    /// Returns an owner that equals no other in this process, except its copies.
     pub fn unique() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(Kind::Unique(LAST.fetch_add(1, Ordering::Relaxed)))
@@ -60,11 +60,11 @@ impl Owner {
 /// A [`Mutex`](super::Mutex) that its owner can acquire again while it holds it.
 ///
 /// Owners that share this value or its clones wait in a local queue first. Only the owner at its
-/// head enters the queue in ZooKeeper. So all clones together have at most one node, and their turn
-/// comes as often as that of any other process, however many owners wait.
+/// head enters the queue in ZooKeeper. So all clones together have at most one node. They hold the
+/// lock as often as any other process, however many owners wait.
 ///
-/// The owner is the task or thread that acquires the lock, even if a guard is moved to another; or
-/// an [`Owner`] of your choice, with the methods that end in `_as`.
+/// The owner is the task or thread that acquires the lock, even if a guard is moved to another. The
+/// methods that end in `_as` take an [`Owner`] of your choice.
 ///
 /// # Guarantee
 ///
@@ -74,9 +74,9 @@ impl Owner {
 ///
 /// # Cost
 ///
-/// That of [`Mutex`](super::Mutex), for the first guard of an owner and the last; nothing for those
-/// in between. Within a process a lock is passed on by releasing it first and entering again, so
-/// that other processes get their turn: two round trips.
+/// That of [`Mutex`](super::Mutex) for the first and the last guard of an owner, and nothing for
+/// those in between. Between owners of one process, the lock is released and acquired again, so
+/// that other processes are served as well: two round trips.
 #[doc(alias = "InterProcessMutex")]
 #[derive(Clone)]
 pub struct ReentrantMutex<C> {
@@ -84,12 +84,12 @@ pub struct ReentrantMutex<C> {
     local: Arc<StdMutex<Local<C>>>,
 }
 
-/// What is known of the lock in this process.
+/// The state of the lock in this process.
 struct Local<C> {
     queue: LocalQueue<Owner, Waker>,
-    /// That of the owner whose turn it is.
+    /// The held lock of the current owner.
     turn: Option<Arc<Turn<C>>>,
-    /// Of the contender that was last in ZooKeeper's queue.
+    /// The status of the last contender in ZooKeeper's queue.
     last: Option<Arc<SharedStatus>>,
 }
 
@@ -144,7 +144,8 @@ impl<C: SessionClient> ReentrantMutex<C> {
         }
     }
 
-    /// Enters the local queue. Returns whether as the first of a turn that begins at once.
+    /// Enters the local queue. Returns whether this entry is the first of a hold that begins at
+    /// once.
     fn enter_local(
         &self,
         owner: Owner,
@@ -162,7 +163,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         Ok((is_first, LocalHold { local: self.local.clone(), ticket }))
     }
 
-    /// Holds the lock, as soon as it is this owner's turn.
+    /// Acquires the lock, once this owner is the current one.
     async fn hold(
         &self,
         operation: &'static str,
@@ -190,7 +191,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         }
     }
 
-    /// Acquires the lock from ZooKeeper, once nothing is left there of the owner before.
+    /// Acquires the lock from ZooKeeper, once the previous owner's node is deleted.
     async fn fetch(
         &self,
         operation: &'static str,
@@ -207,7 +208,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         }
         let pending = self.queue.enter(operation, LockMode::Exclusive, wait_policy);
         let last = lock(&self.local).last.replace(pending.handle.status.clone());
-        // May drop code of the user's: only once `local` is unlocked.
+        // May drop user code, so only after `local` is unlocked.
         drop(last);
         Ok(pending.held(None).await?)
     }
@@ -216,10 +217,12 @@ impl<C: SessionClient> ReentrantMutex<C> {
 methods! { ReentrantMutex:
     /// Waits for the lock, or acquires it again.
     ///
-    /// The owner is the present task or thread: for the async client the task that first awaits the
-    /// future, not the one that calls this method. Futures of one task, joined or selected, do not
-    /// exclude each other. A guard that is moved to another task does not let that one acquire the
-    /// lock again: it waits for the guard instead. [Unique](Owner::unique) owners avoid both.
+    /// The owner is the current task or thread. For the async client that is the task that first
+    /// polls the future, not the one that calls this method. Futures of one task, joined or
+    /// selected, do not exclude each other.
+    ///
+    /// A guard that is moved to another task does not let that task acquire the lock again: it
+    /// waits for the guard instead. [Unique](Owner::unique) owners avoid both.
     ///
     /// # Errors
     ///
@@ -235,15 +238,15 @@ methods! { ReentrantMutex:
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when `owner` had the lock and has lost it; it can acquire the lock anew
-    /// as soon as all its guards are gone. See [`LockError`] for others.
+    /// [`LockError::Lost`] if `owner` held the lock and has lost it. It can acquire the lock again
+    /// when all its guards are dropped. See [`LockError`] for others.
     enter fn acquire_as [acquire_as_until, acquire_as_timeout] (&self, owner: Owner; limit)
         -> Result<ReentrantGuard<C>, RecipeError>
     {
         self.enter_as("acquire_as", owner, limit)
     }
 
-    /// Does the same as [`try_acquire_as`](Self::try_acquire_as), for the present task or thread.
+    /// Does the same as [`try_acquire_as`](Self::try_acquire_as), for the current task or thread.
     ///
     /// # Errors
     ///
@@ -252,8 +255,7 @@ methods! { ReentrantMutex:
         self.enter_current("try_acquire", Limit::TRY)
     }
 
-    /// Acquires the lock again, or acquires it if nobody holds it or waits for it, in this process
-    /// or another.
+    /// Acquires the lock again, or acquires it if no owner in any process holds it or waits for it.
     ///
     /// It waits only until the node of a lock that this process has just released is deleted.
     /// Without a connection it fails at once, unless `owner` holds the lock already.
@@ -292,8 +294,8 @@ impl<C> Drop for LocalHold<C> {
     }
 }
 
-/// A [`ReentrantMutex`] that is held. The last guard of its owner releases the lock; if it is
-/// dropped, in the background.
+/// A [`ReentrantMutex`] that is held. The last guard of its owner releases the lock. Dropping that
+/// guard releases it in the background.
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct ReentrantGuard<C> {
     turn: Arc<Turn<C>>,
@@ -335,13 +337,13 @@ impl<C: SessionClient> ReentrantGuard<C> {
 }
 
 methods! { ReentrantGuard:
-    /// Releases one level. The last guard of the owner releases the lock and waits until the next
-    /// contender can have it.
+    /// Releases one level. The last guard of the owner releases the lock, and waits until the next
+    /// contender can acquire it.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock had been lost before, on every level;
-    /// [`LockError::NotConfirmed`] for the last guard, when no server has confirmed the release.
+    /// [`LockError::Lost`] if the lock was lost before, on every level. [`LockError::NotConfirmed`]
+    /// for the last guard, if no server has confirmed the release.
     release fn release [release_until, release_timeout] (self; end) -> Result<(), RecipeError> {
         self.release_level(end)
     }

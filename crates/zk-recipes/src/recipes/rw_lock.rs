@@ -15,7 +15,7 @@ use crate::machine::{LockMode, Scheme};
 /// the contender immediately before it. No contender overtakes another, so no writer waits for
 /// ever. Names follow Apache Curator's `InterProcessReadWriteLock`.
 ///
-/// The lock is not reentrant. A holder that acquires it again may wait for itself: a reader does as
+/// The lock is not re-entrant. A holder that acquires it again may wait for itself: a reader does as
 /// soon as a writer has come in between.
 ///
 /// # Guarantee

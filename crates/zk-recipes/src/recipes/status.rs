@@ -1,4 +1,4 @@
-//! What a machine has reported, for the owner of the lock.
+//! The latest report of a machine, for the owner of the lock.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -18,48 +18,48 @@ use zk_session::proto::Zxid;
 use crate::error::{LockError, Loss};
 use crate::machine::Command;
 
-/// The node of a lock that is held.
+/// The node of a held lock.
 #[derive(Debug)]
 pub(crate) struct HeldNode {
     pub(crate) name: String,
     pub(crate) token: Zxid,
-    /// All of its nodes, if they are several.
+    /// The names of all nodes, if there are several.
     pub(crate) leases: Box<[String]>,
 }
 
-/// The state of a lock that was acquired.
+/// The state of an acquired lock.
 #[derive(Clone, Debug)]
 pub(crate) enum Status {
     Held,
     Suspended,
     Lost(Loss),
     Released,
-    /// It could not be released.
+    /// The release failed.
     Failed(LockError),
 }
 
 impl Status {
-    /// Whether it may be held.
+    /// Returns whether the lock may be held.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
     }
 }
 
-/// What the machine has reported last.
+/// The latest report of a machine.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) status: Status,
     pub(crate) revoked: bool,
-    /// The result of acquiring the lock, or of its conversion.
+    /// The result of acquiring the lock, or of changing its mode.
     pub(crate) acquired: Option<Result<HeldNode, LockError>>,
-    /// Whether the machine is gone, and reports nothing more.
+    /// Whether the machine has ended, and reports nothing more.
     pub(crate) is_final: bool,
     has_owner: bool,
     cleanup: Cleanup,
 }
 
 impl Report {
-    /// Sets the result of the lock. Once it is no longer held, it never is again.
+    /// Sets the state of the lock. A lock that is no longer held is never held again.
     pub(crate) fn set_status(&mut self, status: Status) {
         if self.status.is_open() {
             if !status.is_open() {
@@ -69,18 +69,18 @@ impl Report {
         }
     }
 
-    /// What is left is to clean up.
+    /// The lock is no longer wanted, and the machine deletes its nodes.
     pub(crate) fn is_over(&mut self) {
         self.cleanup.begin();
     }
 
-    /// Nothing is left on the server, or the session has ended.
+    /// No node is left on the server, or the session has ended.
     pub(crate) fn finish(&mut self) {
         self.is_final = true;
         self.cleanup.end();
     }
 
-    /// How the lock was lost, which does not include its release.
+    /// Returns why the lock was lost. `None` if it was released.
     fn loss(&mut self) -> Option<Loss> {
         match self.status {
             Status::Released | Status::Failed(_) => None,
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// A candidate that has lost begins anew, if it still has an owner.
+    /// A candidate that has lost queues again, if it still has an owner.
     pub(crate) fn is_wanted_again(&mut self) {
         if self.has_owner {
             self.cleanup.end();
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// Counted in `pending_cleanups` while active.
+/// A running clean-up, counted in `pending_cleanups`.
 #[derive(Debug)]
 struct Cleanup {
     pending: bool,
@@ -120,8 +120,8 @@ impl Cleanup {
 
 /// The report, and the tasks that wait for it to change.
 ///
-/// The machine writes it while the session is locked. So the session must not be locked, and no waker
-/// be run or dropped, while the report is.
+/// The machine writes it while the session is locked. So code that holds the report's lock must not
+/// lock the session, and must neither run nor drop a waker.
 pub(crate) struct SharedStatus(Mutex<Content>);
 
 struct Content {
@@ -131,17 +131,17 @@ struct Content {
     on_loss: Vec<OnLoss>,
 }
 
-/// Runs when the lock is lost.
+/// A callback for the loss of the lock.
 pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
 
 /// The callbacks of a lock that is no longer held, with the loss if it was lost.
 pub(crate) struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
 
 impl LossCallbacks {
-    /// Runs the callbacks; drops them if the lock was not lost. Both run code of the user's.
+    /// Runs the callbacks, or drops them if the lock was not lost. Both run user code.
     pub(crate) fn finish(self) {
         for run in self.1 {
-            // The panic hook has reported it; the other callbacks still run.
+            // The panic hook has reported it, and the other callbacks still run.
             let _ = catch_unwind(AssertUnwindSafe(|| self.0.map(run)));
         }
     }
@@ -167,22 +167,22 @@ impl SharedStatus {
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
-        // The report is whole after every line that changes it.
+        // Every single assignment leaves the report consistent, so a poisoned lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what is read from the report.
+    /// Returns a value read from the report.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Report) -> T) -> T {
         read(&self.content().report)
     }
 
-    /// Changes the report without waking anybody.
+    /// Changes the report without waking its waiters.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Report)) {
         change(&mut self.content().report);
     }
 
-    /// Changes the report. Returns the wakers of all that wait for that, and the
-    /// callbacks if the lock is no longer held.
+    /// Changes the report. Returns the wakers of its waiters, and the callbacks if the lock is no
+    /// longer held.
     #[must_use = "a waiter that is not woken waits for ever"]
     pub(crate) fn change(
         &self,
@@ -197,7 +197,8 @@ impl SharedStatus {
         (core::mem::take(&mut content.waiters), callbacks)
     }
 
-    /// Has `run` run when the lock is lost. Returns it, with the loss, if that is so already.
+    /// Adds a callback for the loss of the lock. If it is lost already, returns the callback with
+    /// the loss.
     pub(crate) fn on_loss(&self, run: OnLoss) -> Option<(OnLoss, Loss)> {
         let mut content = self.content();
         match content.report.loss() {
@@ -209,7 +210,7 @@ impl SharedStatus {
         }
     }
 
-    /// Waits until `find` finds something; `None` if the machine is gone without.
+    /// Waits until `find` returns a value. `None` if the machine ends before.
     pub(crate) fn wait<T, F: FnMut(&mut Report) -> Option<T>>(
         self: &Arc<Self>,
         find: F,
@@ -217,13 +218,13 @@ impl SharedStatus {
         WaitFor { status: Arc::clone(self), find, ticket: None }
     }
 
-    /// Waits until nothing of the contender is left on the server, or the session has ended.
+    /// Waits until no node of the contender is left on the server, or the session has ended.
     pub(crate) async fn gone(self: &Arc<Self>) {
         self.wait(|_| None::<()>).await;
     }
 }
 
-/// Waits for a report in which `find` finds something.
+/// Waits for a report in which `find` returns a value.
 pub(crate) struct WaitFor<F> {
     status: Arc<SharedStatus>,
     find: F,
@@ -231,7 +232,7 @@ pub(crate) struct WaitFor<F> {
 }
 
 impl<F> WaitFor<F> {
-    /// Takes the waker out, to be dropped without the lock.
+    /// Takes the waker out, so that it is dropped after unlocking.
     fn leave(&mut self) -> Option<(u64, Waker)> {
         let ticket = self.ticket.take()?;
         let waiters = &mut self.status.content().waiters;
@@ -267,7 +268,7 @@ impl<F> Drop for WaitFor<F> {
     }
 }
 
-/// The owner's end of a machine. When it is dropped, the machine releases what it has.
+/// The owner's side of a machine. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) status: Arc<SharedStatus>,
@@ -284,7 +285,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.status.note(|report| {
             report.has_owner = false;
-            // Nothing is left to clean up once the machine is gone.
+            // A machine that has ended has nothing left to delete.
             if !report.is_final {
                 report.is_over();
             }

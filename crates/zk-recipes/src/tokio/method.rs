@@ -1,4 +1,4 @@
-//! What becomes of a method that waits, for tasks: it returns a future.
+//! The waiting methods of the async client, which return futures.
 
 /// One method of the async client, or three with its time limits; see `methods!`.
 macro_rules! method {
@@ -11,8 +11,8 @@ macro_rules! method {
         ///
         /// # Cancellation
         ///
-        /// Dropping the future gives up. A node that was created for it is deleted in the background,
-        /// also if nobody knows yet whether it exists, and also after a lost connection.
+        /// Dropping the future gives up. A node that was created for it is deleted in the
+        /// background, even if its creation is not confirmed yet, or the connection is lost.
         pub fn $name(
             &$self,
             $($argument: $type,)*
@@ -30,7 +30,7 @@ macro_rules! method {
         /// # Cancellation
         ///
         #[doc = concat!("That of [`", stringify!($name), "`](Self::", stringify!($name), "),")]
-        /// also when it is too late.
+        /// even if the time limit has passed.
         pub fn $until(
             &$self,
             $($argument: $type,)*

@@ -95,7 +95,7 @@ pub type ReentrantMutex = recipes::ReentrantMutex<Client>;
 /// A [`ReentrantMutex`] that is held; see [`recipes::ReentrantGuard`].
 pub type ReentrantGuard = recipes::ReentrantGuard<Client>;
 
-/// Several locks, taken together. [`recipes::MultiLock`] has its guarantee and cost.
+/// Several locks that are acquired together. [`recipes::MultiLock`] has its guarantee and cost.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -147,7 +147,7 @@ pub type LeaderElection = recipes::LeaderElection<Client>;
 /// A candidate that stands for election; see [`recipes::Candidate`].
 pub type Candidate = recipes::Candidate<Client>;
 
-/// A barrier that is closed and opened. [`recipes::Barrier`] has its guarantee and cost.
+/// A barrier that clients close and open. [`recipes::Barrier`] has its guarantee and cost.
 ///
 /// ```no_run
 /// use zk_recipes::{Barrier, session::Client};
@@ -163,8 +163,8 @@ pub type Candidate = recipes::Candidate<Client>;
 /// ```
 pub type Barrier = recipes::Barrier<Client>;
 
-/// A barrier that members enter together and leave together. [`recipes::DoubleBarrier`] has its
-/// guarantee and cost.
+/// A barrier that participants enter together and leave together. [`recipes::DoubleBarrier`] has
+/// its guarantee and cost.
 ///
 /// ```no_run
 /// use zk_recipes::{DoubleBarrier, session::Client};
@@ -179,10 +179,10 @@ pub type Barrier = recipes::Barrier<Client>;
 /// ```
 pub type DoubleBarrier = recipes::DoubleBarrier<Client>;
 
-/// A member that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
+/// A participant that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
 pub type BarrierGuard = recipes::BarrierGuard<Client>;
 
-/// A lock that is held, as every guard reports it; see [`recipes::HeldLock`].
+/// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].
 pub type Held = HeldLock<Client>;
 
 /// An exclusive lock with a herd effect, to be compared with [`Mutex`]; see [`recipes::HerdMutex`].
@@ -225,10 +225,13 @@ pub type SimpleGuard = recipes::SimpleGuard<Client>;
 
 /// # Waiting in tasks
 impl HeldLock<Client> {
-    /// Waits until the lock is lost: its session has ended, or its node was deleted, or it is [not
-    /// to be trusted](crate::Options::disconnect_policy) any longer. Never returns while it is held, or may be:
-    /// with [`DisconnectPolicy::UntilServerReports`](crate::DisconnectPolicy::UntilServerReports) that is as long as there is no
-    /// connection. When the lock is released, it returns [`Loss::Released`].
+    /// Waits until the lock is lost, and returns why. If the lock is released, it returns
+    /// [`Loss::Released`].
+    ///
+    /// The lock is lost when its session ends, when its node is deleted, or when the
+    /// [policy](crate::Options::disconnect_policy) says so. With
+    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it never returns while
+    /// there is no connection.
     ///
     /// The runtime of the session wakes it. While that runtime is blocked, [`state`](Self::state)
     /// reports the loss sooner.
@@ -247,10 +250,12 @@ impl HeldLock<Client> {
         }
     }
 
-    /// Returns until when the ensemble must keep the session, and with it the lock, as far as is
-    /// known here; see [`Client::lease`]. On a machine that can be suspended, the client needs a
-    /// [clock](zk_session::ClientBuilder::clock) that does not stop, or the lease seems to last
-    /// longer than it does.
+    /// Returns the end of the session's lease: until then the ensemble must keep the session, and
+    /// with it the lock. See [`Client::lease`].
+    ///
+    /// On a machine that can be suspended, the client needs a
+    /// [clock](zk_session::ClientBuilder::clock) that does not stop. Otherwise the lease seems to
+    /// last longer than it does.
     pub fn lease(&self) -> Option<Instant> {
         self.client().lease()
     }
@@ -258,8 +263,8 @@ impl HeldLock<Client> {
 
 /// # Waiting in tasks
 impl recipes::MultiGuard<Client> {
-    /// Waits until any of the locks is lost, and returns which; see [`Held::lost`]. The end of the
-    /// session, which takes all of them, is reported for one.
+    /// Waits until any of the locks is lost, and returns which one; see [`Held::lost`]. The end of
+    /// the session, which loses all of them, is reported for one.
     pub fn lost(&self) -> impl Future<Output = MultiLoss> + Send + use<> {
         let (losing, paths) = (self.losing(), self.paths());
         async move {
@@ -271,13 +276,14 @@ impl recipes::MultiGuard<Client> {
 
 /// # Waiting in tasks
 impl recipes::Candidate<Client> {
-    /// Returns the leadership and its changes: the newest, if several come before anybody looks. It
-    /// ends when the candidate does. A leader that resigns is reported to lead until it has.
+    /// Returns a receiver of the leadership and its changes. It ends with the candidate.
     ///
-    /// A receiver that looks seldom may see the candidate lead, and lead again, and miss that it
-    /// did not in between. Compare [`Term::token`](crate::Term::token): another one is another
-    /// term. The end of the lease is reported when the session's runtime notices it;
-    /// [`leadership`](Self::leadership) looks at the clock.
+    /// It holds the latest change only. A receiver that looks rarely may miss that the candidate
+    /// did not lead in between. Compare [`Term::token`](crate::Term::token): a different token is a
+    /// different term. A leader that resigns counts as leader until it has resigned.
+    ///
+    /// The end of the lease is reported when the session's runtime notices it.
+    /// [`leadership`](Self::leadership) reads the clock.
     pub fn states(&self) -> watch::Receiver<Leadership> {
         self.leaderships.clone()
     }
