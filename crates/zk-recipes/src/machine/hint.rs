@@ -1,46 +1,50 @@
-//! What the contender before has left to know: that nobody was in its way.
+//! The hint of the previous contender, with which the next one can skip the list.
 
 use zk_session::proto::{SequenceNumber, Zxid};
 
 use super::{LockMode, Scheme, UnknownNodePolicy};
 
-/// How many in a row must have found nobody before one does without the list. If somebody has come
-/// after all it is asked for too late, which costs a round trip: with any pattern of turns, no more
-/// than one in so many.
+/// How many contenders in a row must have found the lock free before the list is skipped.
+///
+/// If another contender has come after all, the list is requested too late, which costs a round
+/// trip. With any pattern of contention, that is at most one round trip in so many acquisitions.
 const ENOUGH: u32 = 8;
 
-/// That a contender held the lock, and has released it. The next one of the same lock
-/// [may rely on it](super::AttemptConfig::hint).
+/// A hint that a contender held the lock and has released it. The next contender for the same lock
+/// [may use it](super::AttemptConfig::hint).
 ///
-/// Nobody was in the way of that contender when it held the lock, and whoever comes takes a number.
-/// So whoever gets the very next one finds nobody in its way either, if it is content with as much:
-/// the lock is free, and needs no list.
+/// No contender was ahead of that one when it held the lock, and each newcomer takes a sequence
+/// number. So if the next contender gets the very next number, none is ahead of it either. The lock
+/// is free, and the list can be skipped.
 ///
-/// That is so as long as the lock path is the same. If it was removed and made anew, the numbers
-/// begin again; but to come to the next number again takes as many creations in it as the number
+/// This is valid while the lock path is the same. If it was deleted and created again, the numbers
+/// begin at 0. To reach number n again takes n creations, each a transaction of its own. If fewer
+/// transactions have passed, the lock path is the same.
 /// says, each a transaction of its own. Where fewer have passed, it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastPathHint {
     /// Whoever has another scheme, or another policy, looks at others.
     pub(super) scheme: Scheme,
     pub(super) unknown_nodes: UnknownNodePolicy,
-    /// Behind a reader there may be other readers still.
+    /// Other readers may still be ahead of a reader.
     pub(super) mode: LockMode,
     pub(super) number: SequenceNumber,
     /// The transaction that created its node.
     pub(super) czxid: Zxid,
-    /// How many in a row, it included, had the number right after that of the one before. Who
-    /// contends with others for a lock had better ask for the list in the same round trip.
+    /// How many contenders in a row, this one included, took the number right after the previous
+    /// one.
+    ///
+    /// Under contention, it is better to request the list in the same round trip as the creation.
     pub(super) followed: u32,
 }
 
 impl FastPathHint {
-    /// Whether nobody is to be expected.
+    /// Returns whether the lock is expected to be free.
     pub(super) const fn expects_nobody(&self) -> bool {
         self.followed >= ENOUGH
     }
 
-    /// Whether nobody can be in our way, if our node has this number and was created by this
+    /// Returns whether no contender can be ahead of a node with this number, created by this
     /// transaction.
     pub(super) const fn is_followed_by(
         &self,
@@ -76,12 +80,12 @@ mod tests {
     #[test]
     fn only_the_next_number_follows_while_the_directory_must_be_the_same() {
         assert!(follows(BEFORE, 7, 102), "the deletion lies between");
-        // To come from 0 to 7 in a new directory takes seven creations before ours.
+        // To get from 0 to 7 below a new lock path takes seven creations before ours.
         assert!(follows(BEFORE, 7, 107) && !follows(BEFORE, 7, 108));
         for number in [i32::MIN, -7, 0, 5, 6, 8, i32::MAX] {
             assert!(!follows(BEFORE, number, 102), "{number}");
         }
-        // A transaction of another epoch, or one that makes no sense.
+        // A transaction of another epoch, and zxids that make no sense.
         for czxid in [1 << 32, i64::MAX, 100, 99, 0, i64::MIN] {
             assert!(!follows(BEFORE, 7, czxid), "{czxid}");
         }

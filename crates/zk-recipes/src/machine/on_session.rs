@@ -1,4 +1,4 @@
-//! Joins a machine with the session that it is attached to.
+//! Connects a machine to the session that it is attached to.
 
 use alloc::vec::Vec;
 use core::any::Any;
@@ -12,38 +12,40 @@ use zk_session::{Error, State};
 use super::{Event, Input, LockMode, Machine, OpId, Operation, Output, Renewal};
 
 /// Receives the events of a machine.
-///
-/// It is called while the dispatcher delivers, in a client with the session locked. It must not
-/// block, and leaves code of the user to [`Port::wake`] and [`Port::defer`]. In a loop of one
-/// thread, a channel or a shared cell takes the events to the owner.
+/// The dispatcher calls it while it delivers. In a client, the session is locked then. It must not
+/// block, and leaves user code to [`Port::wake`] and [`Port::defer`]. In a single-threaded loop, a
+/// channel or a shared cell can pass the events to the owner.
 pub trait Observer: Send {
     /// Handles an event.
     fn observe(&mut self, event: Event, port: &mut Port<'_>);
 
-    /// The machine is done: it reports nothing more and has left nothing on the server. If the
-    /// session ends first, the observer may be dropped without this call.
+    /// Called when the machine is done: it reports nothing more, and no node of it is left on the
+    /// server.
+    ///
+    /// If the session ends first, the observer may be dropped without this call.
     fn finish(&mut self, _port: &mut Port<'_>) {}
 }
 
-/// A command from the owner of an attached machine; a message for [`Attached::command`].
+/// A command from the owner of an attached machine, sent by [`Attached::command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Converts the lock that is held to another mode, as [`Input::Convert`] says.
+    /// Changes the mode of the held lock; see [`Input::Convert`].
     Convert(LockMode),
-    /// Leaves as soon as that is allowed. A [`Participant`](super::Participant) waits for the
-    /// others; any other machine does the same as for `Release`.
+    /// Leaves when the recipe allows it. A [`Participant`](super::Participant) waits for the
+    /// others; any other machine acts as for `Release`.
     Leave,
     /// Releases the lock, or stops waiting for it.
     Release,
-    /// Only what every command does: if the lease has ended, the machine learns it now.
+    /// Reports the end of the lease to the machine, if the lease has ended. Every other command
+    /// does that as well.
     CheckLease,
 }
 
 /// A machine that can be [attached](Attached) to a session.
 ///
-/// It submits the machine's requests, passes the session's events to the machine and the machine's
-/// to the [`Observer`], and [renews](Renewal) watches that stay silent. Its owner controls it by
-/// [`Command`].
+/// It submits the machine's requests, gives the session's events to the machine, and reports the
+/// machine's events to the [`Observer`]. It [renews](Renewal) watches that stay silent. Its owner
+/// controls it by [`Command`].
 #[derive(Debug)]
 pub struct OnSession<M, O> {
     machine: M,
@@ -53,19 +55,20 @@ pub struct OnSession<M, O> {
     renewal: Option<Renewal>,
     /// The request that renews a watch, until it is answered.
     renewing: Option<u64>,
-    /// When a watch was last asked for, or the session resumed: pings count from then, too.
+    /// The time of the last request for a watch, or of the session's resumption. Pings are counted
+    /// from then, too.
     silent_since: Instant,
-    /// If the machine has received nothing by then, a watch is renewed.
+    /// If the machine has received no input by this time, a watch is renewed.
     silent_until: Option<Instant>,
-    /// When the machine wants [`Input::Timer`].
+    /// When to give the machine [`Input::Timer`].
     alarm: Option<Instant>,
     /// Whether there is a connection to a quorum.
     is_connected: bool,
-    /// Whether the machine is done, and the observer knows.
+    /// Whether the machine is done, and the observer was notified.
     is_finished: bool,
 }
 
-/// A watch that is set, and how to set it again.
+/// A watch that is set, and how to renew it.
 #[derive(Debug)]
 struct Watching {
     op: OpId,
@@ -78,8 +81,8 @@ struct Watching {
 const RENEWED: u64 = 1 << 63;
 
 impl<M, O> OnSession<M, O> {
-    /// Joins a machine with its observer. The seed spreads the [renewals](Renewal) of many
-    /// machines, so give each another one.
+    /// Connects a machine to its observer. The seed spreads the [renewals](Renewal) of many
+    /// machines, so give each machine a different one.
     pub fn new(machine: M, observer: O, seed: u64) -> Self {
         Self {
             machine,
@@ -95,8 +98,8 @@ impl<M, O> OnSession<M, O> {
         }
     }
 
-    /// Waits for ever for a watch event that is lost. It is here to be compared with the others, not
-    /// used.
+    /// Turns off the renewal of watches. A lost watch event then makes the machine wait for ever.
+    /// This exists for comparisons only.
     #[cfg(feature = "study")]
     #[must_use]
     pub fn without_renewals(self) -> Self {
@@ -168,7 +171,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         }
     }
 
-    /// Makes the request of a watch again. The old watch stands until the new one is set.
+    /// Submits the request of a watch again. The old watch stays until the new one is set.
     fn renew(&mut self, port: &mut Port<'_>) {
         self.silent_since = port.now();
         let renewal = self.renewal.as_mut();
@@ -181,7 +184,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         }
     }
 
-    /// Takes the answer to a renewal, unless the watch has fired or was dropped since.
+    /// Handles the reply of a renewal, unless the watch has fired or was removed since.
     fn handle_renewal(&mut self, tag: u64, result: Result<Reply, Error>, port: &mut Port<'_>) {
         self.renewing = None;
         let op = OpId(tag & !RENEWED);
@@ -197,7 +200,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         }
     }
 
-    /// After each input: what the machine has received ends the silence.
+    /// Called after each input: the machine is no longer silent.
     fn set_timer(&mut self, port: &mut Port<'_>) {
         self.silent_until = None;
         if let Some(renewal) = &mut self.renewal

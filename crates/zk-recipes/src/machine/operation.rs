@@ -1,4 +1,4 @@
-//! The requests that a machine makes.
+//! The requests that a machine submits.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,11 +14,11 @@ use zk_session::session::Reply;
 
 use super::AccessList;
 
-/// Names a request of one machine, and the watch that it asked for.
+/// The number of a request of one machine. It also identifies the watch that the request sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub(super) u64);
 
-/// A machine that is made of several gives each a number, the upper half of those of its requests.
+/// A machine that consists of several gives each a number: the upper half of its request numbers.
 impl OpId {
     const PART: u32 = 32;
 
@@ -26,13 +26,13 @@ impl OpId {
         Self((part as u64) << Self::PART | self.0)
     }
 
-    /// The part whose request it is, and what that part calls it.
+    /// Returns the sub-machine whose request it is, and its number there.
     pub(super) const fn split(self) -> (u32, Self) {
         ((self.0 >> Self::PART) as u32, Self(self.0 & u32::MAX as u64))
     }
 }
 
-/// A request that a machine wants to be made. Paths are the server's.
+/// A request that a machine submits. Paths are those of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     path: String,

@@ -1,4 +1,4 @@
-//! Holding the lock: noticing its end, and that somebody else wants it.
+//! Holding the lock: noticing its loss, and requests of other clients to release it.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -13,8 +13,8 @@ use super::super::{AttemptConfig, DisconnectPolicy, Event, OpId, Operation, Outp
 use super::Contender;
 use crate::error::{LockError, Loss};
 
-/// A lock that is held longer than this watches its own node, to notice if it is deleted. One
-/// that is held for a moment saves the request.
+/// The time after which a held lock watches its own node, to notice its deletion. A lock that is
+/// held briefly saves the request.
 const WATCH_SELF_AFTER: Duration = Duration::from_millis(20);
 
 impl Contender {
@@ -36,7 +36,7 @@ impl Contender {
         }
     }
 
-    /// Whoever may be asked to release the lock looks out for it at once.
+    /// A revocable contender watches its node at once, to notice a request to release the lock.
     pub(super) fn watch_self_in_time(&mut self) {
         match self.self_watch {
             Some(_) => {}
@@ -47,7 +47,7 @@ impl Contender {
 
     // ---- The watch on our own node -------------------------------------------------------------
 
-    /// Watches our own node, which tells as well whether it is still there.
+    /// Watches our own node. The reply also shows whether the node still exists.
     pub(super) fn watch_self(&mut self) {
         if self.is_replacing_node() {
             return;
@@ -78,9 +78,9 @@ impl Contender {
         }
         match result {
             Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
-            // It cannot be watched, but it is there.
+            // The node exists, but the watch was refused.
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.verified(),
-            // The reconnect will see to it.
+            // The reconnect verifies the node.
             Ok(_) | Err(Error::ConnectionLost) => {}
             Err(_) if matches!(self.phase, Phase::Held { .. }) => {
                 self.set_timer(RETRY_AFTER);
@@ -95,7 +95,7 @@ impl Contender {
         match &self.phase {
             _ if deleted => self.self_deleted(),
             Phase::Held { .. } => self.watch_self(),
-            // The shortcut needs the watch; the long way does not.
+            // A takeover needs this watch; a new list does not.
             _ => self.doubt(),
         }
     }
@@ -161,7 +161,7 @@ impl Contender {
         }
     }
 
-    /// Ends an attempt that does not wait for a connection.
+    /// Fails if the attempt does not wait for a connection.
     pub(super) fn not_connected(&mut self) {
         let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
         if !self.config.wait_policy.waits_for_connection() && !is_over {
@@ -195,16 +195,16 @@ impl Contender {
                 }
             }
             (Phase::Held { .. }, None) | (Phase::Done, _) => {}
-            // Nobody waits any longer for what is left to be done.
+            // The caller need not wait longer for the deletions.
             (Phase::Leaving, _) => self.conclude(Event::NOT_CONFIRMED),
             _ if self.is_releasing => self.conclude(Event::NOT_CONFIRMED),
-            // Our own node may be gone, and events still arrive where no request does.
+            // Our own node may be gone. Events may still arrive when requests do not.
             _ => self.doubt(),
         }
     }
 
     fn verified(&mut self) {
-        // An answer from before the connection was lost says nothing.
+        // A reply from before the disconnect proves nothing.
         if let Phase::Held { suspended: suspended @ true } = &mut self.phase
             && self.connection.is_up()
         {
