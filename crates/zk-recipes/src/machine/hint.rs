@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_next_number_follows_while_the_directory_must_be_the_same() {
+    fn a_hint_holds_for_the_next_number_while_the_lock_path_is_the_same() {
         assert!(follows(BEFORE, 7, 102), "the deletion lies between");
         // To get from 0 to 7 below a new lock path takes seven creations before ours.
         assert!(follows(BEFORE, 7, 107) && !follows(BEFORE, 7, 108));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_have_ended_are_followed_by_none() {
+    fn exhausted_numbers_invalidate_a_hint() {
         for (number, next) in [(i32::MAX, i32::MIN), (-5, -4), (-1, 0)] {
             let before = FastPathHint { number: SequenceNumber(number), ..BEFORE };
             assert!(!follows(before, next, 102), "{number}");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_leaves_nothing_to_a_writer() {
+    fn a_hint_of_a_reader_is_invalid_for_a_writer() {
         use LockMode::{Exclusive, Shared};
         for (before, mode, follows) in [
             (Exclusive, Exclusive, true),

@@ -195,7 +195,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         } else {
             port.unwatch(tag);
         }
-        if Renewal::is_news(&result) {
+        if Renewal::is_conclusive(&result) {
             self.deliver(Input::Reply { op, result }, port);
         }
     }

@@ -23,7 +23,7 @@ const BEFORE_PING: Duration = Duration::from_millis(5);
 ///    [`wait`](Self::wait) since the last request for a watch.
 /// 2. It repeats the request of one watch, each [in turn](Self::next).
 /// 3. It drops the old watch when the new one is set, and the new one if it is refused.
-/// 4. If the reply [is conclusive](Self::is_news), it gives the reply to the machine as
+/// 4. If the reply [is conclusive](Self::is_conclusive), it gives the reply to the machine as
 ///    [`Input::Reply`](super::Input::Reply), with the number of the first request. Machines handle
 ///    it like the first reply.
 ///
@@ -58,7 +58,7 @@ impl Renewal {
 
     /// Returns whether the driver gives this reply of a renewal to the machine. If not, the old
     /// watch stays.
-    pub fn is_news(answer: &Result<Reply, Error>) -> bool {
+    pub fn is_conclusive(answer: &Result<Reply, Error>) -> bool {
         answer.as_ref().err().is_none_or(|error| RetryPolicy::of(error) == RetryPolicy::Never)
     }
 }
@@ -100,14 +100,14 @@ mod tests {
 
     #[test]
     fn a_reply_that_says_nothing_about_the_node_is_not_delivered() {
-        for (error, is_news) in [
+        for (error, is_conclusive) in [
             (Error::Server(ErrorCode::NO_NODE), true),
             (Error::Server(ErrorCode::NO_AUTH), true),
             (Error::ConnectionLost, false),
             (Error::Server(ErrorCode::THROTTLED_OP), false),
             (Error::Server(ErrorCode::SYSTEM_ERROR), false),
         ] {
-            assert_eq!(Renewal::is_news(&Err(error.clone())), is_news, "{error}");
+            assert_eq!(Renewal::is_conclusive(&Err(error.clone())), is_conclusive, "{error}");
         }
     }
 }
