@@ -242,6 +242,9 @@ fn server_of(state: State) -> Option<usize> {
 }
 
 /// Prints what encryption costs: plain and encrypted connections to one server take turns.
+///
+/// A server that only starts quickly is slow at ciphers. For the time that requests take, set
+/// `_JAVA_OPTIONS=-XX:TieredStopAtLevel=4`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures"]
 async fn overhead() {

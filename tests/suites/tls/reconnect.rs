@@ -132,7 +132,11 @@ async fn a_session_moves_past_a_server_that_is_trusted_no_more() {
     ensemble.fronts[kept].cut();
     states.wait_for(|state| *state == State::Suspended).await.expect("the session lives");
     let waits = client.exists("/");
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let is_untrusted =
+        || client.last_failure().is_some_and(|(_, reason)| reason.starts_with("unknown CA"));
+    while !is_untrusted() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     assert_eq!(client.state(), State::Suspended);
     ensemble.fronts[server].set_config(good(&ensemble.authority));
     tokio::time::timeout(HANG_TIMEOUT, waits).await.expect("in time").expect("it is trusted again");

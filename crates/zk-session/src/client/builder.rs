@@ -124,7 +124,8 @@ impl<C> ClientBuilder<C> {
     /// `Duration::MAX` it waits for ever.
     ///
     /// An invalid connection string fails at once. A wrong address fails at the limit, with the
-    /// last cause: [`ConnectError::Unreachable`].
+    /// last cause: [`ConnectError::Unreachable`]. If TLS fails with every server, `connect` fails
+    /// after the first round: [`ConnectError::Tls`].
     ///
     /// ```
     /// # #[cfg(feature = "blocking")] {

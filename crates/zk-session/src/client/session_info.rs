@@ -1,5 +1,6 @@
 //! Getters of a client's session.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -59,6 +60,12 @@ methods! {
         /// Returns counters of what was sent and received.
         get fn statistics(&self) -> Statistics {
             self.with_router(|router| router.session().statistics())
+        }
+
+        /// Returns the server that last failed, and the reason: a lost connection, or an attempt to
+        /// connect. It stays when another server serves the session.
+        get fn last_failure(&self) -> Option<(String, String)> {
+            self.with_router(|router| router.last_failure.clone())
         }
 
         /// Returns the servers, in the order of the connection string. [`State::Connected`] counts
