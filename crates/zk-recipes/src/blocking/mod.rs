@@ -186,7 +186,7 @@ pub type LockRequest = recipes::LockRequest<Client>;
 /// loop {
 ///     match &seen {
 ///         Leadership::Leader(term) => println!("we lead, with token {}", term.token),
-///         Leadership::Suspended(_) => println!("the connection is lost, so nobody knows who leads"),
+///         Leadership::Suspended(_) => println!("the connection is lost: the leader is unknown"),
 ///         Leadership::Follower => println!("we do not lead"),
 ///         ended => return Err(format!("{ended:?}").into()),
 ///     }

@@ -296,6 +296,9 @@ pub struct QueuedNode<'a> {
 }
 
 /// Returns the contenders among the children of a lock path, sorted by sequence number.
+///
+/// That is the order in which they hold the lock, unless the sequence numbers are exhausted.
+/// Children that are no contenders of this scheme are left out.
 pub fn queue_order<'a>(
     scheme: Scheme,
     children: impl Iterator<Item = &'a str>,

@@ -25,7 +25,7 @@ use crate::machine::{LockMode, PermitRequest, Scheme, SemaphoreMachine, WaitPoli
 /// lowered. A permit is lost with its session, or when its node is deleted, and is free for others
 /// then. Tokens of clients that hold permits at the same time are in no order.
 ///
-/// The node `max` and its parent stay when nobody uses the semaphore any more. Delete both if the
+/// The node `max` and its parent stay when the semaphore is no longer used. Delete both if the
 /// names of your semaphores are generated.
 ///
 /// # Cost
@@ -64,8 +64,10 @@ impl<C: SessionClient> Semaphore<C> {
         Self::with(client, path, None, Options::new())
     }
 
-    /// Returns the semaphore at `path` as [`new`](Self::new) does or, without a number, as
-    /// [`open`](Self::open) does; with options, of which the scheme has no effect.
+    /// Returns the semaphore at `path`, with options; the scheme has no effect. Sends nothing yet.
+    ///
+    /// With a number, the first acquisition creates it; see [`new`](Self::new). Without one, it
+    /// must exist; see [`open`](Self::open).
     ///
     /// # Errors
     ///
@@ -159,7 +161,7 @@ methods! { Semaphore:
         self.enter("acquire_many", permits, limit)
     }
 
-    /// Acquires a permit if one is free and nobody waits for any. It creates nothing if it would
+    /// Acquires a permit if one is free and no contender waits for any. It creates nothing if it would
     /// have to wait.
     ///
     /// # Errors
@@ -169,8 +171,8 @@ methods! { Semaphore:
         self.enter("try_acquire", 1, Limit::TRY)
     }
 
-    /// Acquires several permits if they are free and nobody waits for any. It creates nothing if it
-    /// would have to wait.
+    /// Acquires several permits if they are free and no contender waits for any. It creates nothing
+    /// if it would have to wait.
     ///
     /// # Errors
     ///

@@ -134,7 +134,7 @@ pub type LockRequest = recipes::LockRequest<Client>;
 /// while states.changed().await.is_ok() {
 ///     match &*states.borrow_and_update() {
 ///         Leadership::Leader(term) => println!("we lead, with token {}", term.token),
-///         Leadership::Suspended(_) => println!("the connection is lost, so nobody knows who leads"),
+///         Leadership::Suspended(_) => println!("the connection is lost: the leader is unknown"),
 ///         Leadership::Follower => println!("we do not lead"),
 ///         ended => println!("{ended:?}"),
 ///     }

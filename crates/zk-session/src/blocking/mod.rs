@@ -368,7 +368,9 @@ impl ClientBuilder<Client> {
         self.connect_with(TcpConnect)
     }
 
-    /// Connects by the transports of `connect`.
+    /// Connects through a transport of your own, such as a proxy or a Unix socket.
+    ///
+    /// `connect` opens a new connection to each server that the client tries.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ fn locks_that_cannot_be_acquired_together_are_refused() {
     }
 }
 
-// ---- One attempt ---------------------------------------------------------------------------------
+// ---- One attempt --------------------------------------------------------------------------------
 
 fn outputs(machine: &mut MultiAcquire) -> Vec<Output> {
     core::iter::from_fn(|| machine.poll_output()).collect()
@@ -112,7 +112,7 @@ fn held_locks_are_released_only_at_the_callers_command() {
     assert_eq!(outputs(&mut machine), []);
 }
 
-// ---- Two attempts --------------------------------------------------------------------------------
+// ---- Two attempts -------------------------------------------------------------------------------
 
 /// Two clients that want the same locks and list them in opposite orders. Each lock is a queue.
 #[derive(Clone)]

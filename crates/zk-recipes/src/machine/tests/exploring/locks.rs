@@ -691,7 +691,7 @@ fn exhausted_numbers_of_a_private_scheme_survive_a_fault() {
     scenario.numbers(Numbers::End).faults(1).proves(67_212, &milestones);
 }
 
-// ---- Readers and writers -------------------------------------------------------------------------
+// ---- Readers and writers ------------------------------------------------------------------------
 
 #[test]
 fn a_reader_and_a_writer_take_turns() {
@@ -781,7 +781,7 @@ fn a_downgrade_survives_two_faults_on_servers_that_lag() {
     Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(68_829, &milestones);
 }
 
-// ---- Negative controls ---------------------------------------------------------------------------
+// ---- Negative controls --------------------------------------------------------------------------
 
 #[test]
 fn without_a_sync_a_node_is_created_twice() {

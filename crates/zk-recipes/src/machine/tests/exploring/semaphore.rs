@@ -419,7 +419,7 @@ fn a_holder_leaves_the_queue_free() {
     semaphore.proves(98_579, &[ONE, TWO, THREE]);
 }
 
-// ---- Negative controls ---------------------------------------------------------------------------
+// ---- Negative controls --------------------------------------------------------------------------
 
 #[test]
 fn counting_before_creating_is_unsafe() {
