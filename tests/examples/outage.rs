@@ -3,8 +3,8 @@
 //!
 //! `cargo run -p zk-testkit --example outage -- <how> <timeout-ms> <outage-ms> [rounds] [clients]`
 //!
-//! A proxy stands before each server. With `refuse` it refuses connections, with `swallow` it
-//! discards all bytes; `kill` kills and restarts the servers. Prints one line per round.
+//! There is a proxy in front of each server. With `refuse` it refuses connections, with `swallow`
+//! it discards all bytes; `kill` kills and restarts the servers. Prints one line per round.
 
 use std::error::Error;
 use std::sync::Arc;

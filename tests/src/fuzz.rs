@@ -1,6 +1,6 @@
 //! The fuzz targets of `zk-proto`: arbitrary bytes through its public API.
 //!
-//! Whatever decodes must encode to as many bytes, equal except that `true` becomes 1, and these
+//! Input that decodes must encode to as many bytes, equal except that `true` becomes 1, and these
 //! must decode to the same value. Each target has a shim in `fuzz/`. The suite `corpus` runs the
 //! inputs that fuzzing has found with every run of the tests.
 

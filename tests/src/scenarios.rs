@@ -208,7 +208,7 @@ pub async fn a_holder_receives_a_request_to_release(fixture: &impl Fixture) {
     let guard = mutex(&one, Options::new().revocable()).acquire().await.expect("free");
     assert!(timeout(MOMENT, guard.revoked()).await.is_err(), "no request");
     mutex(&other, Options::new()).revoke(guard.node()).await.expect("asked");
-    timeout(HANG_TIMEOUT, guard.revoked()).await.expect("heard");
+    timeout(HANG_TIMEOUT, guard.revoked()).await.expect("requested");
     assert_eq!(guard.state(), Holding::Held, "still held");
     let node = guard.node().to_owned();
     guard.release().await.expect("released");
@@ -338,9 +338,9 @@ pub async fn candidates_lead_one_after_another(fixture: &impl Fixture) {
     assert_eq!(follower.leadership(), Leadership::Follower);
     assert!(follower.transaction().is_none());
     assert_eq!(names(&second).await, ["one", "two"]);
-    let told = second.leader().await.expect("listed").expect("a leader");
-    assert_eq!((told.token, told.data.as_deref()), (term.token, Some(&b"one"[..])));
-    assert_eq!(term.node, format!("{ELECTION}/{}", told.node));
+    let listed = second.leader().await.expect("listed").expect("a leader");
+    assert_eq!((listed.token, listed.data.as_deref()), (term.token, Some(&b"one"[..])));
+    assert_eq!(term.node, format!("{ELECTION}/{}", listed.node));
     leader.close().await.expect("closed");
     assert!(follower.elected().await.expect("a leader").token > term.token);
     assert_eq!(names(&first).await, ["two"]);

@@ -89,7 +89,7 @@ pub async fn eventually<S: Fixture>(fixture: &S, what: &str, condition: impl Fn(
         }
         // Not tokio's clock, which a test may have paused.
         let pause = || std::thread::sleep(Duration::from_millis(1));
-        tokio::task::spawn_blocking(pause).await.expect("it does not panic");
+        tokio::task::spawn_blocking(pause).await.expect("no panic");
     }
 }
 

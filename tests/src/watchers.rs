@@ -35,9 +35,9 @@ pub struct Watchers {
     load: Load,
 }
 
-/// Returns a path of 76 bytes, of which `directory` and `number` determine 8.
-fn path(directory: &str, number: usize) -> String {
-    format!("/{directory}/{number:0width$}", width = 76 - 2 - directory.len())
+/// Returns a path of 76 bytes, of which `parent` and `number` determine 8.
+fn path(parent: &str, number: usize) -> String {
+    format!("/{parent}/{number:0width$}", width = 76 - 2 - parent.len())
 }
 
 /// How many requests are in flight while the watches are set.
@@ -77,8 +77,8 @@ impl Watchers {
             .session_timeout(SESSION_TIMEOUT)
             .connect_with(connect.clone())
             .await?;
-        for directory in ["data", "absent", "child", "stays", "below"] {
-            client.ensure_path(&format!("/{directory}")).await.expect("created");
+        for parent in ["data", "absent", "child", "stays", "below"] {
+            client.ensure_path(&format!("/{parent}")).await.expect("created");
         }
         let mut this = Self { client, connect, once: Vec::new(), staying: Vec::new(), load };
         this.watch().await.expect("watches");
@@ -152,7 +152,7 @@ impl Watchers {
     /// # Panics
     ///
     /// If a watch reports anything else.
-    pub async fn hear_everything(&mut self) -> Result<(), Error> {
+    pub async fn receive_everything(&mut self) -> Result<(), Error> {
         for watch in self.once.drain(..) {
             watch.await?;
         }

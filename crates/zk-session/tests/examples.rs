@@ -23,7 +23,7 @@ fn threads_count_workers() {
 
 #[test]
 fn a_loop_on_a_socket_that_never_blocks() {
-    poll_loop::run(None).expect("it is answered");
+    poll_loop::run(None).expect("answered");
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ pub(super) fn life(opcode: OpCode, mode: CreateMode, ttl: i64, session: SessionI
     }
 }
 
-/// Returns the operation that a part of a multi stands for. The mode decides it, not the opcode.
+/// Returns the effective operation of a part of a multi. The mode decides it, not the opcode.
 ///
 /// # Errors
 ///

@@ -51,7 +51,7 @@ impl Modes {
 
     /// Returns whether one of the modes reports an event on the path itself. A recursive watch
     /// reports what happens to children, not changes of the list of children.
-    pub(super) fn hear(self, kind: EventType) -> bool {
+    pub(super) fn report(self, kind: EventType) -> bool {
         self.contains(Mode::Standard)
             || self.contains(Mode::Persistent)
             || (self.contains(Mode::Recursive) && kind != EventType::NODE_CHILDREN_CHANGED)

@@ -215,18 +215,18 @@ impl Tree {
         self.perishable.iter().filter(spent).cloned().collect()
     }
 
-    /// Applies a change, and calls `tell` with its events in order.
+    /// Applies a change, and calls `notify` with its events in order.
     pub(super) fn apply<'c>(
         &mut self,
         change: &'c Change,
         zxid: Zxid,
         time: i64,
-        tell: &mut dyn FnMut(Event<'_>),
+        notify: &mut dyn FnMut(Event<'_>),
     ) -> Applied<'c> {
         match change {
-            Change::Create(create) => self.create(create, zxid, time, tell),
+            Change::Create(create) => self.create(create, zxid, time, notify),
             Change::Delete { path } => {
-                self.delete(path, zxid, tell);
+                self.delete(path, zxid, notify);
                 Applied::Deleted
             }
             Change::SetData { path, data } => match self.nodes.get_mut(&**path) {
@@ -235,7 +235,7 @@ impl Tree {
                     node.stat.version = node.stat.version.wrapping_add(1);
                     node.stat.mzxid = zxid;
                     node.stat.mtime = time;
-                    tell(Event { kind: EventType::NODE_DATA_CHANGED, path, acl: &node.acl });
+                    notify(Event { kind: EventType::NODE_DATA_CHANGED, path, acl: &node.acl });
                     Applied::DataSet(node.stat())
                 }
                 None => Applied::Refused(ErrorCode::NO_NODE),
@@ -263,10 +263,10 @@ impl Tree {
         &mut self,
         session: SessionId,
         zxid: Zxid,
-        tell: &mut dyn FnMut(Event<'_>),
+        notify: &mut dyn FnMut(Event<'_>),
     ) {
         for path in self.ephemerals.remove(&session).unwrap_or_default() {
-            self.delete(&path, zxid, tell);
+            self.delete(&path, zxid, notify);
         }
     }
 
@@ -275,7 +275,7 @@ impl Tree {
         create: &'c Create,
         zxid: Zxid,
         time: i64,
-        tell: &mut dyn FnMut(Event<'_>),
+        notify: &mut dyn FnMut(Event<'_>),
     ) -> Applied<'c> {
         let path = &create.path;
         let mut node = Node {
@@ -304,9 +304,9 @@ impl Tree {
         }
         let stat = node.stat();
         self.nodes.insert(path.clone(), node);
-        tell(Event { kind: EventType::NODE_CREATED, path, acl: &create.acl });
+        notify(Event { kind: EventType::NODE_CREATED, path, acl: &create.acl });
         let counter_stops = self.version.counter_stops();
-        self.change_parent(path, tell, |parent, name| {
+        self.change_parent(path, notify, |parent, name| {
             parent.children.insert(name.to_string());
             // The counter stops at its maximum, and the stat with it (`DataTree.createNode`).
             if create.parent_cversion > parent.stat.cversion || !counter_stops {
@@ -317,7 +317,7 @@ impl Tree {
         Applied::Created { opcode: create.opcode, path, stat }
     }
 
-    fn delete(&mut self, path: &str, zxid: Zxid, tell: &mut dyn FnMut(Event<'_>)) {
+    fn delete(&mut self, path: &str, zxid: Zxid, notify: &mut dyn FnMut(Event<'_>)) {
         let Some(node) = self.nodes.remove(path) else { return };
         if let Some(owned) = self.ephemerals.get_mut(&node.stat.ephemeral_owner) {
             owned.remove(path);
@@ -326,8 +326,8 @@ impl Tree {
             }
         }
         self.perishable.remove(path);
-        tell(Event { kind: EventType::NODE_DELETED, path, acl: &node.acl });
-        self.change_parent(path, tell, |parent, name| {
+        notify(Event { kind: EventType::NODE_DELETED, path, acl: &node.acl });
+        self.change_parent(path, notify, |parent, name| {
             parent.children.remove(name);
             parent.stat.pzxid = zxid;
         });
@@ -336,7 +336,7 @@ impl Tree {
     fn change_parent(
         &mut self,
         path: &str,
-        tell: &mut dyn FnMut(Event<'_>),
+        notify: &mut dyn FnMut(Event<'_>),
         change: impl FnOnce(&mut Node, &str),
     ) {
         if let Some(parent) = path::parent(path)
@@ -345,7 +345,7 @@ impl Tree {
         {
             change(node, name);
             let kind = EventType::NODE_CHILDREN_CHANGED;
-            tell(Event { kind, path: parent, acl: &node.acl });
+            notify(Event { kind, path: parent, acl: &node.acl });
         }
     }
 }

@@ -181,8 +181,8 @@ impl Table {
     fn fire(&mut self, kind: EventType, path: &str) -> Listeners {
         let mut listeners = Listeners::new();
         if let Some(watches) = self.watches.get_mut(path) {
-            let hearing = watches.iter().filter(|(_, modes)| modes.hear(kind));
-            listeners.extend(hearing.map(|(conn, _)| *conn));
+            let reporting = watches.iter().filter(|(_, modes)| modes.report(kind));
+            listeners.extend(reporting.map(|(conn, _)| *conn));
             for conn in &listeners {
                 self.remove(path, *conn, Some(Mode::Standard));
             }

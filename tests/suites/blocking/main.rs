@@ -101,7 +101,7 @@ fn a_session_moves_to_another_server_with_its_watches() {
 fn an_expired_session_is_reported() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
-    let (_, watch) = client.exists_and_watch("/a").expect("it can be asked");
+    let (_, watch) = client.exists_and_watch("/a").expect("sent");
     assert!(ensemble.embedded.expire_session(client.session_id()));
     assert_eq!(client.ended(), End::Expired);
     let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
@@ -118,7 +118,7 @@ fn trees_are_created_and_deleted() {
     assert_eq!(path, "/a/b/c-0000000000");
     assert_eq!(below.count_descendants("/").expect("the node exists"), 3);
     assert_eq!(below.get_ephemerals("/").expect("the node exists"), [path]);
-    below.delete_all("/a").expect("it can be deleted");
+    below.delete_all("/a").expect("deleted");
     assert_eq!(below.get_children("/").expect("the node exists").0, [""; 0]);
     let is_there = |path| ensemble.embedded.with(|ensemble| ensemble.paths().any(|p| p == path));
     assert!(is_there("/app") && !is_there("/app/a"));

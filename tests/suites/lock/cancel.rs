@@ -128,8 +128,8 @@ async fn dropped_guards_and_futures_count_as_pending_at_once() {
 
 /// Options whose ACL allows no client to delete nodes.
 fn without_delete() -> Options {
-    let anybody = Id { scheme: "world", id: Some("anyone") };
-    Options::new().parent_acl(&[Acl { perms: Perms::READ | Perms::CREATE, id: anybody }])
+    let anyone = Id { scheme: "world", id: Some("anyone") };
+    Options::new().parent_acl(&[Acl { perms: Perms::READ | Perms::CREATE, id: anyone }])
 }
 
 const NO_AUTH: LockError = LockError::Request(Error::Server(ErrorCode::NO_AUTH));

@@ -76,7 +76,7 @@ async fn the_list_is_skipped_without_contention_and_a_wrong_hint_costs_once() {
         (2, 4, 6),
         (8, 16, 24),
         // Nine acquisitions are needed to notice that no other contender comes; later ones skip the
-        // list. The first of the next run relies on that in vain, and needs its list after all.
+        // list. The first of the next run relies on that wrongly, and needs its list after all.
         (9, 18 + 1, 27),
         (10, 20 + 1, 30 - 1),
         (20, 40 + 1, 60 - 11),

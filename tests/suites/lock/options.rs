@@ -211,12 +211,12 @@ async fn an_observer_knows_the_attempt_of_each_event() {
 async fn unknown_nodes_are_reported_or_refused() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
-    let told = Arc::new(AtomicBool::new(false));
+    let was_reported = Arc::new(AtomicBool::new(false));
     let observer = {
-        let told = told.clone();
+        let was_reported = was_reported.clone();
         move |_: Attempt<'_>, event: &Event| {
             if matches!(event, Event::UnknownNode(node) if node == "lease_holder") {
-                told.store(true, Ordering::Relaxed);
+                was_reported.store(true, Ordering::Relaxed);
             }
         }
     };
@@ -225,7 +225,7 @@ async fn unknown_nodes_are_reported_or_refused() {
     }
     let guard = mutex(&client, Options::new().observer(observer)).acquire().await.expect("free");
     guard.release().await.expect("released");
-    assert!(told.load(Ordering::Relaxed));
+    assert!(was_reported.load(Ordering::Relaxed));
     let refused = mutex(&client, Options::new().unknown_nodes(UnknownNodePolicy::Refuse))
         .acquire()
         .await

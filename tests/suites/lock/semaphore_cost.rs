@@ -98,11 +98,11 @@ async fn hand_over(waiters: usize) {
     };
     eventually(&embedded, "all are queued", are_queued).await;
     let sent = || waiting.iter().map(|client| client.statistics().requests).sum::<u64>();
-    let told = || waiting.iter().map(|client| client.statistics().notifications).sum::<u64>();
-    let before = (sent(), told());
+    let events = || waiting.iter().map(|client| client.statistics().notifications).sum::<u64>();
+    let before = (sent(), events());
     held.release().await.expect("held");
     for left in (0..waiters).rev() {
-        let guard = tasks.join_next().await.expect("somebody").expect("no panic");
+        let guard = tasks.join_next().await.expect("a holder").expect("no panic");
         if left > 0 {
             // The next waiter has its permit node before this permit is released.
             eventually(&embedded, "the next waiter has a permit node", |embedded| {
@@ -112,7 +112,7 @@ async fn hand_over(waiters: usize) {
         }
         guard.release().await.expect("held");
     }
-    let (requests, notifications) = (sent() - before.0, told() - before.1);
+    let (requests, notifications) = (sent() - before.0, events() - before.1);
     println!("{waiters} hand-overs: {requests} requests, {notifications} notifications");
     // The deletion of a permit node wakes one waiter. The deletion of its queue node wakes the next
     // one, unless that one had not looked yet.

@@ -18,9 +18,9 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn resolve(self, directory: &str) -> String {
+    fn resolve(self, parent: &str) -> String {
         match self {
-            Self::Below(path) => format!("{directory}{path}"),
+            Self::Below(path) => format!("{parent}{path}"),
             Self::Root(path) => path.into(),
         }
     }
@@ -99,15 +99,15 @@ pub(crate) enum Action {
 
 impl Action {
     /// Returns the request of the action, if it has one.
-    pub(crate) fn request(&self, directory: &str, last: Zxid) -> Option<Request> {
-        let at = |place: &Place| place.resolve(directory);
+    pub(crate) fn request(&self, parent: &str, last: Zxid) -> Option<Request> {
+        let at = |place: &Place| place.resolve(parent);
         let strings = |places: &Vec<Place>| List::from(places.iter().map(at).collect::<Vec<_>>());
         Some(match self {
-            Self::Create(OpCode::CREATE_TTL, ..) => match self.part(directory)? {
+            Self::Create(OpCode::CREATE_TTL, ..) => match self.part(parent)? {
                 MultiOp::CreateTtl(request) => Request::CreateTtl(request),
                 _ => return None,
             },
-            Self::Create(opcode, ..) => match (*opcode, self.part(directory)?) {
+            Self::Create(opcode, ..) => match (*opcode, self.part(parent)?) {
                 (OpCode::CREATE, MultiOp::Create(request)) => Request::Create(request),
                 (OpCode::CREATE2, MultiOp::Create2(request)) => Request::Create2(request),
                 (_, MultiOp::CreateContainer(request)) => Request::CreateContainer(request),
@@ -150,11 +150,11 @@ impl Action {
                 })
             }
             Self::Multi(parts) => {
-                let parts = parts.iter().filter_map(|part| part.part(directory));
+                let parts = parts.iter().filter_map(|part| part.part(parent));
                 Request::Multi(Multi(parts.collect()))
             }
             Self::MultiRead(parts) => {
-                let parts = parts.iter().filter_map(|part| part.read_part(directory));
+                let parts = parts.iter().filter_map(|part| part.read_part(parent));
                 Request::MultiRead(Multi(parts.collect()))
             }
             Self::Auth(scheme, auth) => Request::Auth(owned::AuthPacket {
@@ -175,8 +175,8 @@ impl Action {
     }
 
     /// Returns the action as an operation of a multi.
-    fn part(&self, directory: &str) -> Option<MultiOp> {
-        let at = |place: &Place| place.resolve(directory);
+    fn part(&self, parent: &str) -> Option<MultiOp> {
+        let at = |place: &Place| place.resolve(parent);
         Some(match self {
             Self::Create(OpCode::CREATE_TTL, place, mode, access, ttl) => {
                 MultiOp::CreateTtl(owned::CreateTtlRequest {
@@ -212,15 +212,13 @@ impl Action {
     }
 
     /// Returns the action as an operation of a multiRead.
-    fn read_part(&self, directory: &str) -> Option<MultiReadOp> {
+    fn read_part(&self, parent: &str) -> Option<MultiReadOp> {
         match self {
-            Self::Read(opcode, place, flag) => {
-                match read(*opcode, place.resolve(directory), *flag)? {
-                    Request::GetData(request) => Some(MultiReadOp::GetData(request)),
-                    Request::GetChildren(request) => Some(MultiReadOp::GetChildren(request)),
-                    _ => None,
-                }
-            }
+            Self::Read(opcode, place, flag) => match read(*opcode, place.resolve(parent), *flag)? {
+                Request::GetData(request) => Some(MultiReadOp::GetData(request)),
+                Request::GetChildren(request) => Some(MultiReadOp::GetChildren(request)),
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -5,10 +5,10 @@ use zk_session::{Client, Error, ReadResult, TransactionResult, WatchUpdate, bloc
 use zk_testkit::real;
 use zk_testkit::suite::HANG_TIMEOUT;
 
-/// Runs the script. `wait` waits for a reply, `fired` for a one-shot watch, `told` for the next
+/// Runs the script. `wait` waits for a reply, `fired` for a one-shot watch, `updated` for the next
 /// update of a persistent watch.
 macro_rules! play {
-    ($client:expr, $wait:ident, $fired:ident, $told:ident) => {{
+    ($client:expr, $wait:ident, $fired:ident, $updated:ident) => {{
         let client = $client;
         let server = |code| Error::Server(code);
 
@@ -104,13 +104,13 @@ macro_rules! play {
         $wait!(client.ensure_path("/r/x")).expect("new");
         for path in ["/r", "/r/x"] {
             let expected = (path, EventType::NODE_CREATED);
-            let Ok(WatchUpdate::Event(event)) = $told!(below) else { panic!("no event") };
+            let Ok(WatchUpdate::Event(event)) = $updated!(below) else { panic!("no event") };
             assert_eq!((&*event.path, event.event_type), expected);
         }
         $wait!(client.create("/stays", b"", NodeKind::Persistent)).expect("new");
         $wait!(client.delete("/stays", None)).expect("there");
         for expected in [EventType::NODE_CREATED, EventType::NODE_DELETED] {
-            let Ok(WatchUpdate::Event(event)) = $told!(one) else { panic!("no event") };
+            let Ok(WatchUpdate::Event(event)) = $updated!(one) else { panic!("no event") };
             assert_eq!(event.event_type, expected);
         }
 
@@ -146,12 +146,12 @@ async fn the_async_client_has_every_operation() {
             in_time($watch).await.expect("a watch event")
         };
     }
-    macro_rules! told {
+    macro_rules! updated {
         ($watch:ident) => {
             in_time($watch.next()).await
         };
     }
-    play!(&client, wait, fired, told);
+    play!(&client, wait, fired, updated);
     client.close().await;
 }
 
@@ -173,11 +173,11 @@ fn the_blocking_client_has_every_operation() {
             $watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("a watch event")
         };
     }
-    macro_rules! told {
+    macro_rules! updated {
         ($watch:ident) => {
             $watch.wait_timeout(HANG_TIMEOUT).map(|update| update.expect("in time"))
         };
     }
-    play!(&client, wait, fired, told);
+    play!(&client, wait, fired, updated);
     client.close();
 }

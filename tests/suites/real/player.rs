@@ -12,7 +12,7 @@ const TIMEOUT: i32 = 10_000;
 /// The clients of one script, and the parent node that only this script uses.
 struct Player<'a> {
     address: &'a str,
-    directory: &'a str,
+    parent: &'a str,
     clients: Vec<Client>,
     render: Render,
     last_zxid: Zxid,
@@ -25,10 +25,10 @@ struct Client {
 }
 
 /// Runs a script against the server at `address`. Returns the transcript.
-pub(crate) fn play(address: &str, directory: &str, script: &[(usize, Action)]) -> Vec<String> {
+pub(crate) fn play(address: &str, parent: &str, script: &[(usize, Action)]) -> Vec<String> {
     let mut player = Player {
         address,
-        directory,
+        parent,
         clients: Vec::new(),
         render: Render::default(),
         last_zxid: Zxid::ZERO,
@@ -67,19 +67,19 @@ impl Player<'_> {
     /// Creates the parent node with some children. Zxids in the transcript are relative to this.
     fn set_out(&mut self) {
         for name in ["", "/a", "/b", "/a/x"] {
-            let path = format!("{}{name}", self.directory);
+            let path = format!("{}{name}", self.parent);
             let peer = &mut self.clients[0].peer;
             peer.ask(&create(&path, CreateMode::PERSISTENT));
             match peer.next_message() {
                 Some(Message::Reply(reply)) => self.last_zxid = reply.header.zxid,
-                other => panic!("no directory: {other:?}"),
+                other => panic!("no parent: {other:?}"),
             }
         }
         self.render.start = self.last_zxid;
     }
 
     fn act(&mut self, who: usize, action: &Action) {
-        let request = action.request(self.directory, self.last_zxid);
+        let request = action.request(self.parent, self.last_zxid);
         let peer = &mut self.clients[who].peer;
         match (action, request) {
             (Action::Close, _) => {

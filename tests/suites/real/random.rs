@@ -39,9 +39,9 @@ fn the_in_memory_server_answers_any_script_like_a_real_one() {
     for seed in first..first + scripts {
         let result = runner(seed).run(&generators::script(steps as usize), |script| {
             played.set(played.get() + 1);
-            let directory = format!("/script-{}", played.get());
-            let expected = player::play(&real, &directory, &script);
-            let actual = player::play(&embedded, &directory, &script);
+            let parent = format!("/script-{}", played.get());
+            let expected = player::play(&real, &parent, &script);
+            let actual = player::play(&embedded, &parent, &script);
             compare(&expected, &actual).map_err(TestCaseError::fail)
         });
         if let Err(error) = result {

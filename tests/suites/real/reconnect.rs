@@ -19,7 +19,7 @@ async fn ten_thousand_watches_are_set_again_and_report_later_changes() {
     }
     let other = Client::connect(&at).await.expect("the server answers");
     watchers.change_everything(&other).await.expect("changed");
-    tokio::time::timeout(Duration::from_secs(60), watchers.hear_everything())
+    tokio::time::timeout(Duration::from_secs(60), watchers.receive_everything())
         .await
         .expect("every watch reports")
         .expect("the session is alive");

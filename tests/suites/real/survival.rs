@@ -150,7 +150,7 @@ fn pings_are_answered_in_order_and_the_first_nodes_have_odd_counters() {
         line.write(&(header, ExistsRequest { path, watch: false })).expect("the peer reads");
         let payload = line.read().expect("an answer");
         let answer = <(ReplyHeader, ExistsResponse)>::decode_all(&payload);
-        let (_, ExistsResponse { stat }) = answer.expect("it exists");
+        let (_, ExistsResponse { stat }) = answer.expect("the node exists");
         assert_eq!((stat.cversion, stat.aversion), counters, "{path}");
     }
 }

@@ -26,7 +26,7 @@ const ACTION_ROUND: usize = 30;
 /// More rounds than any future takes.
 const MAX_ROUNDS: usize = 500;
 
-/// A future that owns all that it needs.
+/// A future without borrowed data.
 type Attempt = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The nodes of the other contenders, and what these do in the end.

@@ -58,7 +58,7 @@ fn each_permission_is_required_for_its_operations() {
     world.call(other, &authenticate("u:p"));
     for (request, answer) in &denied {
         world.send(other, request);
-        assert_ne!(world.heard(other).last().map(String::as_str), Some(*answer));
+        assert_ne!(world.received(other).last().map(String::as_str), Some(*answer));
     }
 }
 
@@ -82,7 +82,7 @@ fn an_address_is_an_identity_but_not_an_authenticated_one() {
     let far = world.ensemble.handle_connect_from(0, address).expect("a connection");
     world.admit(far);
     world.send_bytes(far, &RawClient::connect(10_000));
-    assert_eq!(world.heard(far), ["connected"]);
+    assert_eq!(world.received(far), ["connected"]);
     world.call(near, &create_for("/net", &[acl(Perms::ALL, "ip", "10.0.0.0/8")]));
     assert_eq!(world.ask(near, &get_data("/net", false)), "GET_DATA NO_AUTH");
     assert_eq!(world.ask(far, &get_data("/net", false)), "GET_DATA OK");
@@ -123,7 +123,7 @@ fn credentials_of_an_unknown_scheme_close_the_connection_after_the_reply() {
     let (conn, _) = world.connect(0);
     let packet = AuthPacket { auth_type: 0, scheme: "sasl", auth: Some(b"") };
     world.send(conn, &Request::Auth(packet));
-    assert_eq!(world.heard(conn), [format!("AUTH {}", ErrorCode::AUTH_FAILED), "closed".into()]);
+    assert_eq!(world.received(conn), [format!("AUTH {}", ErrorCode::AUTH_FAILED), "closed".into()]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn authentication_ends_with_the_connection() {
     world.call(conn, &create_for("/mine", &[Acl::CREATOR_ALL]));
     let moved = world.open(0);
     world.send_bytes(moved, &RawClient::resume(world.ensemble.zxid(), &session));
-    assert_eq!(world.heard(moved), ["connected"]);
+    assert_eq!(world.received(moved), ["connected"]);
     assert_eq!(world.ask(moved, &get_data("/mine", false)), "GET_DATA NO_AUTH");
 }
 

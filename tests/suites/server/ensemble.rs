@@ -12,7 +12,7 @@ fn a_write_through_one_server_is_visible_through_all() {
     let (reader, _) = world.connect(1);
     assert_eq!(world.ask(reader, &exists("/a", true)), "EXISTS NO_NODE");
     assert_eq!(world.ask(writer, &create("/a")), "CREATE /a");
-    assert_eq!(world.heard(reader), ["NODE_CREATED /a"]);
+    assert_eq!(world.received(reader), ["NODE_CREATED /a"]);
     assert_eq!(world.ask(reader, &exists("/a", false)), "EXISTS OK");
 }
 
@@ -27,7 +27,7 @@ fn a_killed_follower_loses_only_its_connections_and_catches_up_later() {
 
     world.ensemble.kill(world.now, 0);
     world.deliver();
-    assert_eq!(world.heard(lost), ["closed"]);
+    assert_eq!(world.received(lost), ["closed"]);
     assert!(world.ensemble.handle_connect(0).is_none());
     assert_eq!(world.ask(kept, &create("/meanwhile")), "CREATE /meanwhile");
     assert!(world.ensemble.tree_of(0).and_then(|tree| tree.get("/meanwhile")).is_none());
@@ -35,7 +35,7 @@ fn a_killed_follower_loses_only_its_connections_and_catches_up_later() {
     world.ensemble.restart(world.now, 0);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(world.ensemble.zxid(), &session));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
     assert_eq!(world.ask(conn, &exists("/meanwhile", false)), "EXISTS OK");
     assert_eq!(world.ask(conn, &exists("/e", false)), "EXISTS OK");
     assert_eq!(world.ensemble.zxid().epoch(), epoch);
@@ -52,11 +52,11 @@ fn a_new_leader_begins_an_epoch_and_keeps_earlier_writes() {
     world.deliver();
     assert_eq!(world.ensemble.leader(), Some(1));
     assert_eq!(world.ensemble.zxid(), Zxid(i64::from(before.epoch() + 1) << 32));
-    assert_eq!(world.heard(conn), ["closed"]);
+    assert_eq!(world.received(conn), ["closed"]);
 
     let conn = world.open(1);
     world.send_bytes(conn, &RawClient::resume(before, &session));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
     assert_eq!(world.stat(conn, "/e").ephemeral_owner, session.id);
 }
 
@@ -67,19 +67,19 @@ fn without_a_quorum_no_client_is_served_and_no_session_expires() {
     world.ensemble.kill(world.now, 1);
     world.ensemble.kill(world.now, 2);
     world.deliver();
-    assert_eq!(world.heard(conn), ["closed"]);
+    assert_eq!(world.received(conn), ["closed"]);
     assert_eq!(world.ensemble.leader(), None);
     assert_eq!(world.ensemble.poll_timeout(), None);
 
     let refused = world.open(0);
     world.send_bytes(refused, &RawClient::connect(10_000));
-    assert_eq!(world.heard(refused), ["closed"]);
+    assert_eq!(world.received(refused), ["closed"]);
     world.advance(core::time::Duration::from_secs(1_000));
 
     world.ensemble.restart(world.now, 1);
     let conn = world.open(1);
     world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_standalone_server_restarts_with_its_nodes_and_sessions() {
     assert_eq!(world.ensemble.zxid(), before);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(before, &session));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
     assert_eq!(world.stat(conn, "/e").ephemeral_owner, session.id);
 }
 
@@ -109,7 +109,7 @@ fn a_lagging_server_serves_stale_reads() {
     assert_eq!(world.ask(reader, &exists("/a", false)), "EXISTS NO_NODE");
     assert!(world.ensemble.step(world.now, 0));
     world.deliver();
-    assert_eq!(world.heard(reader), ["NODE_CHILDREN_CHANGED /"]);
+    assert_eq!(world.received(reader), ["NODE_CHILDREN_CHANGED /"]);
     assert_eq!(world.stat(reader, "/a").version, 0);
     world.ensemble.release(world.now, 0);
     assert_eq!(world.stat(reader, "/a").version, 1);
@@ -125,20 +125,20 @@ fn requests_behind_a_write_or_a_sync_wait_for_a_lagging_server() {
     world.send(conn, &create("/a"));
     world.send(conn, &exists("/a", false));
     world.send(conn, &Request::Ping(()));
-    assert_eq!(world.heard(conn), [""; 0]);
+    assert_eq!(world.received(conn), [""; 0]);
     assert_eq!(world.ask(other, &exists("/a", false)), "EXISTS OK");
     world.ensemble.step(world.now, 0);
     world.deliver();
-    assert_eq!(world.heard(conn), ["CREATE /a", "EXISTS OK", "PING OK"]);
+    assert_eq!(world.received(conn), ["CREATE /a", "EXISTS OK", "PING OK"]);
 
     world.ask(other, &create("/b"));
     world.send(conn, &exists("/b", false));
     world.send(conn, &Request::Sync(SyncRequest { path: "/b" }));
     world.send(conn, &exists("/b", false));
-    assert_eq!(world.heard(conn), ["EXISTS NO_NODE"]);
+    assert_eq!(world.received(conn), ["EXISTS NO_NODE"]);
     world.ensemble.release(world.now, 0);
     world.deliver();
-    assert_eq!(world.heard(conn), ["SYNC OK", "EXISTS OK"]);
+    assert_eq!(world.received(conn), ["SYNC OK", "EXISTS OK"]);
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn a_lagging_server_refuses_clients_that_have_seen_newer_zxids() {
     let seen = world.call(conn, &create("/a")).header.zxid;
     let moved = world.open(0);
     world.send_bytes(moved, &RawClient::resume(seen, &session));
-    assert_eq!(world.heard(moved), ["closed"]);
+    assert_eq!(world.received(moved), ["closed"]);
     world.ensemble.release(world.now, 0);
     let moved = world.open(0);
     world.send_bytes(moved, &RawClient::resume(seen, &session));
-    assert_eq!(world.heard(moved), ["connected"]);
+    assert_eq!(world.received(moved), ["connected"]);
 }

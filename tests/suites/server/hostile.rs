@@ -20,7 +20,7 @@ fn an_unknown_operation_is_refused_and_the_connection_closed() {
         let (conn, _) = world.connect(0);
         world.send_raw(conn, opcode, &());
         world.send(conn, &exists("/", false));
-        assert_eq!(world.heard(conn), [format!("{opcode} UNIMPLEMENTED"), "closed".into()]);
+        assert_eq!(world.received(conn), [format!("{opcode} UNIMPLEMENTED"), "closed".into()]);
     }
 }
 
@@ -30,7 +30,7 @@ fn a_body_that_cannot_be_decoded_is_refused_and_the_connection_kept() {
     let (conn, _) = world.connect(0);
     for opcode in [OpCode::CREATE, OpCode::GET_DATA, OpCode::MULTI, OpCode::SET_WATCHES] {
         world.send_raw(conn, opcode, &-7i32);
-        assert_eq!(world.heard(conn), [format!("{opcode} MARSHALLING_ERROR")]);
+        assert_eq!(world.received(conn), [format!("{opcode} MARSHALLING_ERROR")]);
     }
     assert_eq!(world.ask(conn, &create("/a")), "CREATE /a");
 }
@@ -45,13 +45,13 @@ fn invalid_lengths_and_short_frames_close_the_connection() {
         let mut world = World::new(1);
         let (conn, _) = world.connect(0);
         world.send_bytes(conn, bytes);
-        assert_eq!(world.heard(conn), ["closed"], "{bytes:?}");
+        assert_eq!(world.received(conn), ["closed"], "{bytes:?}");
     }
     for bytes in [&too_long[..], &[255; 4], &no_handshake, b"word"] {
         let mut world = World::new(1);
         let conn = world.open(0);
         world.send_bytes(conn, bytes);
-        assert_eq!(world.heard(conn), ["closed"], "{bytes:?}");
+        assert_eq!(world.received(conn), ["closed"], "{bytes:?}");
     }
 }
 
@@ -120,7 +120,7 @@ fn a_check_outside_a_multi_is_answered_only_if_it_fails() {
         let check = CheckVersionRequest { path: "/", version };
         let before = world.ensemble.zxid();
         world.send(conn, &Request::Check(check));
-        assert_eq!(world.heard(conn), answers);
+        assert_eq!(world.received(conn), answers);
         assert_eq!(world.ensemble.zxid(), Zxid(before.0 + 1));
     }
 }
@@ -131,7 +131,7 @@ fn malformed_credentials_close_the_connection_without_a_reply() {
         let mut world = World::new(1);
         let (conn, _) = world.connect(0);
         world.send_raw(conn, opcode, &-7i32);
-        assert_eq!(world.heard(conn), ["closed"]);
+        assert_eq!(world.received(conn), ["closed"]);
     }
 }
 

@@ -47,11 +47,11 @@ fn a_persistent_watch_reports_every_event_of_its_node() {
     ];
     for _ in 0..2 {
         change_all(&mut world, writer);
-        assert_eq!(world.heard(conn), events);
+        assert_eq!(world.received(conn), events);
     }
     assert_eq!(world.ask(conn, &remove("/a", WatcherType::ANY)), "REMOVE_WATCHES OK");
     change_all(&mut world, writer);
-    assert_eq!(world.heard(conn), NOTHING);
+    assert_eq!(world.received(conn), NOTHING);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_recursive_watch_reports_descendants_but_no_lists_of_children() {
         ];
         for _ in 0..2 {
             change_all(&mut world, writer);
-            assert_eq!(world.heard(conn), events, "{version:?}");
+            assert_eq!(world.received(conn), events, "{version:?}");
         }
     }
 }
@@ -90,7 +90,7 @@ fn before_3_9_a_new_watch_replaces_the_previous_one() {
         "NODE_CHILDREN_CHANGED /a",
         "NODE_DELETED /a",
     ];
-    assert_eq!(world.heard(conn), events);
+    assert_eq!(world.received(conn), events);
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn since_3_9_one_path_has_watches_of_several_modes() {
     world.call(conn, &add_watch("/a", AddWatchMode::PERSISTENT_RECURSIVE));
     world.call(conn, &exists("/a", true));
     change_all(&mut world, writer);
-    let heard = world.heard(conn);
-    assert_eq!(heard.iter().filter(|event| *event == "NODE_DATA_CHANGED /a").count(), 1);
+    let received = world.received(conn);
+    assert_eq!(received.iter().filter(|event| *event == "NODE_DATA_CHANGED /a").count(), 1);
     for (watcher_type, answer) in [
         (WatcherType::DATA, "NO_WATCHER"),
         (WatcherType::PERSISTENT, "OK"),
@@ -146,11 +146,11 @@ fn persistent_watches_set_again_report_no_missed_events() {
     };
     assert_eq!(world.ask(conn, &Request::SetWatches2(request)), "SET_WATCHES2 OK");
     world.send(conn, &set_data("/a", -1));
-    assert_eq!(world.heard(conn), ["NODE_DATA_CHANGED /a", "SET_DATA OK"]);
+    assert_eq!(world.received(conn), ["NODE_DATA_CHANGED /a", "SET_DATA OK"]);
     world.call(conn, &get_children("/", false));
     for path in ["/b", "/b/c"] {
         world.send(conn, &create(path));
-        assert_eq!(world.heard(conn)[0], format!("NODE_CREATED {path}"));
+        assert_eq!(world.received(conn)[0], format!("NODE_CREATED {path}"));
     }
 }
 

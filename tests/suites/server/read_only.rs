@@ -48,11 +48,11 @@ fn a_read_only_server_serves_reads_and_refuses_writes() {
     assert!(world.ensemble.is_read_only(0));
     let strict = world.open(0);
     world.send_bytes(strict, &RawClient::connect(10_000));
-    assert_eq!(world.heard(strict), ["closed"]);
+    assert_eq!(world.received(strict), ["closed"]);
 
     let conn = world.open(0);
     world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
     assert_eq!(world.ask(conn, &get_data("/a", true)), "GET_DATA OK");
     assert_eq!(world.ask(conn, &Request::Ping(())), "PING OK");
     assert_eq!(world.ask(conn, &create("/b")), "CREATE NOT_READ_ONLY");
@@ -60,7 +60,7 @@ fn a_read_only_server_serves_reads_and_refuses_writes() {
     let zxid = world.ensemble.zxid();
     assert_eq!(world.call(conn, &exists("/b", false)).header.zxid, zxid);
     world.send(conn, &Request::CloseSession(()));
-    assert_eq!(world.heard(conn), ["CLOSE_SESSION OK", "closed"]);
+    assert_eq!(world.received(conn), ["CLOSE_SESSION OK", "closed"]);
     assert_eq!(world.ensemble.zxid(), zxid);
 }
 
@@ -78,7 +78,7 @@ fn without_local_sessions_the_handshake_is_an_error() {
     let mut world = partitioned(Config::default().with_version(Version::V3_6));
     let conn = world.open(0);
     world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_read_only_server_refuses_sessions_of_the_ensemble_since_3_7() {
         world.ensemble.kill(world.now, 2);
         let conn = world.open(0);
         world.send_bytes(conn, &connect(session.id, session.password));
-        assert_eq!(world.heard(conn), [answer], "{version:?}");
+        assert_eq!(world.received(conn), [answer], "{version:?}");
     }
 }
 
@@ -108,15 +108,15 @@ fn local_sessions_expire_and_end_with_the_return_of_the_quorum() {
         world.advance(Duration::from_secs(1));
         world.call(conn, &Request::Ping(()));
     }
-    assert_eq!(world.heard(other), ["connected", "closed"]);
+    assert_eq!(world.received(other), ["connected", "closed"]);
 
     world.ensemble.restart(world.now, 1);
     world.deliver();
     assert!(!world.ensemble.is_read_only(0));
-    assert_eq!(world.heard(conn), ["closed"]);
+    assert_eq!(world.received(conn), ["closed"]);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
-    assert_eq!(world.heard(conn), ["expired", "closed"]);
+    assert_eq!(world.received(conn), ["expired", "closed"]);
     assert_eq!(world.ensemble.counters().requests(OpCode::CREATE), 1);
     assert!(!matches!(world.ensemble.poll_output(), Some(Output::Send { .. })));
 }
@@ -130,21 +130,21 @@ fn an_isolated_server_serves_stale_reads() {
     let (left, _) = world.connect(leader);
     world.ensemble.cut_off(world.now, leader);
     world.deliver();
-    assert_eq!(world.heard(left), ["closed"]);
-    assert_eq!(world.heard(writer), ["closed"], "another leader");
+    assert_eq!(world.received(left), ["closed"]);
+    assert_eq!(world.received(writer), ["closed"], "another leader");
 
     let (writer, _) = world.connect((leader + 1) % 3);
     assert_eq!(world.ask(writer, &create("/new")), "CREATE /new");
     assert!(world.ensemble.is_read_only(leader));
     let reader = world.open(leader);
     world.send_bytes(reader, &connect(SessionId::NONE, Password::NONE));
-    assert_eq!(world.heard(reader), ["connected"]);
+    assert_eq!(world.received(reader), ["connected"]);
     assert_eq!(world.ask(reader, &exists("/new", true)), "EXISTS NO_NODE");
     assert_eq!(world.ask(reader, &create("/b")), "CREATE NOT_READ_ONLY");
 
     world.ensemble.reunite(world.now, leader);
     world.deliver();
-    assert_eq!(world.heard(reader), ["closed"]);
+    assert_eq!(world.received(reader), ["closed"]);
     assert_eq!(
         world.ask(writer, &exists("/new", false)),
         "EXISTS OK",

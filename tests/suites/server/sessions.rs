@@ -32,8 +32,8 @@ fn a_close_deletes_the_ephemerals_by_one_zxid_then_replies_then_disconnects() {
     let before = world.ensemble.zxid();
     world.send(conn, &Request::CloseSession(()));
     let answers = ["NODE_CHILDREN_CHANGED /", "CLOSE_SESSION OK", "closed"];
-    assert_eq!(world.heard(conn), answers);
-    assert_eq!(world.heard(watcher), ["NODE_DELETED /e1", "NODE_DELETED /e2"]);
+    assert_eq!(world.received(conn), answers);
+    assert_eq!(world.received(watcher), ["NODE_DELETED /e1", "NODE_DELETED /e2"]);
     assert_eq!(world.ensemble.zxid(), Zxid(before.0 + 1));
     assert_eq!(world.stat(watcher, "/").pzxid, Zxid(before.0 + 1));
 }
@@ -62,11 +62,11 @@ fn a_silent_session_expires_within_one_tick_of_its_timeout() {
     for _ in 0..11 {
         world.advance(Duration::from_secs(1));
         world.call(watcher, &Request::Ping(()));
-        assert_eq!(world.heard(conn), [""; 0], "not at {:?}", world.now);
+        assert_eq!(world.received(conn), [""; 0], "not at {:?}", world.now);
     }
     world.advance(Duration::from_secs(1));
-    assert_eq!(world.heard(conn), ["closed"]);
-    assert_eq!(world.heard(watcher), ["NODE_DELETED /e"]);
+    assert_eq!(world.received(conn), ["closed"]);
+    assert_eq!(world.received(watcher), ["NODE_DELETED /e"]);
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn an_expired_session_is_refused_with_a_reply() {
     assert!(world.ensemble.expire_session(world.now, session.id));
     assert!(!world.ensemble.expire_session(world.now, session.id));
     world.deliver();
-    assert_eq!(world.heard(conn), ["closed"]);
+    assert_eq!(world.received(conn), ["closed"]);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
-    assert_eq!(world.heard(conn), ["expired", "closed"]);
+    assert_eq!(world.received(conn), ["expired", "closed"]);
 }
 
 #[test]
@@ -102,11 +102,11 @@ fn a_wrong_password_is_refused_but_still_disconnects_the_owner() {
     let Credentials { id, timeout, .. } = session;
     let wrong = Credentials { id, timeout, password: Password([7; 16]) };
     world.send_bytes(thief, &RawClient::resume(Zxid::ZERO, &wrong));
-    assert_eq!(world.heard(thief), ["expired", "closed"]);
-    assert_eq!(world.heard(owner), ["closed"]);
+    assert_eq!(world.received(thief), ["expired", "closed"]);
+    assert_eq!(world.received(owner), ["closed"]);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(Zxid::ZERO, &session));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_client_that_has_seen_a_newer_zxid_is_disconnected_without_a_reply() {
     let (_, session) = world.connect(0);
     let conn = world.open(0);
     world.send_bytes(conn, &RawClient::resume(Zxid(1_000), &session));
-    assert_eq!(world.heard(conn), ["closed"]);
+    assert_eq!(world.received(conn), ["closed"]);
 }
 
 #[test]
@@ -125,11 +125,11 @@ fn after_a_move_to_another_server_the_old_connection_is_closed_when_used() {
     let seen = world.ensemble.zxid();
     let new = world.open(1);
     world.send_bytes(new, &RawClient::resume(seen, &session));
-    assert_eq!(world.heard(new), ["connected"]);
+    assert_eq!(world.received(new), ["connected"]);
     assert_eq!(world.ensemble.server_of(session.id), Some(1));
-    assert_eq!(world.heard(old), [""; 0]);
+    assert_eq!(world.received(old), [""; 0]);
     world.send(old, &create("/late"));
-    assert_eq!(world.heard(old), ["closed"]);
+    assert_eq!(world.received(old), ["closed"]);
     assert!(world.ensemble.node("/late").is_none());
     assert_eq!(world.ask(new, &create("/new")), "CREATE /new");
 }
@@ -140,8 +140,8 @@ fn a_session_resumed_on_the_same_server_closes_its_old_connection() {
     let (old, session) = world.connect(0);
     let new = world.open(0);
     world.send_bytes(new, &RawClient::resume(Zxid(1), &session));
-    assert_eq!(world.heard(old), ["closed"]);
-    assert_eq!(world.heard(new), ["connected"]);
+    assert_eq!(world.received(old), ["closed"]);
+    assert_eq!(world.received(new), ["connected"]);
     assert_eq!(world.ask(new, &create("/new")), "CREATE /new");
 }
 
@@ -156,7 +156,7 @@ fn requests_behind_the_handshake_are_answered_after_it() {
     for byte in bytes {
         world.send_bytes(conn, &[byte]);
     }
-    assert_eq!(world.heard(conn), ["connected", "CREATE /a", "EXISTS OK"]);
+    assert_eq!(world.received(conn), ["connected", "CREATE /a", "EXISTS OK"]);
 }
 
 #[test]

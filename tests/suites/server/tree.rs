@@ -166,7 +166,7 @@ fn a_failed_multi_changes_nothing_and_uses_no_sequence_numbers() {
     assert_eq!(after, before);
     assert_eq!(world.ensemble.watches(), 1);
     world.send(conn, &create_as("/t/m-", CreateMode::PERSISTENT_SEQUENTIAL));
-    assert_eq!(world.heard(conn), ["NODE_CHILDREN_CHANGED /t", "CREATE /t/m-0000000000"]);
+    assert_eq!(world.received(conn), ["NODE_CHILDREN_CHANGED /t", "CREATE /t/m-0000000000"]);
 }
 
 #[test]

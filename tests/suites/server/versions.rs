@@ -32,9 +32,9 @@ fn an_operation_of_a_later_release_costs_the_connection() {
             let mut world = world(version);
             let (conn, _) = world.connect(0);
             world.send_raw(conn, opcode, &());
-            let heard = world.heard(conn);
-            let is_refused = heard == [format!("{opcode} UNIMPLEMENTED"), "closed".into()];
-            assert_eq!(is_refused, version < since, "{opcode} in {version:?}: {heard:?}");
+            let received = world.received(conn);
+            let is_refused = received == [format!("{opcode} UNIMPLEMENTED"), "closed".into()];
+            assert_eq!(is_refused, version < since, "{opcode} in {version:?}: {received:?}");
         }
     }
 }
@@ -49,8 +49,8 @@ fn events_report_their_zxid_since_3_9() {
         let [Message::Event { zxid, .. }, Message::Reply(reply)] = &world.messages(conn)[..] else {
             panic!("an event and a reply");
         };
-        let told = if version >= Version::V3_9 { reply.header.zxid } else { Zxid(-1) };
-        assert_eq!(*zxid, told, "{version:?}");
+        let expected = if version >= Version::V3_9 { reply.header.zxid } else { Zxid(-1) };
+        assert_eq!(*zxid, expected, "{version:?}");
     }
 }
 
@@ -65,13 +65,13 @@ fn without_read_permission_there_is_no_event_since_3_8_and_no_stat_since_3_9() {
         let acl = List::new(&[Acl::CREATOR_ALL]);
         let request = CreateRequest { acl, ..node("/mine", CreateMode::PERSISTENT) };
         world.call(owner, &Request::Create(request));
-        assert_eq!(world.heard(conn).is_empty(), version >= Version::V3_8, "{version:?}");
+        assert_eq!(world.received(conn).is_empty(), version >= Version::V3_8, "{version:?}");
         let is_denied = world.ask(conn, &exists("/mine", true)) == "EXISTS NO_AUTH";
         assert_eq!(is_denied, version >= Version::V3_9, "{version:?}");
         assert_eq!(world.ask(owner, &exists("/mine", false)), "EXISTS OK");
         world.call(conn, &authenticate("u:p"));
         world.call(owner, &set_data("/mine", -1));
-        assert_eq!(world.heard(conn), ["NODE_DATA_CHANGED /mine"], "{version:?}");
+        assert_eq!(world.received(conn), ["NODE_DATA_CHANGED /mine"], "{version:?}");
     }
 }
 

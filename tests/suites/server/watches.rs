@@ -17,7 +17,7 @@ fn a_watch_event_precedes_the_reply_to_its_write() {
     let (conn, _) = world.connect(0);
     assert_eq!(world.ask(conn, &exists("/a", true)), "EXISTS NO_NODE");
     world.send(conn, &create("/a"));
-    assert_eq!(world.heard(conn), ["NODE_CREATED /a", "CREATE /a"]);
+    assert_eq!(world.received(conn), ["NODE_CREATED /a", "CREATE /a"]);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_watch_fires_once() {
     world.call(conn, &exists("/a", true));
     world.ask(writer, &set_data("/a", -1));
     world.ask(writer, &set_data("/a", -1));
-    assert_eq!(world.heard(conn), ["NODE_DATA_CHANGED /a"]);
+    assert_eq!(world.received(conn), ["NODE_DATA_CHANGED /a"]);
     assert_eq!(world.ensemble.watches(), 0);
     assert_eq!(world.ensemble.counters().notifications, 1);
 }
@@ -43,13 +43,13 @@ fn a_child_watch_reports_created_and_deleted_children_but_not_data() {
     world.ask(writer, &create("/a"));
     world.call(conn, &get_children("/a", true));
     world.ask(writer, &set_data("/a", -1));
-    assert_eq!(world.heard(conn), NOTHING);
+    assert_eq!(world.received(conn), NOTHING);
     world.ask(writer, &create("/a/b"));
     world.ask(writer, &set_data("/a/b", -1));
-    assert_eq!(world.heard(conn), ["NODE_CHILDREN_CHANGED /a"]);
+    assert_eq!(world.received(conn), ["NODE_CHILDREN_CHANGED /a"]);
     world.call(conn, &get_children("/a", true));
     world.ask(writer, &delete("/a/b"));
-    assert_eq!(world.heard(conn), ["NODE_CHILDREN_CHANGED /a"]);
+    assert_eq!(world.received(conn), ["NODE_CHILDREN_CHANGED /a"]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_deletion_fires_once_and_before_the_watch_of_the_parent() {
     world.call(conn, &get_data("/a", true));
     world.call(conn, &get_children("/a", true));
     world.ask(writer, &delete("/a"));
-    assert_eq!(world.heard(conn), ["NODE_DELETED /a", "NODE_CHILDREN_CHANGED /"]);
+    assert_eq!(world.received(conn), ["NODE_DELETED /a", "NODE_CHILDREN_CHANGED /"]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn each_part_of_a_multi_fires_its_own_events() {
     let Request::Delete(deletion) = delete("/a") else { unreachable!() };
     let ops = [MultiOp::Delete(deletion), MultiOp::Create(node("/b", CreateMode::PERSISTENT))];
     world.send(conn, &multi(&ops));
-    assert_eq!(world.heard(conn), ["NODE_DELETED /a", "NODE_CREATED /b", "MULTI done, /b"]);
+    assert_eq!(world.received(conn), ["NODE_DELETED /a", "NODE_CREATED /b", "MULTI done, /b"]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn watches_set_again_report_missed_events() {
         "SET_WATCHES OK",
     ];
     world.send(conn, &Request::SetWatches(request));
-    assert_eq!(world.heard(conn), missed);
+    assert_eq!(world.received(conn), missed);
     assert_eq!(world.ensemble.watches(), 3);
 
     let SetWatches { relative_zxid, data_watches, exist_watches, child_watches } = request;
@@ -118,14 +118,14 @@ fn watches_set_again_report_missed_events() {
         persistent_recursive_watches: List::default(),
     };
     world.send(conn, &Request::SetWatches2(request));
-    assert_eq!(world.heard(conn).len(), missed.len());
+    assert_eq!(world.received(conn).len(), missed.len());
     for (write, event) in [
         (set_data("/same", -1), "NODE_DATA_CHANGED /same"),
         (create("/still-missing"), "NODE_CREATED /still-missing"),
         (create("/same-children/x"), "NODE_CHILDREN_CHANGED /same-children"),
     ] {
         world.send(conn, &write);
-        assert_eq!(world.heard(conn)[0], event);
+        assert_eq!(world.received(conn)[0], event);
     }
 }
 
@@ -141,7 +141,7 @@ fn watches_belong_to_the_connection() {
     let resume = zk_testkit::raw::RawClient::resume(Zxid(1), &session);
     world.send_bytes(conn, &resume);
     world.ask(writer, &create("/a"));
-    assert_eq!(world.heard(conn), ["connected"]);
+    assert_eq!(world.received(conn), ["connected"]);
 }
 
 #[test]
@@ -163,5 +163,5 @@ fn removed_watches_do_not_fire() {
     assert_eq!(world.ask(conn, &unknown), "REMOVE_WATCHES MARSHALLING_ERROR");
     world.ask(writer, &set_data("/a", -1));
     world.ask(writer, &create_as("/a/b", CreateMode::EPHEMERAL));
-    assert_eq!(world.heard(conn), NOTHING);
+    assert_eq!(world.received(conn), NOTHING);
 }

@@ -21,7 +21,7 @@ pub(crate) struct World {
 #[derive(Default)]
 struct Client {
     raw: RawClient,
-    heard: Vec<Message>,
+    received: Vec<Message>,
     is_closed: bool,
 }
 
@@ -106,16 +106,16 @@ impl World {
 
     /// Returns the messages that a client has received since the last call.
     pub(crate) fn messages(&mut self, conn: ConnId) -> Vec<Message> {
-        core::mem::take(&mut self.client(conn).heard)
+        core::mem::take(&mut self.client(conn).received)
     }
 
     /// Returns these messages as text, with `closed` at the end if the connection is closed.
-    pub(crate) fn heard(&mut self, conn: ConnId) -> Vec<String> {
-        let mut heard: Vec<_> = self.messages(conn).iter().map(text).collect();
+    pub(crate) fn received(&mut self, conn: ConnId) -> Vec<String> {
+        let mut received: Vec<_> = self.messages(conn).iter().map(text).collect();
         if core::mem::take(&mut self.client(conn).is_closed) {
-            heard.push("closed".into());
+            received.push("closed".into());
         }
-        heard
+        received
     }
 
     /// Delivers the output of the ensemble to the clients.
@@ -126,7 +126,7 @@ impl World {
                     let client = self.client(conn);
                     client.raw.receive(&frame);
                     while let Some(message) = client.raw.poll() {
-                        client.heard.push(message);
+                        client.received.push(message);
                     }
                 }
                 Output::Close { conn } => self.client(conn).is_closed = true,

@@ -17,7 +17,7 @@ async fn ten_thousand_watches_are_set_again_and_report_later_changes() {
     assert!(longest <= 128 * 1024, "a frame of {longest} bytes");
     let other = Client::connect(&at).await.expect("the server answers");
     watchers.change_everything(&other).await.expect("changed");
-    tokio::time::timeout(HANG_TIMEOUT, watchers.hear_everything())
+    tokio::time::timeout(HANG_TIMEOUT, watchers.receive_everything())
         .await
         .expect("every watch reports")
         .expect("the session is alive");

@@ -43,8 +43,8 @@ fn a_waiter_whose_event_is_lost_still_acquires() {
     }
 }
 
-/// Returns the numbers of requests of a holder and of a waiter in 1000 idle seconds: all of them,
-/// and those that are not pings.
+/// Returns the numbers of requests of a holder and of a waiter in 1000 idle seconds: all requests,
+/// and those other than pings.
 fn requests(demand: Demand, bug: Option<Bug>) -> [(u64, u64); 2] {
     let mut sim = connected(Options { clients: 2, bug, ..Options::default() });
     for client in 0..2 {

@@ -1,4 +1,4 @@
-//! Who gets a lock, and what other clients can read of the owner.
+//! Acquiring locks, and the data that other clients can read of the owner.
 
 use std::ffi::OsStr;
 use std::io::Read as _;

@@ -49,13 +49,13 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     prepare(&connect(&at).await).await;
     let ledger = Arc::new(Ledger::new(COUNTERS));
     let (stop, stopped) = watch::channel(false);
-    let mut ears = Vec::new();
+    let mut receivers = Vec::new();
     let mut seats: Vec<JoinHandle<Found>> = Vec::new();
     for number in 0..SEATS {
-        let (heard, ear) = watch::channel(0);
-        let seat = Seat::new(number, &at, rng.fork(), ledger.clone(), heard, stopped.clone());
+        let (bell, receiver) = watch::channel(0);
+        let seat = Seat::new(number, &at, rng.fork(), ledger.clone(), bell, stopped.clone());
         seats.push(tokio::spawn(seat.run()));
-        ears.push(ear);
+        receivers.push(receiver);
     }
 
     let end = Instant::now() + duration;
@@ -64,7 +64,7 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         let ringing = tokio::spawn(ring(at.clone()));
         block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
         let rung = ringing.await.expect("no panic");
-        wait_until_all_have_heard(&mut ears, rung).await;
+        wait_until_all_received(&mut receivers, rung).await;
     }
     stop.send_replace(true);
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         faults.count(),
         sum(|found| found.connections),
         sum(|found| found.expired.len() as u64),
-        sum(|found| found.told),
+        sum(|found| found.events),
     );
     assert_eq!(ledger.violations(), [""; 0]);
     for found in found {
@@ -122,16 +122,17 @@ async fn ring(at: String) -> i32 {
 }
 
 /// The bell does not change meanwhile, so no later event hides a lost watch.
-async fn wait_until_all_have_heard(ears: &mut [watch::Receiver<i32>], rung: i32) {
+async fn wait_until_all_received(receivers: &mut [watch::Receiver<i32>], rung: i32) {
     let all = async {
-        for (seat, ear) in ears.iter_mut().enumerate() {
-            let heard = ear.wait_for(|heard| *heard >= rung).await;
-            heard.map(drop).unwrap_or_else(|_| panic!("seat {seat} has ended"));
+        for (seat, receiver) in receivers.iter_mut().enumerate() {
+            let rung = receiver.wait_for(|version| *version >= rung).await;
+            rung.map(drop).unwrap_or_else(|_| panic!("seat {seat} has ended"));
         }
     };
-    let all_heard = tokio::time::timeout(HANG_TIMEOUT, all).await;
-    let deaf: Vec<_> = (0..ears.len()).filter(|seat| *ears[*seat].borrow() < rung).collect();
-    assert!(all_heard.is_ok(), "seats {deaf:?} did not receive version {rung} of the bell");
+    let received = tokio::time::timeout(HANG_TIMEOUT, all).await;
+    let late: Vec<_> =
+        (0..receivers.len()).filter(|seat| *receivers[*seat].borrow() < rung).collect();
+    assert!(received.is_ok(), "seats {late:?} did not receive version {rung} of the bell");
 }
 
 /// Checks that the final state is consistent with all outcomes.

@@ -20,9 +20,9 @@ pub(super) struct Seat {
     rng: fastrand::Rng,
     ledger: Arc<Ledger>,
     /// The newest version of the bell received here.
-    heard: watch::Sender<i32>,
+    bell: watch::Sender<i32>,
     stopped: watch::Receiver<bool>,
-    told: u64,
+    events: u64,
 }
 
 /// The final state of a seat.
@@ -33,7 +33,7 @@ pub(super) struct Found {
     pub(super) node: String,
     pub(super) expired: Vec<SessionId>,
     pub(super) connections: u64,
-    pub(super) told: u64,
+    pub(super) events: u64,
 }
 
 impl Seat {
@@ -42,10 +42,10 @@ impl Seat {
         at: &str,
         rng: fastrand::Rng,
         ledger: Arc<Ledger>,
-        heard: watch::Sender<i32>,
+        bell: watch::Sender<i32>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        Self { number, at: at.into(), rng, ledger, heard, stopped, told: 0 }
+        Self { number, at: at.into(), rng, ledger, bell, stopped, events: 0 }
     }
 
     pub(super) async fn run(mut self) -> Found {
@@ -56,7 +56,7 @@ impl Seat {
             connections += client.statistics().connections;
             match ended {
                 Ok(node) => {
-                    return Found { client, node, expired, connections, told: self.told };
+                    return Found { client, node, expired, connections, events: self.events };
                 }
                 Err(End::Expired) => expired.push(client.session_id()),
                 Err(end) => panic!("seat {}: {end}", self.number),
@@ -76,7 +76,7 @@ impl Seat {
             }
         }
         let counting = count(client, self.rng.fork(), &self.ledger, &self.stopped);
-        let listening = listen(client, self.number, &self.ledger, &self.heard, &mut self.told);
+        let listening = listen(client, self.number, &self.ledger, &self.bell, &mut self.events);
         tokio::select! {
             end = listening => return Err(end),
             counted = counting => counted?,
@@ -190,18 +190,18 @@ async fn listen(
     client: &Client,
     number: usize,
     ledger: &Ledger,
-    heard: &watch::Sender<i32>,
-    told: &mut u64,
+    bell: &watch::Sender<i32>,
+    events: &mut u64,
 ) -> End {
     let mut seen = Seen::new(ledger);
     loop {
         let listened = match number % 4 {
-            0 => listen_for_ever(client, client.watch(BELL), &mut seen, heard, told).await,
+            0 => listen_for_ever(client, client.watch(BELL), &mut seen, bell, events).await,
             1 => {
                 let watch = client.watch_recursively("/chaos");
-                listen_for_ever(client, watch, &mut seen, heard, told).await
+                listen_for_ever(client, watch, &mut seen, bell, events).await
             }
-            _ => listen_once(client, &mut seen, heard, told).await,
+            _ => listen_once(client, &mut seen, bell, events).await,
         };
         if let Err(Err(end)) = listened.map_err(|error| survivable(&error)) {
             return end;
@@ -212,18 +212,18 @@ async fn listen(
 async fn listen_once(
     client: &Client,
     seen: &mut Seen<'_>,
-    heard: &watch::Sender<i32>,
-    told: &mut u64,
+    bell: &watch::Sender<i32>,
+    events: &mut u64,
 ) -> Result<(), Error> {
     let request = Request::GetData(GetDataRequest { path: BELL, watch: true });
     let (answer, watch) = client.submit_and_watch(&request);
     let reply = answer.await?;
     let version = reply.decode::<GetDataResponse<'_>>()?.stat.version;
     seen.see(reply.zxid, BELL, version);
-    heard.send_replace(version);
+    bell.send_replace(version);
     if let Some(watch) = watch {
         watch.await?;
-        *told += 1;
+        *events += 1;
     }
     Ok(())
 }
@@ -232,13 +232,13 @@ async fn listen_for_ever(
     client: &Client,
     watch: impl Future<Output = Result<PersistentWatch, RequestError>>,
     seen: &mut Seen<'_>,
-    heard: &watch::Sender<i32>,
-    told: &mut u64,
+    bell: &watch::Sender<i32>,
+    events: &mut u64,
 ) -> Result<(), Error> {
     let mut watch = watch.await?;
     loop {
         match seen.read(client, BELL).await {
-            Ok((version, _)) => drop(heard.send_replace(version)),
+            Ok((version, _)) => drop(bell.send_replace(version)),
             Err(Error::ConnectionLost) => continue,
             Err(error) => return Err(error),
         }
@@ -249,6 +249,6 @@ async fn listen_for_ever(
                 _ => break,
             }
         }
-        *told += 1;
+        *events += 1;
     }
 }

@@ -141,20 +141,20 @@ async fn names_of_another_implementation_are_reported_and_refused() {
     assert!(node.contains("__lock__") && scheme.parse(node).is_some(), "{error}");
     println!("{error}");
 
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (report, mut reports) = tokio::sync::mpsc::unbounded_channel();
     let observer = move |_: Attempt<'_>, event: &Event| {
         if let Event::UnknownNode(node) = event {
             // The receiver may have been dropped after the first report.
-            let _ = tell.send(node.clone());
+            let _ = report.send(node.clone());
         }
     };
     let lenient = Options::new().unknown_nodes(UnknownNodePolicy::Ignore).observer(observer);
     let lenient = Mutex::with(&client, LOCK, lenient).expect("a valid path");
     let noticed = async {
-        while told.is_empty() {
+        while reports.is_empty() {
             lenient.acquire().await.expect("acquired").release().await.expect("released");
         }
-        told.recv().await.expect("one exists")
+        reports.recv().await.expect("one exists")
     };
     let node = tokio::time::timeout(HANG_TIMEOUT, noticed).await.expect("no report");
     assert!(node.contains("__lock__"), "{node}");

@@ -33,7 +33,7 @@ impl Process {
 
     /// Starts the turns of the process. The returned function waits for them.
     pub(super) fn go(&mut self) -> impl FnOnce() -> Vec<Turn> + use<> {
-        self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it listens");
+        self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("the peer reads");
         let output = self.output.take().expect("called once");
         || output.map(|line| line.expect("text").parse().expect("a turn")).collect()
     }

@@ -188,7 +188,7 @@ async fn barrier_futures() {
     }
     dropped_anywhere("DoubleBarrier::enter", async |ours, other| {
         let theirs = double(other);
-        // Our participant may have given up by then.
+        // Our participant may have been dropped by then.
         let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
         (success(double(ours).enter()), Others::run(0, enter))
     })

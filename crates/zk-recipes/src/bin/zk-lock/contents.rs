@@ -14,8 +14,8 @@ pub(crate) struct Contents {
     pub(crate) entries: Vec<QueueEntry>,
 }
 
-/// The kinds of locks whose contenders are direct children of the lock path, told apart by their
-/// names.
+/// The kinds of locks whose contenders are direct children of the lock path. Their names show the
+/// kind.
 const KINDS: [(&str, Scheme); 5] = [
     ("mutex", Scheme::CURATOR_MUTEX),
     ("read/write lock", Scheme::CURATOR_READ_WRITE),

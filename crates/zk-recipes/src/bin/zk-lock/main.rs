@@ -68,18 +68,18 @@ enum Command {
     /// --kill-after. The exit code is 73 (or --lost-exit-code), whatever the command returns. If
     /// zk-lock itself is killed, the processes are ended in the same way.
     ///
-    /// zk-lock cannot end three kinds of processes: those that you may not signal; those that
-    /// another service starts (at, cron, systemd-run, docker run); and those left when both
-    /// processes of zk-lock are killed at once. On systems other than Linux, zk-lock signals and
+    /// zk-lock cannot end processes that you may not signal, or processes that another service
+    /// starts (at, cron, systemd-run, docker run). It also cannot end the processes that remain if
+    /// both of its own processes are killed at once. On systems other than Linux, it signals and
     /// waits for the command itself only.
     ///
     /// Everyone who can connect to the ensemble can read the name of this host, the process id, and
     /// the name of the program. Its arguments are not published.
     ///
-    /// Exit codes: that of the command, or 128 plus the number of the signal that ended it; 126 if
-    /// it cannot be run, and 127 if it is not found; 1 (or -E) if the lock was not acquired in
-    /// time, which with --try and --timeout includes that no server answered; 73 (or
-    /// --lost-exit-code) if the lock was lost; 2 for any other error.
+    /// The exit code is that of the command, or 128 plus the number of the signal that ended it.
+    /// Other codes: 126 if the command cannot be run; 127 if it is not found; 1 (or -E) if the lock
+    /// was not acquired in time; 73 (or --lost-exit-code) if the lock was lost; 2 for any other
+    /// error. With --try and --timeout, code 1 also means that no server answered.
     Run(run::Arguments),
     /// Show the holders of a lock and its waiters
     Ls(Path),

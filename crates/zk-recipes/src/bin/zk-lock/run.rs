@@ -27,7 +27,7 @@ use crate::{Failure, contents, exec, explain, print_error, seconds};
 
 /// Exit code if the lock was not acquired, as of flock(1).
 const NOT_ACQUIRED: u8 = 1;
-/// Exit code if the lock was lost, which no command returns by habit.
+/// Exit code if the lock was lost. Commands rarely use this number.
 const LOST: u8 = 73;
 /// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
 /// ends earlier than the session by as much.
@@ -478,7 +478,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Returns the exit code that stands for the end by a signal.
+/// Returns the exit code for an end by a signal.
 pub(crate) fn code_of(signal: Signal) -> i32 {
     128 + signal.as_raw()
 }

@@ -45,7 +45,7 @@ pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failu
             print(&format!("+ {line}\n"))?;
         }
         shown = lines;
-        // Also after a gap: the next look shows what was missed.
+        // Also after a gap: the next look shows the missed changes.
         changes.next().await?;
     }
 }

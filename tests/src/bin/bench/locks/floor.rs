@@ -16,7 +16,7 @@ pub(super) struct Floor(Client);
 
 pub(super) struct Bare {
     client: Client,
-    directory: String,
+    parent: String,
 }
 
 impl Locks for Floor {
@@ -29,7 +29,7 @@ impl Locks for Floor {
     fn lock(&self, path: &str) -> io::Result<Bare> {
         // Refused if it exists.
         drop(self.0.create(path, b"", NodeKind::Persistent));
-        Ok(Bare { client: self.0.clone(), directory: path.to_owned() })
+        Ok(Bare { client: self.0.clone(), parent: path.to_owned() })
     }
 }
 
@@ -60,10 +60,10 @@ impl Lock for Bare {
 impl Bare {
     async fn enter(&self) -> Result<(String, Option<Watch>), Error> {
         // As long as Curator's names, so that lists have the same length.
-        let name = path::child(&self.directory, "_c_00000000-0000-0000-0000-000000000000-lock-");
+        let name = path::child(&self.parent, "_c_00000000-0000-0000-0000-000000000000-lock-");
         let (created, listed) = self.client.batch(|| {
             let created = self.client.create(&name, b"", NodeKind::EphemeralSequential);
-            (created, self.list(&self.directory, false).0)
+            (created, self.list(&self.parent, false).0)
         });
         let (node, _) = created.await?;
         let (mut children, mut own_watch) = (listed.await?, None);
@@ -81,7 +81,7 @@ impl Bare {
             if own_watch.is_some() {
                 break;
             }
-            children = self.list(&self.directory, false).0.await?;
+            children = self.list(&self.parent, false).0.await?;
         }
         Ok((node, own_watch))
     }
@@ -97,6 +97,6 @@ impl Bare {
         let own = node.rsplit('/').next();
         let mut ahead = 0;
         let last = children.iter().filter(|child| Some(*child) < own).inspect(|_| ahead += 1).max();
-        Ok(last.map(|last| (path::child(&self.directory, last), ahead)))
+        Ok(last.map(|last| (path::child(&self.parent, last), ahead)))
     }
 }
