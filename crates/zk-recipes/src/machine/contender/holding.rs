@@ -195,10 +195,10 @@ impl Contender {
                 }
             }
             (Phase::Held { .. }, None) | (Phase::Done, _) => {}
-            // The caller need not wait longer for the deletions.
+            // Nobody waits any longer for what is left to be done.
             (Phase::Leaving, _) => self.conclude(Event::NOT_CONFIRMED),
             _ if self.is_releasing => self.conclude(Event::NOT_CONFIRMED),
-            // Our own node may be gone. Events may still arrive when requests do not.
+            // Our own node may be gone, and events still arrive where no request does.
             _ => self.doubt(),
         }
     }
