@@ -126,8 +126,8 @@ impl Sessions {
         }
     }
 
-    /// Starts the timeout of all sessions again, since a new leader does not know when each was
-    /// last heard.
+    /// Starts the timeout of all sessions again, since a new leader does not know when each session
+    /// last sent something.
     pub(super) fn touch_all(&mut self, now: Duration) {
         let ids: Vec<_> = self.ids().collect();
         for id in ids {

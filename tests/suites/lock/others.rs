@@ -237,7 +237,7 @@ async fn under_load_all_permits_are_held_and_never_more() {
                         tokio::task::yield_now().await;
                     }
                 };
-                // In vain if the next in line wants two permits and one is left.
+                // Times out if the next in line wants two permits and one is left.
                 let _ = timeout(A_WHILE, all_were_out).await;
                 out.fetch_sub(count, Ordering::SeqCst);
                 permits.release().await.expect("released");

@@ -115,7 +115,7 @@ pub(super) fn identities(
     Ok(client_info.iter().map(|identity| identity.into_owned()).collect())
 }
 
-/// Fails unless the server has answered with as many results as it was asked for.
+/// Fails unless the reply has as many results as the request has operations.
 pub(super) fn expect_results(asked: usize, answered: usize) -> Result<(), Error> {
     if asked == answered { Ok(()) } else { Err(Error::Results { asked, answered }) }
 }

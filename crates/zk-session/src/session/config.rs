@@ -82,7 +82,7 @@ impl Config {
 pub struct SessionTicket {
     /// The session.
     pub id: SessionId,
-    /// The password of the session. Everybody who knows it can take over the session. A server may
+    /// The password of the session. Anyone with the password can take over the session. A server may
     /// change it with each handshake.
     pub password: Bytes,
     /// The newest transaction that the session has seen.

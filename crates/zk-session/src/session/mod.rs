@@ -152,7 +152,7 @@ pub struct Session<T> {
 pub struct Statistics {
     /// Requests submitted. The session's own requests, such as pings, do not count.
     pub requests: u64,
-    /// Watch events received, including those that nobody waits for.
+    /// Watch events received, including those without a waiting caller.
     pub notifications: u64,
     /// Connections on which the handshake succeeded.
     pub connections: u64,

@@ -76,10 +76,10 @@ enum Command {
     /// Everyone who can connect to the ensemble can read the name of this host, the process id, and
     /// the name of the program. Its arguments are not published.
     ///
-    /// The exit code is that of the command, or 128 plus the number of the signal that ended it.
-    /// Other codes: 126 if the command cannot be run; 127 if it is not found; 1 (or -E) if the lock
-    /// was not acquired in time; 73 (or --lost-exit-code) if the lock was lost; 2 for any other
-    /// error. With --try and --timeout, code 1 also means that no server answered.
+    /// The exit code is that of the command, or 128 plus the number of the signal that ended it. It
+    /// is 126 if the command cannot be run, and 127 if it is not found. It is 1 (or -E) if the lock
+    /// was not acquired in time, or if no server answered within --try or --timeout. It is 73 (or
+    /// --lost-exit-code) if the lock was lost, and 2 for any other error.
     Run(run::Arguments),
     /// Show the holders of a lock and its waiters
     Ls(Path),

@@ -411,7 +411,7 @@ impl Supervisor {
 /// kinds do not see each other, and both would hold it.
 ///
 /// The later of two contenders sees the earlier one, so looking after the acquisition is enough.
-/// Looking before it as well avoids a node created in vain.
+/// Looking before it as well avoids a node for nothing.
 async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failure> {
     let own = match (arguments.permits, arguments.shared || arguments.exclusive) {
         (Some(_), _) => None,
