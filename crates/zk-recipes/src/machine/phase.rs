@@ -31,7 +31,10 @@ impl Node {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SelfWatch {
     pub(super) op: OpId,
-    /// Whether the server has confirmed the watch.
+    /// The latest request whose reply tells whether the node exists: `op`, or a look after a
+    /// reconnect.
+    pub(super) look: OpId,
+    /// Whether the server has confirmed the watch. From then on the session sets it again.
     pub(super) armed: bool,
 }
 

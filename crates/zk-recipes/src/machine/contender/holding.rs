@@ -59,12 +59,24 @@ impl Contender {
             });
             // The old one second, so that the server, which knows only one, need not be told.
             self.unwatch_self();
-            self.self_watch = Some(SelfWatch { op, armed: false });
+            self.self_watch = Some(SelfWatch { op, look: op, armed: false });
+        }
+    }
+
+    /// Looks whether our node still exists, behind the watches that the session sets again.
+    fn verify(&mut self) {
+        let path = self.node.as_ref().map(|node| node.path.clone());
+        if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
+            let look = self.submit(Operation::stat(path));
+            self.self_watch = Some(SelfWatch { op, look, armed: true });
+        } else {
+            self.watch_self();
         }
     }
 
     pub(super) fn handle_self_watch(&mut self, op: OpId, result: &Result<Reply, Error>) -> bool {
-        let Some(watch) = self.self_watch.as_mut().filter(|watch| watch.op == op) else {
+        let is_ours = |watch: &&mut SelfWatch| [watch.op, watch.look].contains(&op);
+        let Some(watch) = self.self_watch.as_mut().filter(is_ours) else {
             return false;
         };
         match result {
@@ -150,7 +162,7 @@ impl Contender {
                 self.lease_ended = false;
                 self.doubt();
                 if self.is_held() {
-                    self.watch_self();
+                    self.verify();
                 }
                 if matches!(self.phase, Phase::Beginning) {
                     self.begin();
@@ -191,7 +203,7 @@ impl Contender {
                 *suspended = true;
                 self.tell(Event::Suspended);
                 if self.connection.is_up() {
-                    self.watch_self();
+                    self.verify();
                 }
             }
             (Phase::Held { .. }, None) | (Phase::Done, _) => {}

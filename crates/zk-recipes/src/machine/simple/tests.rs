@@ -418,8 +418,8 @@ fn the_deletion_of_our_node_is_a_loss() {
     h.feed(Input::Session(State::Suspended));
     h.expect(&["Suspended"]);
     h.feed(Input::Session(CONNECTED));
-    h.expect(&["watch", "unwatch"]);
-    h.answer("watch", done());
+    h.expect(&["stat"]);
+    h.answer("stat", done());
     h.expect(&["Resumed"]);
     h.fire("watch", EventType::NODE_DELETED);
     h.expect_last(&["Lost(NodeDeleted)"]);

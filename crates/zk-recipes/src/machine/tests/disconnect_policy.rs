@@ -20,8 +20,8 @@ fn the_lock_is_held_until_a_server_reports() {
     h.feed(Input::LeaseEnded);
     h.expect(&[]);
     h.reconnect();
-    h.answer("watch own-7", ok());
-    h.expect(&["watch own-7", "unwatch own-7", "Resumed"]);
+    h.answer("stat own-7", ok());
+    h.expect(&["stat own-7", "Resumed"]);
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn the_lock_is_kept_when_the_connection_is_back_before_the_lease_ends() {
     let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.reconnect();
-    h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
-    h.answer("watch own-7", ok());
+    h.expect(&["Suspended", "stat own-7"]);
+    h.answer("stat own-7", ok());
     h.expect(&["Resumed"]);
 }
 
@@ -61,10 +61,10 @@ fn the_lock_is_lost_when_the_lease_ends_on_a_live_connection() {
 fn a_lock_held_until_a_server_reports_is_verified_when_the_lease_ends() {
     let mut h = held_with(DisconnectPolicy::UntilServerReports);
     h.feed(Input::LeaseEnded);
-    h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
+    h.expect(&["Suspended", "stat own-7"]);
     h.feed(Input::LeaseEnded);
     h.expect(&[]);
-    h.answer("watch own-7", ok());
+    h.answer("stat own-7", ok());
     h.expect(&["Resumed"]);
 }
 
@@ -73,10 +73,10 @@ fn the_lock_is_lost_when_the_lease_ends_during_verification() {
     let mut h = held_with(DisconnectPolicy::UntilLeaseEnds);
     h.disconnect();
     h.reconnect();
-    h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
+    h.expect(&["Suspended", "stat own-7"]);
     h.feed(Input::LeaseEnded);
     h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
-    h.answer("watch own-7", ok());
+    h.answer("stat own-7", ok());
     h.expect(&[]);
     h.answer("delete own-7", ok());
     h.expect_last(&[]);

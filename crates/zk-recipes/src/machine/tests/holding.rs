@@ -57,9 +57,9 @@ fn suspension_and_resumption_alternate() {
         h.feed(Input::Session(State::Suspended));
         h.expect(&[]);
         h.reconnect();
-        // The new watch first: the server knows only one, and keeps it.
-        h.expect(&["watch own-7", "unwatch own-7"]);
-        h.answer("watch own-7", ok());
+        // The session sets the watch again by itself.
+        h.expect(&["stat own-7"]);
+        h.answer("stat own-7", ok());
         h.expect(&["Resumed"]);
     }
 }
@@ -68,8 +68,8 @@ fn suspension_and_resumption_alternate() {
 fn a_lock_lost_meanwhile_is_not_resumed() {
     let mut h = Harness::suspended();
     h.reconnect();
-    h.expect(&["watch own-7", "unwatch own-7"]);
-    h.answer("watch own-7", refused(ErrorCode::NO_NODE));
+    h.expect(&["stat own-7"]);
+    h.answer("stat own-7", refused(ErrorCode::NO_NODE));
     h.expect_last(&["unwatch own-7", "Lost(NodeDeleted)"]);
 }
 
@@ -77,12 +77,12 @@ fn a_lock_lost_meanwhile_is_not_resumed() {
 fn a_connection_lost_during_verification_leaves_it_suspended() {
     let mut h = Harness::suspended();
     h.reconnect();
-    h.expect(&["watch own-7", "unwatch own-7"]);
+    h.expect(&["stat own-7"]);
     h.disconnect();
     assert!(!h.wanted().contains(&"Suspended".to_string()));
     h.reconnect();
-    assert_eq!(h.wanted()[0], "watch own-7");
-    h.answer("watch own-7", ok());
+    assert_eq!(h.wanted()[0], "stat own-7");
+    h.answer("stat own-7", ok());
     h.expect(&["Resumed"]);
 }
 
@@ -113,8 +113,8 @@ fn a_reply_from_before_the_disconnect_resumes_nothing() {
 fn an_unseen_disconnect_is_verified_without_an_event() {
     let mut h = Harness::held_and_watched();
     h.reconnect();
-    h.expect(&["watch own-7", "unwatch own-7"]);
-    h.answer("watch own-7", ok());
+    h.expect(&["stat own-7"]);
+    h.answer("stat own-7", ok());
     h.expect(&[]);
     h.deleted("watch own-7");
     h.expect_last(&["Lost(NodeDeleted)"]);
@@ -127,8 +127,8 @@ fn a_refused_verification_is_repeated() {
     {
         let mut h = Harness::suspended();
         h.reconnect();
-        h.expect(&["watch own-7", "unwatch own-7"]);
-        h.answer("watch own-7", result);
+        h.expect(&["stat own-7"]);
+        h.answer("stat own-7", result);
         h.expect(&["unwatch own-7", "timer"]);
         h.feed(Input::Timer);
         h.expect(&["watch own-7"]);
@@ -141,8 +141,8 @@ fn a_refused_verification_is_repeated() {
 fn an_unreadable_node_exists() {
     let mut h = Harness::suspended();
     h.reconnect();
-    h.expect(&["watch own-7", "unwatch own-7"]);
-    h.answer("watch own-7", refused(ErrorCode::NO_AUTH));
+    h.expect(&["stat own-7"]);
+    h.answer("stat own-7", refused(ErrorCode::NO_AUTH));
     h.expect(&["unwatch own-7", "Resumed"]);
 }
 

@@ -32,8 +32,8 @@ fn finding() -> Harness {
     h.disconnect();
     h.expect(&["sync", "list", "Suspended"]);
     h.reconnect();
-    h.expect(&["watch own-R7", "unwatch own-R7"]);
-    h.answer("watch own-R7", ok());
+    h.expect(&["stat own-R7"]);
+    h.answer("stat own-R7", ok());
     h.expect(&["Resumed"]);
     h
 }
@@ -142,9 +142,9 @@ fn a_lost_list_deletes_the_writer() {
     h.disconnect();
     h.expect(&["delete own-W9", "NotConverted: ConnectionLost", "Suspended"]);
     h.reconnect();
-    h.answer("watch own-R7", ok());
+    h.answer("stat own-R7", ok());
     h.answer("delete own-W9", ok());
-    h.expect(&["watch own-R7", "unwatch own-R7", "Resumed"]);
+    h.expect(&["stat own-R7", "Resumed"]);
 }
 
 #[test]

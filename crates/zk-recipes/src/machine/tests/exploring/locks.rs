@@ -547,7 +547,7 @@ fn two_survive_one_fault_on_servers_that_lag() {
 #[test]
 fn one_survives_two_faults_on_servers_that_lag() {
     let milestones = [&FAULTS[..], &[ONE, "gives up"]].concat();
-    Scenario::of(&[WRITER]).faults(2).lagging().with_early_release().proves(10_433, &milestones);
+    Scenario::of(&[WRITER]).faults(2).lagging().with_early_release().proves(10_647, &milestones);
 }
 
 #[test]
@@ -576,7 +576,7 @@ fn a_returning_contender_needs_no_list_unless_another_has_come() {
 #[test]
 fn a_returning_contender_survives_two_faults_on_servers_that_lag() {
     let milestones = [&FAULTS[..], &[ONE, "needs no list", "returns"]].concat();
-    Scenario::later(&[RETURNER]).faults(2).lagging().proves(27_300, &milestones);
+    Scenario::later(&[RETURNER]).faults(2).lagging().proves(27_969, &milestones);
 }
 
 #[test]
@@ -649,20 +649,20 @@ fn a_returning_reader_beside_an_upgrade() {
 fn two_survive_a_fault_or_a_forged_node() {
     let scenario = Scenario { forgeries: true, ..Scenario::of(&[WRITER; 2]) };
     let milestones = [&FAULT[..], &[ONE, TWO, "takes over"]].concat();
-    scenario.faults(1).proves(90_657, &milestones);
+    scenario.faults(1).proves(90_867, &milestones);
 }
 
 #[test]
 fn one_survives_two_faults_and_forged_nodes() {
     let scenario = Scenario { forgeries: true, ..Scenario::of(&[WRITER]) };
-    scenario.faults(2).proves(10_734, &[&FAULTS[..], &[ONE]].concat());
+    scenario.faults(2).proves(10_897, &[&FAULTS[..], &[ONE]].concat());
 }
 
 #[test]
 fn only_if_first_beside_a_waiter() {
     let more = [ONE, TWO, "takes over", "is busy", "has no connection"];
     let milestones = [&FAULT[..], &more].concat();
-    Scenario::of(&[FIRST_ONLY, WRITER]).faults(1).proves(29_505, &milestones);
+    Scenario::of(&[FIRST_ONLY, WRITER]).faults(1).proves(29_726, &milestones);
 }
 
 #[test]
@@ -674,7 +674,7 @@ fn two_that_try_only_if_first() {
 fn only_if_free_beside_a_waiter() {
     let more = [ONE, TWO, "takes over", "is busy", "has no connection"];
     let milestones = [&FAULT[..], &more].concat();
-    Scenario::of(&[FREE_ONLY, WRITER]).faults(1).proves(30_775, &milestones);
+    Scenario::of(&[FREE_ONLY, WRITER]).faults(1).proves(31_009, &milestones);
 }
 
 #[test]
@@ -728,7 +728,7 @@ fn downgraded_with(faults: &[&'static str]) -> [Vec<&'static str>; 2] {
 #[test]
 fn a_downgrade_survives_one_fault_on_servers_that_lag() {
     let [milestones, _] = downgraded_with(&FAULT);
-    Scenario::shared(&[DOWNGRADER]).faults(1).lagging().proves(7_463, &milestones);
+    Scenario::shared(&[DOWNGRADER]).faults(1).lagging().proves(7_530, &milestones);
 }
 
 #[test]

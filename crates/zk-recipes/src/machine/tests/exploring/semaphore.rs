@@ -357,7 +357,7 @@ fn only_if_free_never_waits() {
 #[test]
 fn only_if_free_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &["has no connection"]].concat();
-    Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(814, &milestones);
+    Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(835, &milestones);
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn a_request_above_a_lowered_maximum_fails() {
 
 #[test]
 fn one_survives_a_fault() {
-    Semaphore { wants: &[2], ..ROOMY }.faults(1).with_early_release().proves(4_049, &SURVIVED);
+    Semaphore { wants: &[2], ..ROOMY }.faults(1).with_early_release().proves(4_127, &SURVIVED);
 }
 
 #[test]
