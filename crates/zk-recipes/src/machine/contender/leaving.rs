@@ -12,10 +12,8 @@ use crate::error::LockError;
 use alloc::string::String;
 
 impl Contender {
-    /// Stops watching, deletes our node if there is one, and ends the attempt.
+    /// Stops watching others, deletes our node if there is one, and ends the attempt.
     pub(super) fn leave(&mut self) {
-        // Before the deletion, so that its event is sent to the next contender only.
-        self.unwatch_self();
         self.unwatch_predecessor();
         self.phase = Phase::Leaving;
         self.delete_replaced();
@@ -28,6 +26,8 @@ impl Contender {
     pub(super) fn finish_leaving(&mut self) {
         let is_clean = self.deletions.is_empty() && self.conversion.is_none();
         if matches!(self.phase, Phase::Leaving) && is_clean {
+            // Mostly it has fired with the deletion, which spares the server a request.
+            self.unwatch_self();
             self.conclude(Event::Released);
             self.phase = Phase::Done;
         }

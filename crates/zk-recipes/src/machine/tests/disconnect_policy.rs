@@ -30,10 +30,11 @@ fn the_lock_is_lost_when_the_lease_ends() {
     h.disconnect();
     h.expect(&["Suspended"]);
     h.feed(Input::LeaseEnded);
-    h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
+    h.expect(&["Lost(LeaseEnded)", "delete own-7"]);
     // The session still exists. The lock stays lost, and the node is deleted.
     h.reconnect();
     h.expect(&[]);
+    h.deleted("watch own-7");
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
 }
@@ -53,7 +54,7 @@ fn the_lock_is_lost_when_the_lease_ends_on_a_live_connection() {
     for disconnect_policy in [DisconnectPolicy::UntilLeaseEnds, DisconnectPolicy::WhileConnected] {
         let mut h = held_with(disconnect_policy);
         h.feed(Input::LeaseEnded);
-        h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
+        h.expect(&["Lost(LeaseEnded)", "delete own-7"]);
     }
 }
 
@@ -75,9 +76,10 @@ fn the_lock_is_lost_when_the_lease_ends_during_verification() {
     h.reconnect();
     h.expect(&["Suspended", "stat own-7"]);
     h.feed(Input::LeaseEnded);
-    h.expect(&["Lost(LeaseEnded)", "unwatch own-7", "delete own-7"]);
+    h.expect(&["Lost(LeaseEnded)", "delete own-7"]);
     h.answer("stat own-7", ok());
     h.expect(&[]);
+    h.deleted("watch own-7");
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
 }
@@ -86,8 +88,9 @@ fn the_lock_is_lost_when_the_lease_ends_during_verification() {
 fn the_lock_is_lost_with_the_connection() {
     let mut h = held_with(DisconnectPolicy::WhileConnected);
     h.disconnect();
-    h.expect(&["Lost(Disconnected)", "unwatch own-7", "delete own-7"]);
+    h.expect(&["Lost(Disconnected)", "delete own-7"]);
     h.reconnect();
+    h.deleted("watch own-7");
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
 }

@@ -46,7 +46,8 @@ fn the_node_is_replaced_and_the_token_stays() {
     h.expect(&[WATCH]);
     h.answer(WATCH, ok());
     h.feed(Input::Release);
-    h.expect(&["unwatch own-R7", "delete own-R7"]);
+    h.expect(&["delete own-R7"]);
+    h.deleted("watch own-R7");
     h.answer("delete own-R7", ok());
     h.expect_last(&["Released"]);
 }

@@ -81,8 +81,8 @@ fn a_connection_lost_during_verification_leaves_it_suspended() {
     h.disconnect();
     assert!(!h.wanted().contains(&"Suspended".to_string()));
     h.reconnect();
-    assert_eq!(h.wanted()[0], "stat own-7");
-    h.answer("stat own-7", ok());
+    assert_eq!(h.wanted()[0], "watch own-7");
+    h.answer("watch own-7", ok());
     h.expect(&["Resumed"]);
 }
 

@@ -116,7 +116,8 @@ fn a_release_on_revocation_leaves_nothing() {
     let mut h = held();
     h.answer(WATCH, data(AttemptConfig::REVOKE));
     h.feed(Input::Release);
-    h.expect(&["Revoked", &format!("un{WATCH}"), "delete own-7"]);
+    h.expect(&["Revoked", "delete own-7"]);
+    h.deleted(WATCH);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
 }

@@ -49,7 +49,8 @@ fn the_only_reader_becomes_a_writer() {
     h.expect(&["watch own-W9"]);
     h.answer("watch own-W9", ok());
     h.feed(Input::Release);
-    h.expect(&["unwatch own-W9", "delete own-W9"]);
+    h.expect(&["delete own-W9"]);
+    h.deleted("watch own-W9");
     h.answer("delete own-W9", ok());
     h.expect_last(&["Released"]);
 }
@@ -104,7 +105,8 @@ fn a_deleted_reader_is_not_upgraded() {
     // Another contender may have held the lock in between.
     let mut h = created();
     h.answer("list", children(&["own-W9"]));
-    h.expect(&["delete own-W9", "Lost(NodeDeleted)", "unwatch own-R7"]);
+    h.expect(&["delete own-W9", "Lost(NodeDeleted)"]);
+    h.deleted("watch own-R7");
     h.answer("delete own-W9", ok());
     h.expect_last(&[]);
 }
@@ -205,9 +207,10 @@ fn a_writer_deleted_by_another_client_leaves_the_reader() {
 fn a_release_in_between_deletes_both() {
     let mut h = created();
     h.feed(Input::Release);
-    h.expect(&["unwatch own-R7", "delete own-R7"]);
+    h.expect(&["delete own-R7"]);
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.expect(&["delete own-W9"]);
+    h.deleted("watch own-R7");
     h.answer("delete own-R7", ok());
     h.expect(&[]);
     h.answer("delete own-W9", ok());
@@ -215,10 +218,11 @@ fn a_release_in_between_deletes_both() {
 
     let mut h = finding();
     h.feed(Input::Release);
-    h.expect(&["unwatch own-R7", "delete own-R7"]);
+    h.expect(&["delete own-R7"]);
     h.answer("sync", ok());
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.expect(&["delete own-W9"]);
+    h.deleted("watch own-R7");
     h.answer("delete own-R7", ok());
     h.answer("delete own-W9", ok());
     h.expect_last(&["Released"]);
@@ -228,8 +232,9 @@ fn a_release_in_between_deletes_both() {
 fn a_release_before_a_refused_creation_leaves_nothing() {
     let mut h = upgrading();
     h.feed(Input::Release);
+    h.deleted("watch own-R7");
     h.answer("delete own-R7", ok());
-    h.expect(&["unwatch own-R7", "delete own-R7"]);
+    h.expect(&["delete own-R7"]);
     h.answer("create W", refused(ErrorCode::NO_NODE));
     h.expect_last(&["Released"]);
 }
