@@ -244,7 +244,7 @@ impl SimClient {
             Demand::Read => (Scheme::CURATOR_READ_WRITE, LockMode::Shared),
             Demand::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
         };
-        let config = AttemptConfig::new(lock_path.to_owned(), scheme, guid, self.id());
+        let config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
         let config = AttemptConfig { mode, hint: self.log.hint(lock_path), ..config };
         match demand {
             Demand::Permits { count, of } => {

@@ -2,7 +2,7 @@
 
 use zk_session::proto::{SequenceNumber, Zxid};
 
-use super::{LockMode, Scheme, UnknownNodePolicy};
+use super::{LockMode, UnknownNodePolicy};
 
 /// How many contenders in a row must have found the lock free before the list is skipped.
 ///
@@ -23,8 +23,7 @@ const ENOUGH: u32 = 8;
 /// says, each a transaction of its own. Where fewer have passed, it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastPathHint {
-    /// Whoever has another scheme, or another policy, looks at others.
-    pub(super) scheme: Scheme,
+    /// Whoever has another policy looks at others.
     pub(super) unknown_nodes: UnknownNodePolicy,
     /// Other readers may still be ahead of a reader.
     pub(super) mode: LockMode,
@@ -65,7 +64,6 @@ mod tests {
     use super::*;
 
     const BEFORE: FastPathHint = FastPathHint {
-        scheme: Scheme::CURATOR_READ_WRITE,
         unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
         mode: LockMode::Exclusive,
         number: SequenceNumber(6),

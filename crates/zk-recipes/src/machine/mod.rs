@@ -103,6 +103,7 @@ mod simple;
 mod tests;
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -152,7 +153,7 @@ pub trait Machine: core::fmt::Debug {
 #[derive(Clone, Debug)]
 pub struct AttemptConfig {
     /// The lock path, as a path of the server: with the [chroot](zk_session::Chroot).
-    pub lock_path: String,
+    pub lock_path: Arc<str>,
     /// How lock nodes are named below the lock path.
     pub scheme: Scheme,
     /// Whether the lock may be shared with others.
@@ -179,7 +180,8 @@ pub struct AttemptConfig {
     pub unknown_nodes: UnknownNodePolicy,
     /// Whether to watch our node for a [request to release the lock](Event::Revoked).
     pub revocable: bool,
-    /// The [hint](Machine::hint) of the previous contender for the same lock path and ensemble.
+    /// The [hint](Machine::hint) of the previous contender for the same lock path and ensemble, with
+    /// the same scheme.
     ///
     /// If the lock was free several times in a row, the contender skips the list. If another
     /// contender has come since, it requests the list after all. Only a [`Contender`] uses the
@@ -192,7 +194,7 @@ impl AttemptConfig {
     pub const REVOKE: &[u8] = b"__REVOKE__";
 
     /// Creates the configuration of an exclusive lock, with defaults for everything else.
-    pub const fn new(lock_path: String, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
+    pub const fn new(lock_path: Arc<str>, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
         Self {
             lock_path,
             scheme,

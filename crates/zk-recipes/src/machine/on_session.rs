@@ -9,7 +9,8 @@ use zk_session::session::Reply;
 use zk_session::time::Instant;
 use zk_session::{Error, State};
 
-use super::{Event, Input, LockMode, Machine, OpId, Operation, Output, Renewal};
+use super::operation::Watch;
+use super::{Event, Input, LockMode, Machine, OpId, Output, Renewal};
 
 /// Receives the events of a machine.
 /// The dispatcher calls it while it delivers. In a client, the session is locked then. It must not
@@ -74,7 +75,7 @@ struct Watching {
     op: OpId,
     /// What the session calls the request: each renewal changes between two tags.
     tag: u64,
-    operation: Operation,
+    watch: Watch,
 }
 
 /// Tells the two tags of a request apart. Numbers of requests do not reach it.
@@ -124,17 +125,17 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
 
     fn perform(&mut self, output: Output, port: &mut Port<'_>) {
         match output {
-            Output::Submit { op, operation } if operation.watches() => {
-                let tag = op.0;
-                operation.with_request(|request| port.submit_and_watch(tag, request));
-                self.silent_since = port.now();
-                // Mostly it is the only one.
-                self.watches.reserve_exact(1);
-                self.watches.push(Watching { op, tag, operation });
-            }
-            Output::Submit { op, operation } => {
-                operation.with_request(|request| port.submit(op.0, request));
-            }
+            Output::Submit { op, operation } => match operation.watch_request() {
+                Some(watch) => {
+                    let tag = op.0;
+                    port.submit_and_watch(tag, &watch.request());
+                    self.silent_since = port.now();
+                    // Mostly it is the only one.
+                    self.watches.reserve_exact(1);
+                    self.watches.push(Watching { op, tag, watch });
+                }
+                None => operation.with_request(|request| port.submit(op.0, request)),
+            },
             Output::Unwatch(op) => {
                 self.watches.retain(|watching| watching.op != op);
                 self.drop_watches(op, port);
@@ -177,10 +178,10 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         let renewal = self.renewal.as_mut();
         let place = renewal.and_then(|renewal| renewal.next(self.watches.len()));
         let place = place.filter(|_| self.is_connected);
-        if let Some(Watching { tag, operation, .. }) = place.map(|place| &self.watches[place]) {
+        if let Some(Watching { tag, watch, .. }) = place.map(|place| &self.watches[place]) {
             let tag = tag ^ RENEWED;
             self.renewing = Some(tag);
-            operation.with_request(|request| port.submit_and_watch(tag, request));
+            port.submit_and_watch(tag, &watch.request());
         }
     }
 

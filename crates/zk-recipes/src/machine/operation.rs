@@ -1,6 +1,7 @@
 //! The requests that a machine submits.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -35,8 +36,41 @@ impl OpId {
 /// A request that a machine submits. Paths are those of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    path: String,
+    path: Arc<str>,
     kind: Kind,
+}
+
+/// A request that asks for a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Watch {
+    path: Arc<str>,
+    kind: WatchKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchKind {
+    End,
+    Data,
+    Presence,
+}
+
+impl Watch {
+    pub(super) fn request(&self) -> Request<'_> {
+        self.kind.request(&self.path)
+    }
+}
+
+impl WatchKind {
+    fn request(self, path: &str) -> Request<'_> {
+        match self {
+            // The cheapest watch: lock nodes have no children, so the reply is empty whatever
+            // data they hold; it does not fire when that changes; and unlike `exists` it leaves
+            // no watch behind when the node is gone already.
+            Self::End => Request::GetChildren(GetChildrenRequest { path, watch: true }),
+            Self::Data => Request::GetData(GetDataRequest { path, watch: true }),
+            Self::Presence => Request::Exists(ExistsRequest { path, watch: true }),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,96 +111,94 @@ enum Kind {
     ListOwn,
     Sync,
     Stat,
-    Watch,
-    WatchData,
-    WatchPresence,
+    Watch(WatchKind),
 }
 
 impl Operation {
-    const fn new(path: String, kind: Kind) -> Self {
-        Self { path, kind }
+    fn new(path: impl Into<Arc<str>>, kind: Kind) -> Self {
+        Self { path: path.into(), kind }
     }
 
     /// Puts a node into the queue; the server numbers it.
-    pub(super) const fn create_node(prefix: String, data: Bytes, acl: AccessList) -> Self {
+    pub(super) fn create_node(prefix: String, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNode { data, acl })
     }
 
     /// Creates the one node of a lock without a queue.
     #[cfg(feature = "study")]
-    pub(super) const fn create_alone(path: String, data: Bytes, acl: AccessList) -> Self {
+    pub(super) fn create_alone(path: Arc<str>, data: Bytes, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateAlone { data, acl })
     }
 
     /// Creates so many nodes that the server numbers, at once.
-    pub(super) const fn create_nodes(
-        prefix: String,
-        count: u32,
-        data: Bytes,
-        acl: AccessList,
-    ) -> Self {
+    pub(super) fn create_nodes(prefix: String, count: u32, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNodes { count, data, acl })
     }
 
     /// Keeps the number of permits of a semaphore, as Curator's shared count does.
-    pub(super) const fn create_maximum(path: String, maximum: u32, acl: AccessList) -> Self {
+    pub(super) fn create_maximum(path: String, maximum: u32, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMaximum { maximum: maximum.to_be_bytes(), acl })
     }
 
     /// Creates a directory, which the server removes again when it is no longer used.
-    pub(super) const fn create_parent(path: String, container: bool, acl: AccessList) -> Self {
+    pub(super) fn create_parent(path: String, container: bool, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateParent { container, acl })
     }
 
     /// Puts one node of the queue in the place of another, at once.
-    pub(super) const fn replace(path: String, by: String, data: Bytes, acl: AccessList) -> Self {
+    pub(super) fn replace(
+        path: impl Into<Arc<str>>,
+        by: String,
+        data: Bytes,
+        acl: AccessList,
+    ) -> Self {
         Self::new(path, Kind::Replace { by, data, acl })
     }
 
     /// Creates a node that tells something by being there.
-    pub(super) const fn create_mark(path: String, acl: AccessList) -> Self {
+    pub(super) fn create_mark(path: String, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMark { acl })
     }
 
     /// Changes a node that tells something by having been changed.
-    pub(super) const fn touch(path: String) -> Self {
+    pub(super) fn touch(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Touch)
     }
 
-    pub(super) const fn delete(path: String) -> Self {
+    pub(super) fn delete(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Delete)
     }
 
-    pub(super) const fn list(lock_path: String) -> Self {
+    pub(super) fn list(lock_path: impl Into<Arc<str>>) -> Self {
         Self::new(lock_path, Kind::List)
     }
 
     /// Lists the session's own nodes whose paths begin so: for who cannot read the list of all.
-    pub(super) const fn list_own(prefix: String) -> Self {
+    pub(super) fn list_own(prefix: impl Into<Arc<str>>) -> Self {
         Self::new(prefix, Kind::ListOwn)
     }
 
-    pub(super) const fn sync(lock_path: String) -> Self {
+    pub(super) fn sync(lock_path: impl Into<Arc<str>>) -> Self {
         Self::new(lock_path, Kind::Sync)
     }
 
-    pub(super) const fn stat(path: String) -> Self {
+    pub(super) fn stat(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Stat)
     }
 
     /// Waits for the end of a lock node; or lists a directory, and waits for it to change.
-    pub(super) const fn watch(path: String) -> Self {
-        Self::new(path, Kind::Watch)
+    pub(super) fn watch(path: impl Into<Arc<str>>) -> Self {
+        Self::new(path, Kind::Watch(WatchKind::End))
     }
 
     /// Waits for the end of a lock node, or for other data in it.
-    pub(super) const fn watch_data(path: String) -> Self {
-        Self::new(path, Kind::WatchData)
+    pub(super) fn watch_data(path: impl Into<Arc<str>>) -> Self {
+        Self::new(path, Kind::Watch(WatchKind::Data))
     }
 
     /// Waits for a node to come, or to be changed.
-    pub(super) const fn watch_presence(path: String) -> Self {
-        Self::new(path, Kind::WatchPresence)
+    pub(super) fn watch_presence(path: impl Into<Arc<str>>) -> Self {
+        Self::new(path, Kind::Watch(WatchKind::Presence))
     }
 
     /// The node that it is about.
@@ -174,9 +206,17 @@ impl Operation {
         &self.path
     }
 
+    /// Returns the request for a watch, to be made again, if it is one.
+    pub(super) fn watch_request(&self) -> Option<Watch> {
+        match self.kind {
+            Kind::Watch(kind) => Some(Watch { path: self.path.clone(), kind }),
+            _ => None,
+        }
+    }
+
     /// Whether the request asks for a watch.
     pub fn watches(&self) -> bool {
-        matches!(self.kind, Kind::Watch | Kind::WatchData | Kind::WatchPresence)
+        matches!(self.kind, Kind::Watch(_))
     }
 
     #[cfg(feature = "study")]
@@ -186,7 +226,7 @@ impl Operation {
 
     /// Has `send` make the request.
     pub fn with_request<R>(&self, send: impl FnOnce(&Request<'_>) -> R) -> R {
-        let path = self.path.as_str();
+        let path = &*self.path;
         let create = |data, mode, acl| CreateRequest { path, data: Some(data), acl, mode };
         let request = match &self.kind {
             // `create2`, since the stat that it returns has the fencing token.
@@ -229,12 +269,7 @@ impl Operation {
             }
             Kind::Sync => Request::Sync(SyncRequest { path }),
             Kind::Stat => Request::Exists(ExistsRequest { path, watch: false }),
-            // The cheapest watch: lock nodes have no children, so the reply is empty whatever
-            // data they hold; it does not fire when that changes; and unlike `exists` it leaves
-            // no watch behind when the node is gone already.
-            Kind::Watch => Request::GetChildren(GetChildrenRequest { path, watch: true }),
-            Kind::WatchData => Request::GetData(GetDataRequest { path, watch: true }),
-            Kind::WatchPresence => Request::Exists(ExistsRequest { path, watch: true }),
+            Kind::Watch(kind) => kind.request(path),
         };
         send(&request)
     }

@@ -1,6 +1,7 @@
 //! The phases of an attempt to acquire a lock.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use zk_session::Error;
@@ -11,14 +12,15 @@ use super::OpId;
 /// A lock node of this contender.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
     /// The offset of the name in the path. The name is read often.
     name: usize,
     pub(super) czxid: Zxid,
 }
 
 impl Node {
-    pub(super) fn new(path: String, czxid: Zxid) -> Self {
+    pub(super) fn new(path: impl Into<Arc<str>>, czxid: Zxid) -> Self {
+        let path = path.into();
         Self { name: path.rfind('/').map_or(0, |slash| slash + 1), path, czxid }
     }
 

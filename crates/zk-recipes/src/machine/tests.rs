@@ -54,7 +54,6 @@ pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
 /// A hint of a contender with number 6, after many free acquisitions.
 const BEFORE: FastPathHint = FastPathHint {
-    scheme: SCHEME,
     unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
     mode: LockMode::Exclusive,
     number: SequenceNumber(6),
@@ -157,7 +156,7 @@ fn event_line(event: &Event) -> String {
 
 /// The configuration of most tests.
 fn config() -> AttemptConfig {
-    let lock_path = "/locks/printer".to_string();
+    let lock_path = "/locks/printer".into();
     AttemptConfig {
         data: Bytes::from_static(b"who"),
         ..AttemptConfig::new(lock_path, SCHEME, Uuid::from_u128(OWN), SESSION)
@@ -170,7 +169,7 @@ impl Harness {
     }
 
     fn with_lock_path(lock_path: &str) -> Self {
-        Self::of(|config| config.lock_path = lock_path.to_string())
+        Self::of(|config| config.lock_path = lock_path.into())
     }
 
     /// Creates a contender with a changed configuration.

@@ -1,5 +1,6 @@
 //! A lock with a queue: its path and options, and the attempts to acquire it.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -84,6 +85,10 @@ impl<C: SessionClient> Queue<C> {
     /// Returns the configuration of an attempt that begins now.
     pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
         let session = self.client.session_id();
+        let lock_path = match self.client.chroot().apply(&self.path) {
+            Cow::Borrowed(_) => self.path.clone(),
+            Cow::Owned(path) => path.into(),
+        };
         AttemptConfig {
             mode,
             wait_policy,
@@ -93,12 +98,7 @@ impl<C: SessionClient> Queue<C> {
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..AttemptConfig::new(
-                self.client.chroot().apply(&self.path).into_owned(),
-                self.scheme,
-                guid::next(session),
-                session,
-            )
+            ..AttemptConfig::new(lock_path, self.scheme, guid::next(session), session)
         }
     }
 

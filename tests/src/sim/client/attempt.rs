@@ -69,7 +69,7 @@ impl Observer for Reporter {
 pub(super) struct Attempt<M> {
     id: AttemptId,
     machine: M,
-    lock_path: String,
+    lock_path: Arc<str>,
     guid: Uuid,
     log: Log,
     bug: Option<Bug>,
@@ -83,7 +83,7 @@ impl<M> Attempt<M> {
     pub(super) fn new(
         id: AttemptId,
         machine: M,
-        lock_path: String,
+        lock_path: Arc<str>,
         guid: Uuid,
         log: Log,
         bug: Option<Bug>,

@@ -10,6 +10,7 @@
 //! node. The reader's node is deleted. Otherwise the writer's node is deleted. So two readers that
 //! upgrade at once both fail, instead of waiting for each other for ever.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -58,7 +59,7 @@ impl Contender {
     }
 
     pub(super) fn handle_conversion(&mut self, op: OpId, result: Result<Reply, Error>) {
-        match &mut self.conversion {
+        match self.conversion.as_deref_mut() {
             Some(Conversion::Downgrading { replace }) if *replace == Some(op) => {
                 self.replaced(result);
             }
@@ -107,7 +108,7 @@ impl Contender {
 
     /// Repeats the search for an unknown outcome. Nothing else is repeated.
     pub(super) fn repeat_conversion(&mut self) {
-        match &self.conversion {
+        match self.conversion.as_deref() {
             Some(Conversion::Downgrading { replace: None } | Conversion::FindingReader { .. }) => {
                 self.find_reader();
             }
@@ -120,9 +121,9 @@ impl Contender {
     }
 
     /// Returns whether it is unknown which of the two nodes exists.
-    pub(super) const fn is_replacing_node(&self) -> bool {
+    pub(super) fn is_replacing_node(&self) -> bool {
         matches!(
-            self.conversion,
+            self.conversion.as_deref(),
             Some(Conversion::Downgrading { .. } | Conversion::FindingReader { .. })
         )
     }
@@ -146,7 +147,7 @@ impl Contender {
         self.unwatch_self();
         let (data, acl) = (self.config.data.clone(), self.config.acl.clone());
         let replace = Some(self.submit(Operation::replace(writer.path, reader, data, acl)));
-        self.conversion = Some(Conversion::Downgrading { replace });
+        self.set_conversion(Conversion::Downgrading { replace });
     }
 
     /// Returns the path of the reader's node that replaces our writer's node.
@@ -181,7 +182,7 @@ impl Contender {
             }
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Now => self.find_reader(),
             Err(_) => {
-                self.conversion = Some(Conversion::Downgrading { replace: None });
+                self.set_conversion(Conversion::Downgrading { replace: None });
                 self.set_timer(RETRY_AFTER);
             }
         }
@@ -198,7 +199,7 @@ impl Contender {
         if let Some(reader) = self.reader_path() {
             let sync = self.sync();
             let stat = self.submit(Operation::stat(reader));
-            self.conversion = Some(Conversion::FindingReader { sync, stat, synced: false });
+            self.set_conversion(Conversion::FindingReader { sync, stat, synced: false });
         }
     }
 
@@ -232,7 +233,7 @@ impl Contender {
     fn upgrade(&mut self) {
         let create = self.submit_creation(LockMode::Exclusive);
         let list = self.list();
-        self.conversion = Some(Conversion::Upgrading { create, list, created: None });
+        self.set_conversion(Conversion::Upgrading { create, list, created: None });
     }
 
     fn upgraded(&mut self, writer: Node, result: Result<Reply, Error>) {
@@ -272,8 +273,13 @@ impl Contender {
     fn find_writer(&mut self, error: Error) {
         let sync = self.sync();
         let list = self.list();
-        self.conversion =
-            Some(Conversion::FindingWriter { sync, list, synced: false, own: false, error });
+        self.set_conversion(Conversion::FindingWriter {
+            sync,
+            list,
+            synced: false,
+            own: false,
+            error,
+        });
     }
 
     fn found_writer(&mut self, result: Result<Reply, Error>) {
@@ -292,7 +298,7 @@ impl Contender {
             Err(Error::ReplyTooLarge { .. }) if !self.lists_own() => {
                 let own = self.list_own(LockMode::Exclusive);
                 if let Some(Conversion::FindingWriter { list, own: is_own, .. }) =
-                    &mut self.conversion
+                    self.conversion.as_deref_mut()
                 {
                     (*list, *is_own) = (own, true);
                 }
@@ -301,13 +307,14 @@ impl Contender {
             Err(error) => return self.retry_conversion(error),
         };
         strays.into_iter().for_each(|stray| self.delete(stray));
-        if let Some(Conversion::FindingWriter { error, .. }) = self.conversion.take() {
+        if let Some(Conversion::FindingWriter { error, .. }) = self.conversion.take().map(|it| *it)
+        {
             self.not_converted(error.into());
         }
     }
 
-    const fn lists_own(&self) -> bool {
-        matches!(self.conversion, Some(Conversion::FindingWriter { own: true, .. }))
+    fn lists_own(&self) -> bool {
+        matches!(self.conversion.as_deref(), Some(Conversion::FindingWriter { own: true, .. }))
     }
 
     const fn queue_reader_of_writer(&self) -> QueueReader {
@@ -334,6 +341,10 @@ impl Contender {
     fn tell_converted(&mut self, node: &Node) {
         let (mode, name) = (self.config.mode, node.name().into());
         self.tell(Event::Converted { mode, node: name, token: node.czxid });
+    }
+
+    fn set_conversion(&mut self, conversion: Conversion) {
+        self.conversion = Some(Box::new(conversion));
     }
 
     fn end_conversion(&mut self) {

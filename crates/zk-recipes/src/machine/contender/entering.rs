@@ -112,9 +112,8 @@ impl Contender {
             Some(Mistake::PrecedentForEver) => return sequence.0 == before.number.0 + 1,
             Some(Mistake::ShortcutAmongReaders) | None => {}
         }
-        let is_same = (before.scheme, before.unknown_nodes) == (*scheme, *unknown_nodes);
         // A stranger's node that counts may stand anywhere, whenever it has come.
-        is_same
+        before.unknown_nodes == *unknown_nodes
             && *unknown_nodes != UnknownNodePolicy::Count
             && before.is_followed_by(mode, sequence, node.czxid)
     }
@@ -249,5 +248,5 @@ impl Contender {
 pub(super) fn node_created(result: Result<Reply, Error>) -> Result<Node, Error> {
     let reply = result?;
     let Create2Response { path, stat } = reply.decode()?;
-    Ok(Node::new(path.to_string(), stat.czxid))
+    Ok(Node::new(path, stat.czxid))
 }

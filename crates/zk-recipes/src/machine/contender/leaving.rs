@@ -9,7 +9,7 @@ use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::{Event, OpId};
 use super::Contender;
 use crate::error::LockError;
-use alloc::string::String;
+use alloc::sync::Arc;
 
 impl Contender {
     /// Stops watching others, deletes our node if there is one, and ends the attempt.
@@ -34,7 +34,7 @@ impl Contender {
     }
 
     pub(super) fn handle_deletion(&mut self, op: OpId, result: &Result<Reply, Error>) -> bool {
-        let of_op = |(deletion, _): &(Option<OpId>, String)| *deletion == Some(op);
+        let of_op = |(deletion, _): &(Option<OpId>, Arc<str>)| *deletion == Some(op);
         let Some(place) = self.deletions.iter().position(of_op) else {
             return false;
         };

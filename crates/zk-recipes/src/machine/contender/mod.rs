@@ -13,8 +13,10 @@ mod holding;
 mod leaving;
 mod queueing;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -44,7 +46,8 @@ pub struct Contender {
     phase: Phase,
     /// Our node, once its creation is confirmed.
     node: Option<Node>,
-    conversion: Option<Conversion>,
+    /// Boxed, since few locks are converted.
+    conversion: Option<Box<Conversion>>,
     /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
     connection: Connection,
@@ -56,7 +59,7 @@ pub struct Contender {
     /// Whether the caller has received [`Event::UnknownNode`].
     warned: bool,
     /// Nodes to be deleted, and the pending request for each. `None`: refused, to be repeated.
-    deletions: Vec<(Option<OpId>, String)>,
+    deletions: Vec<(Option<OpId>, Arc<str>)>,
     /// How many contenders in a row have found the lock free, including this one.
     followed: u32,
     /// Whether the next contender may rely on our node, since we have acquired the lock.
@@ -121,7 +124,7 @@ impl Machine for Contender {
         let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
         let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
         let (czxid, followed) = (node.czxid, self.followed);
-        Some(FastPathHint { scheme, unknown_nodes, mode, number, czxid, followed })
+        Some(FastPathHint { unknown_nodes, mode, number, czxid, followed })
     }
 }
 
@@ -346,7 +349,8 @@ impl Contender {
         self.submit(Operation::sync(self.config.lock_path.clone()))
     }
 
-    fn delete(&mut self, path: String) {
+    fn delete(&mut self, path: impl Into<Arc<str>>) {
+        let path = path.into();
         let op = self.submit(Operation::delete(path.clone()));
         self.deletions.push((Some(op), path));
     }

@@ -131,7 +131,7 @@ impl Contender {
         }
         let watch = self.submit(Operation::watch(match self.is_herd {
             true => self.config.lock_path.clone(),
-            false => self.path_of(&predecessor),
+            false => self.path_of(&predecessor).into(),
         }));
         self.phase = Phase::Waiting { predecessor, watch, only };
     }

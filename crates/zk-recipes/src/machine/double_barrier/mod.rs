@@ -8,6 +8,7 @@ mod leaving;
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use zk_session::proto::{Zxid, path};
 use zk_session::session::{Reply, State};
@@ -42,7 +43,7 @@ const NODE: u32 = 1;
 /// name count. `wait_policy` decides whether it waits for missing participants.
 #[derive(Clone, Debug)]
 pub struct Participant {
-    lock_path: String,
+    lock_path: Arc<str>,
     config: AttemptConfig,
     members: usize,
     step: Step,

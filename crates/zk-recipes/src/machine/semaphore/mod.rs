@@ -224,7 +224,7 @@ impl SemaphoreMachine {
         self.step = Step::Queueing;
         self.queue = Some(Contender::begun(AttemptConfig {
             mode: LockMode::Exclusive,
-            lock_path: path::child(&self.request.config.lock_path, "locks"),
+            lock_path: path::child(&self.request.config.lock_path, "locks").into(),
             revocable: false,
             disconnect_policy: DisconnectPolicy::UntilServerReports,
             // The hint is for another lock path.
@@ -271,7 +271,7 @@ impl SemaphoreMachine {
     fn adopt_permit_nodes(&mut self, names: &[String], czxid: Zxid) {
         for name in names {
             let config = AttemptConfig {
-                lock_path: self.permits_path(),
+                lock_path: self.permits_path().into(),
                 scheme: Scheme::CURATOR_LEASE,
                 disconnect_policy: DisconnectPolicy::UntilServerReports,
                 ..self.request.config.clone()

@@ -61,7 +61,7 @@ impl Harness {
     }
 
     fn with(disconnect_policy: DisconnectPolicy) -> Self {
-        let config = AttemptConfig::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
+        let config = AttemptConfig::new(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
         let config =
             AttemptConfig { data: Bytes::from_static(b"who"), disconnect_policy, ..config };
         let machine = SimpleContender::new(config);
@@ -448,7 +448,7 @@ fn asking() -> Harness {
 }
 
 fn asking_by(wait_policy: WaitPolicy) -> Harness {
-    let config = AttemptConfig::new(PATH.to_string(), Scheme::CURATOR_MUTEX, GUID, OURS);
+    let config = AttemptConfig::new(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
     let data = Bytes::from_static(b"who");
     let machine = SimpleContender::new(AttemptConfig { data, wait_policy, ..config });
     let mut h = Harness { machine, asked: Vec::new(), lines: Vec::new() };

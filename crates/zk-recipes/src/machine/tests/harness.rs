@@ -17,7 +17,7 @@ pub(in super::super) struct OutputFormat {
 
 pub(in super::super) struct Harness<M = Contender> {
     pub(in super::super) machine: M,
-    lock_path: String,
+    lock_path: Arc<str>,
     format: OutputFormat,
     pub(in super::super) asked: Vec<Asked>,
     /// Outputs that no test has checked yet.
@@ -39,7 +39,7 @@ impl<M: Machine> Harness<M> {
 
     pub(in super::super) fn with_format(
         format: OutputFormat,
-        lock_path: String,
+        lock_path: Arc<str>,
         machine: M,
     ) -> Self {
         let (asked, lines) = (Vec::new(), Vec::new());

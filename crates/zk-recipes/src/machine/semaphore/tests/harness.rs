@@ -133,12 +133,12 @@ impl Harness {
 
     pub(super) fn of(differ: impl FnOnce(&mut PermitRequest)) -> Self {
         let guid = Uuid::from_u128(OWN);
-        let config = AttemptConfig::new("/sem".to_string(), Scheme::CURATOR_MUTEX, guid, SESSION);
+        let config = AttemptConfig::new("/sem".into(), Scheme::CURATOR_MUTEX, guid, SESSION);
         let mut request = PermitRequest { config, permits: 2, maximum: Some(3) };
         differ(&mut request);
         Self::with_format(
             OutputFormat { line, event: event_line },
-            String::new(),
+            "".into(),
             SemaphoreMachine::new(request),
         )
     }

@@ -46,9 +46,8 @@ impl Workload for BarrierWorkload {
     }
 
     fn machines(&self) -> Vec<Participant> {
-        let config = |client| {
-            AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid(client, 0), session(client))
-        };
+        let config =
+            |client| AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid(client, 0), session(client));
         let machine = |client| Participant::new(config(client), self.expected);
         (0..self.members.len()).map(machine).collect()
     }
