@@ -17,6 +17,7 @@ mod leaving;
 mod long_lists;
 mod ranking;
 mod reading_only;
+mod renewals;
 mod renewing;
 mod resolving;
 mod returning;

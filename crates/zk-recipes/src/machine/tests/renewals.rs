@@ -1,0 +1,143 @@
+//! Renewals of a watch on a real session, whose server answers every request.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+
+use bytes::BytesMut;
+use zk_session::dispatch::{self, Attached, Dispatcher, Port};
+use zk_session::proto::{
+    ConnectResponse, Decode, KeeperState, Reader, ReplyHeader, RequestHeader, WatcherEvent, Xid,
+    frame,
+};
+use zk_session::session::{Config, Session};
+use zk_session::time::Instant;
+
+use super::*;
+
+const NODE: &str = "/node";
+
+/// A machine that sets one watch.
+#[derive(Debug)]
+struct Watcher(Option<Output>);
+
+impl Machine for Watcher {
+    fn handle(&mut self, _: Input) {}
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.0.take()
+    }
+
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn observe(&mut self, _: Event, _: &mut Port<'_>) {}
+}
+
+/// Counts the watches of a machine that fire.
+struct Counting {
+    attached: OnSession<Watcher, Nobody>,
+    fired: Arc<AtomicUsize>,
+}
+
+impl Attached for Counting {
+    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+        let has_fired = matches!(input, dispatch::Input::Watch { .. });
+        self.fired.fetch_add(usize::from(has_fired), Ordering::Relaxed);
+        self.attached.handle(input, port);
+    }
+
+    fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
+        self.attached.command(message, port);
+    }
+
+    fn is_done(&self) -> bool {
+        self.attached.is_done()
+    }
+}
+
+/// A session, and the bytes that its server has not read yet.
+struct Connected {
+    dispatcher: Dispatcher<()>,
+    now: Instant,
+    sent: BytesMut,
+}
+
+impl Connected {
+    fn new() -> Self {
+        let now = Instant::START;
+        let mut dispatcher = Dispatcher::new(Session::new(now, Config::new(1, 0)));
+        let session = dispatcher.session_mut();
+        while session.poll_action().is_some() {}
+        session.handle_connected(now);
+        session.handle_sent(now, session.output().len());
+        let mut connected = Self { dispatcher, now, sent: BytesMut::new() };
+        connected.receive(&ConnectResponse {
+            protocol_version: 0,
+            timeout: 6_000,
+            session_id: SESSION,
+            password: Some(&[1; 16]),
+            read_only: Some(false),
+        });
+        connected
+    }
+
+    fn receive(&mut self, message: &impl Encode) {
+        let mut payload = BytesMut::new();
+        message.encode(&mut payload);
+        self.dispatcher.session_mut().handle_frame(self.now, payload.freeze());
+        while self.dispatcher.poll_event(self.now).is_some() {}
+    }
+
+    /// Answers what was sent. Returns the number of requests for a watch among it.
+    fn answer(&mut self) -> usize {
+        let session = self.dispatcher.session_mut();
+        self.sent.extend_from_slice(session.output());
+        session.handle_sent(self.now, session.output().len());
+        let mut watches = 0;
+        while let Some(request) = frame::split_bytes(&mut self.sent, usize::MAX).expect("frames") {
+            let header = RequestHeader::decode(&mut Reader::new(&request)).expect("a header");
+            watches += usize::from(header.opcode == OpCode::GET_CHILDREN);
+            let reply = ReplyHeader { xid: header.xid, zxid: Zxid(1), err: ErrorCode::OK };
+            self.receive(&(reply, ()));
+        }
+        watches
+    }
+
+    fn sleep(&mut self) {
+        self.now = self.dispatcher.poll_timeout().expect("a ping is due some time");
+        self.dispatcher.handle_timeout(self.now);
+        while self.dispatcher.poll_event(self.now).is_some() {}
+    }
+}
+
+#[test]
+fn of_all_renewals_only_the_last_watch_stays() {
+    let mut connected = Connected::new();
+    let fired = Arc::new(AtomicUsize::new(0));
+    let watch = Output::Submit { op: OpId(1), operation: Operation::watch(NODE) };
+    let attached = OnSession::new(Watcher(Some(watch)), Nobody, 1);
+    let machine = Box::new(Counting { attached, fired: fired.clone() });
+    connected.dispatcher.attach(connected.now, machine);
+    let mut watches = connected.answer();
+    while watches < 5 {
+        connected.sleep();
+        watches += connected.answer();
+    }
+    assert!(connected.now > Instant::START + Duration::from_secs(60), "{:?}", connected.now);
+    let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
+    let event = WatcherEvent {
+        event_type: EventType::NODE_DELETED,
+        state: KeeperState::SYNC_CONNECTED,
+        path: NODE,
+    };
+    connected.receive(&(header, event));
+    assert_eq!(fired.load(Ordering::Relaxed), 1);
+}
