@@ -171,8 +171,6 @@ impl<C: SessionClient> HeldLock<C> {
         self,
         end: Option<Instant>,
     ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        // If the lease has ended, the lock was lost before.
-        self.state();
         let Self { path, handle, .. } = self;
         let status = handle.status.clone();
         drop(handle);

@@ -115,10 +115,8 @@ impl Machines {
         key: Key,
         message: &mut dyn Any,
     ) -> bool {
-        let is_attached =
-            self.with(session, now, key, |machine, port| machine.command(message, port));
         self.deliver_late_end_of_lease(session, now, key);
-        is_attached
+        self.with(session, now, key, |machine, port| machine.command(message, port))
     }
 
     /// Calls a machine, and detaches it if it is finished then. Returns whether it was attached.

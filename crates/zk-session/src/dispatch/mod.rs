@@ -220,8 +220,8 @@ pub enum Input {
     /// A machine may receive the same end several times. If the lease has already ended, it
     /// receives this:
     ///
-    /// * right after it is attached, and right after it receives a state or a command;
-    /// * right before it receives [`Settled`](Self::Settled).
+    /// * right after it is attached, and right after it receives a state;
+    /// * right before it receives a command, or [`Settled`](Self::Settled).
     LeaseEnded,
     /// The time of the [timer](Port::set_timer) has come. No timer is set now.
     Timer,
@@ -299,8 +299,8 @@ impl<T> Dispatcher<T> {
 
     /// Delivers a message to a machine. Returns whether the machine is attached.
     ///
-    /// If the [lease](Session::lease) has ended, the machine then receives
-    /// [`LeaseEnded`](Input::LeaseEnded), because the message may have been sent before that.
+    /// If the [lease](Session::lease) has ended, the machine first receives
+    /// [`LeaseEnded`](Input::LeaseEnded).
     pub fn command(&mut self, now: Instant, key: Key, message: &mut dyn Any) -> bool {
         self.machines.command(&mut self.session, now, key, message)
     }

@@ -384,12 +384,13 @@ fn a_machine_that_is_done_leaves_nothing_and_is_dropped_as_an_effect() {
 }
 
 #[test]
-fn the_end_of_the_lease_is_delivered_after_late_events() {
+fn the_end_of_the_lease_comes_with_every_late_input() {
     let mut world = World::connected();
     let early = world.attach();
     world.now = world.now + TIMEOUT;
-    world.act(early, |_| {});
-    assert_eq!(world.log.take(), ["connected", "lease ended"]);
+    let log = world.log.clone();
+    world.act(early, move |_| log.push("command".to_owned()));
+    assert_eq!(world.log.take(), ["connected", "lease ended", "command"]);
     world.attach();
     assert_eq!(world.log.take(), ["connected", "lease ended"]);
     let now = world.now;
