@@ -119,11 +119,13 @@ impl Shared {
         let dispatcher = &inner.router.dispatcher;
         // Detaching the last machine can end the session.
         let is_last = dispatcher.attached() == 0 && before > 0;
-        if is_last || dispatcher.is_unsettled() || inner.due_before_alarm().is_some() {
+        if is_last || dispatcher.is_unsettled() {
             inner.wake_driver();
         }
         if !inner.router.session().output().is_empty() {
             inner.send(alone);
+        } else if inner.due_before_alarm().is_some() {
+            inner.wake_driver();
         }
         acted
     }
