@@ -364,7 +364,7 @@ fn only_if_free_leaves_nothing_when_it_loses_its_connection() {
 #[ignore = "some seconds; in a release build one"]
 fn only_if_free_beside_another_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &[TWO, "is busy", "has no connection"]].concat();
-    Semaphore { trier: true, ..CALM }.faults(1).proves(243_490, &milestones);
+    Semaphore { trier: true, ..CALM }.faults(1).proves(254_097, &milestones);
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn one_survives_a_refusal() {
 #[ignore = "a minute; in a release build a few seconds"]
 fn one_survives_two_faults() {
     let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
-    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(78_461, &milestones);
+    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(96_869, &milestones);
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn one_survives_two_faults() {
 fn one_survives_a_refusal_and_a_fault() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [&SURVIVED[..], &["is refused"]].concat();
-    semaphore.faults(1).refusals(1).with_early_release().proves(87_715, &milestones);
+    semaphore.faults(1).refusals(1).with_early_release().proves(100_807, &milestones);
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn two_survive_a_fault() {
 #[ignore = "a minute; in a release build a few seconds"]
 fn a_holder_leaves_the_queue_free() {
     let semaphore = Semaphore { wants: &[1, 1, 1], keeper: true, ..ROOMY };
-    semaphore.proves(98_579, &[ONE, TWO, THREE]);
+    semaphore.proves(99_515, &[ONE, TWO, THREE]);
 }
 
 // ---- Negative controls --------------------------------------------------------------------------
