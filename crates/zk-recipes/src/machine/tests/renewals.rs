@@ -49,9 +49,13 @@ struct Counting {
 
 impl Attached for Counting {
     fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
-        let has_fired = matches!(input, dispatch::Input::Watch { .. });
-        self.fired.fetch_add(usize::from(has_fired), Ordering::Relaxed);
-        self.attached.handle(input, port);
+        match input {
+            // Kept from the machine, which would drop the others.
+            dispatch::Input::Watch { .. } => {
+                self.fired.fetch_add(1, Ordering::Relaxed);
+            }
+            input => self.attached.handle(input, port),
+        }
     }
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
