@@ -409,7 +409,7 @@ fn one_survives_a_refusal_and_a_fault() {
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn two_survive_a_fault() {
-    CALM.faults(1).with_early_release().proves(1_561_116, &[&SURVIVED[..], &[TWO]].concat());
+    CALM.faults(1).with_early_release().proves(1_562_716, &[&SURVIVED[..], &[TWO]].concat());
 }
 
 #[test]
