@@ -20,10 +20,9 @@ const ENOUGH: u32 = 8;
 /// This is valid while the lock path is the same. If it was deleted and created again, the numbers
 /// begin at 0. To reach number n again takes n creations, each a transaction of its own. If fewer
 /// transactions have passed, the lock path is the same.
-/// says, each a transaction of its own. Where fewer have passed, it is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastPathHint {
-    /// Whoever has another policy looks at others.
+    /// Contenders with another policy consider other nodes.
     pub(super) unknown_nodes: UnknownNodePolicy,
     /// Other readers may still be ahead of a reader.
     pub(super) mode: LockMode,

@@ -73,12 +73,12 @@ pub struct OnSession<M, O> {
 #[derive(Debug)]
 struct Watching {
     op: OpId,
-    /// What the session calls the request: each renewal changes between two tags.
+    /// The session's tag of the request. Each renewal changes between two tags.
     tag: u64,
     watch: Watch,
 }
 
-/// Tells the two tags of a request apart. Numbers of requests do not reach it.
+/// The bit in which the two tags of a request differ. Request numbers do not reach it.
 const RENEWED: u64 = 1 << 63;
 
 impl<M, O> OnSession<M, O> {
@@ -130,7 +130,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
                     let tag = op.0;
                     port.submit_and_watch(tag, &watch.request());
                     self.silent_since = port.now();
-                    // Mostly it is the only one.
+                    // Mostly there is only one watch.
                     self.watches.reserve_exact(1);
                     self.watches.push(Watching { op, tag, watch });
                 }

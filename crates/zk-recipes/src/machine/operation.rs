@@ -40,7 +40,7 @@ pub struct Operation {
     kind: Kind,
 }
 
-/// A request that asks for a watch.
+/// A request that sets a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     path: Arc<str>,
@@ -63,9 +63,9 @@ impl Watch {
 impl WatchKind {
     fn request(self, path: &str) -> Request<'_> {
         match self {
-            // The cheapest watch: lock nodes have no children, so the reply is empty whatever
-            // data they hold; it does not fire when that changes; and unlike `exists` it leaves
-            // no watch behind when the node is gone already.
+            // `getChildren` is the cheapest watch. Lock nodes have no children, so the reply is
+            // empty, whatever their data is. It does not fire when the data changes. Unlike
+            // `exists`, it leaves no watch if the node is gone.
             Self::End => Request::GetChildren(GetChildrenRequest { path, watch: true }),
             Self::Data => Request::GetData(GetDataRequest { path, watch: true }),
             Self::Presence => Request::Exists(ExistsRequest { path, watch: true }),
@@ -119,33 +119,34 @@ impl Operation {
         Self { path: path.into(), kind }
     }
 
-    /// Puts a node into the queue; the server numbers it.
+    /// Creates a contender's node in the queue, with a sequence number.
     pub(super) fn create_node(prefix: String, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNode { data, acl })
     }
 
-    /// Creates the one node of a lock without a queue.
+    /// Creates the only node of a lock without a queue.
     #[cfg(feature = "study")]
     pub(super) fn create_alone(path: Arc<str>, data: Bytes, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateAlone { data, acl })
     }
 
-    /// Creates so many nodes that the server numbers, at once.
+    /// Creates several nodes with sequence numbers in one transaction.
     pub(super) fn create_nodes(prefix: String, count: u32, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNodes { count, data, acl })
     }
 
-    /// Keeps the number of permits of a semaphore, as Curator's shared count does.
+    /// Creates the node with the number of permits, in the format of Curator's `SharedCount`.
     pub(super) fn create_maximum(path: String, maximum: u32, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMaximum { maximum: maximum.to_be_bytes(), acl })
     }
 
-    /// Creates a directory, which the server removes again when it is no longer used.
+    /// Creates a container, which the server deletes when it is no longer used, or a persistent
+    /// node.
     pub(super) fn create_parent(path: String, container: bool, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateParent { container, acl })
     }
 
-    /// Puts one node of the queue in the place of another, at once.
+    /// Replaces one lock node by another in one transaction.
     pub(super) fn replace(
         path: impl Into<Arc<str>>,
         by: String,
@@ -155,12 +156,12 @@ impl Operation {
         Self::new(path, Kind::Replace { by, data, acl })
     }
 
-    /// Creates a node that tells something by being there.
+    /// Creates a node whose existence is a signal.
     pub(super) fn create_mark(path: String, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMark { acl })
     }
 
-    /// Changes a node that tells something by having been changed.
+    /// Changes a node whose change is a signal.
     pub(super) fn touch(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Touch)
     }
@@ -173,7 +174,7 @@ impl Operation {
         Self::new(lock_path, Kind::List)
     }
 
-    /// Lists the session's own nodes whose paths begin so: for who cannot read the list of all.
+    /// Lists the session's own nodes with this path prefix, if the list of all nodes is too long.
     pub(super) fn list_own(prefix: impl Into<Arc<str>>) -> Self {
         Self::new(prefix, Kind::ListOwn)
     }
@@ -186,27 +187,27 @@ impl Operation {
         Self::new(path, Kind::Stat)
     }
 
-    /// Waits for the end of a lock node; or lists a directory, and waits for it to change.
+    /// Watches for the deletion of a lock node, or for changes of the list of children.
     pub(super) fn watch(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Watch(WatchKind::End))
     }
 
-    /// Waits for the end of a lock node, or for other data in it.
+    /// Watches for the deletion of a lock node, or for a change of its data.
     pub(super) fn watch_data(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Watch(WatchKind::Data))
     }
 
-    /// Waits for a node to come, or to be changed.
+    /// Watches for the creation of a node, or for a change.
     pub(super) fn watch_presence(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Watch(WatchKind::Presence))
     }
 
-    /// The node that it is about.
+    /// Returns the path of the node that the request concerns.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns the request for a watch, to be made again, if it is one.
+    /// Returns the request that renews the watch. `None` if this request sets none.
     pub(super) fn watch_request(&self) -> Option<Watch> {
         match self.kind {
             Kind::Watch(kind) => Some(Watch { path: self.path.clone(), kind }),
@@ -214,7 +215,7 @@ impl Operation {
         }
     }
 
-    /// Whether the request asks for a watch.
+    /// Returns whether the request sets a watch.
     pub fn watches(&self) -> bool {
         matches!(self.kind, Kind::Watch(_))
     }
@@ -224,12 +225,12 @@ impl Operation {
         matches!(self.kind, Kind::Delete)
     }
 
-    /// Has `send` make the request.
+    /// Calls `send` with the request.
     pub fn with_request<R>(&self, send: impl FnOnce(&Request<'_>) -> R) -> R {
         let path = &*self.path;
         let create = |data, mode, acl| CreateRequest { path, data: Some(data), acl, mode };
         let request = match &self.kind {
-            // `create2`, since the stat that it returns has the fencing token.
+            // `create2` returns the stat, which contains the fencing token.
             Kind::CreateNode { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list()))
             }
@@ -275,7 +276,7 @@ impl Operation {
     }
 }
 
-/// The names of the nodes in `directory` that [`Operation::list_own`] has found.
+/// Returns the names of the nodes below the lock path that [`Operation::list_own`] has found.
 pub(super) fn own_names<'r>(lock_path: &str, reply: &'r Reply) -> Result<Vec<&'r str>, Error> {
     let nodes = reply.decode::<GetEphemeralsResponse<'r>>()?.ephemerals;
     let is_here = |node: &&str| path::parent(node) == Some(lock_path);

@@ -121,7 +121,6 @@ impl<C: SessionClient> HeldLock<C> {
     ///
     /// Callbacks run one at a time, those of one lock in the order in which they were added. If one
     /// panics, the others still run.
-    /// others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
         if let Some((callback, loss)) = self.handle.status.on_loss(Box::new(callback)) {

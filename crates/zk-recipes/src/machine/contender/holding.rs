@@ -57,7 +57,8 @@ impl Contender {
                 true => Operation::watch_data(path),
                 false => Operation::watch(path),
             });
-            // The old one second, so that the server, which knows only one, need not be told.
+            // The old watch is removed after the new one is set. So the server, which knows only
+            // one watch of the node, needs no message.
             self.unwatch_self();
             self.self_watch = Some(SelfWatch { op, look: op, armed: false });
         }
