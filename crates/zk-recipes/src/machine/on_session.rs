@@ -13,6 +13,7 @@ use super::operation::Watch;
 use super::{Event, Input, LockMode, Machine, OpId, Output, Renewal};
 
 /// Receives the events of a machine.
+///
 /// The dispatcher calls it while it delivers. In a client, the session is locked then. It must not
 /// block, and leaves user code to [`Port::wake`] and [`Port::defer`]. In a single-threaded loop, a
 /// channel or a shared cell can pass the events to the owner.
