@@ -1,6 +1,5 @@
-//! Contending for election, again and again: a contender at a time.
+//! Leader election: one contender after another.
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
 
 use uuid::Uuid;
@@ -8,42 +7,42 @@ use zk_session::Error;
 use zk_session::proto::{Zxid, path};
 use zk_session::session::State;
 
+use super::outputs::Outputs;
 use super::retry_policy::RETRY_AFTER;
 use super::{AttemptConfig, Contender, Event, Input, LockMode, Machine, Output, WaitPolicy};
 use crate::error::{LockError, Loss};
 
-/// One who stands for election until it resigns, or its session ends. Drive it as a [`Contender`].
+/// A candidate that stands for election until it resigns or its session ends. Drive it as a
+/// [`Contender`].
 ///
-/// It leads as long as it holds the lock. When it has lost that, or its place in the queue, and its
-/// session lives, it queues again after a while, at the end. So what it tells goes on after
+/// It leads as long as it holds the lock. If it loses the lock or its place in the queue while the
+/// session lives, it queues again after 100 ms, at the end. So events continue after
 /// [`Event::Lost`], unless the session has ended.
 ///
-/// Of its [`AttemptConfig`], mode and entry do not matter. The guid is that of the first attempt; the
-/// next one has the next, and so on.
+/// It ignores the mode and the wait policy of its [`AttemptConfig`]. The GUID is that of the first
+/// attempt, and each later attempt takes the next one.
 #[derive(Clone, Debug)]
 pub struct ElectionMachine {
     config: AttemptConfig,
-    /// Which part of it the contender is, as requests are numbered.
+    /// The number of the attempt, and the part of the machine that its requests belong to.
     attempt: u32,
     contender: Contender,
     step: Step,
-    /// What was last told of the session.
+    /// The last state of the session.
     session: Option<State>,
-    /// Whether the caller was told how it ended.
-    concluded: bool,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
 }
 
-/// Where a candidacy is.
+/// The step of a candidate.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The contender waits or leads, or goes and has told why.
+    /// The contender waits, leads, or leaves after it has reported the result.
     Contending,
-    /// It has lost, and goes; then comes another.
+    /// The contender has lost and leaves. Another attempt follows.
     Retreating,
-    /// It has lost, and goes; no other comes.
+    /// The contender has lost and leaves. No attempt follows.
     Resigning,
-    /// It has gone, and another comes in a while: who deletes nodes is not to be fought over them.
+    /// Waits before the next attempt, so that it does not race with a client that deletes nodes.
     Pausing,
     Done,
 }
@@ -67,14 +66,14 @@ impl Machine for ElectionMachine {
             },
             Input::LeaseEnded => self.lease_ended(),
             Input::Settled | Input::BehindAbandoned => self.contender.handle(input),
-            Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.tell(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.resign(),
         }
         self.settle();
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -83,7 +82,7 @@ impl Machine for ElectionMachine {
 }
 
 impl ElectionMachine {
-    /// A candidacy that begins now, with a session that is connected.
+    /// Creates a candidate that begins now. Its session must be connected.
     pub fn new(config: AttemptConfig) -> Self {
         let config =
             AttemptConfig { mode: LockMode::Exclusive, wait_policy: WaitPolicy::Queue, ..config };
@@ -93,8 +92,7 @@ impl ElectionMachine {
             attempt: 0,
             step: Step::Contending,
             session: None,
-            concluded: false,
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
         };
         election.settle();
         election
@@ -134,18 +132,18 @@ impl ElectionMachine {
 
     fn lease_ended(&mut self) {
         self.contender.handle(Input::LeaseEnded);
-        // The contender has told already that it has lost.
-        if matches!(self.step, Step::Resigning) && !core::mem::replace(&mut self.concluded, true) {
-            self.tell(Event::NOT_CONFIRMED);
+        // The contender has already reported its loss.
+        if matches!(self.step, Step::Resigning) {
+            self.outputs.conclude(Event::NOT_CONFIRMED);
         }
     }
 
-    /// Takes what the contender wants and tells.
+    /// Takes the outputs of the contender.
     fn settle(&mut self) {
         while let Some(output) = self.contender.poll_output() {
             match output {
                 Output::Event(event) => self.hear(event),
-                output => self.outputs.push_back(output.of_part(self.attempt)),
+                output => self.outputs.push(output.of_part(self.attempt)),
             }
         }
         if self.contender.is_done() {
@@ -153,7 +151,7 @@ impl ElectionMachine {
                 Step::Contending => self.step = Step::Done,
                 Step::Retreating => {
                     self.step = Step::Pausing;
-                    self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
+                    self.outputs.set_timer(RETRY_AFTER);
                 }
                 Step::Resigning => self.conclude(Event::Released),
                 Step::Pausing | Step::Done => {}
@@ -163,58 +161,52 @@ impl ElectionMachine {
 
     fn hear(&mut self, event: Event) {
         match event {
-            // It did not lead, and stands again: nothing has changed for its caller.
+            // It did not lead, and queues again: nothing changes for the caller.
             Event::Failed(LockError::NodeVanished) => self.step = Step::Retreating,
-            Event::Lost(Loss::Ended(_)) => self.tell(event),
+            Event::Lost(Loss::Ended(_)) => self.outputs.tell(event),
             Event::Lost(_) => {
                 self.step = Step::Retreating;
-                self.tell(event);
+                self.outputs.tell(event);
             }
-            event => self.tell(event),
+            event => self.outputs.tell(event),
         }
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
     }
 
     fn conclude(&mut self, event: Event) {
-        if !core::mem::replace(&mut self.concluded, true) {
-            self.tell(event);
-        }
+        self.outputs.conclude(event);
         self.step = Step::Done;
     }
 }
 
-/// How things stand with a candidate.
+/// The state of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leadership {
-    /// It does not lead: it waits for its turn, or is about to queue again.
+    /// It waits for its turn, or is about to queue again.
     Follower,
     /// It leads.
     Leader(Term),
     /// It led when it lost its connection. Another may be elected once the session has expired.
     Suspended(Term),
-    /// It was closed, and nothing is left of it.
+    /// It has resigned, and its node is gone.
     Resigned,
-    /// It cannot stand any more: the session has ended, or the ensemble refuses it.
+    /// It can no longer be a candidate: the session has ended, or the ensemble refuses it.
     Failed(LockError),
 }
 
-/// From when somebody was elected until it goes.
+/// The time from an election until that leader goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Term {
-    /// Greater than that of any leader before, and of this one in an earlier term: if it is not the
-    /// one seen last, leadership was lost in between. It is the fencing token of the lock.
+    /// The fencing token of the lock. It is greater than in any earlier term, so a new one shows
+    /// that leadership was lost in between.
     pub token: Zxid,
     /// The path of the leader's node.
     pub node: String,
 }
 
 impl Leadership {
-    /// How things stand once a [`ElectionMachine`] has told this, whose nodes are in `directory`.
+    /// Returns the state after an [`ElectionMachine`] on `lock_path` has reported `event`.
     #[must_use]
     pub fn after(&self, event: &Event, lock_path: &str) -> Self {
         match (self, event) {

@@ -83,6 +83,7 @@ mod access;
 mod barrier;
 mod connection;
 mod contender;
+mod creation;
 mod double_barrier;
 mod election;
 mod hint;
@@ -90,6 +91,7 @@ pub mod multi_lock;
 mod name;
 mod on_session;
 mod operation;
+mod outputs;
 mod parents;
 mod phase;
 mod queue;
@@ -98,6 +100,7 @@ mod retry_policy;
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
+mod synced_read;
 
 #[cfg(test)]
 mod tests;

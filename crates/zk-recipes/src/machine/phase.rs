@@ -1,5 +1,6 @@
 //! The phases of an attempt to acquire a lock.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,6 +9,8 @@ use zk_session::Error;
 use zk_session::proto::Zxid;
 
 use super::OpId;
+use super::creation::Creation;
+use super::synced_read::SyncedRead;
 
 /// A lock node of this contender.
 #[derive(Clone, Debug)]
@@ -59,30 +62,12 @@ pub(super) enum Phase {
     Looking {
         list: OpId,
     },
-    /// Creates the node, and lists the queue in the same round trip. `list` is `None` if the
-    /// session refused the request, or if no other contender is expected.
+    /// Creates the node, and lists the queue in the same round trip. `list` is `None` if no other
+    /// contender is expected, or once the list was answered, which then was too early.
     Creating {
-        create: OpId,
+        /// Boxed, since held locks need none.
+        creation: Box<Creation>,
         list: Option<OpId>,
-    },
-    /// Creates the lock path and its ancestors, which are missing.
-    MakingParents {
-        first: OpId,
-        last: OpId,
-    },
-    /// Searches for the node because the outcome of the creation is unknown. A sync precedes the
-    /// list: the current server may be behind the one that received the creation.
-    Resolving {
-        sync: OpId,
-        list: OpId,
-        synced: bool,
-        /// Why the whole list could not be read. Then only our own nodes are listed, to be deleted.
-        unread: Option<Error>,
-    },
-    /// Reads the stat of a node with our GUID, to check which session owns it.
-    Adopting {
-        stat: OpId,
-        path: String,
     },
     /// Lists the queue to find our position.
     Deciding {
@@ -122,10 +107,9 @@ pub(super) enum Conversion {
     /// server failed to answer, and the outcome is searched for later.
     Downgrading { replace: Option<OpId> },
     /// Reads the stat of the reader's node because the outcome of the replacement is unknown.
-    FindingReader { sync: OpId, stat: OpId, synced: bool },
+    FindingReader(SyncedRead),
     /// Creates a writer's node beside the reader's, and lists the queue.
     Upgrading { create: OpId, list: OpId, created: Option<Node> },
-    /// Searches for the writer's node of a failed upgrade, to delete it. If the list cannot be
-    /// read, only our own nodes are listed.
-    FindingWriter { sync: OpId, list: OpId, synced: bool, own: bool, error: Error },
+    /// Searches for the writer's node of a failed upgrade, to delete it.
+    FindingWriter { search: Creation, error: Error },
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::Zxid;
 
+use super::AttemptConfig;
 use super::name::{FastParser, LockMode, Name, Scheme};
 use crate::error::LockError;
 
@@ -97,6 +98,11 @@ pub(super) struct Observation<'a> {
 }
 
 impl QueueReader {
+    pub(super) const fn new(config: &AttemptConfig) -> Self {
+        let AttemptConfig { scheme, unknown_nodes, mode, guid, .. } = *config;
+        Self { scheme, unknown_nodes, mode, guid }
+    }
+
     /// Returns the position of the contender that owns the node `own`.
     ///
     /// A list may be long, so each name is read once. Most are read only as far as their sequence

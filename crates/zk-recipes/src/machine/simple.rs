@@ -10,8 +10,8 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
+use core::ops::RangeInclusive;
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -22,9 +22,11 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
 use super::connection::Connection;
+use super::outputs::Outputs;
 use super::parents::{Parents, Verdict};
 use super::phase::Node;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::synced_read::{Synced, SyncedRead};
 use super::{
     AttemptConfig, Contender, Event, Input, Machine, OpId, Operation, Output, UnknownNodePolicy,
 };
@@ -60,8 +62,7 @@ pub struct SimpleContender {
     is_unwanted: bool,
     /// Whether the failure was reported while there may be a node to delete.
     has_failed: bool,
-    last_op: u64,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
 }
 
 /// The step of an attempt, with the requests that it waits for.
@@ -75,8 +76,7 @@ enum Step {
     },
     /// Creates the parent of the node and its ancestors, which are missing.
     MakingParents {
-        first: OpId,
-        last: OpId,
+        requests: RangeInclusive<OpId>,
     },
     /// Reads the node, to check whether it is ours, and watches it if not.
     Watching {
@@ -86,12 +86,8 @@ enum Step {
     /// The lock is held, or was. The holder does the rest.
     Held,
     /// Reads the node because the outcome of its deletion is unknown. A sync precedes the read: the
-    /// current server may not know of the deletion yet.
-    FindingOut {
-        sync: OpId,
-        stat: OpId,
-        synced: bool,
-    },
+    /// current server may not know of the deletion yet. `None`: refused for now, to be repeated.
+    FindingOut(Option<SyncedRead>),
     Done,
 }
 
@@ -136,7 +132,7 @@ impl Machine for SimpleContender {
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -161,8 +157,7 @@ impl SimpleContender {
             is_releasing: false,
             is_unwanted: false,
             has_failed: false,
-            last_op: 0,
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
         };
         if contender.config.wait_policy.waits_for_connection() {
             contender.create();
@@ -174,18 +169,16 @@ impl SimpleContender {
         match &mut self.step {
             _ if op.0 & OF_HOLDER != 0 => self.holder_heard(OpId(op.0 & !OF_HOLDER), result),
             Step::Creating { create } if *create == op => self.created(result),
-            Step::MakingParents { first, last } if (*first..=*last).contains(&op) => {
-                let is_last = op == *last;
+            Step::MakingParents { requests } if requests.contains(&op) => {
+                let is_last = op == *requests.end();
                 self.made_parent(is_last, result);
             }
             Step::Watching { look, .. } if *look == op => self.looked(result),
-            Step::FindingOut { sync, synced, .. } if *sync == op => match result {
-                Ok(_) => *synced = true,
-                Err(error) => self.retry_finding_out(error),
+            Step::FindingOut(Some(stat)) => match stat.handle_reply(op, result) {
+                Synced::Pending => {}
+                Synced::Read(result) => self.found_out(result),
+                Synced::Failed(error) => self.retry_finding_out(error),
             },
-            Step::FindingOut { stat, synced: true, .. } if *stat == op => self.found_out(result),
-            // A read that is answered before the sync was refused before it was sent.
-            Step::FindingOut { stat, .. } if *stat == op => self.set_timer(),
             _ => {}
         }
     }
@@ -196,7 +189,7 @@ impl SimpleContender {
         let AttemptConfig { lock_path, guid, data, acl, .. } = &self.config;
         let data = [mark(*guid).as_bytes(), data.as_ref()].concat();
         let (path, acl) = (lock_path.clone(), acl.clone());
-        let create = self.submit(Operation::create_alone(path, Bytes::from(data), acl));
+        let create = self.outputs.submit(Operation::create_alone(path, Bytes::from(data), acl));
         self.step = Step::Creating { create };
     }
 
@@ -216,10 +209,8 @@ impl SimpleContender {
         }
         let lock_path = path::parent(&self.config.lock_path).unwrap_or("/");
         let operations = self.parents.attempt(lock_path, &self.config.parent_acl);
-        let first = OpId(self.last_op + 1);
-        let submitted = operations.into_iter().map(|operation| self.submit(operation)).last();
-        match submitted {
-            Some(last) => self.step = Step::MakingParents { first, last },
+        match self.outputs.submit_all(operations) {
+            Some(requests) => self.step = Step::MakingParents { requests },
             None => self.fail(Error::Server(ErrorCode::NO_NODE).into()),
         }
     }
@@ -238,7 +229,7 @@ impl SimpleContender {
 
     fn look(&mut self) {
         self.unwatch();
-        let look = self.submit(Operation::watch_data(self.config.lock_path.clone()));
+        let look = self.outputs.submit(Operation::watch_data(self.config.lock_path.clone()));
         self.step = Step::Watching { look, answered: false };
     }
 
@@ -269,7 +260,7 @@ impl SimpleContender {
                 if let Step::Watching { answered, .. } = &mut self.step
                     && !core::mem::replace(answered, true)
                 {
-                    self.tell(Event::Waiting { behind: self.name(), ahead: 1 });
+                    self.outputs.tell(Event::Waiting { behind: self.name(), ahead: 1 });
                 }
             }
             Err(Error::Server(ErrorCode::NO_NODE)) => {
@@ -302,7 +293,7 @@ impl SimpleContender {
 
     fn unwatch(&mut self) {
         if let Step::Watching { look, .. } = self.step {
-            self.outputs.push_back(Output::Unwatch(look));
+            self.outputs.unwatch(look);
         }
     }
 
@@ -337,9 +328,8 @@ impl SimpleContender {
 
     fn find_out(&mut self) {
         let path = self.config.lock_path.clone();
-        let sync = self.submit(Operation::sync(path.clone()));
-        let stat = self.submit(Operation::stat(path));
-        self.step = Step::FindingOut { sync, stat, synced: false };
+        let (sync, stat) = (Operation::sync(path.clone()), Operation::stat(path));
+        self.step = Step::FindingOut(Some(SyncedRead::submit(sync, stat, &mut self.outputs)));
     }
 
     fn found_out(&mut self, result: Result<Reply, Error>) {
@@ -364,7 +354,10 @@ impl SimpleContender {
                 self.step = Step::Held;
                 self.tell_holder(Input::Reply { op, result: Err(error) });
             }
-            (RetryPolicy::Later | RetryPolicy::Never, _) => self.set_timer(),
+            (RetryPolicy::Later | RetryPolicy::Never, _) => {
+                self.step = Step::FindingOut(None);
+                self.outputs.set_timer(RETRY_AFTER);
+            }
         }
     }
 
@@ -373,7 +366,7 @@ impl SimpleContender {
         let Some(holder) = &mut self.holder else { return };
         while let Some(output) = holder.poll_output() {
             let of_holder = |OpId(op)| OpId(op | OF_HOLDER);
-            self.outputs.push_back(match output {
+            self.outputs.push(match output {
                 Output::Submit { op, operation } => {
                     if operation.is_deletion() {
                         self.deletion = Some(op);
@@ -415,7 +408,7 @@ impl SimpleContender {
     fn not_connected(&mut self) {
         let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
         if !self.config.wait_policy.waits_for_connection() && !is_over {
-            self.tell(Event::Failed(LockError::NoConnection));
+            self.outputs.tell(Event::Failed(LockError::NoConnection));
             self.has_failed = true;
             self.release();
         }
@@ -435,7 +428,7 @@ impl SimpleContender {
     fn retry_or_fail(&mut self, error: Error) {
         match RetryPolicy::of(&error) {
             RetryPolicy::Now => self.repeat(),
-            RetryPolicy::Later => self.set_timer(),
+            RetryPolicy::Later => self.outputs.set_timer(RETRY_AFTER),
             RetryPolicy::Never => self.fail(error.into()),
         }
     }
@@ -445,7 +438,7 @@ impl SimpleContender {
         match self.step {
             Step::Creating { .. } => self.create(),
             Step::Watching { .. } => self.look(),
-            Step::FindingOut { .. } => self.find_out(),
+            Step::FindingOut(_) => self.find_out(),
             Step::Beginning | Step::MakingParents { .. } | Step::Held | Step::Done => {}
         }
     }
@@ -460,26 +453,9 @@ impl SimpleContender {
 
     fn conclude(&mut self, event: Event) {
         if !self.has_failed {
-            self.tell(event);
+            self.outputs.tell(event);
         }
         self.step = Step::Done;
-    }
-
-    // ---- Outputs -------------------------------------------------------------------------------
-
-    fn submit(&mut self, operation: Operation) -> OpId {
-        self.last_op += 1;
-        let op = OpId(self.last_op);
-        self.outputs.push_back(Output::Submit { op, operation });
-        op
-    }
-
-    fn set_timer(&mut self) {
-        self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
     }
 
     fn name(&self) -> String {

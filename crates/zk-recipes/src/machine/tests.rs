@@ -5,6 +5,7 @@
 
 mod acquiring;
 mod asking_once;
+mod creation;
 mod disconnect_policy;
 mod double_barrier;
 mod downgrading;

@@ -12,21 +12,20 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use zk_session::proto::{
-    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, OpCode,
-    SequenceNumber,
+    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, SequenceNumber,
 };
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
+use super::super::creation::{Creation, Owner, Progress, created_node, submit_create};
 use super::super::phase::{Conversion, Node, Phase};
 use super::super::queue::{LAST_SAFE_SEQUENCE, QueuePosition, QueueReader};
 use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::super::synced_read::{Synced, SyncedRead};
 use super::super::{Event, LockMode, OpId, Operation};
 use super::Contender;
-use super::entering::node_created;
 use crate::error::{LockError, Loss};
 
 /// The highest sequence number of a writer that may downgrade.
@@ -43,7 +42,7 @@ impl Contender {
                     let node = node.clone();
                     self.tell_converted(&node);
                 } else if !self.config.scheme.has_readers() {
-                    self.tell(Event::NotConverted(LockError::NoReaders));
+                    self.outputs.tell(Event::NotConverted(LockError::NoReaders));
                 } else {
                     // Our other node may take the next sequence number, so the hint would be wrong.
                     self.leaves_hint = false;
@@ -63,30 +62,14 @@ impl Contender {
             Some(Conversion::Downgrading { replace }) if *replace == Some(op) => {
                 self.replaced(result);
             }
-            Some(Conversion::FindingReader { sync, synced, .. })
-            | Some(Conversion::FindingWriter { sync, synced, .. })
-                if *sync == op =>
-            {
-                match result {
-                    Ok(_) => *synced = true,
-                    Err(error) => self.retry_conversion(error),
-                }
-            }
-            Some(Conversion::FindingReader { stat, synced: true, .. }) if *stat == op => {
-                self.found_reader(result);
-            }
-            Some(Conversion::FindingWriter { list, synced: true, .. }) if *list == op => {
-                self.found_writer(result);
-            }
-            // A request that is answered before the sync was refused before it was sent.
-            Some(Conversion::FindingReader { stat: second, .. })
-            | Some(Conversion::FindingWriter { list: second, .. })
-                if *second == op =>
-            {
-                self.set_timer(RETRY_AFTER);
-            }
+            Some(Conversion::FindingReader(stat)) => match stat.handle_reply(op, result) {
+                Synced::Pending => {}
+                Synced::Read(result) => self.found_reader(result),
+                Synced::Failed(error) => self.retry_finding_reader(error),
+            },
+            Some(Conversion::FindingWriter { .. }) => self.found_writer(op, result),
             Some(Conversion::Upgrading { create, created, .. }) if *create == op => {
-                match node_created(result) {
+                match created_node(result) {
                     Ok(node) => *created = Some(node),
                     Err(error) if error.outcome() == Outcome::NotApplied => {
                         self.not_converted(error.into());
@@ -108,13 +91,10 @@ impl Contender {
 
     /// Repeats the search for an unknown outcome. Nothing else is repeated.
     pub(super) fn repeat_conversion(&mut self) {
-        match self.conversion.as_deref() {
-            Some(Conversion::Downgrading { replace: None } | Conversion::FindingReader { .. }) => {
-                self.find_reader();
-            }
-            Some(Conversion::FindingWriter { error, .. }) => {
-                let error = error.clone();
-                self.find_writer(error);
+        match self.conversion.as_deref_mut() {
+            Some(Conversion::Downgrading { replace: None }) => self.find_reader(),
+            Some(Conversion::FindingWriter { search, .. }) => {
+                search.handle_timer(&self.config, &mut self.outputs);
             }
             _ => {}
         }
@@ -124,17 +104,8 @@ impl Contender {
     pub(super) fn is_replacing_node(&self) -> bool {
         matches!(
             self.conversion.as_deref(),
-            Some(Conversion::Downgrading { .. } | Conversion::FindingReader { .. })
+            Some(Conversion::Downgrading { .. } | Conversion::FindingReader(_))
         )
-    }
-
-    fn retry_conversion(&mut self, error: Error) {
-        match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.repeat_conversion(),
-            RetryPolicy::Later => self.set_timer(RETRY_AFTER),
-            RetryPolicy::Never if self.is_replacing_node() => self.lose(Loss::NodeDeleted),
-            RetryPolicy::Never => self.not_converted(error.into()),
-        }
     }
 
     // ---- Downgrade -----------------------------------------------------------------------------
@@ -146,7 +117,7 @@ impl Contender {
         // The transaction deletes it, which is no loss.
         self.unwatch_self();
         let (data, acl) = (self.config.data.clone(), self.config.acl.clone());
-        let replace = Some(self.submit(Operation::replace(writer.path, reader, data, acl)));
+        let replace = Some(self.outputs.submit(Operation::replace(writer.path, reader, data, acl)));
         self.set_conversion(Conversion::Downgrading { replace });
     }
 
@@ -181,10 +152,7 @@ impl Contender {
                 self.not_converted(error.into());
             }
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Now => self.find_reader(),
-            Err(_) => {
-                self.set_conversion(Conversion::Downgrading { replace: None });
-                self.set_timer(RETRY_AFTER);
-            }
+            Err(_) => self.find_reader_later(),
         }
     }
 
@@ -197,9 +165,22 @@ impl Contender {
 
     fn find_reader(&mut self) {
         if let Some(reader) = self.reader_path() {
-            let sync = self.sync();
-            let stat = self.submit(Operation::stat(reader));
-            self.set_conversion(Conversion::FindingReader { sync, stat, synced: false });
+            let sync = Operation::sync(self.config.lock_path.clone());
+            let stat = SyncedRead::submit(sync, Operation::stat(reader), &mut self.outputs);
+            self.set_conversion(Conversion::FindingReader(stat));
+        }
+    }
+
+    fn find_reader_later(&mut self) {
+        self.set_conversion(Conversion::Downgrading { replace: None });
+        self.outputs.set_timer(RETRY_AFTER);
+    }
+
+    fn retry_finding_reader(&mut self, error: Error) {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.find_reader(),
+            RetryPolicy::Later => self.find_reader_later(),
+            RetryPolicy::Never => self.lose(Loss::NodeDeleted),
         }
     }
 
@@ -213,7 +194,7 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.downgraded(),
             // If it belongs to another session, the repeated transaction will be refused.
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.downgrade(),
-            Err(error) => self.retry_conversion(error),
+            Err(error) => self.retry_finding_reader(error),
         }
     }
 
@@ -227,11 +208,11 @@ impl Contender {
         }
     }
 
-    // ---- Upgrade
-    // ---------------------------------------------------------------------------------
+    // ---- Upgrade -------------------------------------------------------------------------------
 
     fn upgrade(&mut self) {
-        let create = self.submit_creation(LockMode::Exclusive);
+        let (config, outputs) = (&self.config, &mut self.outputs);
+        let create = submit_create(LockMode::Exclusive, None, config, outputs);
         let list = self.list();
         self.set_conversion(Conversion::Upgrading { create, list, created: None });
     }
@@ -241,7 +222,8 @@ impl Contender {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
             let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
             let reader_is_there = children.iter().any(is_reader);
-            let observation = self.queue_reader_of_writer().observe(writer.name(), children.iter());
+            let reader = QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() };
+            let observation = reader.observe(writer.name(), children.iter());
             Ok((observation.position, observation.refusal, reader_is_there))
         });
         let error = match seen {
@@ -271,58 +253,30 @@ impl Contender {
     }
 
     fn find_writer(&mut self, error: Error) {
-        let sync = self.sync();
-        let list = self.list();
-        self.set_conversion(Conversion::FindingWriter {
-            sync,
-            list,
-            synced: false,
-            own: false,
-            error,
-        });
+        let (config, outputs) = (&self.config, &mut self.outputs);
+        let search = Creation::search(LockMode::Exclusive, config, outputs);
+        self.set_conversion(Conversion::FindingWriter { search, error });
     }
 
-    fn found_writer(&mut self, result: Result<Reply, Error>) {
-        let strays = result.and_then(|reply| {
-            if reply.opcode == OpCode::GET_EPHEMERALS {
-                return self.own_paths(self.queue_reader_of_writer(), &reply);
-            }
-            let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            let strays = self.queue_reader_of_writer().ours(children.iter()).into_iter();
-            Ok(strays.map(|stray| self.path_of(stray)).collect::<Vec<_>>())
-        });
-        let strays = match strays {
-            Ok(strays) => strays,
-            Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
-            // An unknown writer's node would block all later contenders.
-            Err(Error::ReplyTooLarge { .. }) if !self.lists_own() => {
-                let own = self.list_own(LockMode::Exclusive);
-                if let Some(Conversion::FindingWriter { list, own: is_own, .. }) =
-                    self.conversion.as_deref_mut()
-                {
-                    (*list, *is_own) = (own, true);
-                }
-                return;
-            }
-            Err(error) => return self.retry_conversion(error),
+    /// Deletes the writer's node, since an unknown one would block all later contenders.
+    fn found_writer(&mut self, op: OpId, result: Result<Reply, Error>) {
+        let Some(Conversion::FindingWriter { search, error }) = self.conversion.as_deref_mut()
+        else {
+            return;
         };
+        let (config, outputs) = (&self.config, &mut self.outputs);
+        let owner = Owner { config, is_leaving: &|_| false, outputs };
+        let progress = search.handle_reply(op, result, owner);
+        let (strays, error) = (search.take_strays(), error.clone());
         strays.into_iter().for_each(|stray| self.delete(stray));
-        if let Some(Conversion::FindingWriter { error, .. }) = self.conversion.take().map(|it| *it)
-        {
-            self.not_converted(error.into());
+        match progress {
+            Progress::Pending => {}
+            Progress::Failed(error) => self.not_converted(error.into()),
+            _ => self.not_converted(error.into()),
         }
     }
 
-    fn lists_own(&self) -> bool {
-        matches!(self.conversion.as_deref(), Some(Conversion::FindingWriter { own: true, .. }))
-    }
-
-    const fn queue_reader_of_writer(&self) -> QueueReader {
-        QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() }
-    }
-
-    // ---- The result
-    // ------------------------------------------------------------------------------
+    // ---- The result ----------------------------------------------------------------------------
 
     fn converted(&mut self, node: Node, mode: LockMode) {
         self.config.mode = mode;
@@ -333,14 +287,14 @@ impl Contender {
 
     fn not_converted(&mut self, error: LockError) {
         if self.is_held() {
-            self.tell(Event::NotConverted(error));
+            self.outputs.tell(Event::NotConverted(error));
         }
         self.end_conversion();
     }
 
     fn tell_converted(&mut self, node: &Node) {
         let (mode, name) = (self.config.mode, node.name().into());
-        self.tell(Event::Converted { mode, node: name, token: node.czxid });
+        self.outputs.tell(Event::Converted { mode, node: name, token: node.czxid });
     }
 
     fn set_conversion(&mut self, conversion: Conversion) {

@@ -9,7 +9,7 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::retry_policy::RETRY_AFTER;
-use super::super::{AttemptConfig, DisconnectPolicy, Event, OpId, Operation, Output};
+use super::super::{AttemptConfig, DisconnectPolicy, Event, OpId, Operation};
 use super::Contender;
 use crate::error::{LockError, Loss};
 
@@ -25,9 +25,9 @@ impl Contender {
         let (node, token) = (ours.name().to_string(), ours.czxid);
         self.leaves_hint = true;
         self.phase = Phase::Held { suspended: false };
-        self.tell(Event::Acquired { node, token });
+        self.outputs.tell(Event::Acquired { node, token });
         if self.revoked {
-            self.tell(Event::Revoked);
+            self.outputs.tell(Event::Revoked);
         }
         if self.connection.is_up() {
             self.watch_self_in_time();
@@ -41,7 +41,7 @@ impl Contender {
         match self.self_watch {
             Some(_) => {}
             None if self.config.revocable => self.watch_self(),
-            None => self.set_timer(WATCH_SELF_AFTER),
+            None => self.outputs.set_timer(WATCH_SELF_AFTER),
         }
     }
 
@@ -53,7 +53,7 @@ impl Contender {
             return;
         }
         if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
-            let op = self.submit(match self.config.revocable {
+            let op = self.outputs.submit(match self.config.revocable {
                 true => Operation::watch_data(path),
                 false => Operation::watch(path),
             });
@@ -68,7 +68,7 @@ impl Contender {
     fn verify(&mut self) {
         let path = self.node.as_ref().map(|node| node.path.clone());
         if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
-            let look = self.submit(Operation::stat(path));
+            let look = self.outputs.submit(Operation::stat(path));
             self.self_watch = Some(SelfWatch { op, look, armed: true });
         } else {
             self.watch_self();
@@ -96,7 +96,7 @@ impl Contender {
             // The reconnect verifies the node.
             Ok(_) | Err(Error::ConnectionLost) => {}
             Err(_) if matches!(self.phase, Phase::Held { .. }) => {
-                self.set_timer(RETRY_AFTER);
+                self.outputs.set_timer(RETRY_AFTER);
             }
             Err(_) => {}
         }
@@ -129,12 +129,8 @@ impl Contender {
 
     pub(super) fn unwatch_self(&mut self) {
         if let Some(watch) = self.self_watch.take() {
-            self.unwatch(watch.op);
+            self.outputs.unwatch(watch.op);
         }
-    }
-
-    pub(super) fn unwatch(&mut self, watch: OpId) {
-        self.outputs.push_back(Output::Unwatch(watch));
     }
 
     fn look_for_revocation(&mut self, reply: &Reply) {
@@ -143,7 +139,7 @@ impl Contender {
                 .decode::<GetDataResponse<'_>>()
                 .is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE));
         if asked && !core::mem::replace(&mut self.revoked, true) && self.is_held() {
-            self.tell(Event::Revoked);
+            self.outputs.tell(Event::Revoked);
         }
     }
 
@@ -178,7 +174,7 @@ impl Contender {
     pub(super) fn not_connected(&mut self) {
         let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
         if !self.config.wait_policy.waits_for_connection() && !is_over {
-            self.conclude(Event::Failed(LockError::NoConnection));
+            self.outputs.conclude(Event::Failed(LockError::NoConnection));
             self.release();
         }
     }
@@ -190,7 +186,7 @@ impl Contender {
                 DisconnectPolicy::WhileConnected => self.lose(Loss::Disconnected),
                 DisconnectPolicy::UntilLeaseEnds if self.lease_ended => self.lose(Loss::LeaseEnded),
                 DisconnectPolicy::UntilLeaseEnds | DisconnectPolicy::UntilServerReports => {
-                    self.tell(Event::Suspended);
+                    self.outputs.tell(Event::Suspended);
                 }
             }
         }
@@ -202,15 +198,15 @@ impl Contender {
             (Phase::Held { .. }, Some(loss)) => self.lose(loss),
             (Phase::Held { suspended: suspended @ false }, None) => {
                 *suspended = true;
-                self.tell(Event::Suspended);
+                self.outputs.tell(Event::Suspended);
                 if self.connection.is_up() {
                     self.verify();
                 }
             }
             (Phase::Held { .. }, None) | (Phase::Done, _) => {}
             // Nobody waits any longer for what is left to be done.
-            (Phase::Leaving, _) => self.conclude(Event::NOT_CONFIRMED),
-            _ if self.is_releasing => self.conclude(Event::NOT_CONFIRMED),
+            (Phase::Leaving, _) => self.outputs.conclude(Event::NOT_CONFIRMED),
+            _ if self.is_releasing => self.outputs.conclude(Event::NOT_CONFIRMED),
             // Our own node may be gone, and events still arrive where no request does.
             _ => self.doubt(),
         }
@@ -222,13 +218,13 @@ impl Contender {
             && self.connection.is_up()
         {
             *suspended = false;
-            self.tell(Event::Resumed);
+            self.outputs.tell(Event::Resumed);
         }
     }
 
     pub(super) fn lose(&mut self, loss: Loss) {
         self.leaves_hint = false;
-        self.conclude(Event::Lost(loss));
+        self.outputs.conclude(Event::Lost(loss));
         self.leave();
     }
 

@@ -28,7 +28,7 @@ impl Contender {
         if matches!(self.phase, Phase::Leaving) && is_clean {
             // Mostly it has fired with the deletion, which spares the server a request.
             self.unwatch_self();
-            self.conclude(Event::Released);
+            self.outputs.conclude(Event::Released);
             self.phase = Phase::Done;
         }
     }
@@ -46,7 +46,7 @@ impl Contender {
                 RetryPolicy::Now => self.delete(path),
                 RetryPolicy::Later => {
                     self.deletions.push((None, path));
-                    self.set_timer(RETRY_AFTER);
+                    self.outputs.set_timer(RETRY_AFTER);
                 }
                 RetryPolicy::Never => self.abandon(&path, error),
             },
@@ -59,10 +59,10 @@ impl Contender {
     /// contenders behind it.
     fn abandon(&mut self, path: &str, error: &Error) {
         let node = path.rsplit('/').next().unwrap_or_default().into();
-        self.tell(Event::Abandoned { node, error: error.clone() });
+        self.outputs.tell(Event::Abandoned { node, error: error.clone() });
         self.leaves_hint = false;
         if matches!(self.phase, Phase::Leaving) {
-            self.conclude(Event::Failed(error.clone().into()));
+            self.outputs.conclude(Event::Failed(error.clone().into()));
         }
     }
 

@@ -14,18 +14,16 @@ mod leaving;
 mod queueing;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use zk_session::proto::{EventType, path};
 use zk_session::session::Reply;
 use zk_session::{End, Error};
 
 use super::connection::Connection;
-use super::parents::Parents;
+use super::outputs::Outputs;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
@@ -64,11 +62,7 @@ pub struct Contender {
     followed: u32,
     /// Whether the next contender may rely on our node, since we have acquired the lock.
     leaves_hint: bool,
-    parents: Parents,
-    /// Whether the caller has received the result of the attempt.
-    concluded: bool,
-    last_op: OpId,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
     #[cfg(test)]
     pub(super) mistake: Option<Mistake>,
 }
@@ -107,10 +101,10 @@ impl Machine for Contender {
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front();
+        let output = self.outputs.pop();
         if output.is_none() && self.is_at_rest() {
             // A process may hold thousands of locks, so an idle one keeps no buffer.
-            self.outputs = VecDeque::new();
+            self.outputs.free();
         }
         output
     }
@@ -189,10 +183,7 @@ impl Contender {
             deletions: Vec::new(),
             followed: 0,
             leaves_hint: false,
-            parents: Parents::new(),
-            concluded: false,
-            last_op: OpId(0),
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
             #[cfg(test)]
             mistake: None,
         }
@@ -214,27 +205,9 @@ impl Contender {
         }
         match &mut self.phase {
             Phase::Looking { list } if *list == op => self.looked(result),
-            Phase::Creating { create, list } if *create == op => {
-                let list = *list;
-                self.created(list, result);
-            }
-            // A list that is answered before the creation was refused before it was sent.
+            // A list that is answered while the creation is undecided need not show the node.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
-            Phase::MakingParents { first, last } if (*first..=*last).contains(&op) => {
-                let is_last = op == *last;
-                self.made_parent(is_last, result);
-            }
-            Phase::Resolving { sync, synced, .. } if *sync == op => match result {
-                Ok(_) => *synced = true,
-                Err(error) => self.retry_or_fail(error),
-            },
-            Phase::Resolving { list, synced: true, .. } if *list == op => self.resolved(result),
-            // A list that is answered before the sync was refused before it was sent.
-            Phase::Resolving { list, .. } if *list == op => self.set_timer(RETRY_AFTER),
-            Phase::Adopting { stat, path } if *stat == op => {
-                let path = core::mem::take(path);
-                self.adopted(path, result);
-            }
+            Phase::Creating { .. } => self.handle_creation(op, result),
             Phase::Deciding { list } if *list == op => self.listed(result),
             Phase::Ranking { ranks, .. } => {
                 if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
@@ -264,7 +237,7 @@ impl Contender {
     }
 
     fn release(&mut self) {
-        match self.phase {
+        match &mut self.phase {
             Phase::Beginning
             | Phase::Looking { .. }
             | Phase::Deciding { .. }
@@ -274,10 +247,10 @@ impl Contender {
             | Phase::Held { .. } => self.leave(),
             Phase::Leaving | Phase::Done => {}
             // The reply will show whether there is a node to delete.
-            Phase::Creating { .. }
-            | Phase::MakingParents { .. }
-            | Phase::Resolving { .. }
-            | Phase::Adopting { .. } => self.is_releasing = true,
+            Phase::Creating { creation, .. } => {
+                creation.cancel();
+                self.is_releasing = true;
+            }
         }
     }
 
@@ -289,7 +262,7 @@ impl Contender {
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
-        self.conclude(event);
+        self.outputs.conclude(event);
         self.leaves_hint = false;
         self.phase = Phase::Done;
     }
@@ -303,7 +276,7 @@ impl Contender {
 
     fn fail(&mut self, error: LockError) {
         if !self.is_releasing {
-            self.conclude(Event::Failed(error));
+            self.outputs.conclude(Event::Failed(error));
         }
         self.leave();
     }
@@ -311,7 +284,7 @@ impl Contender {
     fn retry_or_fail(&mut self, error: Error) {
         match RetryPolicy::of(&error) {
             RetryPolicy::Now => self.repeat(),
-            RetryPolicy::Later => self.set_timer(RETRY_AFTER),
+            RetryPolicy::Later => self.outputs.set_timer(RETRY_AFTER),
             RetryPolicy::Never => self.fail(error.into()),
         }
     }
@@ -319,11 +292,11 @@ impl Contender {
     /// Repeats the current step. Repeating is always safe, so a timer of an earlier step does no
     /// harm.
     fn repeat(&mut self) {
-        match self.phase {
+        match &mut self.phase {
             _ if self.conversion.is_some() => self.repeat_conversion(),
             Phase::Looking { .. } => self.look(),
-            Phase::Creating { .. } | Phase::Resolving { .. } | Phase::Adopting { .. } => {
-                self.resolve();
+            Phase::Creating { creation, .. } => {
+                creation.handle_timer(&self.config, &mut self.outputs);
             }
             Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => self.decide(),
             Phase::Held { .. } if self.connection.is_up() && self.self_watch.is_none() => {
@@ -335,44 +308,18 @@ impl Contender {
 
     // ---- Outputs -------------------------------------------------------------------------------
 
-    fn submit(&mut self, operation: Operation) -> OpId {
-        self.last_op.0 += 1;
-        self.outputs.push_back(Output::Submit { op: self.last_op, operation });
-        self.last_op
-    }
-
     fn list(&mut self) -> OpId {
-        self.submit(Operation::list(self.config.lock_path.clone()))
-    }
-
-    fn sync(&mut self) -> OpId {
-        self.submit(Operation::sync(self.config.lock_path.clone()))
+        self.outputs.submit(Operation::list(self.config.lock_path.clone()))
     }
 
     fn delete(&mut self, path: impl Into<Arc<str>>) {
         let path = path.into();
-        let op = self.submit(Operation::delete(path.clone()));
+        let op = self.outputs.submit(Operation::delete(path.clone()));
         self.deletions.push((Some(op), path));
     }
 
-    fn set_timer(&mut self, after: Duration) {
-        self.outputs.push_back(Output::SetTimer(after));
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
-    }
-
-    /// Reports the result of the attempt, once.
-    fn conclude(&mut self, event: Event) {
-        if !core::mem::replace(&mut self.concluded, true) {
-            self.tell(event);
-        }
-    }
-
     const fn queue_reader(&self) -> QueueReader {
-        let AttemptConfig { scheme, unknown_nodes, mode, guid, .. } = self.config;
-        QueueReader { scheme, unknown_nodes, mode, guid }
+        QueueReader::new(&self.config)
     }
 
     /// Returns whether no input is expected soon.

@@ -42,7 +42,7 @@ impl Contender {
         if let Some(unknown_node) = unknown_node.map(ToString::to_string)
             && !core::mem::replace(&mut self.warned, true)
         {
-            self.tell(Event::UnknownNode(unknown_node));
+            self.outputs.tell(Event::UnknownNode(unknown_node));
         }
         match position {
             QueuePosition::Exhausted if self.config.scheme.is_private() => {
@@ -65,7 +65,7 @@ impl Contender {
                 if let Some(error) = self.config.wait_policy.refusal() {
                     return self.fail(error);
                 }
-                self.tell(Event::Waiting { behind: predecessor.clone(), ahead });
+                self.outputs.tell(Event::Waiting { behind: predecessor.clone(), ahead });
                 let AttemptConfig { scheme, unknown_nodes, .. } = &self.config;
                 // A downgrade creates a node with an old number, and unknown nodes have any number.
                 let only_rising =
@@ -89,7 +89,7 @@ impl Contender {
     /// gone.
     fn rank(&mut self, names: Vec<String>) {
         let rank = |name: String| {
-            let stat = self.submit(Operation::stat(self.path_of(&name)));
+            let stat = self.outputs.submit(Operation::stat(self.path_of(&name)));
             Rank { stat, name, czxid: None }
         };
         let ranks: Vec<_> = names.into_iter().map(rank).collect();
@@ -129,7 +129,7 @@ impl Contender {
         if only && self.self_watch.is_none() {
             self.watch_self();
         }
-        let watch = self.submit(Operation::watch(match self.is_herd {
+        let watch = self.outputs.submit(Operation::watch(match self.is_herd {
             true => self.config.lock_path.clone(),
             false => self.path_of(&predecessor).into(),
         }));
@@ -180,7 +180,7 @@ impl Contender {
         // first: events are sent in the order of transactions.
         if deleted && *only && self.self_watch.is_some_and(|watch| watch.armed) {
             self.phase = Phase::TakingOver;
-            self.outputs.push_back(Output::Settle);
+            self.outputs.push(Output::Settle);
         } else if deleted {
             self.decide();
         } else {
@@ -208,7 +208,7 @@ impl Contender {
 
     pub(super) fn unwatch_predecessor(&mut self) {
         if let Phase::Waiting { watch, .. } = self.phase {
-            self.unwatch(watch);
+            self.outputs.unwatch(watch);
         }
     }
 }

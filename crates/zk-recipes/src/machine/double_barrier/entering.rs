@@ -1,4 +1,4 @@
-//! Waiting until all have come.
+//! Enters: waits until all participants are present.
 
 use zk_session::Error;
 use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
@@ -9,8 +9,8 @@ use super::{Participant, READY, Step};
 
 impl Participant {
     pub(super) fn count(&mut self) {
-        let look = self.submit(Operation::watch_presence(self.ready()));
-        // The old one second, so that the server, which knows only one, need not be told.
+        let look = self.outputs.submit(Operation::watch_presence(self.ready()));
+        // The old watch is dropped second. The server has one watch for both, and keeps it.
         self.unwatch_others();
         let list = self.list();
         self.step = Step::Counting { look, list, is_stale: false };
@@ -27,7 +27,7 @@ impl Participant {
             self.unwatch_others();
             return self.enter();
         }
-        // What is from before we came is left over from others, and says nothing about us.
+        // A node that is older than ours is left over from an earlier meeting.
         if let Step::Counting { is_stale, .. } = &mut self.step {
             *is_stale = told.is_some();
         }
@@ -54,7 +54,7 @@ impl Participant {
             true => Operation::touch(self.ready()),
             false => Operation::create_mark(self.ready(), self.config.parent_acl.clone()),
         };
-        let tell = self.submit(tell);
+        let tell = self.outputs.submit(tell);
         self.unwatch_others();
         self.step = Step::Telling { tell };
     }
@@ -62,7 +62,7 @@ impl Participant {
     pub(super) fn told(&mut self, result: Result<Reply, Error>) {
         match result {
             Ok(_) => self.enter(),
-            // Others do the same. What is there now?
+            // Another participant was faster.
             Err(Error::Server(ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE)) => self.count(),
             Err(error) => self.retry_or_fail(error),
         }
@@ -73,9 +73,9 @@ impl Participant {
         let acquired = Event::Acquired { node: place.name.clone(), token: place.token };
         self.step = Step::Inside;
         self.node.disconnect_policy(self.config.disconnect_policy);
-        self.tell(acquired);
+        self.outputs.tell(acquired);
         if self.suspended {
-            self.tell(Event::Suspended);
+            self.outputs.tell(Event::Suspended);
         }
     }
 }

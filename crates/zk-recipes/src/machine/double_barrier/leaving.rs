@@ -133,11 +133,11 @@ impl Participant {
         match next(&place.name, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
             Next::WaitFor(other) => {
                 let other = path::child(&self.lock_path, other);
-                let watch = self.submit(Operation::watch(other));
+                let watch = self.outputs.submit(Operation::watch(other));
                 self.work_on(Task::Watching { watch });
             }
             Next::Finish if !leave.is_in => {
-                let delete = self.submit(Operation::delete(self.ready()));
+                let delete = self.outputs.submit(Operation::delete(self.ready()));
                 self.work_on(Task::Tidying { delete });
             }
             Next::Finish | Next::GetOut => {
@@ -162,10 +162,10 @@ impl Participant {
                 if RetryPolicy::of(&error) == RetryPolicy::Never
                     && error != Error::Server(ErrorCode::NO_NODE) =>
             {
-                self.conclude(Event::Failed(error.into()));
+                self.outputs.conclude(Event::Failed(error.into()));
             }
             // A leftover `ready` does no harm.
-            _ => self.conclude(Event::Released),
+            _ => self.outputs.conclude(Event::Released),
         }
         self.step = Step::Done;
     }

@@ -6,7 +6,6 @@
 mod entering;
 mod leaving;
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -16,6 +15,7 @@ use zk_session::{End, Error};
 
 use self::leaving::Leave;
 use super::connection::Connection;
+use super::outputs::Outputs;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
     AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Operation,
@@ -54,9 +54,7 @@ pub struct Participant {
     suspended: bool,
     /// Whether the current step was refused for now, and will be repeated.
     stalled: bool,
-    concluded: bool,
-    last_op: OpId,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
 }
 
 #[derive(Clone, Debug)]
@@ -130,7 +128,7 @@ impl Machine for Participant {
                     self.repeat();
                 }
             }
-            Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.tell(Event::NotConverted(LockError::NoReaders)),
             Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
             Input::Leave | Input::Release => self.quit(),
@@ -139,7 +137,7 @@ impl Machine for Participant {
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -176,9 +174,7 @@ impl Participant {
             connection: Connection::Up,
             suspended: false,
             stalled: false,
-            concluded: false,
-            last_op: OpId(0),
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
         };
         participant.settle();
         participant
@@ -209,11 +205,11 @@ impl Participant {
         while let Some(output) = self.node.poll_output() {
             match output {
                 Output::Event(event) => self.node_tells(event),
-                output => self.outputs.push_back(output.of_part(NODE)),
+                output => self.outputs.push(output.of_part(NODE)),
             }
         }
         if matches!(self.step, Step::Quitting) && self.node.is_done() {
-            self.conclude(Event::Released);
+            self.outputs.conclude(Event::Released);
             self.step = Step::Done;
         }
     }
@@ -228,14 +224,14 @@ impl Participant {
             Event::Suspended | Event::Resumed => {
                 self.suspended = event == Event::Suspended;
                 if is_through {
-                    self.tell(event);
+                    self.outputs.tell(event);
                 }
             }
             Event::Lost(loss) => self.lose(loss),
             Event::Failed(error) => self.fail(error),
             Event::Released => self.node_is_gone(),
             Event::UnknownNode(_) => {}
-            event => self.tell(event),
+            event => self.outputs.tell(event),
         }
     }
 
@@ -243,7 +239,7 @@ impl Participant {
 
     fn session_ended(&mut self, end: End) {
         let loss = Loss::Ended(end);
-        self.conclude(match &self.step {
+        self.outputs.conclude(match &self.step {
             Step::Inside => Event::Lost(loss),
             Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
             // The session's end deletes our node, so the release is complete.
@@ -259,16 +255,16 @@ impl Participant {
         self.settle();
         match self.step {
             Step::Leaving(_) => {
-                self.conclude(Event::NOT_CONFIRMED);
+                self.outputs.conclude(Event::NOT_CONFIRMED);
                 self.quit();
             }
-            Step::Quitting => self.conclude(Event::NOT_CONFIRMED),
+            Step::Quitting => self.outputs.conclude(Event::NOT_CONFIRMED),
             _ => {}
         }
     }
 
     fn lose(&mut self, loss: Loss) {
-        self.conclude(match self.step {
+        self.outputs.conclude(match self.step {
             Step::Inside | Step::Leaving(_) => Event::Lost(loss),
             _ => Event::Failed(LockError::Lost(loss)),
         });
@@ -276,7 +272,7 @@ impl Participant {
     }
 
     fn fail(&mut self, error: LockError) {
-        self.conclude(Event::Failed(error));
+        self.outputs.conclude(Event::Failed(error));
         self.quit();
     }
 
@@ -305,7 +301,7 @@ impl Participant {
             Step::Leaving(leave) => leave.watch(),
             _ => None,
         };
-        self.outputs.extend(watch.map(Output::Unwatch));
+        watch.into_iter().for_each(|watch| self.outputs.unwatch(watch));
     }
 
     // ---- Failures ------------------------------------------------------------------------------
@@ -315,7 +311,7 @@ impl Participant {
             RetryPolicy::Now => self.repeat(),
             RetryPolicy::Later => {
                 self.stalled = true;
-                self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
+                self.outputs.set_timer(RETRY_AFTER);
             }
             RetryPolicy::Never => self.fail(error.into()),
         }
@@ -332,25 +328,8 @@ impl Participant {
 
     // ---- Outputs -------------------------------------------------------------------------------
 
-    fn submit(&mut self, operation: Operation) -> OpId {
-        self.last_op.0 += 1;
-        self.outputs.push_back(Output::Submit { op: self.last_op, operation });
-        self.last_op
-    }
-
     fn list(&mut self) -> OpId {
-        self.submit(Operation::list(self.lock_path.clone()))
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
-    }
-
-    /// Reports the result of the attempt, once.
-    fn conclude(&mut self, event: Event) {
-        if !core::mem::replace(&mut self.concluded, true) {
-            self.tell(event);
-        }
+        self.outputs.submit(Operation::list(self.lock_path.clone()))
     }
 
     fn ready(&self) -> String {

@@ -12,7 +12,7 @@ use crate::error::LockError;
 
 impl SemaphoreMachine {
     pub(super) fn list_permit_nodes(&mut self) {
-        let list = self.submit(Operation::watch(self.permits_path()));
+        let list = self.outputs.submit(Operation::watch(self.permits_path()));
         // The old watch is removed after the new one is set. So the server, which knows only one
         // watch of the path, needs no message.
         let old = self.own.taken.take();
@@ -63,7 +63,8 @@ impl SemaphoreMachine {
 
     pub(super) fn look_at_maximum(&mut self) {
         if !self.is_releasing {
-            self.own.maximum.op = Some(self.submit(Operation::watch_data(self.maximum_path())));
+            self.own.maximum.op =
+                Some(self.outputs.submit(Operation::watch_data(self.maximum_path())));
         }
     }
 
@@ -105,7 +106,7 @@ impl SemaphoreMachine {
             Some(maximum) => {
                 let acl = self.request.config.parent_acl.clone();
                 let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
-                self.own.create_maximum = Some(self.submit(create));
+                self.own.create_maximum = Some(self.outputs.submit(create));
             }
         }
     }

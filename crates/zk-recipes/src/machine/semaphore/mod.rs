@@ -22,17 +22,18 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use zk_session::proto::{Zxid, path};
+use zk_session::proto::path;
 use zk_session::session::State;
 use zk_session::{End, Error};
 
 use self::permit_nodes::PermitNodes;
 use self::requests::{RequestState, Step};
 use super::connection::Connection;
+use super::outputs::Outputs;
 use super::phase::Node;
 use super::queue::QueueReader;
 use super::{
@@ -105,6 +106,8 @@ impl PermitRequest {
 #[derive(Clone, Debug)]
 pub struct SemaphoreMachine {
     request: PermitRequest,
+    /// The configuration of the permit nodes.
+    permit_config: AttemptConfig,
     step: Step,
     own: RequestState,
     /// The contender in the queue. `None` before it enters.
@@ -118,8 +121,7 @@ pub struct SemaphoreMachine {
     connection: Connection,
     suspended: bool,
     revoked: bool,
-    concluded: bool,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
 }
 
 /// One of our permit nodes, with the contender that watches and deletes it.
@@ -157,21 +159,21 @@ impl Machine for SemaphoreMachine {
             Input::LeaseEnded => {
                 self.tell_parts(|| Input::LeaseEnded);
                 if self.is_releasing {
-                    self.conclude(Event::NOT_CONFIRMED);
+                    self.outputs.conclude(Event::NOT_CONFIRMED);
                 }
             }
             Input::Timer => {
                 self.tell_parts(|| Input::Timer);
                 self.ask_for_what_is_missing();
             }
-            Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.tell(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.leave(),
         }
         self.settle();
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -185,8 +187,17 @@ impl SemaphoreMachine {
     /// With [`WaitPolicy::Queue`] it begins now. Otherwise it begins with the first
     /// [`Input::Session`] and fails if that is no connection to a quorum.
     pub fn new(request: PermitRequest) -> Self {
+        let permit_config = AttemptConfig {
+            lock_path: path::child(&request.config.lock_path, "leases").into(),
+            scheme: Scheme::CURATOR_LEASE,
+            mode: LockMode::Exclusive,
+            disconnect_policy: DisconnectPolicy::UntilServerReports,
+            hint: None,
+            ..request.config.clone()
+        };
         let mut machine = Self {
             request,
+            permit_config,
             step: Step::Beginning,
             own: RequestState::default(),
             queue: None,
@@ -197,8 +208,7 @@ impl SemaphoreMachine {
             connection: Connection::Up,
             suspended: false,
             revoked: false,
-            concluded: false,
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
         };
         match machine.request.check() {
             Err(error) => machine.fail(error),
@@ -238,6 +248,7 @@ impl SemaphoreMachine {
     fn session_changed(&mut self, state: State) {
         self.connection.change(state);
         self.request.config.follow(state);
+        self.permit_config.follow(state);
         if !matches!(state, State::Connected { .. }) {
             self.not_connected();
         } else if matches!(self.step, Step::Beginning) {
@@ -261,31 +272,21 @@ impl SemaphoreMachine {
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
-        self.conclude(event);
+        self.outputs.conclude(event);
         self.step = Step::Done;
     }
 
     // ---- Permit nodes --------------------------------------------------------------------------
 
-    /// Takes over permit nodes that exist.
-    fn adopt_permit_nodes(&mut self, names: &[String], czxid: Zxid) {
-        for name in names {
-            let config = AttemptConfig {
-                lock_path: self.permits_path().into(),
-                scheme: Scheme::CURATOR_LEASE,
-                disconnect_policy: DisconnectPolicy::UntilServerReports,
-                ..self.request.config.clone()
-            };
-            let node = Node::new(path::child(&config.lock_path, name), czxid);
-            self.permit_nodes.push(PermitNode {
-                part: self.next_part,
-                name: name.to_string(),
-                suspended: false,
-                machine: Contender::holding(config, node, self.connection),
-            });
-            self.next_part += 1;
-        }
-        self.own.token = czxid;
+    /// Takes over a node that exists.
+    fn hold(&mut self, node: Node) {
+        self.permit_nodes.push(PermitNode {
+            part: self.next_part,
+            name: node.name().to_string(),
+            suspended: false,
+            machine: Contender::holding(self.permit_config.clone(), node, self.connection),
+        });
+        self.next_part += 1;
     }
 
     fn return_permit_nodes(&mut self) {
@@ -310,11 +311,11 @@ impl SemaphoreMachine {
         let node = nodes.first().cloned().unwrap_or_default();
         self.step = Step::Held;
         if nodes.len() > 1 {
-            self.tell(Event::Permits(nodes));
+            self.outputs.tell(Event::Permits(nodes));
         }
-        self.tell(Event::Acquired { node, token: self.own.token });
+        self.outputs.tell(Event::Acquired { node, token: self.own.token });
         if self.revoked {
-            self.tell(Event::Revoked);
+            self.outputs.tell(Event::Revoked);
         }
     }
 
@@ -322,7 +323,7 @@ impl SemaphoreMachine {
 
     fn fail(&mut self, error: LockError) {
         if !self.is_releasing {
-            self.conclude(Event::Failed(error));
+            self.outputs.conclude(Event::Failed(error));
         }
         self.leave();
     }
@@ -334,35 +335,27 @@ impl SemaphoreMachine {
         if let Some(queue) = &mut self.queue {
             queue.handle(Input::Release);
         }
-        // The reply to a pending creation will show whether there are more permit nodes to delete.
-        if !self.step.is_creating() {
-            self.step = Step::Leaving;
-        }
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
-    }
-
-    /// Reports the result of the attempt, once.
-    fn conclude(&mut self, event: Event) {
-        if !core::mem::replace(&mut self.concluded, true) {
-            self.tell(event);
+        match &mut self.step {
+            // The reply to a pending creation will show whether there are more permit nodes to
+            // delete.
+            Step::Creating(creation) => creation.cancel(),
+            step => *step = Step::Leaving,
         }
     }
 
     #[cfg(test)]
     fn step_name(&self) -> String {
         let step = alloc::format!("{:?}", self.step);
-        step.split(' ').next().unwrap_or_default().to_string()
+        let step = step.rsplit(" step: ").next().unwrap_or_default();
+        step.chars().take_while(char::is_ascii_alphabetic).collect()
     }
 
     const fn permits(&self) -> usize {
         self.request.permits as usize
     }
 
-    fn permits_path(&self) -> String {
-        path::child(&self.request.config.lock_path, "leases")
+    fn permits_path(&self) -> Arc<str> {
+        self.permit_config.lock_path.clone()
     }
 
     fn maximum_path(&self) -> String {
@@ -370,13 +363,7 @@ impl SemaphoreMachine {
     }
 
     fn permit_reader(&self) -> QueueReader {
-        let AttemptConfig { guid, unknown_nodes, .. } = self.request.config;
-        QueueReader {
-            scheme: Scheme::CURATOR_LEASE,
-            unknown_nodes,
-            mode: LockMode::Exclusive,
-            guid,
-        }
+        QueueReader::new(&self.permit_config)
     }
 
     fn permit_nodes(&self) -> PermitNodes {

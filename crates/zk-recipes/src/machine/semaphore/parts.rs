@@ -54,7 +54,7 @@ impl SemaphoreMachine {
         let has_left = self.queue.as_ref().is_none_or(Contender::is_done);
         let is_clean = has_left && self.permit_nodes.is_empty() && self.returned.is_empty();
         if matches!(self.step, Step::Leaving) && is_clean {
-            self.conclude(Event::Released);
+            self.outputs.conclude(Event::Released);
             self.step = Step::Done;
         }
     }
@@ -63,19 +63,19 @@ impl SemaphoreMachine {
         match output {
             Output::Event(event) if part == QUEUE => self.queue_reports(event),
             Output::Event(event) => self.permit_node_reports(part, event),
-            output => self.outputs.push_back(output.of_part(part)),
+            output => self.outputs.push(output.of_part(part)),
         }
     }
 
     fn queue_reports(&mut self, event: Event) {
         match event {
-            Event::Abandoned { .. } => self.tell(event),
+            Event::Abandoned { .. } => self.outputs.tell(event),
             // The permits no longer depend on our place in the queue.
             _ if matches!(self.step, Step::Held) => {}
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
-                if !self.concluded =>
+                if !self.outputs.is_concluded() =>
             {
-                self.tell(event);
+                self.outputs.tell(event);
             }
             Event::Acquired { .. } => self.borrow(),
             // Its deletion goes on.
@@ -92,7 +92,7 @@ impl SemaphoreMachine {
             // Its deletion goes on.
             Event::Failed(LockError::NotConfirmed(_)) => return,
             Event::Failed(error) => return self.part_failed(error),
-            Event::Abandoned { .. } => return self.tell(event),
+            Event::Abandoned { .. } => return self.outputs.tell(event),
             _ => {}
         }
         // Nothing else matters for permit nodes that are being deleted.
@@ -111,7 +111,7 @@ impl SemaphoreMachine {
                 self.suspension_changed();
             }
             Event::Lost(loss) if matches!(self.step, Step::Held) => {
-                self.conclude(Event::Lost(loss));
+                self.outputs.conclude(Event::Lost(loss));
                 self.leave();
             }
             // We are still first, and create another.
@@ -119,7 +119,7 @@ impl SemaphoreMachine {
             Event::Revoked => {
                 let told = core::mem::replace(&mut self.revoked, true);
                 if !told && matches!(self.step, Step::Held) {
-                    self.tell(Event::Revoked);
+                    self.outputs.tell(Event::Revoked);
                 }
             }
             _ => {}
@@ -130,7 +130,7 @@ impl SemaphoreMachine {
     fn part_failed(&mut self, error: LockError) {
         // If all permits are held, a node left in the queue does no harm.
         if !matches!(self.step, Step::Held) {
-            self.conclude(Event::Failed(error));
+            self.outputs.conclude(Event::Failed(error));
             self.leave();
         }
     }
@@ -141,7 +141,7 @@ impl SemaphoreMachine {
         }
         let suspended = self.is_suspended();
         if core::mem::replace(&mut self.suspended, suspended) != suspended {
-            self.tell(if suspended { Event::Suspended } else { Event::Resumed });
+            self.outputs.tell(if suspended { Event::Suspended } else { Event::Resumed });
         }
     }
 

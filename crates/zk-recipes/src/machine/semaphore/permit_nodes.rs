@@ -1,8 +1,5 @@
 //! The permit nodes, read from a list of the children.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use uuid::Uuid;
 
 use super::super::{Name, Scheme};
@@ -13,11 +10,6 @@ pub(super) struct PermitNodes {
 }
 
 impl PermitNodes {
-    /// Returns the names of our own permit nodes.
-    pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<String> {
-        self.own(children).map(|name| name.child.to_string()).collect()
-    }
-
     /// Returns how many permits are taken, up to and including ours. Later ones do not block us. If
     /// the sequence numbers do not show the order, all count.
     pub(super) fn taken<'a>(&self, children: impl Iterator<Item = &'a str> + Clone) -> usize {
@@ -38,6 +30,8 @@ impl PermitNodes {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
 
     use zk_session::proto::{SequenceNumber, SessionId};
 
@@ -68,13 +62,5 @@ mod tests {
     fn all_permit_nodes_count_if_sequence_numbers_are_unusable() {
         assert_eq!(taken(&[(2, i32::MAX), (1, -5), (3, 4)]), 3);
         assert_eq!(taken(&[(1, 5), (2, i32::MIN)]), 2);
-    }
-
-    #[test]
-    fn our_permit_nodes_are_found_by_guid() {
-        let (one, two, other) = (permit_node(1, 3), permit_node(1, 4), permit_node(2, 5));
-        let found =
-            PermitNodes { guid: Uuid::from_u128(1) }.ours([&*one, &*other, &*two].into_iter());
-        assert_eq!(found, [one, two]);
     }
 }

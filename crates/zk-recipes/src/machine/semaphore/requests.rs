@@ -1,15 +1,12 @@
 //! The machine's own requests: its steps, and the routing of replies.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use zk_session::Error;
 use zk_session::proto::Zxid;
 use zk_session::session::Reply;
 
-use super::super::parents::Parents;
+use super::super::creation::Creation;
 use super::super::retry_policy::RETRY_AFTER;
-use super::super::{Input, OpId, Operation, Output};
+use super::super::{Input, OpId};
 use super::SemaphoreMachine;
 
 /// The step of an attempt, with the requests that it waits for.
@@ -24,30 +21,7 @@ pub(super) enum Step {
     /// First in the queue. Reads the maximum, since the request is large.
     Asking,
     /// Creates the permit nodes.
-    Creating {
-        create: OpId,
-    },
-    /// Creates the parent of the permit nodes, which is missing.
-    MakingParents {
-        first: OpId,
-        last: OpId,
-    },
-    /// Searches for the permit nodes because the outcome of their creation is unknown. A sync
-    /// precedes the list.
-    Resolving {
-        sync: OpId,
-        list: OpId,
-        synced: bool,
-        /// Why the whole list could not be read. Then only our own nodes are listed, to be deleted.
-        unread: Option<Error>,
-    },
-    /// Reads the stat of a permit node with our GUID, to check which session owns it.
-    Adopting {
-        stat: OpId,
-        names: Vec<String>,
-    },
-    /// The outcome of the creation is unknown. The search for it starts after a delay.
-    Unresolved,
+    Creating(Creation),
     /// Counts, or waits for permits to be returned.
     Waiting,
     /// The permits are held.
@@ -55,20 +29,6 @@ pub(super) enum Step {
     /// Waits until all nodes are deleted.
     Leaving,
     Done,
-}
-
-impl Step {
-    /// Returns whether there may be permit nodes that we do not know.
-    pub(super) const fn is_creating(&self) -> bool {
-        matches!(
-            self,
-            Self::Creating { .. }
-                | Self::MakingParents { .. }
-                | Self::Resolving { .. }
-                | Self::Adopting { .. }
-                | Self::Unresolved
-        )
-    }
 }
 
 /// A value that was read, valid as long as the watch on it is set.
@@ -94,8 +54,6 @@ impl<T> Watched<T> {
 
 #[derive(Clone, Debug)]
 pub(super) struct RequestState {
-    pub(super) last_op: u64,
-    pub(super) parents: Parents,
     /// The number of permits taken, with ours.
     pub(super) taken: Watched<usize>,
     /// The number of permits that the semaphore has.
@@ -110,8 +68,6 @@ pub(super) struct RequestState {
 impl Default for RequestState {
     fn default() -> Self {
         Self {
-            last_op: 0,
-            parents: Parents::new(),
             taken: Watched::NOTHING,
             maximum: Watched::NOTHING,
             create_maximum: None,
@@ -150,32 +106,16 @@ impl SemaphoreMachine {
             self.own.create_maximum = None;
             return self.maximum_created(result);
         }
-        match &mut self.step {
-            Step::Creating { create } if *create == op => self.created(result),
-            Step::MakingParents { first, last } if (*first..=*last).contains(&op) => {
-                let is_last = op == *last;
-                self.made_parent(is_last, result);
-            }
-            Step::Resolving { sync, synced, .. } if *sync == op => match result {
-                Ok(_) => *synced = true,
-                Err(error) => self.not_resolved(error),
-            },
-            Step::Resolving { list, synced: true, .. } if *list == op => self.resolved(result),
-            // A list that is answered before the sync was refused before it was sent.
-            Step::Resolving { list, .. } if *list == op => self.resolve_later(),
-            Step::Adopting { stat, names } if *stat == op => {
-                let names = core::mem::take(names);
-                self.adopted(&names, result);
-            }
-            _ => {}
-        }
+        self.handle_creation(op, result);
     }
 
     /// Repeats requests that were refused or whose values are outdated. Pending requests stay.
     pub(super) fn ask_for_what_is_missing(&mut self) {
-        match self.step {
+        match &mut self.step {
             Step::Beginning | Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
-            Step::Unresolved => self.resolve(),
+            Step::Creating(creation) => {
+                creation.handle_timer(&self.permit_config, &mut self.outputs);
+            }
             Step::Looking | Step::Waiting if self.own.taken.op.is_none() => {
                 self.list_permit_nodes();
             }
@@ -196,17 +136,10 @@ impl SemaphoreMachine {
     }
 
     pub(super) fn unwatch(&mut self, watch: Option<OpId>) {
-        self.outputs.extend(watch.map(Output::Unwatch));
+        watch.into_iter().for_each(|watch| self.outputs.unwatch(watch));
     }
 
     pub(super) fn set_timer(&mut self) {
-        self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
-    }
-
-    pub(super) fn submit(&mut self, operation: Operation) -> OpId {
-        self.own.last_op += 1;
-        let op = OpId(self.own.last_op);
-        self.outputs.push_back(Output::Submit { op, operation });
-        op
+        self.outputs.set_timer(RETRY_AFTER);
     }
 }

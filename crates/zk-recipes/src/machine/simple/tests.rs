@@ -401,7 +401,7 @@ fn a_node_is_trusted_only_after_a_sync() {
     h.expect(&["sync", "stat"]);
     h.answer("sync", refused(ErrorCode::THROTTLED_OP));
     h.answer("stat", stat(TOKEN));
-    h.expect(&["timer", "timer"]);
+    h.expect(&["timer"]);
     h.feed(Input::Timer);
     h.expect(&["sync", "stat"]);
     h.answer("sync", done());

@@ -24,7 +24,7 @@ fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     ]
 }
 
-const PLACES: [Place; 17] = [
+const PLACES: [Place; 18] = [
     (|| Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree), &[]),
     (
         || {
@@ -69,9 +69,17 @@ const PLACES: [Place; 17] = [
         })],
     ),
     (
+        || {
+            let mut h = Harness::creating();
+            h.answer("create", refused(ErrorCode::SYSTEM_ERROR));
+            h
+        },
+        &[],
+    ),
+    (
         Harness::resolving,
         &[
-            ("list, not behind its sync", |h| h.answer("list", children(&["own-7"]))),
+            ("list: refused before it was sent", |h| h.answer("list", Err(QUEUE_FULL))),
             ("synced; list: our node", |h| {
                 h.answer("sync", ok());
                 h.answer("list", children(&["own-7"]));
@@ -243,7 +251,10 @@ fn place(h: &Harness) -> String {
         let (_, rest) = text.split_once(what)?;
         Some(rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>())
     };
-    let phase = after(" phase: ").expect("a phase");
+    let phase = match after(" phase: ").expect("a phase") {
+        phase if phase == "Creating" => after(" step: ").expect("a step"),
+        phase => phase,
+    };
     let suffix = match phase.as_str() {
         "Held" if text.contains("suspended: true") => ", suspended",
         "Done" => "",

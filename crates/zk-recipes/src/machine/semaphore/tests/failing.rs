@@ -30,7 +30,7 @@ fn an_attempt_begun_on_a_read_only_server_adopts_the_permit_nodes_of_its_new_ses
     h.reconnect();
     let mut h = h.adopting();
     h.answer("stat leases/own-3", stat(SESSION));
-    h.expect(&["watch leases", "timer", "timer"]);
+    h.expect(&["watch leases", "unwatch leases", "timer", "timer"]);
 }
 
 #[test]
@@ -91,13 +91,13 @@ fn a_large_request_is_created_once_the_maximum_is_known() {
 fn a_creation_with_an_unknown_outcome_is_searched_for_after_a_sync() {
     let mut h = Harness::new().adopting();
     h.answer("stat leases/own-3", stat(SESSION));
-    h.expect(&["watch leases", "timer", "timer"]);
+    h.expect(&["watch leases", "unwatch leases", "timer", "timer"]);
     h.full("watch leases");
     h.expect(&[]);
     let mut h = Harness::new().resolving();
     h.answer("sync leases", ok());
     h.answer("list leases", children(&["leases/a-1"]));
-    h.expect(&["create 2 leases", "watch leases"]);
+    h.expect(&["create 2 leases", "watch leases", "unwatch leases"]);
 }
 
 #[test]
@@ -110,11 +110,11 @@ fn adopted_permit_nodes_are_counted_again() {
         h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
         h.answer("watch max", maximum(3));
         h.feed(Input::Timer);
-        h.expect(&["unwatch leases", "sync leases", "list leases", "watch locks/own-7"]);
+        h.expect(&["sync leases", "list leases", "watch locks/own-7"]);
         h.answer("sync leases", ok());
         h.answer("list leases", children(&["leases/own-3", "leases/own-4"]));
         h.answer("stat leases/own-3", stat(SESSION));
-        h.expect(&["stat leases/own-3", "watch leases", "timer", "timer"]);
+        h.expect(&["stat leases/own-3", "watch leases", "unwatch leases", "timer", "timer"]);
         h.answer("watch leases", children(&["leases/own-3", "leases/own-4"]));
         assert_eq!(h.wanted()[3], "Acquired leases/own-3 token 100");
     }
@@ -127,6 +127,7 @@ fn foreign_or_incomplete_permit_nodes_are_deleted() {
     h.expect(&[
         "create 2 leases",
         "watch leases",
+        "unwatch leases",
         "timer",
         "delete leases/own-3",
         "timer",
@@ -144,7 +145,7 @@ fn foreign_or_incomplete_permit_nodes_are_deleted() {
     h.wanted();
     h.answer("sync leases", ok());
     h.answer("list leases", children(&["leases/own-4"]));
-    h.expect(&["create 2 leases", "watch leases"]);
+    h.expect(&["create 2 leases", "watch leases", "unwatch leases"]);
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl Harness {
     pub(super) fn resolving(self) -> Self {
         let mut h = self.creating();
         h.answer("create 2 leases", lost());
-        h.expect(&["unwatch leases", "sync leases", "list leases"]);
+        h.expect(&["sync leases", "list leases"]);
         h
     }
 

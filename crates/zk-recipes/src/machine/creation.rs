@@ -1,0 +1,360 @@
+//! Creating ephemeral nodes exactly once, although the outcome of the request may be unknown.
+//!
+//! If the connection is lost before the reply arrives, the nodes may exist or not. Creating them
+//! again could leave two of each. Giving up could leave nodes that block a queue until the session
+//! ends. So their names carry a GUID, and a [`Creation`] whose outcome is unknown searches for it:
+//!
+//! 1. It sends a `sync` and a list in [one round trip](SyncedRead). Without the `sync`, the list of
+//!    a server that lags could be older than the nodes. If no node is found, none was created.
+//! 2. It asks for the stat of the first node found. The stat has the czxid, which is the fencing
+//!    token, and the session. A node of another session is worthless: it goes with that session.
+//! 3. If the list is longer than the session accepts, it lists the session's own nodes instead.
+//!    They are only deleted then, since their owner could not read the queue either.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use zk_session::Error;
+use zk_session::proto::{
+    Create2Response, ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult,
+    Zxid, path,
+};
+use zk_session::session::Reply;
+
+use super::operation::own_names;
+use super::outputs::Outputs;
+use super::parents::{Parents, Verdict};
+use super::phase::Node;
+use super::queue::QueueReader;
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::synced_read::{Synced, SyncedRead};
+use super::{AttemptConfig, LockMode, OpId, Operation};
+
+/// The creation of one node, or of several at once.
+///
+/// The owner passes on the replies to the requests that it submits, and the timer. It must also
+/// delete the [strays](Self::take_strays), whatever the [`Progress`].
+#[derive(Clone, Debug)]
+pub(super) struct Creation {
+    mode: LockMode,
+    /// How many nodes one transaction creates. `None` is one node without a transaction.
+    batch: Option<u32>,
+    /// Whether no parents are to be made for it any more.
+    is_cancelled: bool,
+    parents: Parents,
+    strays: Vec<String>,
+    step: Step,
+}
+
+/// The requests that a creation waits for.
+#[derive(Clone, Debug)]
+enum Step {
+    Creating {
+        create: OpId,
+    },
+    MakingParents {
+        requests: RangeInclusive<OpId>,
+    },
+    /// The outcome is unknown, and the search for it begins with the next timer.
+    Unresolved,
+    /// The outcome is unknown, and the list of all nodes is to show it.
+    Resolving(SyncedRead),
+    /// The list could not be read, for this reason.
+    ListingOwn {
+        list: OpId,
+        unread: Error,
+    },
+    /// Nodes with the GUID were found. The stat of the first is to show whose they are.
+    Adopting {
+        stat: OpId,
+        paths: Vec<String>,
+    },
+}
+
+/// What a reply means for a [`Creation`]. All but `Pending` end it.
+#[derive(Debug)]
+pub(super) enum Progress {
+    Pending,
+    /// The reply to the create names the nodes. So later requests see them.
+    Created(Nodes),
+    /// The nodes were found by a search. Requests sent with the create may not have seen them.
+    Found(Nodes),
+    /// No nodes exist but strays. The owner may [repeat](Creation::repeat) the creation.
+    NotCreated,
+    /// No nodes are known but strays.
+    Failed(Error),
+}
+
+/// The owner of a [`Creation`], as a reply finds it.
+pub(super) struct Owner<'a> {
+    pub(super) config: &'a AttemptConfig,
+    /// Whether the owner is deleting the node of this name already. Such a node is ignored.
+    pub(super) is_leaving: &'a dyn Fn(&str) -> bool,
+    pub(super) outputs: &'a mut Outputs,
+}
+
+/// Nodes that one transaction has created; at least one.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) first: Node,
+    pub(super) others: Vec<Node>,
+}
+
+impl Nodes {
+    fn new(paths: Vec<String>, czxid: Zxid) -> Option<Self> {
+        let mut nodes = paths.into_iter().map(|path| Node::new(path, czxid));
+        Some(Self { first: nodes.next()?, others: nodes.collect() })
+    }
+}
+
+impl Creation {
+    /// Submits the create of one node, or of `batch` nodes at once.
+    pub(super) fn start(
+        mode: LockMode,
+        batch: Option<u32>,
+        config: &AttemptConfig,
+        outputs: &mut Outputs,
+    ) -> Self {
+        let mut creation = Self::new(mode, batch);
+        creation.repeat(config, outputs);
+        creation
+    }
+
+    /// Searches for a node that a create may have left. It is a stray: none is wanted any more.
+    pub(super) fn search(mode: LockMode, config: &AttemptConfig, outputs: &mut Outputs) -> Self {
+        let mut creation = Self::new(mode, Some(0));
+        creation.resolve(config, outputs);
+        creation
+    }
+
+    fn new(mode: LockMode, batch: Option<u32>) -> Self {
+        let (parents, strays, step) = (Parents::new(), Vec::new(), Step::Unresolved);
+        Self { mode, batch, is_cancelled: false, parents, strays, step }
+    }
+
+    /// Submits the create again, after [`Progress::NotCreated`].
+    pub(super) fn repeat(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
+        let create = submit_create(self.mode, self.batch, config, outputs);
+        self.step = Step::Creating { create };
+    }
+
+    /// Makes no parents from now on, since their owner would not use them. Nodes that may exist are
+    /// searched for all the same.
+    pub(super) const fn cancel(&mut self) {
+        self.is_cancelled = true;
+    }
+
+    /// Returns the paths of nodes to delete: they carry the GUID, and are not used.
+    pub(super) fn take_strays(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.strays)
+    }
+
+    /// Returns whether this is the create, and nothing else can have created a node.
+    pub(super) fn is_create(&self, op: OpId) -> bool {
+        matches!(self.step, Step::Creating { create } if create == op)
+    }
+
+    pub(super) fn handle_timer(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
+        if matches!(self.step, Step::Unresolved) {
+            self.resolve(config, outputs);
+        }
+    }
+
+    /// Ignores replies to requests that a later step has made pointless.
+    pub(super) fn handle_reply(
+        &mut self,
+        op: OpId,
+        result: Result<Reply, Error>,
+        mut owner: Owner<'_>,
+    ) -> Progress {
+        let owner = &mut owner;
+        match &mut self.step {
+            Step::Creating { create } if *create == op => match self.created(result) {
+                Ok(nodes) => Progress::Created(nodes),
+                Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(owner),
+                Err(error) => self.failed(error, owner),
+            },
+            Step::MakingParents { requests } if requests.contains(&op) => {
+                match self.parents.answered(op == *requests.end(), result) {
+                    Verdict::Wait => Progress::Pending,
+                    Verdict::Made => Progress::NotCreated,
+                    Verdict::Again => self.make_parents(owner),
+                    Verdict::Failed(error) => Progress::Failed(error),
+                }
+            }
+            Step::Resolving(list) => match list.handle_reply(op, result) {
+                Synced::Pending => Progress::Pending,
+                Synced::Read(result) => self.listed(result, owner),
+                Synced::Failed(error) => self.failed(error, owner),
+            },
+            Step::ListingOwn { list, unread } if *list == op => {
+                let unread = unread.clone();
+                self.listed_own(result, unread, owner)
+            }
+            Step::Adopting { stat, paths } if *stat == op => {
+                let paths = core::mem::take(paths);
+                self.adopted(result, paths, owner)
+            }
+            _ => Progress::Pending,
+        }
+    }
+
+    fn created(&self, result: Result<Reply, Error>) -> Result<Nodes, Error> {
+        let Some(asked) = self.batch else {
+            return Ok(Nodes { first: created_node(result)?, others: Vec::new() });
+        };
+        let (reply, asked) = (result?, asked as usize);
+        let results: MultiResponse<'_> = reply.decode()?;
+        if let Some((_, code)) = results.failure() {
+            return Err(Error::Server(code));
+        }
+        let path = |result| match result {
+            MultiResult::Create(created) => Some(created.path.to_string()),
+            _ => None,
+        };
+        let paths: Vec<_> = results.iter().filter_map(path).collect();
+        let answered = paths.len();
+        let nodes = Nodes::new(paths, reply.zxid).filter(|_| answered == asked);
+        nodes.ok_or(Error::Results { asked, answered })
+    }
+
+    fn make_parents(&mut self, owner: &mut Owner<'_>) -> Progress {
+        // Servers do not delete a container that was never used.
+        if self.is_cancelled {
+            return Progress::NotCreated;
+        }
+        let operations = self.parents.attempt(&owner.config.lock_path, &owner.config.parent_acl);
+        let Some(requests) = owner.outputs.submit_all(operations) else {
+            return Progress::Failed(Error::Server(ErrorCode::NO_NODE));
+        };
+        self.step = Step::MakingParents { requests };
+        Progress::Pending
+    }
+
+    // ---- The outcome is unknown ----------------------------------------------------------------
+
+    fn resolve(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
+        let sync = Operation::sync(config.lock_path.clone());
+        let list = Operation::list(config.lock_path.clone());
+        self.step = Step::Resolving(SyncedRead::submit(sync, list, outputs));
+    }
+
+    /// Searches for what a request that failed may have left or not shown, or gives up.
+    fn failed(&mut self, error: Error, owner: &mut Owner<'_>) -> Progress {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.resolve(owner.config, owner.outputs),
+            RetryPolicy::Later => {
+                self.step = Step::Unresolved;
+                owner.outputs.set_timer(RETRY_AFTER);
+            }
+            RetryPolicy::Never => return Progress::Failed(error),
+        }
+        Progress::Pending
+    }
+
+    fn listed(&mut self, result: Result<Reply, Error>, owner: &mut Owner<'_>) -> Progress {
+        let found = result.and_then(|reply| {
+            let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
+            Ok(self.ours(children.iter(), owner))
+        });
+        let mut paths = match found {
+            Ok(paths) => paths,
+            Err(Error::Server(ErrorCode::NO_NODE)) => return Progress::NotCreated,
+            Err(unread @ Error::ReplyTooLarge { .. }) => {
+                let own = Operation::list_own(prefix(self.mode, owner.config));
+                self.step = Step::ListingOwn { list: owner.outputs.submit(own), unread };
+                return Progress::Pending;
+            }
+            Err(error) => return self.failed(error, owner),
+        };
+        // A server creates all of them or none. More are a forgery, and the lowest count.
+        self.strays.extend(paths.drain(self.count().min(paths.len())..));
+        let Some(first) = paths.first() else {
+            return Progress::NotCreated;
+        };
+        let stat = owner.outputs.submit(Operation::stat(first.clone()));
+        self.step = Step::Adopting { stat, paths };
+        Progress::Pending
+    }
+
+    fn listed_own(
+        &mut self,
+        result: Result<Reply, Error>,
+        unread: Error,
+        owner: &mut Owner<'_>,
+    ) -> Progress {
+        let found = result.and_then(|reply| {
+            let names = own_names(&owner.config.lock_path, &reply)?;
+            Ok(self.ours(names.into_iter(), owner))
+        });
+        match found {
+            Ok(paths) => self.strays.extend(paths),
+            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {}
+            Err(error) => return self.failed(error, owner),
+        }
+        Progress::Failed(unread)
+    }
+
+    fn adopted(
+        &mut self,
+        result: Result<Reply, Error>,
+        mut paths: Vec<String>,
+        owner: &mut Owner<'_>,
+    ) -> Progress {
+        let progress = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(ExistsResponse { stat })
+                if stat.ephemeral_owner == owner.config.session && paths.len() == self.count() =>
+            {
+                return Nodes::new(paths, stat.czxid).map_or(Progress::NotCreated, Progress::Found);
+            }
+            Ok(_) => Progress::NotCreated,
+            Err(Error::Server(ErrorCode::NO_NODE)) => {
+                paths.remove(0);
+                Progress::NotCreated
+            }
+            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => Progress::Failed(error),
+            Err(error) => return self.failed(error, owner),
+        };
+        self.strays.extend(paths);
+        progress
+    }
+
+    fn ours<'a>(&self, names: impl Iterator<Item = &'a str>, owner: &Owner<'_>) -> Vec<String> {
+        let ours = QueueReader { mode: self.mode, ..QueueReader::new(owner.config) }.ours(names);
+        let ours = ours.into_iter().filter(|name| !(owner.is_leaving)(name));
+        ours.map(|name| path::child(&owner.config.lock_path, name)).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.batch.unwrap_or(1) as usize
+    }
+}
+
+/// Submits the create of one node, or of `batch` nodes at once, to an owner without a [`Creation`].
+pub(super) fn submit_create(
+    mode: LockMode,
+    batch: Option<u32>,
+    config: &AttemptConfig,
+    outputs: &mut Outputs,
+) -> OpId {
+    let prefix = prefix(mode, config);
+    let (data, acl) = (config.data.clone(), config.acl.clone());
+    outputs.submit(match batch {
+        None => Operation::create_node(prefix, data, acl),
+        Some(count) => Operation::create_nodes(prefix, count, data, acl),
+    })
+}
+
+fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
+    let prefix = config.scheme.prefix(mode, config.guid, config.session);
+    path::child(&config.lock_path, &prefix)
+}
+
+/// Returns the node that a create of one node has created. A reply that cannot be read leaves the
+/// outcome unknown.
+pub(super) fn created_node(result: Result<Reply, Error>) -> Result<Node, Error> {
+    let reply = result?;
+    let Create2Response { path, stat } = reply.decode()?;
+    Ok(Node::new(path.to_string(), stat.czxid))
+}
