@@ -53,7 +53,7 @@ impl Machine for BarrierWait {
                     (Err(OPEN), Connection::ReadOnly) => {
                         Err(Error::Server(ErrorCode::NOT_READ_ONLY))
                     }
-                    (result, connection) => connection.hear(result),
+                    (result, connection) => connection.check_reply(result),
                 };
                 self.handle_reply(result);
             }
@@ -70,7 +70,7 @@ impl Machine for BarrierWait {
                 }
             }
             Input::Timer if self.step == Step::Pausing => self.read(),
-            Input::Convert(_) => self.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => {
                 self.outputs.push_back(Output::Unwatch(self.last_op));
                 self.conclude(Event::Released);
@@ -138,10 +138,10 @@ impl BarrierWait {
 
     fn conclude(&mut self, event: Event) {
         self.step = Step::Done;
-        self.tell(event);
+        self.report(event);
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report(&mut self, event: Event) {
         self.outputs.push_back(Output::Event(event));
     }
 }

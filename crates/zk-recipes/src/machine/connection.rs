@@ -40,7 +40,7 @@ impl Connection {
     /// This does not hold for a node that may be created again. A barrier can be closed after the
     /// server lost its quorum, so [`BarrierWait`](super::BarrierWait) must not trust `NO_NODE` from
     /// a read-only server.
-    pub(super) fn hear(self, answer: Result<Reply, Error>) -> Result<Reply, Error> {
+    pub(super) fn check_reply(self, answer: Result<Reply, Error>) -> Result<Reply, Error> {
         match self {
             Self::ReadOnly => answer.and(Err(Error::Server(ErrorCode::NOT_READ_ONLY))),
             Self::Up | Self::Down => answer,

@@ -24,7 +24,7 @@ use zk_session::session::Reply;
 
 use super::operation::own_names;
 use super::outputs::Outputs;
-use super::parents::{Parents, Verdict};
+use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
@@ -42,7 +42,7 @@ pub(super) struct Creation {
     batch: Option<u32>,
     /// Whether no parents are to be made for it any more.
     is_cancelled: bool,
-    parents: Parents,
+    parents: ParentCreation,
     strays: Vec<String>,
     step: Step,
 }
@@ -129,7 +129,7 @@ impl Creation {
     }
 
     fn new(mode: LockMode, batch: Option<u32>) -> Self {
-        let (parents, strays, step) = (Parents::new(), Vec::new(), Step::Unresolved);
+        let (parents, strays, step) = (ParentCreation::new(), Vec::new(), Step::Unresolved);
         Self { mode, batch, is_cancelled: false, parents, strays, step }
     }
 
@@ -177,10 +177,10 @@ impl Creation {
             },
             Step::MakingParents { requests } if requests.contains(&op) => {
                 match self.parents.answered(op == *requests.end(), result) {
-                    Verdict::Wait => Progress::Pending,
-                    Verdict::Made => Progress::NotCreated,
-                    Verdict::Again => self.make_parents(owner),
-                    Verdict::Failed(error) => Progress::Failed(error),
+                    ParentOutcome::Wait => Progress::Pending,
+                    ParentOutcome::Made => Progress::NotCreated,
+                    ParentOutcome::Again => self.make_parents(owner),
+                    ParentOutcome::Failed(error) => Progress::Failed(error),
                 }
             }
             Step::Resolving(list) => match list.handle_reply(op, result) {

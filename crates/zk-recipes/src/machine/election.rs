@@ -66,7 +66,7 @@ impl Machine for ElectionMachine {
             },
             Input::LeaseEnded => self.lease_ended(),
             Input::Settled | Input::BehindAbandoned => self.contender.handle(input),
-            Input::Convert(_) => self.outputs.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.resign(),
         }
         self.settle();
@@ -142,7 +142,7 @@ impl ElectionMachine {
     fn settle(&mut self) {
         while let Some(output) = self.contender.poll_output() {
             match output {
-                Output::Event(event) => self.hear(event),
+                Output::Event(event) => self.check_reply(event),
                 output => self.outputs.push(output.of_part(self.attempt)),
             }
         }
@@ -159,16 +159,16 @@ impl ElectionMachine {
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn check_reply(&mut self, event: Event) {
         match event {
             // It did not lead, and queues again: nothing changes for the caller.
             Event::Failed(LockError::NodeVanished) => self.step = Step::Retreating,
-            Event::Lost(Loss::Ended(_)) => self.outputs.tell(event),
+            Event::Lost(Loss::Ended(_)) => self.outputs.report(event),
             Event::Lost(_) => {
                 self.step = Step::Retreating;
-                self.outputs.tell(event);
+                self.outputs.report(event);
             }
-            event => self.outputs.tell(event),
+            event => self.outputs.report(event),
         }
     }
 

@@ -328,7 +328,7 @@ impl FastParser {
 
     /// Reads a name. If it returns `None`, only [`Scheme::parse`] can classify the name. Otherwise
     /// `Scheme::parse` succeeds as well, and the sequence number is [safe to
-    /// compare](Name::tells_order).
+    /// compare](Name::has_safe_sequence).
     #[inline(always)]
     pub(super) fn parse(&self, child: &str) -> Option<FastName> {
         self.patterns.iter().flatten().find_map(|pattern| pattern.read(child.as_bytes()))

@@ -43,14 +43,14 @@ impl Outputs {
         self.push(Output::SetTimer(after));
     }
 
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(super) fn report(&mut self, event: Event) {
         self.push(Output::Event(event));
     }
 
     /// Reports how the attempt ended, once.
     pub(super) fn conclude(&mut self, event: Event) {
         if !core::mem::replace(&mut self.is_concluded, true) {
-            self.tell(event);
+            self.report(event);
         }
     }
 

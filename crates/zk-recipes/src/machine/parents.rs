@@ -14,7 +14,7 @@ const ATTEMPTS: u32 = 5;
 
 /// The progress of creating the parents.
 #[derive(Clone, Debug)]
-pub(super) struct Parents {
+pub(super) struct ParentCreation {
     attempts: u32,
     /// Whether to create containers. Cleared if the server does not support them.
     containers: bool,
@@ -23,7 +23,7 @@ pub(super) struct Parents {
 
 /// The consequence of a reply.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum ParentOutcome {
     /// More replies are expected.
     Wait,
     /// The lock path exists.
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
     Failed(Error),
 }
 
-impl Parents {
+impl ParentCreation {
     pub(super) const fn new() -> Self {
         Self { attempts: 0, containers: true, error: None }
     }
@@ -60,28 +60,34 @@ impl Parents {
 
     /// Handles the reply for one of the parents. A refusal may not matter: the server checks the
     /// permission to create a node first, even if the node exists.
-    pub(super) fn answered(&mut self, is_last: bool, result: Result<Reply, Error>) -> Verdict {
+    pub(super) fn answered(
+        &mut self,
+        is_last: bool,
+        result: Result<Reply, Error>,
+    ) -> ParentOutcome {
         let error = match result {
-            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => return Verdict::Made,
-            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return Verdict::Wait,
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => {
+                return ParentOutcome::Made;
+            }
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return ParentOutcome::Wait,
             Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) && self.containers => {
                 self.containers = false;
-                return Verdict::Again;
+                return ParentOutcome::Again;
             }
             Err(error) if error.outcome() != Outcome::NotApplied && is_last => {
-                return Verdict::Again;
+                return ParentOutcome::Again;
             }
-            Err(error) if error.outcome() != Outcome::NotApplied => return Verdict::Wait,
+            Err(error) if error.outcome() != Outcome::NotApplied => return ParentOutcome::Wait,
             Err(error) => error,
         };
         let first = self.error.take().unwrap_or(error.clone());
         if !is_last {
             self.error = Some(first);
-            Verdict::Wait
+            ParentOutcome::Wait
         } else if error == Error::Server(ErrorCode::NO_NODE) && first == error {
-            Verdict::Again
+            ParentOutcome::Again
         } else {
-            Verdict::Failed(first)
+            ParentOutcome::Failed(first)
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) const LAST_SAFE_SEQUENCE: i32 = i32::MAX - (1 << 20);
 
 impl Name<'_> {
     /// Returns whether the sequence number shows the order of creation.
-    pub(super) fn tells_order(&self) -> bool {
+    pub(super) fn has_safe_sequence(&self) -> bool {
         (0..=LAST_SAFE_SEQUENCE).contains(&self.sequence.0)
     }
 }
@@ -114,7 +114,8 @@ impl QueueReader {
     ) -> Observation<'a> {
         let (mut is_there, mut in_order, mut unknown_node) = (false, true, None);
         let mut refusal = None;
-        let own_name = self.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
+        let own_name =
+            self.scheme.parse(own).filter(|own| own.guid.is_some() && own.has_safe_sequence());
         let own_key = own_name.map(|own| sort_key(own.child));
         let (fast_parser, guid_tag) =
             (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
@@ -140,7 +141,7 @@ impl QueueReader {
             }
             let name = self.scheme.parse(child);
             match &name {
-                Some(name) => in_order &= name.tells_order(),
+                Some(name) => in_order &= name.has_safe_sequence(),
                 None => {
                     refusal = self.refusal(refusal.take(), child);
                     unknown_node = unknown_node.or(Some(child));
@@ -479,8 +480,10 @@ mod tests {
         own: &str,
         children: &[&str],
     ) -> QueuePosition {
-        let own_name =
-            queue_reader.scheme.parse(own).filter(|own| own.guid.is_some() && own.tells_order());
+        let own_name = queue_reader
+            .scheme
+            .parse(own)
+            .filter(|own| own.guid.is_some() && own.has_safe_sequence());
         let others = children.iter().filter(|child| **child != own);
         let names: Vec<_> =
             others.map(|child| (*child, queue_reader.scheme.parse(child))).collect();
@@ -489,7 +492,7 @@ mod tests {
             (number.map_or(child, |(_, number)| number).to_string(), child.to_string())
         };
         let is_exhausted =
-            |(_, name): &(_, Option<Name<'_>>)| name.is_some_and(|it| !it.tells_order());
+            |(_, name): &(_, Option<Name<'_>>)| name.is_some_and(|it| !it.has_safe_sequence());
         if !children.contains(&own) {
             return QueuePosition::Absent;
         }
@@ -575,7 +578,7 @@ mod tests {
                         Some(fast.guid_tag),
                         name.guid.and_then(|guid| scheme.guid_tag(guid))
                     );
-                    assert_eq!(name.tells_order(), fast.digits <= LAST_SAFE_KEY, "{child}");
+                    assert_eq!(name.has_safe_sequence(), fast.digits <= LAST_SAFE_KEY, "{child}");
                 }
             }
             let own = children[draw(children.len())].clone();

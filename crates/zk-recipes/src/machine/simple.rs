@@ -23,7 +23,7 @@ use zk_session::{End, Error, Outcome};
 
 use super::connection::Connection;
 use super::outputs::Outputs;
-use super::parents::{Parents, Verdict};
+use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
@@ -54,7 +54,7 @@ pub struct SimpleContender {
     deletion: Option<OpId>,
     /// The transaction that created our node.
     czxid: Zxid,
-    parents: Parents,
+    parents: ParentCreation,
     connection: Connection,
     /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
@@ -101,7 +101,7 @@ impl Machine for SimpleContender {
                     if let Err(Error::ConnectionLost) = result {
                         self.not_connected();
                     }
-                    self.handle_reply(op, self.connection.hear(result));
+                    self.handle_reply(op, self.connection.check_reply(result));
                 }
             },
             Input::Watch { op: OpId(op), event_type } if op & OF_HOLDER != 0 => {
@@ -152,7 +152,7 @@ impl SimpleContender {
             holder: None,
             deletion: None,
             czxid: Zxid::ZERO,
-            parents: Parents::new(),
+            parents: ParentCreation::new(),
             connection: Connection::Up,
             is_releasing: false,
             is_unwanted: false,
@@ -217,11 +217,11 @@ impl SimpleContender {
 
     fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
         match self.parents.answered(is_last, result) {
-            Verdict::Wait => {}
-            Verdict::Made if self.is_releasing => self.conclude(Event::Released),
-            Verdict::Made => self.create(),
-            Verdict::Again => self.make_parents(),
-            Verdict::Failed(error) => self.fail(error.into()),
+            ParentOutcome::Wait => {}
+            ParentOutcome::Made if self.is_releasing => self.conclude(Event::Released),
+            ParentOutcome::Made => self.create(),
+            ParentOutcome::Again => self.make_parents(),
+            ParentOutcome::Failed(error) => self.fail(error.into()),
         }
     }
 
@@ -260,7 +260,7 @@ impl SimpleContender {
                 if let Step::Watching { answered, .. } = &mut self.step
                     && !core::mem::replace(answered, true)
                 {
-                    self.outputs.tell(Event::Waiting { behind: self.name(), ahead: 1 });
+                    self.outputs.report(Event::Waiting { behind: self.name(), ahead: 1 });
                 }
             }
             Err(Error::Server(ErrorCode::NO_NODE)) => {
@@ -408,7 +408,7 @@ impl SimpleContender {
     fn not_connected(&mut self) {
         let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
         if !self.config.wait_policy.waits_for_connection() && !is_over {
-            self.outputs.tell(Event::Failed(LockError::NoConnection));
+            self.outputs.report(Event::Failed(LockError::NoConnection));
             self.has_failed = true;
             self.release();
         }
@@ -453,7 +453,7 @@ impl SimpleContender {
 
     fn conclude(&mut self, event: Event) {
         if !self.has_failed {
-            self.outputs.tell(event);
+            self.outputs.report(event);
         }
         self.step = Step::Done;
     }

@@ -40,9 +40,9 @@ impl Contender {
             (None, Some(node)) if self.is_held() => {
                 if mode == self.config.mode {
                     let node = node.clone();
-                    self.tell_converted(&node);
+                    self.report_converted(&node);
                 } else if !self.config.scheme.has_readers() {
-                    self.outputs.tell(Event::NotConverted(LockError::NoReaders));
+                    self.outputs.report(Event::NotConverted(LockError::NoReaders));
                 } else {
                     // Our other node may take the next sequence number, so the hint would be wrong.
                     self.leaves_hint = false;
@@ -280,21 +280,21 @@ impl Contender {
 
     fn converted(&mut self, node: Node, mode: LockMode) {
         self.config.mode = mode;
-        self.tell_converted(&node);
+        self.report_converted(&node);
         self.node = Some(node);
         self.end_conversion();
     }
 
     fn not_converted(&mut self, error: LockError) {
         if self.is_held() {
-            self.outputs.tell(Event::NotConverted(error));
+            self.outputs.report(Event::NotConverted(error));
         }
         self.end_conversion();
     }
 
-    fn tell_converted(&mut self, node: &Node) {
+    fn report_converted(&mut self, node: &Node) {
         let (mode, name) = (self.config.mode, node.name().into());
-        self.outputs.tell(Event::Converted { mode, node: name, token: node.czxid });
+        self.outputs.report(Event::Converted { mode, node: name, token: node.czxid });
     }
 
     fn set_conversion(&mut self, conversion: Conversion) {

@@ -12,7 +12,7 @@ use super::super::phase::{Node, Phase};
 use super::super::{AttemptConfig, Event, Name, OpId, Operation, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
-use super::Mistake;
+use super::InjectedBug;
 use crate::error::LockError;
 
 impl Contender {
@@ -93,7 +93,8 @@ impl Contender {
 
     fn enqueued(&mut self, node: Node, list: Option<OpId>) {
         if !self.outputs.is_concluded() {
-            self.outputs.tell(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
+            self.outputs
+                .report(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
         }
         self.node = Some(node);
         match list {
@@ -106,21 +107,21 @@ impl Contender {
 
     /// Returns how many contenders in a row have found the lock free, if `node` is ours.
     fn followed_by(&self, node: &Node) -> u32 {
-        let before = self.config.hint.filter(|_| self.follows_precedent(node));
+        let before = self.config.hint.filter(|_| self.follows_hint(node));
         before.map_or(0, |before| before.followed.saturating_add(1))
     }
 
-    fn follows_precedent(&self, node: &Node) -> bool {
+    fn follows_hint(&self, node: &Node) -> bool {
         let AttemptConfig { scheme, unknown_nodes, hint, .. } = &self.config;
-        let name = scheme.parse(node.name()).filter(Name::tells_order);
+        let name = scheme.parse(node.name()).filter(Name::has_safe_sequence);
         let (Some(before), Some(Name { mode, sequence, .. })) = (hint, name) else {
             return false;
         };
         #[cfg(test)]
-        match self.mistake {
-            Some(Mistake::PrecedentForAnyNumber) => return true,
-            Some(Mistake::PrecedentForEver) => return sequence.0 == before.number.0 + 1,
-            Some(Mistake::ShortcutAmongReaders) | None => {}
+        match self.injected_bug {
+            Some(InjectedBug::HintForAnyNumber) => return true,
+            Some(InjectedBug::HintForEver) => return sequence.0 == before.number.0 + 1,
+            Some(InjectedBug::ShortcutAmongReaders) | None => {}
         }
         // An unknown node that counts may stand anywhere, however late it was created.
         before.unknown_nodes == *unknown_nodes

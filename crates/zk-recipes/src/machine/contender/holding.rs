@@ -25,9 +25,9 @@ impl Contender {
         let (node, token) = (ours.name().to_string(), ours.czxid);
         self.leaves_hint = true;
         self.phase = Phase::Held { suspended: false };
-        self.outputs.tell(Event::Acquired { node, token });
+        self.outputs.report(Event::Acquired { node, token });
         if self.revoked {
-            self.outputs.tell(Event::Revoked);
+            self.outputs.report(Event::Revoked);
         }
         if self.connection.is_up() {
             self.watch_self_in_time();
@@ -139,7 +139,7 @@ impl Contender {
                 .decode::<GetDataResponse<'_>>()
                 .is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE));
         if asked && !core::mem::replace(&mut self.revoked, true) && self.is_held() {
-            self.outputs.tell(Event::Revoked);
+            self.outputs.report(Event::Revoked);
         }
     }
 
@@ -186,7 +186,7 @@ impl Contender {
                 DisconnectPolicy::WhileConnected => self.lose(Loss::Disconnected),
                 DisconnectPolicy::UntilLeaseEnds if self.lease_ended => self.lose(Loss::LeaseEnded),
                 DisconnectPolicy::UntilLeaseEnds | DisconnectPolicy::UntilServerReports => {
-                    self.outputs.tell(Event::Suspended);
+                    self.outputs.report(Event::Suspended);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Contender {
             (Phase::Held { .. }, Some(loss)) => self.lose(loss),
             (Phase::Held { suspended: suspended @ false }, None) => {
                 *suspended = true;
-                self.outputs.tell(Event::Suspended);
+                self.outputs.report(Event::Suspended);
                 if self.connection.is_up() {
                     self.verify();
                 }
@@ -218,7 +218,7 @@ impl Contender {
             && self.connection.is_up()
         {
             *suspended = false;
-            self.outputs.tell(Event::Resumed);
+            self.outputs.report(Event::Resumed);
         }
     }
 

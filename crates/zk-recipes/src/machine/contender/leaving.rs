@@ -59,7 +59,7 @@ impl Contender {
     /// contenders behind it.
     fn abandon(&mut self, path: &str, error: &Error) {
         let node = path.rsplit('/').next().unwrap_or_default().into();
-        self.outputs.tell(Event::Abandoned { node, error: error.clone() });
+        self.outputs.report(Event::Abandoned { node, error: error.clone() });
         self.leaves_hint = false;
         if matches!(self.phase, Phase::Leaving) {
             self.outputs.conclude(Event::Failed(error.clone().into()));

@@ -64,16 +64,16 @@ pub struct Contender {
     leaves_hint: bool,
     outputs: Outputs,
     #[cfg(test)]
-    pub(super) mistake: Option<Mistake>,
+    pub(super) injected_bug: Option<InjectedBug>,
 }
 
 /// Bugs to inject, which the tests must detect.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mistake {
+pub(super) enum InjectedBug {
     ShortcutAmongReaders,
-    PrecedentForAnyNumber,
-    PrecedentForEver,
+    HintForAnyNumber,
+    HintForEver,
 }
 
 impl Machine for Contender {
@@ -86,7 +86,7 @@ impl Machine for Contender {
                     if let Err(Error::ConnectionLost) = result {
                         self.not_connected();
                     }
-                    self.handle_reply(op, self.connection.hear(result));
+                    self.handle_reply(op, self.connection.check_reply(result));
                 }
             },
             Input::Watch { op, event_type } => self.handle_watch(op, event_type),
@@ -185,11 +185,11 @@ impl Contender {
             leaves_hint: false,
             outputs: Outputs::default(),
             #[cfg(test)]
-            mistake: None,
+            injected_bug: None,
         }
     }
 
-    pub(super) const fn disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
+    pub(super) const fn set_disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
         self.config.disconnect_policy = disconnect_policy;
     }
 

@@ -12,7 +12,7 @@ use super::super::queue::{Observation, QueuePosition};
 use super::super::{AttemptConfig, Event, OpId, Operation, Output, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
-use super::Mistake;
+use super::InjectedBug;
 use crate::error::LockError;
 
 impl Contender {
@@ -42,7 +42,7 @@ impl Contender {
         if let Some(unknown_node) = unknown_node.map(ToString::to_string)
             && !core::mem::replace(&mut self.warned, true)
         {
-            self.outputs.tell(Event::UnknownNode(unknown_node));
+            self.outputs.report(Event::UnknownNode(unknown_node));
         }
         match position {
             QueuePosition::Exhausted if self.config.scheme.is_private() => {
@@ -65,14 +65,14 @@ impl Contender {
                 if let Some(error) = self.config.wait_policy.refusal() {
                     return self.fail(error);
                 }
-                self.outputs.tell(Event::Waiting { behind: predecessor.clone(), ahead });
+                self.outputs.report(Event::Waiting { behind: predecessor.clone(), ahead });
                 let AttemptConfig { scheme, unknown_nodes, .. } = &self.config;
                 // A downgrade creates a node with an old number, and unknown nodes have any number.
                 let only_rising =
                     !scheme.has_readers() && *unknown_nodes != UnknownNodePolicy::Count;
                 #[cfg(test)]
                 let only_rising =
-                    only_rising || self.mistake == Some(Mistake::ShortcutAmongReaders);
+                    only_rising || self.injected_bug == Some(InjectedBug::ShortcutAmongReaders);
                 let is_alone = ahead == 1 && !self.is_herd;
                 self.wait(predecessor, is_alone && by_number && only_rising);
             }

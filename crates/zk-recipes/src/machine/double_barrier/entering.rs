@@ -17,19 +17,19 @@ impl Participant {
     }
 
     pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
-        let told = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+        let announced_at = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
             Ok(response) => Some(response.stat.mzxid),
             Err(Error::Server(ErrorCode::NO_NODE)) => None,
             Err(error) => return self.retry_or_fail(error),
         };
         let ours = self.place.as_ref().map(|place| place.token);
-        if told > ours {
+        if announced_at > ours {
             self.unwatch_others();
             return self.enter();
         }
         // A node that is older than ours is left over from an earlier meeting.
         if let Step::Counting { is_stale, .. } = &mut self.step {
-            *is_stale = told.is_some();
+            *is_stale = announced_at.is_some();
         }
     }
 
@@ -50,16 +50,16 @@ impl Participant {
             }
             return;
         }
-        let tell = match is_stale {
+        let announcement = match is_stale {
             true => Operation::touch(self.ready()),
             false => Operation::create_mark(self.ready(), self.config.parent_acl.clone()),
         };
-        let tell = self.outputs.submit(tell);
+        let announcement = self.outputs.submit(announcement);
         self.unwatch_others();
-        self.step = Step::Telling { tell };
+        self.step = Step::Announcing { announcement };
     }
 
-    pub(super) fn told(&mut self, result: Result<Reply, Error>) {
+    pub(super) fn announced(&mut self, result: Result<Reply, Error>) {
         match result {
             Ok(_) => self.enter(),
             // Another participant was faster.
@@ -72,10 +72,10 @@ impl Participant {
         let Some(place) = &self.place else { return };
         let acquired = Event::Acquired { node: place.name.clone(), token: place.token };
         self.step = Step::Inside;
-        self.node.disconnect_policy(self.config.disconnect_policy);
-        self.outputs.tell(acquired);
+        self.node.set_disconnect_policy(self.config.disconnect_policy);
+        self.outputs.report(acquired);
         if self.suspended {
-            self.outputs.tell(Event::Suspended);
+            self.outputs.report(Event::Suspended);
         }
     }
 }

@@ -81,8 +81,8 @@ enum Step {
         look: OpId,
     },
     /// Creates `ready`: all have entered.
-    Telling {
-        tell: OpId,
+    Announcing {
+        announcement: OpId,
     },
     Inside,
     Leaving(Leave),
@@ -102,7 +102,7 @@ impl Machine for Participant {
                         self.not_connected();
                     }
                     match op.split() {
-                        (OWN, op) => self.handle_reply(op, self.connection.hear(result)),
+                        (OWN, op) => self.handle_reply(op, self.connection.check_reply(result)),
                         (_, op) => self.node.handle(Input::Reply { op, result }),
                     }
                 }
@@ -128,7 +128,7 @@ impl Machine for Participant {
                     self.repeat();
                 }
             }
-            Input::Convert(_) => self.outputs.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
             Input::Leave | Input::Release => self.quit(),
@@ -186,7 +186,7 @@ impl Participant {
                 self.looked(result);
             }
             Step::Counting { list, .. } if *list == op => self.counted(result),
-            Step::Telling { tell } if *tell == op => self.told(result),
+            Step::Announcing { announcement } if *announcement == op => self.announced(result),
             Step::Leaving(_) => self.handle_leave(op, result),
             _ => {}
         }
@@ -224,14 +224,14 @@ impl Participant {
             Event::Suspended | Event::Resumed => {
                 self.suspended = event == Event::Suspended;
                 if is_through {
-                    self.outputs.tell(event);
+                    self.outputs.report(event);
                 }
             }
             Event::Lost(loss) => self.lose(loss),
             Event::Failed(error) => self.fail(error),
             Event::Released => self.node_is_gone(),
             Event::UnknownNode(_) => {}
-            event => self.outputs.tell(event),
+            event => self.outputs.report(event),
         }
     }
 
@@ -281,7 +281,7 @@ impl Participant {
         // Before there is a node, its contender reports the failure.
         let is_entering = matches!(
             self.step,
-            Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. }
+            Step::Counting { .. } | Step::Waiting { .. } | Step::Announcing { .. }
         );
         if !self.config.wait_policy.waits_for_connection() && is_entering {
             self.fail(LockError::NoConnection);
@@ -320,7 +320,7 @@ impl Participant {
     /// Repeats the current step, or an earlier one. That is always safe.
     fn repeat(&mut self) {
         match self.step {
-            Step::Counting { .. } | Step::Waiting { .. } | Step::Telling { .. } => self.count(),
+            Step::Counting { .. } | Step::Waiting { .. } | Step::Announcing { .. } => self.count(),
             Step::Leaving(_) => self.look_around(),
             Step::Coming | Step::Inside | Step::Quitting | Step::Done => {}
         }

@@ -145,7 +145,7 @@ impl Machine for SemaphoreMachine {
                     if let Err(Error::ConnectionLost) = result {
                         self.not_connected();
                     }
-                    let result = self.connection.hear(result);
+                    let result = self.connection.check_reply(result);
                     self.pass_on(op, |op| Input::Reply { op, result });
                 }
             },
@@ -154,19 +154,19 @@ impl Machine for SemaphoreMachine {
             }
             Input::Session(State::Ended(end)) => self.session_ended(end),
             Input::Session(state) => self.session_changed(state),
-            Input::Settled => self.tell_parts(|| Input::Settled),
-            Input::BehindAbandoned => self.tell_parts(|| Input::BehindAbandoned),
+            Input::Settled => self.notify_parts(|| Input::Settled),
+            Input::BehindAbandoned => self.notify_parts(|| Input::BehindAbandoned),
             Input::LeaseEnded => {
-                self.tell_parts(|| Input::LeaseEnded);
+                self.notify_parts(|| Input::LeaseEnded);
                 if self.is_releasing {
                     self.outputs.conclude(Event::NOT_CONFIRMED);
                 }
             }
             Input::Timer => {
-                self.tell_parts(|| Input::Timer);
+                self.notify_parts(|| Input::Timer);
                 self.ask_for_what_is_missing();
             }
-            Input::Convert(_) => self.outputs.tell(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.leave(),
         }
         self.settle();
@@ -254,7 +254,7 @@ impl SemaphoreMachine {
         } else if matches!(self.step, Step::Beginning) {
             self.begin();
         }
-        self.tell_parts(|| Input::Session(state));
+        self.notify_parts(|| Input::Session(state));
     }
 
     /// Fails if the attempt does not wait for a connection.
@@ -304,18 +304,18 @@ impl SemaphoreMachine {
             queue.handle(Input::Release);
         }
         for permit_node in &mut self.permit_nodes {
-            permit_node.machine.disconnect_policy(self.request.config.disconnect_policy);
+            permit_node.machine.set_disconnect_policy(self.request.config.disconnect_policy);
         }
         let nodes: Vec<_> =
             self.permit_nodes.iter().map(|permit_node| permit_node.name.clone()).collect();
         let node = nodes.first().cloned().unwrap_or_default();
         self.step = Step::Held;
         if nodes.len() > 1 {
-            self.outputs.tell(Event::Permits(nodes));
+            self.outputs.report(Event::Permits(nodes));
         }
-        self.outputs.tell(Event::Acquired { node, token: self.own.token });
+        self.outputs.report(Event::Acquired { node, token: self.own.token });
         if self.revoked {
-            self.outputs.tell(Event::Revoked);
+            self.outputs.report(Event::Revoked);
         }
     }
 

@@ -26,7 +26,7 @@ impl SemaphoreMachine {
         }
     }
 
-    pub(super) fn tell_parts(&mut self, input: impl Fn() -> Input) {
+    pub(super) fn notify_parts(&mut self, input: impl Fn() -> Input) {
         if let Some(queue) = &mut self.queue {
             queue.handle(input());
         }
@@ -69,13 +69,13 @@ impl SemaphoreMachine {
 
     fn queue_reports(&mut self, event: Event) {
         match event {
-            Event::Abandoned { .. } => self.outputs.tell(event),
+            Event::Abandoned { .. } => self.outputs.report(event),
             // The permits no longer depend on our place in the queue.
             _ if matches!(self.step, Step::Held) => {}
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
                 if !self.outputs.is_concluded() =>
             {
-                self.outputs.tell(event);
+                self.outputs.report(event);
             }
             Event::Acquired { .. } => self.borrow(),
             // Its deletion goes on.
@@ -92,7 +92,7 @@ impl SemaphoreMachine {
             // Its deletion goes on.
             Event::Failed(LockError::NotConfirmed(_)) => return,
             Event::Failed(error) => return self.part_failed(error),
-            Event::Abandoned { .. } => return self.outputs.tell(event),
+            Event::Abandoned { .. } => return self.outputs.report(event),
             _ => {}
         }
         // Nothing else matters for permit nodes that are being deleted.
@@ -117,9 +117,9 @@ impl SemaphoreMachine {
             // We are still first, and create another.
             Event::Lost(_) => self.borrow(),
             Event::Revoked => {
-                let told = core::mem::replace(&mut self.revoked, true);
-                if !told && matches!(self.step, Step::Held) {
-                    self.outputs.tell(Event::Revoked);
+                let is_known = core::mem::replace(&mut self.revoked, true);
+                if !is_known && matches!(self.step, Step::Held) {
+                    self.outputs.report(Event::Revoked);
                 }
             }
             _ => {}
@@ -141,7 +141,7 @@ impl SemaphoreMachine {
         }
         let suspended = self.is_suspended();
         if core::mem::replace(&mut self.suspended, suspended) != suspended {
-            self.outputs.tell(if suspended { Event::Suspended } else { Event::Resumed });
+            self.outputs.report(if suspended { Event::Suspended } else { Event::Resumed });
         }
     }
 

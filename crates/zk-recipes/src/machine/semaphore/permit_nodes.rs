@@ -15,7 +15,7 @@ impl PermitNodes {
     pub(super) fn taken<'a>(&self, children: impl Iterator<Item = &'a str> + Clone) -> usize {
         let all = children.clone().filter_map(|child| Scheme::CURATOR_LEASE.parse(child));
         let last = self.own(children).map(|name| name.sequence.0).max();
-        let in_order = all.clone().all(|name| name.tells_order());
+        let in_order = all.clone().all(|name| name.has_safe_sequence());
         let counts = |name: &Name<'_>| !in_order || last.is_none_or(|last| name.sequence.0 <= last);
         all.filter(counts).count()
     }

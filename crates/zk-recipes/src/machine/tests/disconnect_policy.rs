@@ -101,8 +101,8 @@ fn a_lock_acquired_without_a_connection_is_lost_at_once() {
     h.created(7);
     h.feed(Input::Session(State::Suspended));
     h.answer("list", children(&["own-7"]));
-    let told = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(Disconnected)"];
-    h.expect(&[&["create", "list"][..], &told, &["delete own-7"]].concat());
+    let reported = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(Disconnected)"];
+    h.expect(&[&["create", "list"][..], &reported, &["delete own-7"]].concat());
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn a_lock_acquired_after_its_lease_has_ended_is_lost_at_once() {
     h.feed(Input::Session(State::Suspended));
     h.feed(Input::LeaseEnded);
     h.answer("list", children(&["own-7"]));
-    let told = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(LeaseEnded)"];
-    h.expect(&[&["create", "list"][..], &told, &["delete own-7"]].concat());
+    let reported = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(LeaseEnded)"];
+    h.expect(&[&["create", "list"][..], &reported, &["delete own-7"]].concat());
 }
 
 #[test]

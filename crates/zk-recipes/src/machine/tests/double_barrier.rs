@@ -6,7 +6,7 @@ use super::*;
 type Member = Harness<Participant>;
 
 const LOOK: &str = "watch presence ready";
-const TELL: &str = "parent /locks/printer/ready";
+const ANNOUNCE: &str = "parent /locks/printer/ready";
 
 impl Member {
     fn coming() -> Self {
@@ -27,7 +27,7 @@ impl Member {
         h
     }
 
-    fn telling() -> Self {
+    fn announcing() -> Self {
         let mut h = Self::counting();
         h.nobody_has_told();
         h.answer("list", children(&["own-B7", "a-B5"]));
@@ -35,8 +35,8 @@ impl Member {
     }
 
     fn inside() -> Self {
-        let mut h = Self::telling();
-        h.answer(TELL, ok());
+        let mut h = Self::announcing();
+        h.answer(ANNOUNCE, ok());
         h.feed(Input::Timer);
         h.answer("watch own-B7", ok());
         h
@@ -144,8 +144,8 @@ fn the_last_participant_creates_ready() {
     h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
     h.nobody_has_told();
     h.answer("list", children(&["own-B7", "a-B5"]));
-    h.expect(&[TELL, &format!("un{LOOK}")]);
-    h.answer(TELL, ok());
+    h.expect(&[ANNOUNCE, &format!("un{LOOK}")]);
+    h.answer(ANNOUNCE, ok());
     h.expect(&["Acquired own-B7 token 107"]);
 }
 
@@ -177,9 +177,9 @@ fn a_leftover_ready_node_is_ignored() {
 #[test]
 fn two_that_create_ready_at_once_both_enter() {
     for code in [ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE] {
-        let mut h = Member::telling();
+        let mut h = Member::announcing();
         h.wanted();
-        h.answer(TELL, refused(code));
+        h.answer(ANNOUNCE, refused(code));
         h.expect(&[LOOK, "list"]);
     }
 }
@@ -197,7 +197,7 @@ fn changes_during_the_count_are_not_missed() {
 
 #[test]
 fn a_failed_request_is_repeated() {
-    for place in [Member::counting as fn() -> Member, Member::telling, Member::listing] {
+    for place in [Member::counting as fn() -> Member, Member::announcing, Member::listing] {
         let mut h = place();
         h.wanted();
         let asked = h.asked.iter().find(|asked| !asked.answered).expect("a request");
@@ -211,7 +211,7 @@ fn a_failed_request_is_repeated() {
 
 #[test]
 fn a_participant_inside_is_suspended() {
-    let mut h = Member::telling();
+    let mut h = Member::announcing();
     h.wanted();
     h.disconnect();
     h.reconnect();
@@ -271,10 +271,10 @@ const PLACES: [Place<Participant>; 10] = [
         ],
     ),
     (
-        Member::telling,
+        Member::announcing,
         &[
-            ("done", |h| h.answer(TELL, ok())),
-            ("another has", |h| h.answer(TELL, refused(ErrorCode::NODE_EXISTS))),
+            ("done", |h| h.answer(ANNOUNCE, ok())),
+            ("another has", |h| h.answer(ANNOUNCE, refused(ErrorCode::NODE_EXISTS))),
         ],
     ),
     (
@@ -361,14 +361,14 @@ fn only_if_first_enters_only_as_the_last_participant() {
     let mut h = asking();
     h.answer("list", children(&["own-B7", "a-B5"]));
     h.wanted();
-    h.answer(TELL, ok());
+    h.answer(ANNOUNCE, ok());
     assert_eq!(h.wanted()[0], "Acquired own-B7 token 107");
 
     let mut h = asking();
     h.wanted();
     h.answer("list", children(&["own-B7"]));
-    let told = h.wanted();
-    assert!(told.contains(&"Failed: TimedOut".to_string()), "{told:?}");
+    let wanted = h.wanted();
+    assert!(wanted.contains(&"Failed: TimedOut".to_string()), "{wanted:?}");
     h.answer("delete own-B7", ok());
     h.expect_last(&[]);
 }

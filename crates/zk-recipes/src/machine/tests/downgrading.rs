@@ -187,14 +187,14 @@ fn a_malformed_reply_proves_nothing() {
 
 #[test]
 fn a_refusal_leaves_the_writer() {
-    for (refusal, told) in [
+    for (refusal, reported) in [
         (replaced(Some(ErrorCode::NO_AUTH)), "NotConverted: ErrorCode(NO_AUTH)"),
         (refused(ErrorCode::THROTTLED_OP), "NotConverted: ErrorCode(THROTTLED_OP)"),
         (Err(QUEUE_FULL), "NotConverted: QueueFull { limit: 1 }"),
     ] {
         let mut h = downgrading();
         h.answer(REPLACE, refusal);
-        h.expect(&[told, "timer"]);
+        h.expect(&[reported, "timer"]);
         h.feed(Input::Timer);
         h.expect(&["watch own-W7"]);
         h.feed(Input::Convert(LockMode::Shared));

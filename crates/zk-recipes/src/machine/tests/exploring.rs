@@ -8,7 +8,7 @@ mod semaphore;
 
 use core::hash::{Hash, Hasher};
 
-use super::super::contender::Mistake;
+use super::super::contender::InjectedBug;
 use super::search;
 use super::world::{Bounds, Numbers, Timers, World};
 use super::*;

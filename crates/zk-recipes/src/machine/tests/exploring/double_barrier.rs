@@ -131,7 +131,7 @@ impl Workload for BarrierWorkload {
             {
                 (Progress::Over, "gives up")
             }
-            (_, event) => return Err(format!("{client} tells {event:?} out of turn")),
+            (_, event) => return Err(format!("{client} reports {event:?} out of turn")),
         };
         self.members[client].progress = progress;
         context.reach(milestone);

@@ -77,7 +77,7 @@ impl Workload for Election {
         let after = before.after(event, LOCK_PATH);
         let milestone = match (before, &after, event) {
             (Leadership::Resigned | Leadership::Failed(_), ..) => {
-                return Err(format!("{client} tells {event:?} when all is over"));
+                return Err(format!("{client} reports {event:?} when all is over"));
             }
             (Leadership::Follower, Leadership::Leader(term), _) if !candidate.resigns => {
                 if term.token.0 <= self.token {

@@ -170,7 +170,7 @@ impl Workload for Lock {
     ) -> Result<(), String> {
         let ContenderState { progress, release, converting, .. } = self.contenders[contender];
         let Some(after) = progress.after(event, release) else {
-            return Err(format!("{contender} tells {event:?} out of turn"));
+            return Err(format!("{contender} reports {event:?} out of turn"));
         };
         match event {
             Event::Enqueued { .. } if context.cause == Cause::Looked => context.reach("adopts"),
@@ -204,7 +204,7 @@ impl Workload for Lock {
                 self.contenders[contender].converting = None;
             }
             Event::Converted { .. } | Event::NotConverted(_) => {
-                return Err(format!("{contender} tells {event:?} out of turn"));
+                return Err(format!("{contender} reports {event:?} out of turn"));
             }
             Event::Lost(loss) => context.reach(lost_by(contender, loss)?),
             Event::Released if progress == Progress::Nothing => context.reach("gives up"),
@@ -303,7 +303,7 @@ impl Lock {
         if role.wait_policy != WaitPolicy::Queue {
             machine.handle(Input::Session(State::Connected { server: 0, session }));
         }
-        machine.mistake = self.scenario.mistake;
+        machine.injected_bug = self.scenario.injected_bug;
         machine
     }
 
@@ -444,7 +444,7 @@ struct Scenario {
     recreations: bool,
     /// The number of nodes created below the lock path before.
     created_before: i32,
-    mistake: Option<Mistake>,
+    injected_bug: Option<InjectedBug>,
     /// An injected bug: a writer uses the hint of a reader.
     forgets_readers: bool,
     bounds: Bounds,
@@ -459,7 +459,7 @@ impl Scenario {
             forgeries: false,
             recreations: false,
             created_before: 0,
-            mistake: None,
+            injected_bug: None,
             forgets_readers: false,
             bounds,
         }
@@ -819,24 +819,25 @@ fn a_takeover_after_a_reconnect_is_unsafe() {
 #[test]
 fn a_takeover_among_readers_is_unsafe() {
     // The writer before us has not released the lock: it is a reader now.
-    let mistake = Some(Mistake::ShortcutAmongReaders);
-    let scenario = Scenario { mistake, ..Scenario::shared(&[DOWNGRADER, WRITER]) };
+    let injected_bug = Some(InjectedBug::ShortcutAmongReaders);
+    let scenario = Scenario { injected_bug, ..Scenario::shared(&[DOWNGRADER, WRITER]) };
     search::refute(scenario.world(), "1 is granted the lock before its turn", 17);
 }
 
 #[test]
 fn a_hint_used_for_any_number_is_unsafe() {
-    let mistake = Some(Mistake::PrecedentForAnyNumber);
-    let scenario = Scenario { mistake, ..Scenario::later(&[RETURNER, WRITER]) };
+    let injected_bug = Some(InjectedBug::HintForAnyNumber);
+    let scenario = Scenario { injected_bug, ..Scenario::later(&[RETURNER, WRITER]) };
     search::refute(scenario.world(), "0 is granted the lock before its turn", 11);
 }
 
 #[test]
 fn a_hint_used_in_a_new_lock_path_is_unsafe() {
     // The numbers begin again at 0. Another client gets 0, and we get 1, which seems to continue.
-    let mistake = Some(Mistake::PrecedentForEver);
+    let injected_bug = Some(InjectedBug::HintForEver);
     let scenario =
-        Scenario { mistake, created_before: 0, ..Scenario::later(&[RETURNER, WRITER]) }.faults(1);
+        Scenario { injected_bug, created_before: 0, ..Scenario::later(&[RETURNER, WRITER]) }
+            .faults(1);
     search::refute(scenario.world(), "0 is granted the lock before its turn", 12);
 }
 

@@ -184,7 +184,7 @@ impl Workload for PermitWorkload {
     ) -> Result<(), String> {
         let PermitState { progress, release, .. } = self.borrowers[machine];
         let Some(after) = progress.after(event, release) else {
-            return Err(format!("{machine} tells {event:?} out of turn"));
+            return Err(format!("{machine} reports {event:?} out of turn"));
         };
         match event {
             Event::Acquired { token, .. } => {

@@ -211,7 +211,7 @@ impl Tree {
         self.servers[server] += 1;
         let now = self.servers[server];
         let mut events = Vec::new();
-        let mut tell = |node: &Node, event| {
+        let mut notify = |node: &Node, event| {
             events.push((node.path.clone(), event));
             if event != EventType::NODE_DATA_CHANGED
                 && let Some(parent) = path::parent(&node.path)
@@ -220,14 +220,14 @@ impl Tree {
             }
         };
         for node in self.nodes.iter().filter(|node| node.created == now) {
-            tell(node, EventType::NODE_CREATED);
+            notify(node, EventType::NODE_CREATED);
         }
         for node in &self.nodes {
             if node.created < now && node.data.iter().any(|(since, _)| *since == now) {
-                tell(node, EventType::NODE_DATA_CHANGED);
+                notify(node, EventType::NODE_DATA_CHANGED);
             }
             if node.deleted == Some(now) {
-                tell(node, EventType::NODE_DELETED);
+                notify(node, EventType::NODE_DELETED);
             }
         }
         (now, events)
