@@ -20,6 +20,8 @@ const MAX_PENDING: usize = 12;
 /// Requests of the session itself that may wait beside those of callers.
 const OWN: usize = 2;
 const MAX_REQUEST: usize = 128;
+/// The bytes of all pings that can wait on a transport that takes nothing: 64 frames.
+const PINGS: usize = 64 * 12;
 /// The maximum number of steps in a run. Longer inputs find nothing that shorter ones do not.
 const STEPS: usize = 2_000;
 
@@ -387,8 +389,9 @@ impl World {
         let open = self.answers.iter().filter(|count| **count == 0).count();
         assert!(open <= self.session.pending(), "a token was not answered");
         assert!(self.session.pending() <= MAX_PENDING);
-        // The session's own requests: at most a removal for each watch, and a ping.
-        assert!(self.session.output().len() <= 400 + (self.ids.len() + OWN) * MAX_REQUEST);
+        // The session's own requests: at most a removal for each watch, and pings.
+        let own = 400 + PINGS;
+        assert!(self.session.output().len() <= own + (self.ids.len() + OWN) * MAX_REQUEST);
         if self.ended {
             assert_eq!((open, self.session.output().len()), (0, 0));
         }
