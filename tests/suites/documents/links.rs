@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{files, root};
 
 /// Returns the text outside of code blocks.
-fn prose(text: &str) -> String {
+pub(super) fn prose(text: &str) -> String {
     let mut in_code = false;
     let mut prose = String::new();
     for line in text.lines() {

@@ -1,7 +1,8 @@
-//! Checks the documents against the repository: links, paths, and the tests that they name.
+//! Checks the documents: their style, their links and paths, and the tests that they name.
 
 mod answers;
 mod links;
+mod style;
 
 use std::fs;
 use std::path::{Path, PathBuf};
