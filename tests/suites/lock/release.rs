@@ -171,6 +171,51 @@ async fn no_release_waits_for_a_server_beyond_the_lease() {
 }
 
 #[tokio::test]
+async fn no_release_waits_for_a_server_after_the_lease() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (client, jump) = client_with_clock(&embedded).await;
+    let options = || Options::new().disconnect_policy(DisconnectPolicy::UntilServerReports);
+    let mutex = Mutex::with(&client, LOCK, options()).expect("valid");
+    let guard = mutex.acquire().await.expect("free");
+    let permits = Semaphore::with(&client, "/permits", Some(2), options()).expect("valid");
+    let permits = permits.acquire_many(2).await.expect("two");
+    let barrier = DoubleBarrier::with(&client, "/double", 1, options()).expect("valid");
+    let participant = barrier.enter().await.expect("in");
+    let trusting = LeaderElection::with(&client, "/trusting", options()).expect("valid").stand();
+    trusting.elected().await.expect("elected");
+    let election = LeaderElection::new(&client, "/election").expect("valid");
+    let (leader, follower) = (election.stand(), election.stand());
+    leader.elected().await.expect("elected");
+    eventually(&embedded, "both stand", |embedded| {
+        embedded
+            .with(|ensemble| ensemble.node("/election").is_some_and(|it| it.children().len() == 2))
+    })
+    .await;
+
+    embedded.kill(0);
+    suspended(&client).await;
+    let mut states = client.states();
+    states.borrow_and_update();
+    jump(2 * SESSION_TIMEOUT);
+    // Published again, since the session has reported the end of the lease.
+    states.changed().await.expect("the session lives");
+    let releases = async {
+        tokio::join!(
+            guard.release(),
+            permits.release(),
+            participant.leave(),
+            trusting.close(),
+            leader.close(),
+            follower.close(),
+        )
+    };
+    let ends = timeout(Duration::from_secs(60), releases).await.expect("no release waits");
+    let ends = <[_; 6]>::from(ends).map(|end| end.map_err(LockError::from));
+    assert!(ends.iter().all(Result::is_err), "{ends:?}");
+    assert!(!matches!(client.state(), State::Ended(_)));
+}
+
+#[tokio::test]
 async fn validate_waits_for_a_server_no_longer_than_the_lease() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let builder = Client::builder(&embedded.connect_string());

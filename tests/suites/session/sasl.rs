@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use zk_session::sasl::{DigestMd5, SaslError};
 use zk_session::{Client, ConnectError, blocking};
+use zk_testkit::scripted;
 use zk_testkit::serve::Embedded;
 
 /// A client that retried would do so all this time.
@@ -28,4 +29,22 @@ async fn a_server_without_sasl_ends_the_attempt_and_is_named() {
         builder.sasl(mechanism).connect().map(drop)
     });
     assert_eq!(blocking.await.expect("no panic"), Err(expected));
+}
+
+/// The blocking client wakes up before the connect timeout, when it gives the server up.
+#[test]
+fn nobody_is_connected_before_the_exchange_is_over() {
+    let at = scripted::listen(|_, mut peer| {
+        peer.welcome(60_000)?;
+        // The exchange begins, and is not answered.
+        std::io::copy(&mut peer.stream, &mut std::io::sink()).map(drop)
+    });
+    let connect_timeout = Duration::from_secs(3);
+    let servers = format!("{at},{at},{at}");
+    let builder = blocking::Client::builder(&servers)
+        .session_timeout(Duration::from_secs(3))
+        .connect_timeout(connect_timeout)
+        .sasl(DigestMd5::new("alice", "secret"));
+    let error = builder.connect().map(drop).expect_err("nobody is authenticated");
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
 }

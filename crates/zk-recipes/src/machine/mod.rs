@@ -313,7 +313,7 @@ pub enum Input {
     /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or
     /// without a connection.
     ///
-    /// Repeat this input after each [`Session`](Self::Session) and before each command of the
+    /// Repeat this input after each [`Session`](Self::Session) and before and after each command of the
     /// caller, if the lease [has ended](zk_session::session::Session::lease_has_ended) by then.
     LeaseEnded,
     /// All inputs that had arrived at the last [`Output::Settle`] have been given.

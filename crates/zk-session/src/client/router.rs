@@ -171,7 +171,12 @@ impl<W: Waiters> Router<W> {
                 self.delivered_state = state;
                 return Some(Some(state));
             }
-            Event::Disconnected { server, cause } => self.server_failed(server, cause),
+            Event::Disconnected { server, cause } => {
+                if let Some(authenticator) = &mut self.authenticator {
+                    authenticator.handle_disconnected(cause);
+                }
+                self.server_failed(server, cause);
+            }
             Event::Reply { token, result } => {
                 let woken = W::reply(token, result, &mut self.reports);
                 self.wakers().extend(woken);

@@ -115,8 +115,12 @@ impl Machines {
         key: Key,
         message: &mut dyn Any,
     ) -> bool {
+        // Ahead of the command: what was held may be lost already. Behind it: the answer to a release
+        // may be due already.
         self.deliver_late_end_of_lease(session, now, key);
-        self.with(session, now, key, |machine, port| machine.command(message, port))
+        let attached = self.with(session, now, key, |machine, port| machine.command(message, port));
+        self.deliver_late_end_of_lease(session, now, key);
+        attached
     }
 
     /// Calls a machine, and detaches it if it is finished then. Returns whether it was attached.

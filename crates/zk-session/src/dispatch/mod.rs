@@ -221,7 +221,8 @@ pub enum Input {
     /// receives this:
     ///
     /// * right after it is attached, and right after it receives a state;
-    /// * right before it receives a command, or [`Settled`](Self::Settled).
+    /// * right before and right after it receives a command;
+    /// * right before it receives [`Settled`](Self::Settled).
     LeaseEnded,
     /// The time of the [timer](Port::set_timer) has come. No timer is set now.
     Timer,
@@ -299,8 +300,8 @@ impl<T> Dispatcher<T> {
 
     /// Delivers a message to a machine. Returns whether the machine is attached.
     ///
-    /// If the [lease](Session::lease) has ended, the machine first receives
-    /// [`LeaseEnded`](Input::LeaseEnded).
+    /// If the [lease](Session::lease) has ended, the machine receives
+    /// [`LeaseEnded`](Input::LeaseEnded) before and after the message.
     pub fn command(&mut self, now: Instant, key: Key, message: &mut dyn Any) -> bool {
         self.machines.command(&mut self.session, now, key, message)
     }

@@ -390,7 +390,7 @@ fn the_end_of_the_lease_comes_with_every_late_input() {
     world.now = world.now + TIMEOUT;
     let log = world.log.clone();
     world.act(early, move |_| log.push("command".to_owned()));
-    assert_eq!(world.log.take(), ["connected", "lease ended", "command"]);
+    assert_eq!(world.log.take(), ["connected", "lease ended", "command", "lease ended"]);
     world.attach();
     assert_eq!(world.log.take(), ["connected", "lease ended"]);
     let now = world.now;

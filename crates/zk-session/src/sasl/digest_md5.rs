@@ -20,6 +20,9 @@ use crate::connect_string::ServerAddress;
 /// (`SaslServerCallbackHandler`, `ZooKeeperSaslServer`).
 const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
 
+/// Challenges are shorter than this number of bytes (RFC 2831, section 2.1.1).
+const MAX_CHALLENGE: usize = 2048;
+
 /// DIGEST-MD5: a user and a password that the servers know from their JAAS file.
 ///
 /// The servers store such an identity as `Id { scheme: "sasl", id: user }`. The password never
@@ -132,6 +135,9 @@ impl Challenge {
 /// Parses `name=value,name="quoted \" value"`.
 fn directives(text: &[u8]) -> Result<Vec<(String, String)>, SaslError> {
     const MALFORMED: SaslError = SaslError::Challenge("it is malformed");
+    if text.len() >= MAX_CHALLENGE {
+        return Err(SaslError::Challenge("it is too long"));
+    }
     let mut rest = core::str::from_utf8(text).map_err(|_| MALFORMED)?;
     let mut found = Vec::new();
     loop {
@@ -219,13 +225,16 @@ impl Proof {
 /// Returns the bytes of a text that are hashed: those of ISO 8859-1 if it has no other characters
 /// (RFC 2831, section 2.1.2.1; `DigestMD5Base.stringToByte_8859_1` of the JDK).
 fn hashed_form(text: &str, is_utf8: bool) -> Zeroizing<Vec<u8>> {
-    let latin: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
-    Zeroizing::new(match latin {
-        Some(latin) => latin,
-        None if is_utf8 => text.as_bytes().to_vec(),
-        // As the JDK, which has no other byte for them.
-        None => text.chars().map(|char| u8::try_from(char).unwrap_or(b'?')).collect(),
-    })
+    let latin = |char| u8::try_from(char).ok();
+    // Never moved, so that no copy of a password stays behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
+    if is_utf8 && text.chars().any(|char| latin(char).is_none()) {
+        bytes.extend_from_slice(text.as_bytes());
+    } else {
+        // The JDK has no other byte for other characters.
+        bytes.extend(text.chars().map(|char| latin(char).unwrap_or(b'?')));
+    }
+    bytes
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -301,6 +310,7 @@ mod tests {
             (b"nonce=\"a", "it is malformed"),
             (b"nonce=\"a\\", "it is malformed"),
             (b"nonce=\xff", "it is malformed"),
+            (&[b'='; MAX_CHALLENGE], "it is too long"),
         ] {
             let refused = begun("alice", "secret").respond(Some(challenge));
             assert_eq!(refused, Err(SaslError::Challenge(problem)));

@@ -29,13 +29,13 @@
 //!
 //! A connection that is lost during the exchange is no failure: the exchange begins anew on the next
 //! one. But some servers refuse by closing the connection: all before 3.5.9, and later ones for some
-//! names. So the exchange fails if three connections in a row are lost while the client waits for the
-//! answer to its proof.
+//! names. So the exchange fails if three servers in a row close the connection while the client waits
+//! for the answer to its proof.
 //!
 //! # Without a client
 //!
 //! Set [`Config::authenticate`](crate::session::Config::authenticate), and let an [`Authenticator`]
-//! handle the two events of the exchange.
+//! handle the two events of the exchange, and lost connections.
 
 #[cfg(feature = "sasl")]
 mod digest_md5;
@@ -46,13 +46,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use zk_proto::{GetSaslRequest, Request, SetSaslResponse};
+use zk_proto::{ErrorCode, GetSaslRequest, Request, SetSaslResponse};
 
 #[cfg(feature = "sasl")]
 pub use self::digest_md5::DigestMd5;
 use crate::connect_string::ServerAddress;
 use crate::error::Error;
-use crate::session::{Reply, Session};
+use crate::session::{Cause, Reply, Session};
 use crate::time::Instant;
 
 /// A way to prove an identity, which begins a new [`Exchange`] on each connection.
@@ -135,7 +135,7 @@ pub struct Authenticator {
     exchange: Option<Box<dyn Exchange>>,
     /// Whether the server has not answered the client's proof: any token but the first.
     is_proof_unanswered: bool,
-    /// How many connections in a row were lost then.
+    /// How many servers in a row closed the connection then.
     unanswered_proofs: u32,
 }
 
@@ -191,10 +191,16 @@ impl Authenticator {
         next.inspect_err(|_| session.authentication_failed())
     }
 
-    fn first_token(&mut self, server: &ServerAddress) -> Result<Vec<u8>, SaslError> {
+    /// Handles [`Event::Disconnected`](crate::session::Event::Disconnected). Only a server that closes
+    /// the connection refuses by silence; one that is slow does not.
+    pub fn handle_disconnected(&mut self, cause: Cause) {
         if core::mem::take(&mut self.is_proof_unanswered) {
-            self.unanswered_proofs += 1;
+            let is_refusal = cause == Cause::Transport;
+            self.unanswered_proofs = if is_refusal { self.unanswered_proofs + 1 } else { 0 };
         }
+    }
+
+    fn first_token(&mut self, server: &ServerAddress) -> Result<Vec<u8>, SaslError> {
         if self.unanswered_proofs == MAX_UNANSWERED_PROOFS {
             return Err(SaslError::Unanswered);
         }
@@ -208,7 +214,9 @@ impl Authenticator {
             self.unanswered_proofs = 0;
         }
         let reply = result.map_err(|error| match error {
-            Error::Server(_) => SaslError::Refused,
+            Error::Server(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
+                SaslError::Refused
+            }
             error => SaslError::Session(error),
         })?;
         let challenge = reply.decode::<SetSaslResponse<'_>>().map_err(SaslError::Session)?.token;

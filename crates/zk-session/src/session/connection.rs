@@ -1,9 +1,8 @@
 //! The begin and the end of connections, and the end of the session.
 
-use bytes::BytesMut;
-
 use super::authenticating::Exchange;
 use super::in_flight::InFlight;
+use super::outbox::SendBuffer;
 use super::*;
 
 /// The connection to a server, from the attempt to connect until it is lost.
@@ -18,7 +17,7 @@ pub(super) struct Connection<T> {
     pub(super) began_at: Instant,
     pub(super) handshake_sent_at: Instant,
     /// Unsent bytes that come before any request: the handshake, then credentials and watches.
-    pub(super) prelude: BytesMut,
+    pub(super) prelude: SendBuffer,
     /// How many bytes of the first unsent request the transport has taken.
     pub(super) taken: usize,
     pub(super) in_flight: InFlight<T>,
@@ -57,7 +56,7 @@ impl<T> Connection<T> {
             timers: Timers::new(),
             began_at: now,
             handshake_sent_at: now,
-            prelude: BytesMut::new(),
+            prelude: SendBuffer::default(),
             taken: 0,
             in_flight: InFlight::new(),
             exchange: None,
@@ -95,7 +94,7 @@ impl<T> Connection<T> {
             self.prelude.advance(prelude);
             if self.prelude.is_empty() {
                 // A connection needs it once, and it can be as long as all watches together.
-                self.prelude = BytesMut::new();
+                self.prelude = SendBuffer::default();
             }
         }
         self.taken = outbox.sent(now, self.taken + (count - prelude), &mut self.in_flight);

@@ -27,7 +27,7 @@ impl<T> Session<T> {
             password: Some(password),
             read_only: Some(self.config.read_only),
         };
-        frame::encode(&request, &mut connection.prelude).expect("a handshake is far below 2 GiB");
+        frame::encode(&request, &mut *connection.prelude).expect("a handshake is far below 2 GiB");
     }
 
     /// Returns the session to request from a server. A session that a read-only server created is
@@ -87,6 +87,7 @@ impl<T> Session<T> {
         let read_by = now + self.read_timeout();
         let Some(connection) = &mut self.connection else { return };
         connection.stage = Stage::Connected;
+        self.has_begun = true;
         connection.timers.clear();
         connection.timers.set(ConnectionTimer::Read, read_by);
         // The handshake counts as a sign of life, and on a slow connection it was sent long ago.
@@ -111,7 +112,7 @@ impl<T> Connection<T> {
     fn replay_credentials(&mut self, credentials: &Credentials<T>) {
         for request in credentials.replay() {
             let header = RequestHeader { xid: Xid::AUTH, opcode: OpCode::AUTH };
-            frame::encode(&(header, request), &mut self.prelude)
+            frame::encode(&(header, request), &mut *self.prelude)
                 .expect("Session::add_auth refuses what is longer than a request may be");
         }
     }
@@ -139,7 +140,7 @@ impl<T> Connection<T> {
                 })
             };
             let header = RequestHeader { xid: Xid::SET_WATCHES, opcode: request.opcode() };
-            frame::encode(&(header, request), &mut self.prelude)
+            frame::encode(&(header, request), &mut *self.prelude)
                 .expect("a batch is bounded far below 2 GiB");
             self.unanswered_batches += 1;
         }

@@ -125,6 +125,8 @@ pub struct Session<T> {
     /// Whether a read-write server has served the session. If not, at most one read-only server
     /// knows it.
     seen_read_write: bool,
+    /// Whether a server has served the session, here or before it was resumed.
+    has_begun: bool,
     servers: Servers,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Duration>,
@@ -172,7 +174,7 @@ impl<T> Session<T> {
                     false => State::Connected { server, session },
                 }
             }
-            _ if self.id == SessionId::NONE => State::Connecting,
+            _ if !self.has_begun => State::Connecting,
             _ => State::Suspended,
         }
     }
@@ -294,6 +296,7 @@ impl<T> Session<T> {
             lease_start: None,
             touched_at: seen_read_write.then_some(now),
             seen_read_write,
+            has_begun: id != SessionId::NONE,
             servers: Servers::new(config.servers, config.seed),
             reach_time: None,
             timers: Timers::new(),

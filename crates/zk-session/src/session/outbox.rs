@@ -8,6 +8,8 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::ops::{Deref, DerefMut};
 
 use bytes::{Buf, BytesMut};
 use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
@@ -80,10 +82,34 @@ pub(super) struct Late<T> {
     pub(super) watch: Option<RequestId>,
 }
 
+/// Bytes to send. `Debug` shows only how many there are, because they can hold credentials.
+#[derive(Clone, Default)]
+pub(super) struct SendBuffer(BytesMut);
+
+impl Deref for SendBuffer {
+    type Target = BytesMut;
+
+    fn deref(&self) -> &BytesMut {
+        &self.0
+    }
+}
+
+impl DerefMut for SendBuffer {
+    fn deref_mut(&mut self) -> &mut BytesMut {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for SendBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SendBuffer({} bytes)", self.0.len())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Outbox<T> {
     /// The frames of `unsent`.
-    bytes: BytesMut,
+    bytes: SendBuffer,
     /// The largest capacity that `bytes` had. Its current capacity excludes what was sent.
     room: usize,
     unsent: VecDeque<Unsent<T>>,
@@ -97,7 +123,7 @@ pub(super) struct Outbox<T> {
 impl<T> Outbox<T> {
     pub(super) fn new() -> Self {
         Self {
-            bytes: BytesMut::new(),
+            bytes: SendBuffer::default(),
             room: 0,
             unsent: VecDeque::new(),
             callers: 0,
@@ -132,7 +158,7 @@ impl<T> Outbox<T> {
         };
         let message = (RequestHeader { xid, opcode }, request);
         let before = self.bytes.len();
-        frame::encode(&message, &mut self.bytes)
+        frame::encode(&message, &mut *self.bytes)
             .expect("Session::submit refuses what is longer than its limit, which is below 2 GiB");
         self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
@@ -188,7 +214,7 @@ impl<T> Outbox<T> {
     /// Frees the capacity that a burst has taken, once everything is sent.
     fn shrink(&mut self) {
         if self.bytes.is_empty() && self.room > KEPT_CAPACITY {
-            (self.bytes, self.room) = (BytesMut::new(), 0);
+            (self.bytes, self.room) = (SendBuffer::default(), 0);
         }
         shrink(&mut self.unsent);
     }

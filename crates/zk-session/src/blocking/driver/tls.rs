@@ -39,7 +39,11 @@ impl<C: Connect> Connect for TlsConnect<C> {
             inner: self.connect.connect(server, connect_timeout)?,
             tls: self.tls.clone(),
             connection: Mutex::new(connection),
-            received: Mutex::new(Received { bytes: vec![0; READ].into(), unread: 0..0 }),
+            received: Mutex::new(Received {
+                bytes: vec![0; READ].into(),
+                unread: 0..0,
+                failure: None,
+            }),
         };
         let mut io = Patient { transport: &transport.inner, end };
         let shaken = lock(&transport.connection).complete_io(&mut io);
@@ -64,11 +68,33 @@ struct Received {
     bytes: Box<[u8]>,
     /// The part that is not deciphered yet.
     unread: Range<usize>,
+    /// What failed behind bytes that the caller has received.
+    failure: Option<io::Error>,
 }
 
 impl<T: Transport> TlsTransport<T> {
-    /// Deciphers what has arrived, until there is something for the caller.
+    /// Deciphers all that has arrived and fits, since a short read means that there is no more.
     fn decipher(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(failure) = received.failure.take() {
+            return Err(failure);
+        }
+        let mut count = 0;
+        while count < buffer.len() {
+            match self.decipher_some(received, &mut buffer[count..]) {
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) if count == 0 => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    received.failure = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn decipher_some(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
         let mut connection = lock(&self.connection);
         loop {
             match connection.reader().read(buffer) {
