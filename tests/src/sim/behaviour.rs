@@ -8,7 +8,7 @@ use zk_proto::CreateMode;
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::State;
 
-use super::{AttemptId, Call, CallId, ClientEvent, Demand, SimClient};
+use super::{AttemptId, Call, CallId, ClientEvent, LockKind, SimClient};
 
 /// Nodes that all clients write and read.
 const REGISTERS: [&str; 3] = ["/registers/0", "/registers/1", "/registers/2"];
@@ -134,12 +134,12 @@ impl Behaviour {
     }
 
     /// Chooses how to acquire a lock.
-    fn demand(&mut self, lock: &str) -> Demand {
+    fn demand(&mut self, lock: &str) -> LockKind {
         match lock {
-            "/locks/permits" => Demand::Permits { count: self.rng.u32(1..=2), of: PERMITS },
-            "/locks/shared" if self.rng.u8(..3) > 0 => Demand::Read,
-            "/locks/shared" => Demand::Write,
-            _ => Demand::Mutex,
+            "/locks/permits" => LockKind::Permits { count: self.rng.u32(1..=2), of: PERMITS },
+            "/locks/shared" if self.rng.u8(..3) > 0 => LockKind::Read,
+            "/locks/shared" => LockKind::Write,
+            _ => LockKind::Mutex,
         }
     }
 

@@ -26,7 +26,7 @@ use zk_session::time::Instant;
 use zk_session::{Error, Outcome, State};
 
 use self::attempt::{Attempt, Log};
-use super::{AttemptId, Bug, Call, CallId, ClientEvent, Demand};
+use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind};
 
 /// The position of the last zxid in the handshake: after the length of the frame and the protocol
 /// version.
@@ -234,20 +234,22 @@ impl SimClient {
         &mut self,
         now: Duration,
         lock_path: &str,
-        demand: Demand,
+        demand: LockKind,
         guid: Uuid,
     ) -> AttemptId {
         let id = self.next_id();
         self.log.record(ClientEvent::AttemptStarted(id, lock_path.to_owned(), demand));
         let (scheme, mode) = match demand {
-            Demand::Mutex | Demand::Permits { .. } => (Scheme::CURATOR_MUTEX, LockMode::Exclusive),
-            Demand::Read => (Scheme::CURATOR_READ_WRITE, LockMode::Shared),
-            Demand::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
+            LockKind::Mutex | LockKind::Permits { .. } => {
+                (Scheme::CURATOR_MUTEX, LockMode::Exclusive)
+            }
+            LockKind::Read => (Scheme::CURATOR_READ_WRITE, LockMode::Shared),
+            LockKind::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
         };
         let config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
         let config = AttemptConfig { mode, hint: self.log.hint(lock_path), ..config };
         match demand {
-            Demand::Permits { count, of } => {
+            LockKind::Permits { count, of } => {
                 let request =
                     PermitRequest { config: config.clone(), permits: count, maximum: Some(of) };
                 self.attach(now, id, config, SemaphoreMachine::new(request));

@@ -11,7 +11,7 @@ use super::Call;
 
 /// What an attempt acquires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demand {
+pub enum LockKind {
     /// A mutex.
     Mutex,
     /// A read/write lock, for reading.
@@ -48,7 +48,7 @@ pub enum ClientEvent {
     /// The state of the session has changed.
     State(State),
     /// An attempt to acquire the lock at this path has begun.
-    AttemptStarted(AttemptId, String, Demand),
+    AttemptStarted(AttemptId, String, LockKind),
     /// The machine of an attempt has reported an event.
     Lock(AttemptId, LockEvent),
     /// An attempt acquires its lock without a list of the contenders.

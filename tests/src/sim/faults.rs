@@ -40,7 +40,7 @@ pub enum Fault {
     /// Kills a server, which restarts later.
     Kill(usize, Duration),
     /// Partitions a server from the others.
-    Part(usize, Duration),
+    Partition(usize, Duration),
     /// Holds a server back: it applies no transactions, except by [`Step`](Self::Step).
     Hold(usize, Duration),
     /// Applies one transaction on a server that is held back.
@@ -59,7 +59,7 @@ impl Fault {
             Self::Swallow(..) => "swallow",
             Self::Expire(..) => "expire",
             Self::Kill(..) => "kill",
-            Self::Part(..) => "part",
+            Self::Partition(..) => "part",
             Self::Hold(..) => "hold",
             Self::Step(..) => "step",
         }
@@ -77,7 +77,7 @@ enum Kind {
     Expire,
     Swallow,
     Kill,
-    Part,
+    Partition,
     Hold,
     Step,
 }
@@ -92,7 +92,7 @@ const WEIGHTS: [(Kind, usize); 11] = [
     (Kind::Expire, 1),
     (Kind::Swallow, 4),
     (Kind::Kill, 2),
-    (Kind::Part, 4),
+    (Kind::Partition, 4),
     (Kind::Hold, 5),
     (Kind::Step, 3),
 ];
@@ -142,7 +142,7 @@ impl Fault {
             Kind::Swallow => Self::Swallow(client),
             Kind::Kill => Self::Kill(server, time),
             // Long enough that new clients find only a read-only server.
-            Kind::Part => Self::Part(server, rest.mul_f64(rng.f64())),
+            Kind::Partition => Self::Partition(server, rest.mul_f64(rng.f64())),
             Kind::Hold => Self::Hold(server, time),
             Kind::Step => Self::Step(server),
         }
@@ -181,7 +181,7 @@ impl Sim {
                 self.kill(server);
                 self.queue.schedule(self.now + time, Occurrence::Restart(server));
             }
-            Fault::Part(server, time) => {
+            Fault::Partition(server, time) => {
                 self.cut_off(server);
                 self.queue.schedule(self.now + time, Occurrence::Reunite(server));
             }

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use zk_proto::{SessionId, Zxid};
 use zk_recipes::machine::{Event, LockMode, Scheme};
 
-use super::{AttemptId, ClientEvent, Demand};
+use super::{AttemptId, ClientEvent, LockKind};
 use crate::server::Ensemble;
 
 /// Identifies an attempt among those of all clients.
@@ -14,7 +14,7 @@ type Who = (u64, AttemptId);
 #[derive(Debug)]
 struct Attempt {
     lock_path: String,
-    demand: Demand,
+    demand: LockKind,
     session: SessionId,
     /// The path of its node, once known.
     node: Option<String>,
@@ -26,7 +26,7 @@ struct Attempt {
 pub(super) struct LockChecker {
     attempts: BTreeMap<Who, Attempt>,
     /// Attempts that believe to hold a lock, by its path.
-    holders: BTreeMap<String, BTreeMap<Who, Demand>>,
+    holders: BTreeMap<String, BTreeMap<Who, LockKind>>,
     /// The last fencing token of an exclusive holder.
     tokens: BTreeMap<String, Zxid>,
     /// The attempt woken by the deletion of each node.
@@ -70,7 +70,7 @@ impl LockChecker {
                 let own = attempt.and_then(|attempt| attempt.node.as_deref());
                 // A writer's end wakes all readers behind it, and each change of the permits
                 // wakes waiters of a semaphore.
-                let only_one = attempt.is_some_and(|attempt| attempt.demand == Demand::Mutex);
+                let only_one = attempt.is_some_and(|attempt| attempt.demand == LockKind::Mutex);
                 if only_one
                     && own != Some(path)
                     && *self.woken.entry(path.clone()).or_insert(who) != who
@@ -97,7 +97,7 @@ impl LockChecker {
                 attempt.node = Some(format!("{}/{node}", attempt.lock_path));
             }
             Event::Acquired { node, token } => {
-                if let Demand::Permits { .. } = attempt.demand {
+                if let LockKind::Permits { .. } = attempt.demand {
                     attempt.node = Some(format!("{}/leases/{node}", attempt.lock_path));
                 }
                 if core::mem::replace(&mut attempt.holds, true) {
@@ -134,17 +134,17 @@ impl LockChecker {
         if !is_there(attempt, ensemble) {
             return;
         }
-        if let Demand::Permits { .. } = attempt.demand {
+        if let LockKind::Permits { .. } = attempt.demand {
             return;
         }
         let last = self.tokens.entry(attempt.lock_path.clone()).or_default();
         if token <= *last {
             found.push(format!("{who:?}: acquired with token {token} after {last}"));
         }
-        if attempt.demand != Demand::Read {
+        if attempt.demand != LockKind::Read {
             *last = token;
         }
-        let is_blocked_by = |child: &&str| attempt.demand != Demand::Read || is_writer(child);
+        let is_blocked_by = |child: &&str| attempt.demand != LockKind::Read || is_writer(child);
         let children = ensemble.node(&attempt.lock_path).into_iter().flat_map(|dir| dir.children());
         for child in children.filter(|child| *child != node).filter(is_blocked_by) {
             let path = format!("{}/{child}", attempt.lock_path);
@@ -174,7 +174,7 @@ impl LockChecker {
             if may_hold_together(holders.values()) {
                 continue;
             }
-            let is_owner = |(who, _): &(&Who, &Demand)| {
+            let is_owner = |(who, _): &(&Who, &LockKind)| {
                 self.attempts.get(who).is_some_and(|attempt| is_there(attempt, ensemble))
             };
             let owners: BTreeMap<_, _> = holders.iter().filter(is_owner).collect();
@@ -225,11 +225,11 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
 }
 
 /// Returns the parents of the nodes of contenders, with their naming schemes.
-fn parents(path: &str, demand: Demand) -> Vec<(String, Scheme)> {
+fn parents(path: &str, demand: LockKind) -> Vec<(String, Scheme)> {
     match demand {
-        Demand::Mutex => vec![(path.to_owned(), Scheme::CURATOR_MUTEX)],
-        Demand::Read | Demand::Write => vec![(path.to_owned(), Scheme::CURATOR_READ_WRITE)],
-        Demand::Permits { .. } => vec![
+        LockKind::Mutex => vec![(path.to_owned(), Scheme::CURATOR_MUTEX)],
+        LockKind::Read | LockKind::Write => vec![(path.to_owned(), Scheme::CURATOR_READ_WRITE)],
+        LockKind::Permits { .. } => vec![
             (format!("{path}/locks"), Scheme::CURATOR_MUTEX),
             (format!("{path}/leases"), Scheme::CURATOR_LEASE),
         ],
@@ -242,13 +242,13 @@ fn is_writer(child: &str) -> bool {
 }
 
 /// Returns whether these demands may hold one lock at the same time.
-fn may_hold_together<'a>(demands: impl Iterator<Item = &'a Demand> + Clone) -> bool {
+fn may_hold_together<'a>(demands: impl Iterator<Item = &'a LockKind> + Clone) -> bool {
     let permits =
-        |demand: &Demand| if let Demand::Permits { count, .. } = demand { *count } else { 0 };
+        |demand: &LockKind| if let LockKind::Permits { count, .. } = demand { *count } else { 0 };
     let permits: u32 = demands.clone().map(permits).sum();
     demands.clone().all(|demand| match demand {
-        Demand::Mutex | Demand::Write => demands.clone().count() == 1,
-        Demand::Read => true,
-        Demand::Permits { of, .. } => permits <= *of,
+        LockKind::Mutex | LockKind::Write => demands.clone().count() == 1,
+        LockKind::Read => true,
+        LockKind::Permits { of, .. } => permits <= *of,
     })
 }

@@ -40,7 +40,7 @@ pub use bug::Bug;
 pub use call::Call;
 pub use checker::Checker;
 pub use client::SimClient;
-pub use event::{AttemptId, CallId, ClientEvent, Demand};
+pub use event::{AttemptId, CallId, ClientEvent, LockKind};
 pub use faults::{Fault, Outage};
 pub use link::{Cut, Direction, LinkId, Tail};
 pub use run::{Report, Scale, run};

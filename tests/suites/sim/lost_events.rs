@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use zk_proto::OpCode;
-use zk_testkit::sim::{AttemptId, Bug, Demand, Fault, Options, Sim};
+use zk_testkit::sim::{AttemptId, Bug, Fault, LockKind, Options, Sim};
 
 use super::scenarios::{LOCK, connected, second};
 
 /// The longest time until a renewal, with the session timeouts of the simulator.
 const RENEWAL: Duration = Duration::from_secs(60);
 
-fn contend(sim: &mut Sim, client: usize, demand: Demand) -> AttemptId {
+fn contend(sim: &mut Sim, client: usize, demand: LockKind) -> AttemptId {
     let guid = Uuid::from_u128(client as u128 + 1);
     let attempt = sim.with(client, |now, client| client.contend(now, LOCK, demand, guid));
     sim.advance(second());
@@ -19,7 +19,7 @@ fn contend(sim: &mut Sim, client: usize, demand: Demand) -> AttemptId {
 }
 
 /// Loses the event that wakes the second contender. Returns the number of acquisitions.
-fn served(demand: Demand, bug: Option<Bug>, seed: u64) -> u64 {
+fn served(demand: LockKind, bug: Option<Bug>, seed: u64) -> u64 {
     let mut sim = connected(Options { clients: 2, seed, bug, ..Options::default() });
     let first = contend(&mut sim, 0, demand);
     contend(&mut sim, 1, demand);
@@ -31,11 +31,12 @@ fn served(demand: Demand, bug: Option<Bug>, seed: u64) -> u64 {
     sim.report().acquisitions
 }
 
-const DEMANDS: [Demand; 3] = [Demand::Mutex, Demand::Write, Demand::Permits { count: 2, of: 3 }];
+const LOCK_KINDS: [LockKind; 3] =
+    [LockKind::Mutex, LockKind::Write, LockKind::Permits { count: 2, of: 3 }];
 
 #[test]
 fn a_waiter_whose_event_is_lost_still_acquires() {
-    for demand in DEMANDS {
+    for demand in LOCK_KINDS {
         for seed in 0..5 {
             assert_eq!(served(demand, None, seed), 2, "{demand:?}");
             assert_eq!(served(demand, Some(Bug::NeverRenewsWatches), seed), 1, "{demand:?}");
@@ -45,7 +46,7 @@ fn a_waiter_whose_event_is_lost_still_acquires() {
 
 /// Returns the numbers of requests of a holder and of a waiter in 1000 idle seconds: all requests,
 /// and those other than pings.
-fn requests(demand: Demand, bug: Option<Bug>) -> [(u64, u64); 2] {
+fn requests(demand: LockKind, bug: Option<Bug>) -> [(u64, u64); 2] {
     let mut sim = connected(Options { clients: 2, bug, ..Options::default() });
     for client in 0..2 {
         contend(&mut sim, client, demand);
@@ -68,7 +69,7 @@ fn requests(demand: Demand, bug: Option<Bug>) -> [(u64, u64); 2] {
 
 #[test]
 fn renewals_replace_pings_and_cost_no_request() {
-    for demand in DEMANDS {
+    for demand in LOCK_KINDS {
         let renewing = requests(demand, None);
         let pinging = requests(demand, Some(Bug::NeverRenewsWatches));
         println!("{demand:?}: {renewing:?} requests with renewals, {pinging:?} without");
@@ -84,7 +85,7 @@ fn renewals_replace_pings_and_cost_no_request() {
 fn the_renewals_of_many_waiters_are_spread_out() {
     let mut sim = connected(Options { clients: 20, ..Options::default() });
     for client in 0..20 {
-        contend(&mut sim, client, Demand::Mutex);
+        contend(&mut sim, client, LockKind::Mutex);
     }
     sim.advance(RENEWAL);
     let lists = |sim: &Sim| sim.ensemble().counters().requests(OpCode::GET_CHILDREN);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Bug, Call, Demand, Options, Outage, Sim};
+use zk_testkit::sim::{Bug, Call, LockKind, Options, Outage, Sim};
 
 const CLIENTS: usize = 4;
 const SHARED: &str = "/shared";
@@ -38,7 +38,7 @@ fn holders(options: Options) -> Sim {
         for directory in [&own(client), SHARED] {
             let guid = Uuid::from_u128(sim.now().as_nanos() + client as u128);
             let contend = |now, it: &mut zk_testkit::sim::SimClient| {
-                it.contend(now, directory, Demand::Mutex, guid);
+                it.contend(now, directory, LockKind::Mutex, guid);
             };
             sim.with(client, contend);
             sim.advance(Duration::from_millis(1));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use zk_proto::CreateMode;
 use zk_session::State;
-use zk_testkit::sim::{Bug, Call, Cut, Demand, Direction, Options, Sim, SimClient, Tail};
+use zk_testkit::sim::{Bug, Call, Cut, Direction, LockKind, Options, Sim, SimClient, Tail};
 
 pub(crate) const LOCK: &str = "/lock";
 
@@ -38,7 +38,7 @@ fn lost_creation_and_lagging_servers(seed: u64, bug: Option<Bug>) -> Vec<String>
     let mut sim = connected(Options { seed, bug, ..Options::default() });
     let followers = followers(&sim);
     followers.iter().for_each(|server| sim.hold(*server));
-    sim.with(0, |now, client| client.contend(now, LOCK, Demand::Mutex, Uuid::from_u128(7)));
+    sim.with(0, |now, client| client.contend(now, LOCK, LockKind::Mutex, Uuid::from_u128(7)));
     let is_applied = |sim: &Sim| sim.ensemble().node(LOCK).is_some_and(|n| n.children().len() == 1);
     assert!(sim.run_until(second(), is_applied));
     sim.cut(0, Cut::AFTER_APPLIED);
@@ -117,7 +117,7 @@ fn the_lock_of_a_paused_client_goes_to_the_next() {
     let mut sim = connected(Options { clients: 2, ..Options::default() });
     for client in 0..2 {
         let guid = Uuid::from_u128(client as u128);
-        sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
+        sim.with(client, |now, client| client.contend(now, LOCK, LockKind::Mutex, guid));
         sim.advance(second());
     }
     assert_eq!(sim.report().acquisitions, 1);
@@ -135,7 +135,7 @@ fn a_deleted_node_does_not_acquire_the_lock_after_its_predecessor() {
     let mut sim = connected(Options { clients: 3, ..Options::default() });
     for client in 0..2 {
         let guid = Uuid::from_u128(client as u128);
-        sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
+        sim.with(client, |now, client| client.contend(now, LOCK, LockKind::Mutex, guid));
         sim.advance(second());
     }
     // Both events arrive, in order, at the instant at which the second client continues.
@@ -193,7 +193,7 @@ fn a_contender_without_its_watch_event_waits_for_ever() {
         let mut contend = |client| {
             let guid = Uuid::from_u128(client as u128);
             let attempt =
-                sim.with(client, |now, client| client.contend(now, LOCK, Demand::Mutex, guid));
+                sim.with(client, |now, client| client.contend(now, LOCK, LockKind::Mutex, guid));
             sim.advance(second());
             attempt.expect("a client")
         };
@@ -214,7 +214,7 @@ fn a_contender_without_its_watch_event_waits_for_ever() {
 
 #[test]
 fn two_holders_are_found_for_every_kind_of_lock() {
-    for demand in [Demand::Mutex, Demand::Write, Demand::Permits { count: 2, of: 3 }] {
+    for demand in [LockKind::Mutex, LockKind::Write, LockKind::Permits { count: 2, of: 3 }] {
         for (bug, acquired) in [(None, 1), (Some(Bug::IgnoresContenders), 2)] {
             let mut sim = connected(Options { clients: 2, bug, ..Options::default() });
             for client in 0..2 {

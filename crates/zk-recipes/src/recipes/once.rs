@@ -56,7 +56,7 @@ impl<T: Send + Sync> Once<T> {
             Poll::Ready(())
         });
         C::wait_for_others(end, turn).await.ok_or(LockError::TimedOut)?;
-        let _turn = Turn(self);
+        let _guard = InitGuard(self);
         match self.value.get() {
             Some(value) => Ok(value),
             None => {
@@ -72,9 +72,9 @@ impl<T: Send + Sync> Once<T> {
 }
 
 /// The right of one caller to create the value. It ends when dropped.
-struct Turn<'a, T: Send + Sync>(&'a Once<T>);
+struct InitGuard<'a, T: Send + Sync>(&'a Once<T>);
 
-impl<T: Send + Sync> Drop for Turn<'_, T> {
+impl<T: Send + Sync> Drop for InitGuard<'_, T> {
     fn drop(&mut self) {
         let mut making = self.0.making();
         making.is_busy = false;

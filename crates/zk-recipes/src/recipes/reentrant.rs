@@ -88,13 +88,13 @@ pub struct ReentrantMutex<C> {
 struct Local<C> {
     queue: LocalQueue<Owner, Waker>,
     /// The held lock of the current owner.
-    turn: Option<Arc<Turn<C>>>,
+    turn: Option<Arc<LocalLock<C>>>,
     /// The status of the last contender in ZooKeeper's queue.
     last: Option<Arc<SharedStatus>>,
 }
 
 /// The lock, shared by the guards of an owner.
-type Turn<C> = Once<HeldLock<C>>;
+type LocalLock<C> = Once<HeldLock<C>>;
 
 impl<C> fmt::Debug for ReentrantMutex<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -298,7 +298,7 @@ impl<C> Drop for LocalHold<C> {
 /// guard releases it in the background.
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct ReentrantGuard<C> {
-    turn: Arc<Turn<C>>,
+    turn: Arc<LocalLock<C>>,
     hold: LocalHold<C>,
 }
 

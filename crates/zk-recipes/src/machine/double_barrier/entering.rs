@@ -22,7 +22,7 @@ impl Participant {
             Err(Error::Server(ErrorCode::NO_NODE)) => None,
             Err(error) => return self.retry_or_fail(error),
         };
-        let ours = self.place.as_ref().map(|place| place.token);
+        let ours = self.own_node.as_ref().map(|node| node.token);
         if announced_at > ours {
             self.unwatch_others();
             return self.enter();
@@ -69,8 +69,8 @@ impl Participant {
     }
 
     fn enter(&mut self) {
-        let Some(place) = &self.place else { return };
-        let acquired = Event::Acquired { node: place.name.clone(), token: place.token };
+        let Some(own_node) = &self.own_node else { return };
+        let acquired = Event::Acquired { node: own_node.name.clone(), token: own_node.token };
         self.step = Step::Inside;
         self.node.set_disconnect_policy(self.config.disconnect_policy);
         self.outputs.report(acquired);

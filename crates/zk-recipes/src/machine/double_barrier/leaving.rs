@@ -115,7 +115,7 @@ impl Participant {
             Err(Error::Server(ErrorCode::NO_NODE)) => BTreeSet::new(),
             Err(error) => return self.retry_or_fail(error),
         };
-        let own = self.place.as_ref().map(|place| place.name.as_str());
+        let own = self.own_node.as_ref().map(|node| node.name.as_str());
         let Step::Leaving(leave) = &mut self.step else { return };
         match &mut leave.others {
             Some(others) => others.retain(|other| there.contains(other)),
@@ -128,9 +128,9 @@ impl Participant {
     }
 
     fn go_on(&mut self) {
-        let (Step::Leaving(leave), Some(place)) = (&self.step, &self.place) else { return };
+        let (Step::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else { return };
         let nobody = BTreeSet::new();
-        match next(&place.name, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
+        match next(&own_node.name, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
             Next::WaitFor(other) => {
                 let other = path::child(&self.lock_path, other);
                 let watch = self.outputs.submit(Operation::watch(other));

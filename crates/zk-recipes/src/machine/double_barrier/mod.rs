@@ -49,7 +49,7 @@ pub struct Participant {
     step: Step,
     node: Contender,
     /// Our node, once it exists.
-    place: Option<Place>,
+    own_node: Option<OwnNode>,
     connection: Connection,
     suspended: bool,
     /// Whether the current step was refused for now, and will be repeated.
@@ -58,7 +58,7 @@ pub struct Participant {
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct OwnNode {
     name: String,
     token: Zxid,
 }
@@ -170,7 +170,7 @@ impl Participant {
                 ..config.clone()
             }),
             config,
-            place: None,
+            own_node: None,
             connection: Connection::Up,
             suspended: false,
             stalled: false,
@@ -218,7 +218,7 @@ impl Participant {
         let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
         match event {
             Event::Acquired { node: name, token } => {
-                self.place = Some(Place { name, token });
+                self.own_node = Some(OwnNode { name, token });
                 self.count();
             }
             Event::Suspended | Event::Resumed => {

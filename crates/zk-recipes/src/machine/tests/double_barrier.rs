@@ -1,14 +1,14 @@
 //! A participant of a double barrier for two.
 
-use super::table::{Place, check_table};
+use super::table::{Start, check_table};
 use super::*;
 
-type Member = Harness<Participant>;
+type ParticipantHarness = Harness<Participant>;
 
 const LOOK: &str = "watch presence ready";
 const ANNOUNCE: &str = "parent /locks/printer/ready";
 
-impl Member {
+impl ParticipantHarness {
     fn coming() -> Self {
         Self::driving(config(), |config| Participant::new(config, 2))
     }
@@ -98,7 +98,7 @@ fn config_of(guid: u128) -> AttemptConfig {
 
 #[test]
 fn a_read_only_server_is_not_trusted_to_count() {
-    let mut h = Member::counting();
+    let mut h = ParticipantHarness::counting();
     h.disconnect();
     h.feed(Input::Session(READ_ONLY));
     h.wanted();
@@ -110,13 +110,13 @@ fn a_read_only_server_is_not_trusted_to_count() {
 
 #[test]
 fn a_participant_that_waits_to_enter_outlasts_the_lease() {
-    let mut h = Member::waiting();
+    let mut h = ParticipantHarness::waiting();
     h.disconnect();
     h.feed(Input::LeaseEnded);
     h.wanted();
     h.reconnect();
     assert!(!h.machine.is_done());
-    let mut h = Member::inside();
+    let mut h = ParticipantHarness::inside();
     h.wanted();
     h.disconnect();
     h.feed(Input::LeaseEnded);
@@ -125,13 +125,13 @@ fn a_participant_that_waits_to_enter_outlasts_the_lease() {
 
 #[test]
 fn a_participant_that_waits_to_leave_stops_with_the_lease() {
-    let mut h = Member::staying();
+    let mut h = ParticipantHarness::staying();
     h.wanted();
     // The lease ends with its own node.
     h.feed(Input::LeaseEnded);
     assert!(h.wanted().contains(&"Lost(LeaseEnded)".to_string()));
 
-    let mut h = Member::outside();
+    let mut h = ParticipantHarness::outside();
     h.disconnect();
     h.wanted();
     h.feed(Input::LeaseEnded);
@@ -140,7 +140,7 @@ fn a_participant_that_waits_to_leave_stops_with_the_lease() {
 
 #[test]
 fn the_last_participant_creates_ready() {
-    let mut h = Member::counting();
+    let mut h = ParticipantHarness::counting();
     h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
     h.nobody_has_told();
     h.answer("list", children(&["own-B7", "a-B5"]));
@@ -151,7 +151,7 @@ fn the_last_participant_creates_ready() {
 
 #[test]
 fn a_participant_waits_for_ready() {
-    let mut h = Member::waiting();
+    let mut h = ParticipantHarness::waiting();
     h.wanted();
     h.fire(LOOK, EventType::NODE_CREATED);
     h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
@@ -161,7 +161,7 @@ fn a_participant_waits_for_ready() {
 
 #[test]
 fn a_leftover_ready_node_is_ignored() {
-    let mut h = Member::counting();
+    let mut h = ParticipantHarness::counting();
     h.ready_exists(czxid(6));
     h.wanted();
     h.answer("list", children(&["ready", "own-B7"]));
@@ -177,7 +177,7 @@ fn a_leftover_ready_node_is_ignored() {
 #[test]
 fn two_that_create_ready_at_once_both_enter() {
     for code in [ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE] {
-        let mut h = Member::announcing();
+        let mut h = ParticipantHarness::announcing();
         h.wanted();
         h.answer(ANNOUNCE, refused(code));
         h.expect(&[LOOK, "list"]);
@@ -186,7 +186,7 @@ fn two_that_create_ready_at_once_both_enter() {
 
 #[test]
 fn changes_during_the_count_are_not_missed() {
-    let mut h = Member::counting();
+    let mut h = ParticipantHarness::counting();
     h.nobody_has_told();
     h.wanted();
     h.fire(LOOK, EventType::NODE_CREATED);
@@ -197,7 +197,11 @@ fn changes_during_the_count_are_not_missed() {
 
 #[test]
 fn a_failed_request_is_repeated() {
-    for place in [Member::counting as fn() -> Member, Member::announcing, Member::listing] {
+    for place in [
+        ParticipantHarness::counting as fn() -> ParticipantHarness,
+        ParticipantHarness::announcing,
+        ParticipantHarness::listing,
+    ] {
         let mut h = place();
         h.wanted();
         let asked = h.asked.iter().find(|asked| !asked.answered).expect("a request");
@@ -211,7 +215,7 @@ fn a_failed_request_is_repeated() {
 
 #[test]
 fn a_participant_inside_is_suspended() {
-    let mut h = Member::announcing();
+    let mut h = ParticipantHarness::announcing();
     h.wanted();
     h.disconnect();
     h.reconnect();
@@ -225,7 +229,7 @@ fn a_participant_inside_is_suspended() {
 
 #[test]
 fn a_release_ends_every_step() {
-    for place in PLACES.map(|(arrive, _)| arrive) {
+    for place in STARTS.map(|(arrive, _)| arrive) {
         let mut h = place();
         h.feed(Input::Release);
         for _ in 0..10 {
@@ -240,10 +244,10 @@ fn a_release_ends_every_step() {
     }
 }
 
-const PLACES: [Place<Participant>; 10] = [
-    (Member::coming, &[]),
+const STARTS: [Start<Participant>; 10] = [
+    (ParticipantHarness::coming, &[]),
     (
-        Member::counting,
+        ParticipantHarness::counting,
         &[
             ("ready is newer than our node", |h| h.ready_exists(czxid(8))),
             ("no ready; list: all", |h| {
@@ -261,7 +265,7 @@ const PLACES: [Place<Participant>; 10] = [
         ],
     ),
     (
-        Member::waiting,
+        ParticipantHarness::waiting,
         &[
             ("ready appears", |h| h.fire(LOOK, EventType::NODE_CREATED)),
             ("our own node is gone", |h| {
@@ -271,21 +275,21 @@ const PLACES: [Place<Participant>; 10] = [
         ],
     ),
     (
-        Member::announcing,
+        ParticipantHarness::announcing,
         &[
             ("done", |h| h.answer(ANNOUNCE, ok())),
             ("another has", |h| h.answer(ANNOUNCE, refused(ErrorCode::NODE_EXISTS))),
         ],
     ),
     (
-        Member::inside,
+        ParticipantHarness::inside,
         &[
             ("leave", |h| h.feed(Input::Leave)),
             ("our own node is gone", |h| h.deleted("watch own-B7")),
         ],
     ),
     (
-        Member::listing,
+        ParticipantHarness::listing,
         &[
             ("list: we are first", |h| h.answer("list", children(&["own-B7", "c-B8", "b-B9"]))),
             ("list: we are alone", |h| h.answer("list", children(&["own-B7"]))),
@@ -293,15 +297,15 @@ const PLACES: [Place<Participant>; 10] = [
         ],
     ),
     (
-        Member::staying,
+        ParticipantHarness::staying,
         &[
             ("the other is gone", |h| h.deleted("watch c-B8")),
             ("our own node is gone", |h| h.deleted("watch own-B7")),
         ],
     ),
-    (Member::getting_out, &[("deleted, or gone", |h| h.answer("delete f-B7", ok()))]),
+    (ParticipantHarness::getting_out, &[("deleted, or gone", |h| h.answer("delete f-B7", ok()))]),
     (
-        Member::outside,
+        ParticipantHarness::outside,
         &[
             ("the other is gone", |h| h.deleted("watch a-B5")),
             ("all others are gone", |h| {
@@ -312,7 +316,7 @@ const PLACES: [Place<Participant>; 10] = [
         ],
     ),
     (
-        Member::tidying,
+        ParticipantHarness::tidying,
         &[
             ("deleted, or gone", |h| h.answer("delete ready", refused(ErrorCode::NO_NODE))),
             ("refused", |h| h.answer("delete ready", refused(ErrorCode::NO_AUTH))),
@@ -322,7 +326,7 @@ const PLACES: [Place<Participant>; 10] = [
 
 #[test]
 fn the_table_shows_the_steps_of_a_participant() {
-    check_table("double-barrier.md", &PLACES, |h| {
+    check_table("double-barrier.md", &STARTS, |h| {
         let text = format!("{:?}", h.machine);
         let after = |what: &str| {
             let (_, rest) = text.split_once(what).expect(what);
@@ -338,13 +342,13 @@ fn the_table_shows_the_steps_of_a_participant() {
     });
 }
 
-fn asking() -> Member {
+fn asking() -> ParticipantHarness {
     asking_by(WaitPolicy::OnlyIfFirst)
 }
 
-fn asking_by(wait_policy: WaitPolicy) -> Member {
+fn asking_by(wait_policy: WaitPolicy) -> ParticipantHarness {
     let config = AttemptConfig { wait_policy, ..config() };
-    let mut h = Member::driving(config, |config| Participant::new(config, 2));
+    let mut h = ParticipantHarness::driving(config, |config| Participant::new(config, 2));
     h.expect(&[]);
     h.feed(Input::Session(CONNECTED));
     if wait_policy == WaitPolicy::OnlyIfFree {
@@ -387,7 +391,7 @@ fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
 
         for state in [State::Connecting, State::Suspended, READ_ONLY] {
             let config = AttemptConfig { wait_policy, ..config() };
-            let mut h = Member::driving(config, |config| Participant::new(config, 2));
+            let mut h = ParticipantHarness::driving(config, |config| Participant::new(config, 2));
             h.feed(Input::Session(state));
             h.expect_last(&[failed]);
         }

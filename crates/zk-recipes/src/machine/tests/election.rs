@@ -1,6 +1,6 @@
 //! A candidate of an election. The nodes of its second attempt are `2-9` and so on.
 
-use super::table::{Place, check_table};
+use super::table::{Start, check_table};
 use super::*;
 
 type Candidate = Harness<ElectionMachine>;
@@ -198,7 +198,7 @@ fn node_deleted(h: &mut Candidate) {
     h.answer("delete own-7", ok());
 }
 
-const PLACES: [Place<ElectionMachine>; 5] = [
+const STARTS: [Start<ElectionMachine>; 5] = [
     (
         Candidate::following,
         &[
@@ -214,7 +214,7 @@ const PLACES: [Place<ElectionMachine>; 5] = [
 
 #[test]
 fn the_table_shows_the_steps_of_a_candidate() {
-    check_table("election.md", &PLACES, |h| {
+    check_table("election.md", &STARTS, |h| {
         let text = format!("{:?}", h.machine);
         let after = |what: &str| {
             let (_, rest) = text.rsplit_once(what).expect(what);

@@ -4,10 +4,10 @@ use zk_session::Outcome;
 
 use super::*;
 
-type Place = (&'static str, fn() -> Harness);
+type Start = (&'static str, fn() -> Harness);
 
 /// All phases before the lock is held, and whether the node is known in each.
-const BEFORE: [(Place, bool); 7] = [
+const BEFORE: [(Start, bool); 7] = [
     (("creating", Harness::creating), false),
     (("making parents", Harness::making_parents), false),
     (("resolving", Harness::resolving), false),
@@ -16,7 +16,7 @@ const BEFORE: [(Place, bool); 7] = [
     (("second in line", Harness::second), true),
     (("third in line", Harness::third), true),
 ];
-const HOLDING: [Place; 3] = [
+const HOLDING: [Start; 3] = [
     ("held", Harness::held),
     ("held and watched", Harness::held_and_watched),
     ("suspended", Harness::suspended),

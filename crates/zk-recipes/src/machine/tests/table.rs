@@ -5,7 +5,7 @@ use super::*;
 type Arrive<M> = fn() -> Harness<M>;
 type Happen<M> = fn(&mut Harness<M>);
 /// A phase: how to reach it, and the inputs that only it can receive.
-pub(super) type Place<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
+pub(super) type Start<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
 
 /// The inputs that every phase can receive.
 fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
@@ -24,7 +24,7 @@ fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
     ]
 }
 
-const PLACES: [Place; 18] = [
+const STARTS: [Start; 18] = [
     (|| Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree), &[]),
     (
         || {
@@ -281,7 +281,7 @@ pub(crate) fn documented_rows(document: &str) -> Vec<String> {
 #[track_caller]
 pub(super) fn check_table<M: Machine>(
     document: &str,
-    places: &[Place<M>],
+    places: &[Start<M>],
     name: fn(&Harness<M>) -> String,
 ) {
     let mut table = Vec::new();
@@ -304,5 +304,5 @@ pub(super) fn check_table<M: Machine>(
 
 #[test]
 fn the_table_shows_every_input_in_every_phase() {
-    check_table("contender.md", &PLACES, place);
+    check_table("contender.md", &STARTS, place);
 }

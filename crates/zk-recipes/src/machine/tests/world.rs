@@ -33,7 +33,7 @@ use super::search;
 use super::*;
 pub(super) use bug::Bug;
 pub(super) use line::Line;
-use line::{Answer, Asked, SessionEvent};
+use line::{Answer, PendingRequest, SessionEvent};
 pub(super) use tree::{Index, Node, NodeId, Numbers, OTHER_PROGRAM, Tree};
 pub(super) use workload::{
     Cause, Milestones, OutsideChange, OwnerAction, Progress, Refusal, ReportContext, Timing,
@@ -464,7 +464,7 @@ impl<P: Workload> World<P> {
         &mut self,
         index: usize,
         server: usize,
-        asked: &Asked,
+        asked: &PendingRequest,
         request: &Request<'_>,
     ) -> Answer {
         if let Some(result) = self.tree.write(index, request) {
@@ -638,7 +638,7 @@ impl<P: Workload> World<P> {
     /// Checks that a finished machine has left no node, watch or request.
     fn finish(&mut self, index: usize) -> Result<(), String> {
         let Client { line, machine, server, .. } = &*self.clients[index];
-        let creates = |asked: &Asked| {
+        let creates = |asked: &PendingRequest| {
             asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
         };
         if self.workload.progress(index) != Progress::Over {

@@ -3,8 +3,8 @@ use super::*;
 const NOT_APPLIED: Error = Error::DeadlinePassed { outcome: Outcome::NotApplied };
 const UNKNOWN: Error = Error::DeadlinePassed { outcome: Outcome::Unknown };
 
-fn until(h: &mut Harness, request: &Request<'_>, token: u32, patience: u64) -> RequestId {
-    let deadline = h.now + ms(patience);
+fn until(h: &mut Harness, request: &Request<'_>, token: u32, timeout: u64) -> RequestId {
+    let deadline = h.now + ms(timeout);
     h.session.submit_until(request, token, deadline).expect("the session takes requests")
 }
 
@@ -162,8 +162,8 @@ fn removing_late_requests_leaves_the_others_intact() {
             let mut h = Harness::connected();
             let path = |n: u32| alloc::format!("/{n}{}", "x".repeat(n as usize * 3));
             for n in 0..6 {
-                let patience = if late & (1 << n) != 0 { 10 } else { 1_000 };
-                until(&mut h, &create(&path(n)), n, patience);
+                let timeout = if late & (1 << n) != 0 { 10 } else { 1_000 };
+                until(&mut h, &create(&path(n)), n, timeout);
             }
             h.take(taken);
             h.advance(ms(10));

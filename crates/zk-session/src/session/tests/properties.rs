@@ -14,7 +14,7 @@ use super::*;
 enum Step {
     // The caller.
     Submit { operation: u8, path: u8 },
-    SubmitUntil { operation: u8, path: u8, patience: u64 },
+    SubmitUntil { operation: u8, path: u8, timeout: u64 },
     Unwatch(sample::Index),
     Close,
     // The transport and the clock.
@@ -55,8 +55,8 @@ fn code() -> impl Strategy<Value = ErrorCode> {
 fn step() -> impl Strategy<Value = Step> {
     let often = prop_oneof![
         12 => (0..6u8, path()).prop_map(|(operation, path)| Step::Submit { operation, path }),
-        3 => (0..6u8, path(), 0..500u64).prop_map(|(operation, path, patience)| {
-            Step::SubmitUntil { operation, path, patience }
+        3 => (0..6u8, path(), 0..500u64).prop_map(|(operation, path, timeout)| {
+            Step::SubmitUntil { operation, path, timeout }
         }),
         3 => any::<sample::Index>().prop_map(Step::Unwatch),
         6 => Just(Step::Reached),
@@ -149,8 +149,8 @@ impl World {
     fn run(&mut self, step: &Step) {
         match step {
             Step::Submit { operation, path } => self.submit(*operation, *path, None),
-            Step::SubmitUntil { operation, path, patience } => {
-                self.submit(*operation, *path, Some(self.h.now + ms(*patience)));
+            Step::SubmitUntil { operation, path, timeout } => {
+                self.submit(*operation, *path, Some(self.h.now + ms(*timeout)));
             }
             Step::Unwatch(index) => {
                 if !self.ids.is_empty() {

@@ -234,12 +234,12 @@ fn a_slow_server_has_time_to_connect_while_the_session_can_be_saved() {
 
 #[test]
 fn a_server_gets_its_share_of_the_timeout_to_answer_and_a_second_at_least() {
-    for (servers, patience) in [(1, 10_000), (4, 2_500), (100, 1_000)] {
+    for (servers, timeout) in [(1, 10_000), (4, 2_500), (100, 1_000)] {
         let mut h = Harness::new(servers);
-        assert_eq!(h.session.poll_timeout(), Some(h.now + ms(patience)));
+        assert_eq!(h.session.poll_timeout(), Some(h.now + ms(timeout)));
         let silent = h.reach();
         h.handshake();
-        h.advance(ms(patience - 1));
+        h.advance(ms(timeout - 1));
         assert_eq!(h.cause(), None);
         h.advance(ms(1));
         assert_eq!(

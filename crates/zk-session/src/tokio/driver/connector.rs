@@ -23,7 +23,7 @@ pub(super) struct Connector<C: Connect> {
 
 /// An attempt to connect.
 enum Attempt<T> {
-    Wanted(ServerAddress),
+    Requested(ServerAddress),
     Connecting(Connecting<T>),
     Made(io::Result<T>),
 }
@@ -35,7 +35,7 @@ struct Probe {
 }
 
 enum Probing {
-    Wanted,
+    Requested,
     Asking(Pin<Box<dyn Future<Output = bool> + Send>>),
     Answered(bool),
 }
@@ -48,7 +48,7 @@ impl<C: Connect> Connector<C> {
     /// Continues the attempt and the probe, and drops what was abandoned.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         self.given_up.clear();
-        if let Some(Attempt::Wanted(server)) = &self.attempt {
+        if let Some(Attempt::Requested(server)) = &self.attempt {
             self.attempt = Some(Attempt::Connecting(self.connect.connect(server)));
         }
         if let Some(Attempt::Connecting(connecting)) = &mut self.attempt
@@ -59,7 +59,7 @@ impl<C: Connect> Connector<C> {
         let Some(Probe { server, state }) = &mut self.probe else {
             return;
         };
-        if let Probing::Wanted = state {
+        if let Probing::Requested = state {
             *state = Probing::Asking(probe::ask(self.connect.connect(server)));
         }
         if let Probing::Asking(answer) = state
@@ -71,14 +71,14 @@ impl<C: Connect> Connector<C> {
 
     /// Returns whether it must be polled again at once.
     pub(super) fn has_work(&self) -> bool {
-        matches!(self.attempt, Some(Attempt::Wanted(_)))
-            || matches!(self.probe, Some(Probe { state: Probing::Wanted, .. }))
+        matches!(self.attempt, Some(Attempt::Requested(_)))
+            || matches!(self.probe, Some(Probe { state: Probing::Requested, .. }))
             || !self.given_up.is_empty()
     }
 
     /// Starts an attempt to connect to a server, in place of any other.
     pub(super) fn connect_to(&mut self, server: Option<ServerAddress>) {
-        let before = core::mem::replace(&mut self.attempt, server.map(Attempt::Wanted));
+        let before = core::mem::replace(&mut self.attempt, server.map(Attempt::Requested));
         self.give_up(before);
     }
 
@@ -86,13 +86,13 @@ impl<C: Connect> Connector<C> {
     pub(super) fn take_made(&mut self) -> Option<io::Result<C::Transport>> {
         match self.attempt.take_if(|attempt| matches!(attempt, Attempt::Made(_)))? {
             Attempt::Made(made) => Some(made),
-            Attempt::Wanted(_) | Attempt::Connecting(_) => None,
+            Attempt::Requested(_) | Attempt::Connecting(_) => None,
         }
     }
 
     /// Starts a probe of a server, in place of any other.
     pub(super) fn probe(&mut self, server: Option<ServerAddress>) {
-        let probe = server.map(|server| Probe { server, state: Probing::Wanted });
+        let probe = server.map(|server| Probe { server, state: Probing::Requested });
         let before = core::mem::replace(&mut self.probe, probe);
         self.give_up(before);
     }

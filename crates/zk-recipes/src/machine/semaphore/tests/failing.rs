@@ -263,9 +263,9 @@ fn a_contender_without_its_queue_node_fails() {
     h.expect(&[]);
 }
 
-type Place = fn(Harness) -> Harness;
+type Start = fn(Harness) -> Harness;
 
-const PLACES: [Place; 9] = [
+const STARTS: [Start; 9] = [
     Harness::queueing,
     Harness::creating,
     Harness::making_parents,
@@ -287,7 +287,7 @@ fn a_release_at_any_step_leaves_nothing_and_is_reported_once() {
             h.reconnect();
         },
     ];
-    for place in PLACES {
+    for place in STARTS {
         for trouble in troubles {
             for first in [true, false] {
                 let mut h = place(Harness::new());
@@ -319,7 +319,7 @@ fn a_release_at_any_step_leaves_nothing_and_is_reported_once() {
 
 #[test]
 fn the_end_of_the_session_ends_every_step() {
-    for place in PLACES {
+    for place in STARTS {
         let mut h = place(Harness::new());
         let is_held = h.machine.step_name() == "Held";
         h.expire();

@@ -10,10 +10,10 @@ use super::super::super::tests::{CONNECTED, SESSION, documented_rows, lost, ok, 
 use super::super::super::{Input, WaitPolicy};
 use super::harness::{Harness, children, created, maximum, stat};
 
-type Place = fn(Harness) -> Harness;
-type Happening = fn(&mut Harness);
+type Start = fn(Harness) -> Harness;
+type Trigger = fn(&mut Harness);
 
-const PLACES: [(&str, Place); 9] = [
+const STARTS: [(&str, Start); 9] = [
     ("Queueing", Harness::queueing),
     ("Creating", Harness::creating),
     ("MakingParents", Harness::making_parents),
@@ -29,7 +29,7 @@ fn answer(h: &mut Harness, line: &str, code: ErrorCode) {
     h.answer_if_asked(line, refused(code));
 }
 
-const HAPPENINGS: [(&str, Happening); 24] = [
+const TRIGGERS: [(&str, Trigger); 24] = [
     ("first in the queue", |h| {
         h.answer_if_asked("list locks", children(&["locks/own-7"]));
     }),
@@ -99,8 +99,8 @@ fn row(step: &str, happening: &str, h: &mut Harness) -> Option<String> {
 
 fn table() -> Vec<String> {
     let mut rows = Vec::new();
-    for (step, place) in PLACES {
-        for (happening, happens) in HAPPENINGS {
+    for (step, place) in STARTS {
+        for (happening, happens) in TRIGGERS {
             let mut h = place(Harness::new());
             assert_eq!(h.machine.step_name(), step);
             // The mutex is held while creating, long enough for its node to be watched.

@@ -5,7 +5,7 @@ use super::*;
 
 /// A request without a reply.
 #[derive(Clone)]
-pub(in super::super) struct Asked {
+pub(in super::super) struct PendingRequest {
     pub(super) op: OpId,
     pub(super) operation: Rc<Operation>,
     /// A hash of `operation`.
@@ -13,13 +13,13 @@ pub(in super::super) struct Asked {
     pub(super) is_behind_sync: bool,
 }
 
-impl Asked {
+impl PendingRequest {
     pub(in super::super) fn is(&self, what: impl FnOnce(&Request<'_>) -> bool) -> bool {
         self.operation.with_request(what)
     }
 }
 
-impl Hash for Asked {
+impl Hash for PendingRequest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.op, self.digest).hash(state);
     }
@@ -69,7 +69,7 @@ enum Message {
 /// An event of a session.
 #[derive(Clone, Hash)]
 pub(in super::super) enum SessionEvent {
-    Reply(Asked, Answer),
+    Reply(PendingRequest, Answer),
     Fired(OpId, i32, Index),
     Suspended,
     Connected,
@@ -93,7 +93,7 @@ pub(in super::super) struct Line {
     pub(super) ended: bool,
     pub(super) seen: Index,
     /// Requests without a reply, oldest first.
-    pub(super) asked: VecDeque<Asked>,
+    pub(super) asked: VecDeque<PendingRequest>,
     /// How many of these the server has answered. Their replies are on the way.
     pub(super) served: usize,
     wire: VecDeque<Message>,
@@ -119,7 +119,7 @@ impl Line {
     }
 
     /// Returns the oldest request that the server has not answered.
-    pub(super) fn next(&self) -> &Asked {
+    pub(super) fn next(&self) -> &PendingRequest {
         &self.asked[self.served]
     }
 
@@ -136,7 +136,7 @@ impl Line {
         }
         let digest = digest(&operation);
         let operation = Rc::new(operation);
-        self.asked.push_back(Asked { op, operation, digest, is_behind_sync });
+        self.asked.push_back(PendingRequest { op, operation, digest, is_behind_sync });
     }
 
     pub(super) fn unwatch(&mut self, op: OpId) {
@@ -157,7 +157,7 @@ impl Line {
     // ---- The server ----------------------------------------------------------------------------
 
     pub(super) fn reply(&mut self, answer: Answer) {
-        let Asked { op, operation, .. } = self.next();
+        let PendingRequest { op, operation, .. } = self.next();
         if let Some(set) = answer.watch {
             // Also if the watch is no longer wanted.
             let watch = self.watches.iter().find(|watch| watch.op == *op);
@@ -207,7 +207,7 @@ impl Line {
 
     /// Breaks the connection. All messages in transit are lost, and the oldest `sent` requests
     /// without a reply fail. Those for which `trusts` returns true seem to be answered.
-    pub(super) fn cut(&mut self, sent: usize, trusts: impl Fn(&Asked) -> bool) {
+    pub(super) fn cut(&mut self, sent: usize, trusts: impl Fn(&PendingRequest) -> bool) {
         for asked in self.asked.drain(..self.served + sent) {
             self.watches.retain(|watch| watch.op != asked.op);
             let answer = match trusts(&asked) {
