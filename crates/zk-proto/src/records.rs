@@ -481,9 +481,7 @@ records! {
 
     // ---- The session ----------------------------------------------------------------------------
 
-    /// A request to wait until this server has applied all that the leader had committed: `sync`
-    /// (9). Since
-    /// 3.0.
+    /// A request to wait until this server has caught up with the leader: `sync` (9). Since 3.0.
     #[doc(alias = "sync")]
     pub struct SyncRequest<'a> {
         /// Any path. It has no effect.

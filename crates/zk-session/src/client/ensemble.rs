@@ -12,8 +12,8 @@ const CONFIG: &str = "/zookeeper/config";
 methods! {
     /// # The ensemble
     impl Ensemble for Client {
-        /// Waits until the server has applied all that the leader had committed. Later reads show
-        /// at least that. It is not a quorum operation (ZOOKEEPER-1675).
+        /// Waits until the server has caught up with the leader. Later reads show every transaction
+        /// that the leader had committed by then. It is not a quorum operation (ZOOKEEPER-1675).
         ///
         /// # Errors
         ///

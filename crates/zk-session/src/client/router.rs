@@ -171,12 +171,6 @@ impl<W: Waiters> Router<W> {
                 self.delivered_state = state;
                 return Some(Some(state));
             }
-            Event::Disconnected { server, cause } => {
-                if let Some(authenticator) = &mut self.authenticator {
-                    authenticator.handle_disconnected(cause);
-                }
-                self.server_failed(server, cause);
-            }
             Event::Reply { token, result } => {
                 let woken = W::reply(token, result, &mut self.reports);
                 self.wakers().extend(woken);
@@ -196,12 +190,9 @@ impl<W: Waiters> Router<W> {
             }
             // The state is the same, but it is worth less.
             Event::LeaseEnded => return Some(Some(self.delivered_state)),
-            Event::Authenticate { server } => self.authenticate(server, Authenticator::begin),
-            Event::AuthenticationReply { server, result } => {
-                self.authenticate(server, |authenticator, session, _| {
-                    authenticator.handle_reply(session, now, result)
-                });
-            }
+            event @ (Event::Disconnected { .. }
+            | Event::Authenticate { .. }
+            | Event::AuthenticationReply { .. }) => self.handle_server_event(now, event),
             // `admit_waiters` serves the queue for room.
             Event::Room => {}
         }
@@ -213,15 +204,36 @@ impl<W: Waiters> Router<W> {
         let place = |server| servers.iter().position(|new| new == server);
         let kept: Vec<_> = self.servers.iter().map(place).collect();
         self.session_mut().update_servers(now, &kept, servers.len());
-        // The recorded failures have the old indices.
+        // Recorded events have the old indices.
         while let Some(event) = self.dispatcher.poll_event(now) {
             match event {
-                Event::Disconnected { server, cause } => self.server_failed(server, cause),
+                Event::Disconnected { .. }
+                | Event::Authenticate { .. }
+                | Event::AuthenticationReply { .. } => self.handle_server_event(now, event),
                 event => self.undelivered.push_back(event),
             }
         }
         self.servers = servers.into();
         self.tls_failures.clear();
+    }
+
+    /// Handles an event that names a server by its index. Ignores all others.
+    fn handle_server_event(&mut self, now: Instant, event: Event<W::ReplySender>) {
+        match event {
+            Event::Disconnected { server, cause } => {
+                if let Some(authenticator) = &mut self.authenticator {
+                    authenticator.handle_disconnected(cause);
+                }
+                self.server_failed(server, cause);
+            }
+            Event::Authenticate { server } => self.authenticate(server, Authenticator::begin),
+            Event::AuthenticationReply { server, result } => {
+                self.authenticate(server, |authenticator, session, _| {
+                    authenticator.handle_reply(session, now, result)
+                });
+            }
+            _ => {}
+        }
     }
 
     fn server_failed(&mut self, server: usize, cause: Cause) {

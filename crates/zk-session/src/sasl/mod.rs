@@ -29,8 +29,8 @@
 //!
 //! A connection that is lost during the exchange is no failure: the exchange begins anew on the next
 //! one. But some servers refuse by closing the connection: all before 3.5.9, and later ones for some
-//! names. So the exchange fails if three servers in a row close the connection while the client waits
-//! for the answer to its proof.
+//! names. So the exchange fails if servers close three connections in a row while the client waits for
+//! the answer to its proof.
 //!
 //! # Without a client
 //!
@@ -91,7 +91,7 @@ pub trait Exchange: fmt::Debug + Send {
 pub enum SaslError {
     /// The server refused the identity or its proof. The reason is in the server's log.
     Refused,
-    /// Three servers in a row closed the connection instead of answering the proof.
+    /// Three connections in a row were closed instead of a reply to the proof.
     Unanswered,
     /// The server is not set up for SASL.
     Unsupported,
@@ -135,7 +135,7 @@ pub struct Authenticator {
     exchange: Option<Box<dyn Exchange>>,
     /// Whether the server has not answered the client's proof: any token but the first.
     is_proof_unanswered: bool,
-    /// How many servers in a row closed the connection then.
+    /// How many connections in a row were closed by the server then.
     unanswered_proofs: u32,
 }
 

@@ -11,7 +11,7 @@
 //! permit while it waits for another.
 //!
 //! Safety does not depend on the mutex. Each contender creates its permit nodes before it counts.
-//! So among all that hold permits, the one with the newest permit node has counted all others.
+//! So the holder of the newest permit node has counted the nodes of all other holders.
 
 mod counting;
 mod creating;

@@ -7,7 +7,7 @@
 //! The model follows what servers promise and the dispatcher delivers:
 //!
 //! * Transactions are ordered. A server applies them in order, and answers each session in order.
-//! * A session resumes only on a server that has applied all that the session has seen in replies.
+//! * A session resumes only on a server that is as new as the newest reply of the session.
 //! * A watch fires once, in order with replies. After a resumption, missed events arrive in the
 //!   order in which watches are set again: by class and path. GUIDs are random, and so is that
 //!   order.

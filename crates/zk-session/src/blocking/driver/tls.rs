@@ -73,7 +73,8 @@ struct Received {
 }
 
 impl<T: Transport> TlsTransport<T> {
-    /// Deciphers all that has arrived and fits, since a short read means that there is no more.
+    /// Deciphers until `buffer` is full or nothing is left, because a short read reports that
+    /// nothing more has arrived.
     fn decipher(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(failure) = received.failure.take() {
             return Err(failure);

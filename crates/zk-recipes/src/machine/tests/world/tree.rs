@@ -7,7 +7,7 @@ use super::*;
 /// The index of a transaction in the log. It identifies the state of the tree after it.
 pub(in super::super) type Index = u8;
 
-/// The index of a node among all that were ever created.
+/// The index of a node in the order of all creations.
 pub(in super::super) type NodeId = usize;
 
 /// The owner of nodes that belong to no client of this world.
