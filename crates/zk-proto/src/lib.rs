@@ -16,6 +16,8 @@ mod macros_owned;
 mod codec;
 mod codes;
 mod connect;
+#[cfg(feature = "diagram")]
+pub mod diagram;
 #[cfg(feature = "digest")]
 mod digest;
 mod error;
