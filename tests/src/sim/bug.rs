@@ -32,3 +32,23 @@ pub enum Bug {
     /// Backs off between rounds of connection attempts, up to 5 s, whatever the session timeout.
     SleepsThroughOutages,
 }
+
+impl Bug {
+    /// All bugs.
+    pub const ALL: [Self; 14] = [
+        Self::ResendsLostRequests,
+        Self::ForgetsLastZxid,
+        Self::SearchesWithoutSync,
+        Self::TakesDisconnectForEvent,
+        Self::DropsEvents,
+        Self::WatchesParent,
+        Self::IgnoresContenders,
+        Self::HidesGaps,
+        Self::IgnoresDeadlines,
+        Self::TakesDeadlineForNotApplied,
+        Self::AlwaysAcceptsReadOnly,
+        Self::NeverRenewsWatches,
+        Self::StaysReadOnly,
+        Self::SleepsThroughOutages,
+    ];
+}

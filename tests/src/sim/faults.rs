@@ -167,7 +167,7 @@ impl Sim {
     /// Injects a fault now.
     pub fn inject(&mut self, fault: Fault) {
         self.trace.bytes(self.now, fault.name(), 0, &[]);
-        self.trace.say(self.now, format_args!("--- {fault:?}"));
+        self.trace.moment(self.now, || What::Fault(fault.clone()));
         self.checker.count(fault.name());
         match fault {
             Fault::Cut(client, cut) => self.cut(client, cut),
@@ -333,6 +333,7 @@ impl Sim {
 
     /// Ends all faults, and closes connections without a client as TCP keep-alive does.
     pub fn heal(&mut self) {
+        self.trace.moment(self.now, || What::Healed);
         for slot in &mut self.slots {
             slot.paused_until = slot.paused_until.min(self.now);
         }

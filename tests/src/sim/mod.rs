@@ -23,7 +23,9 @@ mod event;
 mod faults;
 mod link;
 mod locks;
+mod moment;
 mod network;
+pub mod picture;
 mod queue;
 mod run;
 mod trace;
@@ -43,7 +45,8 @@ pub use client::SimClient;
 pub use event::{AttemptId, CallId, ClientEvent, LockKind};
 pub use faults::{Fault, Outage};
 pub use link::{Cut, Direction, LinkId, Tail};
-pub use run::{Report, Scale, run};
+pub use moment::{Moment, What};
+pub use run::{Report, Scale, record, run};
 
 use crate::server::{self, ConnId, Ensemble, Output};
 use link::{Link, Segment};
@@ -71,6 +74,8 @@ pub struct Options {
     pub bug: Option<Bug>,
     /// Whether to print a trace.
     pub print: bool,
+    /// Whether to keep the [moments](Sim::moments) of the run.
+    pub record: bool,
 }
 
 impl Default for Options {
@@ -85,6 +90,7 @@ impl Default for Options {
             max_reply: Config::new(0, 0).max_reply,
             bug: None,
             print: false,
+            record: false,
         }
     }
 }
@@ -109,6 +115,8 @@ pub struct Sim {
     /// The end of each blockade of one direction between a client and a server.
     blocked: BTreeMap<(usize, usize, Direction), Duration>,
     checker: Checker,
+    /// The number of violations in the trace.
+    recorded: usize,
     trace: Trace,
     steps: u64,
 }
@@ -185,7 +193,8 @@ impl Sim {
             probes: FxHashMap::default(),
             blocked: BTreeMap::new(),
             checker: Checker::default(),
-            trace: Trace::new(options.print),
+            recorded: 0,
+            trace: Trace::new(options.print, options.record),
             steps: 0,
             options,
         };
@@ -223,6 +232,11 @@ impl Sim {
         self.slots[client].machine.as_ref()
     }
 
+    /// Returns what a [picture](picture) shows of the run so far, if it is recorded.
+    pub fn moments(&self) -> &[Moment] {
+        self.trace.moments()
+    }
+
     /// Returns the checker.
     pub fn checker(&self) -> &Checker {
         &self.checker
@@ -238,7 +252,7 @@ impl Sim {
     ) -> Option<R> {
         let result = command(self.now, self.slots[client].machine.as_mut()?);
         self.drain_client(client);
-        self.checker.check(&self.ensemble);
+        self.check();
         Some(result)
     }
 
@@ -287,8 +301,17 @@ impl Sim {
             }
             Next::Client(client) => self.wake(client),
         }
-        self.checker.check(&self.ensemble);
+        self.check();
         true
+    }
+
+    /// Checks the ensemble, and records the violations since the last check.
+    fn check(&mut self) {
+        self.checker.check(&self.ensemble);
+        for violation in &self.checker.violations()[self.recorded..] {
+            self.trace.moment(self.now, || What::Violation(violation.clone()));
+        }
+        self.recorded = self.checker.violations().len();
     }
 
     fn next(&self) -> (Duration, Next) {
@@ -359,6 +382,7 @@ impl Sim {
             slot.behaviour = Behaviour::new(self.now, self.rng.u64(..), slot.incarnation);
         }
         slot.machine = Some(SimClient::new(self.now, config, self.options.bug));
+        self.trace.moment(self.now, || What::Begun(client));
         self.drain_client(client);
     }
 
@@ -369,6 +393,7 @@ impl Sim {
         slot.machine = None;
         slot.behaviour = Behaviour::default();
         self.checker.forget(slot.incarnation);
+        self.trace.moment(self.now, || What::Gone(client));
         self.plan(client);
     }
 }

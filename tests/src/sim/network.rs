@@ -246,7 +246,7 @@ impl Sim {
         let slot = &mut self.slots[client];
         let Some(machine) = &mut slot.machine else { return };
         while let Some(event) = machine.poll_event() {
-            self.trace.say(self.now, format_args!("client {client}: {event:?}"));
+            self.trace.moment(self.now, || What::Client(client, event.clone()));
             slot.behaviour.handle_event(self.now, &event);
             self.checker.handle_event(slot.incarnation, machine.id(), &event, &self.ensemble);
         }

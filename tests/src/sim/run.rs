@@ -69,22 +69,25 @@ pub struct Report {
 /// Executes a run: active clients with random faults, then a time without faults, then the end of
 /// all sessions.
 pub fn run(seed: u64, scale: &Scale, bug: Option<Bug>, print: bool) -> Report {
-    let options = Options {
-        seed,
-        clients: scale.clients,
-        max_reply: scale.max_reply,
-        is_active: true,
-        bug,
-        print,
-        ..<_>::default()
-    };
+    execute(scale, Options { seed, bug, print, ..Options::default() }).report()
+}
+
+/// Executes a run as [`run`] does. Returns the finished simulation with its
+/// [moments](Sim::moments).
+pub fn record(seed: u64, scale: &Scale, bug: Option<Bug>) -> Sim {
+    execute(scale, Options { seed, bug, record: true, ..Options::default() })
+}
+
+fn execute(scale: &Scale, options: Options) -> Sim {
+    let options =
+        Options { clients: scale.clients, max_reply: scale.max_reply, is_active: true, ..options };
     let mut sim = Sim::new(options.clone());
     sim.with(0, |now, client| {
         for call in Behaviour::setup() {
             client.call(now, call);
         }
     });
-    let mut rng = fastrand::Rng::with_seed(!seed);
+    let mut rng = fastrand::Rng::with_seed(!options.seed);
     let window = (Duration::from_secs(1), scale.faulty);
     for (at, fault) in Fault::draw(&mut rng, &options, scale.faults, window) {
         sim.schedule(at, fault);
@@ -98,7 +101,7 @@ pub fn run(seed: u64, scale: &Scale, bug: Option<Bug>, print: bool) -> Report {
     sim.advance(REST);
     sim.conclude();
     sim.close_all();
-    sim.report()
+    sim
 }
 
 impl Sim {
@@ -126,6 +129,7 @@ impl Sim {
             .filter_map(|slot| Some((slot.incarnation, slot.machine.as_ref()?)))
             .collect();
         self.checker.conclude(&self.ensemble, &clients);
+        self.check();
     }
 
     /// Closes all sessions and checks that nothing of them is left.
@@ -141,6 +145,7 @@ impl Sim {
                 "{sessions} sessions, {connections} connections and {watches} watches are left"
             ));
         }
+        self.check();
     }
 
     /// Returns the report so far.

@@ -1,19 +1,39 @@
-//! The trace of a run: always as a hash, optionally as text.
+//! The trace of a run: always as a hash, optionally as text and as moments.
 
 use core::fmt;
 use core::time::Duration;
+
+use super::moment::{Moment, What};
 
 /// The trace of one run. Equal runs have equal hashes.
 #[derive(Debug)]
 pub(super) struct Trace {
     hash: u64,
     print: bool,
+    /// What a picture shows, if the run is recorded.
+    moments: Option<Vec<Moment>>,
 }
 
 impl Trace {
-    pub(super) fn new(print: bool) -> Self {
+    pub(super) fn new(print: bool, record: bool) -> Self {
         // The offset basis of FNV-1a.
-        Self { hash: 0xcbf2_9ce4_8422_2325, print }
+        Self { hash: 0xcbf2_9ce4_8422_2325, print, moments: record.then(Vec::new) }
+    }
+
+    /// Returns the recorded moments.
+    pub(super) fn moments(&self) -> &[Moment] {
+        self.moments.as_deref().unwrap_or_default()
+    }
+
+    /// Prints and records a moment. It is not part of the hash.
+    pub(super) fn moment(&mut self, at: Duration, what: impl FnOnce() -> What) {
+        if self.print || self.moments.is_some() {
+            let what = what();
+            self.say(at, format_args!("{what}"));
+            self.moments.iter_mut().for_each(|moments| {
+                moments.push(Moment { at, what: what.clone() });
+            });
+        }
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -35,7 +55,7 @@ impl Trace {
     }
 
     /// Prints a line that is not part of the hash.
-    pub(super) fn say(&self, now: Duration, what: fmt::Arguments<'_>) {
+    fn say(&self, now: Duration, what: fmt::Arguments<'_>) {
         if self.print {
             println!("{:>10.6} {what}", now.as_secs_f64());
         }

@@ -6,5 +6,6 @@
 mod controls;
 mod lost_events;
 mod outages;
+mod pictures;
 mod scenarios;
 mod seeds;

@@ -43,7 +43,8 @@ fn assert_clean(test: &str, Report { seed, violations, .. }: &Report) {
     assert!(
         violations.is_empty(),
         "seed {seed}: {violations:#?}\n\
-         replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture",
+         replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture\n\
+         draw: cargo run -p zk-testkit --bin sim -- --seed {seed} --svg seed-{seed}.svg",
     );
 }
 
