@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the programs that tests/suites/real needs, on Debian and its derivatives: ZooKeeper,
-# Apache Curator and kazoo. It is idempotent.
+# Installs the programs that tests/suites/real and tests/suites/firmware need, on Debian and its
+# derivatives: ZooKeeper, Apache Curator, kazoo and QEMU. It is idempotent.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,6 +25,7 @@ want() {
 [ -e "$jars/curator-recipes.jar" ] || want libcurator-recipes-java
 command -v openssl >/dev/null || want openssl
 command -v javac >/dev/null || want default-jdk-headless
+command -v qemu-system-arm >/dev/null || want qemu-system-arm
 python3 -c 'import ensurepip' 2>/dev/null || want python3-venv
 
 if [ -n "$missing" ]; then

@@ -26,6 +26,7 @@ pub mod server;
 pub mod sim;
 pub mod suite;
 pub mod tls;
+pub mod turns;
 pub mod watchdog;
 pub mod watchers;
 pub mod wire;

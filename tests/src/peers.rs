@@ -6,12 +6,15 @@
 //! - kazoo: a module of the Python interpreter in `ZK_PYTHON`, by default that of the virtual
 //!   environment `target/kazoo`.
 
+mod process;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use tempfile::TempDir;
 
+pub use self::process::Process;
 use crate::real;
 
 /// The manifest of this jar names the others.

@@ -3,8 +3,6 @@
 //! `ZK_INTEROP_ROUNDS` sets the number of acquisitions of each lock.
 
 mod ours;
-mod process;
-mod turns;
 
 use std::env;
 use std::time::Duration;
@@ -14,11 +12,9 @@ use zk_proto::NodeKind;
 use zk_recipes::machine::{Event, Scheme, UnknownNodePolicy};
 use zk_recipes::{Attempt, LockError, Mutex, Options};
 use zk_testkit::contention::clients;
-use zk_testkit::peers::{Peer, Runnable};
+use zk_testkit::peers::{Peer, Process, Runnable};
 use zk_testkit::real;
-
-use self::process::Process;
-use self::turns::{Turn, most_at_once, overtaken, together, waited};
+use zk_testkit::turns::{Turn, most_at_once, overtaken, together, waited};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Nothing here takes as long without a deadlock.
@@ -61,7 +57,8 @@ async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) ->
 
     let mut contenders = JoinSet::new();
     for process in &mut processes {
-        contenders.spawn_blocking(process.go());
+        let turns = process.go().map(|turn| turn.expect("a turn"));
+        contenders.spawn_blocking(|| turns.collect());
     }
     for (number, client) in clients.into_iter().enumerate() {
         contenders.spawn(ours::take_turns(client, recipe, rounds, marker("ours", number)));
@@ -122,7 +119,8 @@ async fn names_of_another_implementation_are_reported_and_refused() {
     let arguments = [&at, "mutex", LOCK, "1000000", "/turns-of-kazoo"].map(str::to_owned);
     let mut kazoo = Process::start_all(vec![(&kazoo, arguments.to_vec())]);
     // Its turns do not matter. It runs until it is killed.
-    let _turns = tokio::task::spawn_blocking(kazoo[0].go());
+    let turns = kazoo[0].go();
+    let _turns = tokio::task::spawn_blocking(|| turns.count());
 
     let client = clients(&at, 1, SESSION_TIMEOUT).await.remove(0);
     let strict = Mutex::new(&client, LOCK).expect("a valid path");

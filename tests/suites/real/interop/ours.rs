@@ -3,8 +3,8 @@
 use zk_recipes::machine::Scheme;
 use zk_recipes::{Held, Mutex, Options, RwLock, Semaphore};
 use zk_session::{Client, proto};
+use zk_testkit::turns::{Kind, Turn};
 
-use super::turns::{Kind, Turn};
 use super::{LOCK, Recipe};
 
 pub(super) async fn take_turns(

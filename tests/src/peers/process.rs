@@ -3,19 +3,23 @@
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Stdio};
 
-use zk_testkit::peers::{Program, Runnable};
-
-use super::turns::Turn;
+use super::{Program, Runnable};
+use crate::turns::Turn;
 
 /// A contender that is ready. Killed when dropped.
-pub(super) struct Process {
+#[derive(Debug)]
+pub struct Process {
     child: Child,
     output: Option<Lines<BufReader<ChildStdout>>>,
 }
 
 impl Process {
     /// Starts a process for each list of arguments, and waits until each has a session.
-    pub(super) fn start_all(commands: Vec<(&Runnable, Vec<String>)>) -> Vec<Self> {
+    ///
+    /// # Panics
+    ///
+    /// If a process does not start.
+    pub fn start_all(commands: Vec<(&Runnable, Vec<String>)>) -> Vec<Self> {
         let start = |(peer, arguments): (&Runnable, Vec<String>)| {
             let mut command = peer.command(Program::Contend);
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -31,15 +35,23 @@ impl Process {
         processes
     }
 
-    /// Starts the turns of the process. The returned function waits for them.
-    pub(super) fn go(&mut self) -> impl FnOnce() -> Vec<Turn> + use<> {
+    /// Starts the turns of the process, and returns them as they end. Each blocks.
+    ///
+    /// # Panics
+    ///
+    /// If it is called twice.
+    pub fn go(&mut self) -> impl Iterator<Item = Result<Turn, String>> + use<> {
         self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("the peer reads");
         let output = self.output.take().expect("called once");
-        || output.map(|line| line.expect("text").parse().expect("a turn")).collect()
+        output.map(|line| line.map_err(|error| error.to_string())?.parse())
     }
 
     /// Waits until the process ends successfully.
-    pub(super) fn end(mut self) {
+    ///
+    /// # Panics
+    ///
+    /// If it fails.
+    pub fn end(mut self) {
         let status = self.child.wait().expect("an ended process");
         assert!(status.success(), "ended with {status}");
     }

@@ -7,21 +7,24 @@ use core::str::FromStr;
 
 /// Whether a turn excludes all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// It does.
     Exclusive,
+    /// It excludes exclusive ones.
     Shared,
 }
 
 /// A turn, by its zxids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
-    pub(super) kind: Kind,
+pub struct Turn {
+    /// Whether the turn excludes all others.
+    pub kind: Kind,
     /// The create of the lock node, which is the place in the queue.
-    pub(super) place: i64,
+    pub place: i64,
     /// A transaction after the acquisition.
-    pub(super) enter: i64,
+    pub enter: i64,
     /// A transaction before the release.
-    pub(super) leave: i64,
+    pub leave: i64,
 }
 
 impl FromStr for Turn {
@@ -52,19 +55,19 @@ impl Turn {
 }
 
 /// Returns the pairs of turns that overlap but must not.
-pub(super) fn together(turns: &[Turn]) -> Vec<(Turn, Turn)> {
+pub fn together(turns: &[Turn]) -> Vec<(Turn, Turn)> {
     pairs(turns).filter(|(one, other)| one.excludes(other) && one.overlaps(other)).collect()
 }
 
 /// Returns the pairs of conflicting turns that were served in the wrong order.
-pub(super) fn overtaken(turns: &[Turn]) -> Vec<(Turn, Turn)> {
+pub fn overtaken(turns: &[Turn]) -> Vec<(Turn, Turn)> {
     let in_order =
         |one: &Turn, other: &Turn| (one.place < other.place) == (one.enter < other.enter);
     pairs(turns).filter(|(one, other)| one.excludes(other) && !in_order(one, other)).collect()
 }
 
 /// Returns the number of turns that waited for a conflicting holder.
-pub(super) fn waited(turns: &[Turn]) -> usize {
+pub fn waited(turns: &[Turn]) -> usize {
     let held_up = |turn: &&Turn| {
         let against = |other: &Turn| turn.excludes(other) && other.enter < turn.enter;
         turns.iter().any(|other| against(other) && turn.place < other.leave)
@@ -73,7 +76,7 @@ pub(super) fn waited(turns: &[Turn]) -> usize {
 }
 
 /// Returns the maximum number of simultaneous holders.
-pub(super) fn most_at_once(turns: &[Turn]) -> usize {
+pub fn most_at_once(turns: &[Turn]) -> usize {
     let at = |moment: i64| {
         turns.iter().filter(|turn| (turn.enter..=turn.leave).contains(&moment)).count()
     };

@@ -1,0 +1,8 @@
+//! What the programs share: the board, and its line to the servers.
+
+#![no_std]
+
+pub mod board;
+#[cfg(feature = "lock")]
+pub mod heap;
+pub mod line;

@@ -1,0 +1,99 @@
+//! Builds the programs, and measures them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// A program for a board.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    pub(super) target: &'static str,
+    /// The features of `tests/firmware/Cargo.toml`, separated by commas.
+    pub(super) features: &'static str,
+}
+
+/// The lock on a Cortex-M3.
+pub(super) const LOCK: Program =
+    Program { name: "lock", target: "thumbv7m-none-eabi", features: "lock" };
+
+/// The codec alone, on a Cortex-M0.
+pub(super) const CODEC: Program =
+    Program { name: "codec", target: "thumbv6m-none-eabi", features: "" };
+
+impl Program {
+    /// Builds the program. Without QEMU or the target, prints that the test is skipped.
+    ///
+    /// # Panics
+    ///
+    /// If the program does not build, which includes that it does not fit. With
+    /// `ZK_FIRMWARE=require`, also if something is missing.
+    pub(super) fn build_or_skip(self) -> Option<PathBuf> {
+        match (self.missing(), env::var("ZK_FIRMWARE").as_deref()) {
+            (None, _) => Some(self.build()),
+            (Some(missing), Ok("require")) => panic!("ZK_FIRMWARE=require, but {missing}"),
+            (Some(missing), _) => {
+                println!("SKIPPED, nothing was tested: {missing}");
+                None
+            }
+        }
+    }
+
+    fn missing(self) -> Option<String> {
+        let mut qemu = Command::new("qemu-system-arm");
+        if !qemu.arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success()) {
+            return Some("`qemu-system-arm` does not run".into());
+        }
+        let mut rustc = Command::new("rustc");
+        let output = rustc.args(["--print", "target-libdir", "--target", self.target]).output();
+        let folder = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+        let is_there = folder.is_some_and(|folder| Path::new(folder.trim()).is_dir());
+        (!is_there).then(|| format!("Rust has no target {}: use `rustup target add`", self.target))
+    }
+
+    fn build(self) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = root.join("../target/firmware");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "--profile", "firmware"]);
+        cargo.args(["--bin", self.name, "--target", self.target, "--features", self.features]);
+        cargo.arg("--manifest-path").arg(root.join("firmware/Cargo.toml"));
+        cargo.arg("--target-dir").arg(&folder);
+        // Flags for the host would change the sizes.
+        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        assert!(cargo.status().expect("cargo runs").success(), "{self:?} does not build");
+        folder.join(self.target).join("firmware").join(self.name)
+    }
+}
+
+/// The sizes of a program in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub(super) flash: usize,
+    /// Static variables, the heap among them, but no stack.
+    pub(super) ram: usize,
+}
+
+impl Size {
+    /// Reads the segments of a 32-bit ELF file.
+    pub(super) fn of(image: &Path) -> Self {
+        const RAM_START: usize = 0x2000_0000;
+        const LOAD: usize = 1;
+        let file = fs::read(image).expect("an image");
+        let number = |at: usize, length: usize| {
+            let bytes = file[at..at + length].iter().rev();
+            bytes.fold(0, |number, byte| number << 8 | usize::from(*byte))
+        };
+        let (table, entry, count) = (number(28, 4), number(42, 2), number(44, 2));
+        let mut size = Self { flash: 0, ram: 0 };
+        for segment in (0..count).map(|index| table + index * entry) {
+            if number(segment, 4) == LOAD {
+                size.flash += number(segment + 16, 4);
+                if number(segment + 8, 4) >= RAM_START {
+                    size.ram += number(segment + 20, 4);
+                }
+            }
+        }
+        size
+    }
+}

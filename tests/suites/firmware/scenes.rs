@@ -1,0 +1,139 @@
+//! A board beside other contenders.
+
+use std::net::SocketAddr;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use zk_proto::{NodeKind, SessionId};
+use zk_recipes::Mutex;
+use zk_session::Client;
+use zk_testkit::peers::{Peer, Process};
+use zk_testkit::real;
+use zk_testkit::serve::Embedded;
+use zk_testkit::suite::{HANG_TIMEOUT, client};
+use zk_testkit::turns::{Kind, Turn, overtaken, together};
+
+use super::board::Board;
+use super::image::{CODEC, LOCK};
+
+/// The lock and the node that the program names.
+const LOCK_PATH: &str = "/locks/shared with firmware";
+const NODE: &str = "/turns-of-firmware";
+
+fn servers(connect_string: &str) -> Vec<SocketAddr> {
+    connect_string.split(',').map(|server| server.parse().expect("an address")).collect()
+}
+
+/// Adds turns with the lock to `turns`, as long as that has a receiver.
+async fn contend(client: Client, turns: UnboundedSender<Turn>) {
+    let mutex = Mutex::new(&client, LOCK_PATH).expect("a valid path");
+    let stamp = async || client.set_data("/ours", b"", None).await.expect("written").mzxid.0;
+    loop {
+        let guard = mutex.acquire().await.expect("acquired");
+        let (place, enter) = (guard.fencing_token().0, stamp().await);
+        let turn = Turn { kind: Kind::Exclusive, place, enter, leave: stamp().await };
+        guard.release().await.expect("released");
+        if turns.send(turn).is_err() {
+            return;
+        }
+    }
+}
+
+/// Lets the board and the others take turns until each has waited for the other three times.
+async fn take_turns(board: &mut Board, mut others: UnboundedReceiver<Turn>) {
+    let mut theirs: Vec<Turn> = Vec::new();
+    let boards = loop {
+        board.wait_for("released").await;
+        theirs.extend(std::iter::from_fn(|| others.try_recv().ok()));
+        let boards = board.turns();
+        if waits(&boards, &theirs) >= 3 && waits(&theirs, &boards) >= 3 {
+            break boards;
+        }
+    };
+    println!("{}\n{} turns of the others", board.log.join("\n"), theirs.len());
+    let all = [boards, theirs].concat();
+    assert_eq!((together(&all), overtaken(&all)), (vec![], vec![]));
+}
+
+/// Returns how many of these turns waited for one of the others.
+fn waits(turns: &[Turn], others: &[Turn]) -> usize {
+    let waited = |turn: &&Turn| {
+        others.iter().any(|other| other.enter < turn.enter && turn.place < other.leave)
+    };
+    turns.iter().filter(waited).count()
+}
+
+/// Also: a server that dies while the board holds the lock costs it nothing. And if the power fails
+/// then, the lock is free once the session has expired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_takes_turns_with_a_client() {
+    let Some(image) = LOCK.build_or_skip() else { return };
+    let embedded = Embedded::start(3).await.expect("loopback");
+    let client = client(&embedded).await;
+    for path in [NODE, "/ours"] {
+        client.create(path, b"", NodeKind::Persistent).await.expect("created");
+    }
+    let mut board = Board::start(&image, servers(&embedded.connect_string())).await;
+    let (sender, turns) = unbounded_channel();
+    let contender = tokio::spawn(contend(client.clone(), sender));
+    let mut server = board.wait_for("connected to server ").await;
+    loop {
+        board.wait_for("acquired").await;
+        let killed = server.parse().expect("a number");
+        embedded.kill(killed);
+        server = board.wait_for("connected to server ").await;
+        embedded.restart(killed).await.expect("restarted");
+        board.wait_for("released").await;
+        // It may have been quicker than this test, and have released the lock before.
+        if was_held_throughout(&board.log) {
+            break;
+        }
+    }
+    take_turns(&mut board, turns).await;
+    board.wait_for("acquired").await;
+    contender.abort();
+
+    let is_board = |session: &SessionId| *session != client.session_id();
+    let session = embedded.with(|ensemble| ensemble.sessions().find(is_board));
+    drop(board);
+    assert!(embedded.expire_session(session.expect("one of the board")));
+    let mutex = Mutex::new(&client, LOCK_PATH).expect("a valid path");
+    let next = tokio::time::timeout(HANG_TIMEOUT, mutex.acquire()).await;
+    next.expect("nobody is ahead").expect("acquired").release().await.expect("released");
+}
+
+/// Returns whether the board held the lock while its server died.
+fn was_held_throughout(log: &[String]) -> bool {
+    let turn = log.rsplit(|line| line == "acquired").next().unwrap_or_default();
+    let position = |event: &str| turn.iter().position(|line| line.starts_with(event));
+    let (suspended, resumed) = (position("suspended"), position("resumed"));
+    suspended.is_some() && suspended < resumed && resumed < position("exclusive ")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_takes_turns_with_curator() {
+    let Some(image) = LOCK.build_or_skip() else { return };
+    let Some(curator) = Peer::Curator.find_or_skip() else { return };
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    let at = ensemble.connect_string();
+    let client = client(&ensemble).await;
+    client.create(NODE, b"", NodeKind::Persistent).await.expect("created");
+    let mut board = Board::start(&image, servers(&at)).await;
+    board.wait_for("acquired").await;
+    // It runs until it is killed.
+    let arguments = [&at, "mutex", LOCK_PATH, "1000000", "/turns-of-curator"].map(str::to_owned);
+    let mut curator = Process::start_all(vec![(&curator, arguments.to_vec())]);
+    let (sender, turns) = unbounded_channel();
+    let mut theirs = curator[0].go().map_while(Result::ok);
+    std::thread::spawn(move || theirs.all(|turn| sender.send(turn).is_ok()));
+    take_turns(&mut board, turns).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_codec_needs_no_allocator() {
+    let Some(image) = CODEC.build_or_skip() else { return };
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let mut board = Board::start(&image, servers(&embedded.connect_string())).await;
+    board.wait_for("created /boards").await;
+    assert_eq!(board.wait_for("read ").await, "made by a Cortex-M0");
+    assert!(board.end().await.success());
+}
