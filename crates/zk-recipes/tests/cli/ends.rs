@@ -78,8 +78,7 @@ fn after_the_command_a_signal_ends_the_wait_for_servers() {
 
 #[test]
 fn a_waiter_that_gives_up_does_not_wait_for_servers() {
-    for (how, signal, code) in
-        [(&["--timeout", "1"][..], None, 1), (&[][..], Some("-TERM"), 128 + 15)]
+    for (how, signal, code) in [(&["--wait", "1"][..], None, 1), (&[][..], Some("-TERM"), 128 + 15)]
     {
         let world = World::new();
         let (_runtime, client) = (world.runtime.enter(), world.client());

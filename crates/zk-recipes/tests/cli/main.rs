@@ -2,8 +2,11 @@
 
 mod ends;
 #[cfg(target_os = "linux")]
+mod flock;
+#[cfg(target_os = "linux")]
 mod processes;
 mod run;
+mod settings;
 mod show;
 #[cfg(target_os = "linux")]
 mod terminal;
@@ -136,6 +139,13 @@ fn ended_by(mut child: Child, repeat: impl Fn(&Child)) -> Output {
     child.wait_with_output().expect("an ended child")
 }
 
+/// Starts a command with open pipes, and waits for its end.
+#[track_caller]
+fn output(mut command: Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    ended(command.spawn().expect("it starts"))
+}
+
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -151,18 +161,19 @@ fn error_message(output: &Output) -> String {
 #[test]
 fn errors_are_one_line() {
     let world = World::new();
-    for (arguments, part) in [
-        (&["--session-timeout", "0.5", "--connect", "127.0.0.1:1", "ls", "/a"][..], "127.0.0.1:1"),
-        (&["--connect", "::", "ls", "/a"], "::"),
-        (&["run", "relative", "--", "true"], "'relative': a path"),
-        (&["ls", "/a/"], "'/a/': a path"),
+    for (arguments, code, part) in [
+        (&["--connect-timeout", "0.1", "--connect", "127.0.0.1:1", "ls", "/a"][..], 69, ":1"),
+        (&["--connect", "::", "ls", "/a"], 64, "::"),
+        (&["run", "relative", "--", "true"], 64, "'relative': a path"),
+        (&["ls", "/a/"], 64, "'/a/': a path"),
+        (&["break", "/a", "--yes", "--node", "lock-7"], 70, "no contender 'lock-7' in /a"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
         if !arguments.contains(&"--connect") {
             command.args(["--connect", &world.embedded.connect_string()]);
         }
         let output = command.args(arguments).output().expect("zk-lock starts");
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         assert!(error_message(&output).contains(part), "{}", error_message(&output));
     }
 }

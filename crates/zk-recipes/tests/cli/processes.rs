@@ -75,7 +75,7 @@ fn a_process_that_outlives_the_command_keeps_the_lock() {
         let mut job = Job::start(&world, &[], &format!("echo $$; {daemon} exit 4"));
         let (command, process) = (job.line(), job.line());
         world.eventually("the end of the command", |_| !is_running(&command));
-        let next = world.run(&["run", PATH, "--try", "--", "true"]);
+        let next = world.run(&["run", PATH, "--nonblock", "--", "true"]);
         assert_eq!(next.status.code(), Some(1), "{}", error_message(&next));
         assert!(is_running(&process));
         job.release();

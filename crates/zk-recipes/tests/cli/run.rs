@@ -1,11 +1,13 @@
 //! Acquiring locks, and the data that other clients can read of the owner.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use zk_recipes::session::proto::OpCode;
 use zk_recipes::{Mutex, RwLock, Semaphore};
 use zk_testkit::scripted;
 
@@ -43,7 +45,7 @@ fn a_command_and_its_arguments_are_bytes_and_the_path_of_a_lock_is_text() {
     assert_eq!(missing.status.code(), Some(127));
     assert!(error_message(&missing).contains("caf\u{fffd}"), "{}", error_message(&missing));
     let nowhere = run(no_text, ["echo".as_ref(), "me".as_ref()]);
-    assert_eq!((nowhere.status.code(), out(&nowhere)), (Some(2), String::new()));
+    assert_eq!((nowhere.status.code(), out(&nowhere)), (Some(64), String::new()));
 }
 
 #[test]
@@ -52,7 +54,7 @@ fn the_wait_for_a_held_lock_ends_with_the_timeout() {
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
-    for how in [&["--try"][..], &["--timeout", "0"], &["--timeout", "0.1"]] {
+    for how in [&["--nonblock"][..], &["--wait", "0"], &["--wait", "0.1"]] {
         let arguments = [&["run", PATH], how, &["--", "echo", "not me"]].concat();
         let output = world.run(&arguments);
         assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()), "{how:?}");
@@ -60,7 +62,7 @@ fn the_wait_for_a_held_lock_ends_with_the_timeout() {
         assert!(message.contains(PATH) && !message.contains("server"), "{message}");
     }
     world.runtime.block_on(guard.release()).expect("held");
-    for how in [&["--try"][..], &["--timeout", "0"]] {
+    for how in [&["--nonblock"][..], &["--wait", "0"]] {
         let output = world.run(&[&["run", PATH], how, &["--", "echo", "me"]].concat());
         assert_eq!((output.status.code(), out(&output)), (Some(0), "me\n".to_owned()), "{how:?}");
     }
@@ -72,12 +74,12 @@ fn readers_share_a_lock_and_permits_a_semaphore() {
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let lock = RwLock::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(lock.read()).expect("free");
-    let shared = world.run(&["run", PATH, "--shared", "--try", "--", "true"]);
+    let shared = world.run(&["run", PATH, "--shared", "--nonblock", "--", "true"]);
     assert_eq!(shared.status.code(), Some(0));
-    let exclusive = world.run(&["run", PATH, "--exclusive", "--try", "--", "true"]);
+    let exclusive = world.run(&["run", PATH, "--exclusive", "--nonblock", "--", "true"]);
     assert_eq!(exclusive.status.code(), Some(1));
     let other_kind = world.run(&["run", PATH, "--", "true"]);
-    assert_eq!(other_kind.status.code(), Some(2), "a mutex is not a read/write lock");
+    assert_eq!(other_kind.status.code(), Some(70), "a mutex is not a read/write lock");
     assert!(error_message(&other_kind).contains(guard.node()));
     drop(guard);
 
@@ -85,7 +87,7 @@ fn readers_share_a_lock_and_permits_a_semaphore() {
     let two = world.run(&["run", &permits, "--permits", "2", "--of", "3", "--", "true"]);
     assert_eq!(two.status.code(), Some(0));
     let too_many = world.run(&["run", &permits, "--permits", "4", "--", "true"]);
-    assert_eq!(too_many.status.code(), Some(2));
+    assert_eq!(too_many.status.code(), Some(70));
     assert!(error_message(&too_many).contains('3'));
 }
 
@@ -140,13 +142,13 @@ fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
     for how in [&["--permits", "1", "--of", "2"][..], &["--shared"], &["--exclusive"]] {
         let output = world.run(&[&["run", PATH], how, &["--", "true"]].concat());
-        assert_eq!(output.status.code(), Some(2), "{how:?}");
+        assert_eq!(output.status.code(), Some(70), "{how:?}");
         assert!(error_message(&output).contains(guard.node()), "{how:?}");
         assert_eq!(world.contenders().len(), 1, "{how:?}");
     }
     let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
     let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
-    let text = out(&world.run(&["ls", PATH]));
+    let text = out(&world.run(&["ls", "-v", PATH]));
     assert!(text.starts_with(&format!("{PATH}: mutex and semaphore with 2 permits")), "{text}");
     assert!(text.contains(guard.node()) && text.contains(permit.node()), "{text}");
     drop(guard);
@@ -154,35 +156,29 @@ fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
         !world.contenders().iter().any(|c| c.contains("-lock-"))
     });
     let output = world.run(&["run", PATH, "--", "true"]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(70));
     assert!(error_message(&output).contains(permit.node()));
 }
 
 #[test]
-fn a_timeout_longer_than_the_session_timeout_includes_the_wait_for_a_server() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
-    command.args(["--connect", "127.0.0.1:1", "--session-timeout", "0.1", "run", PATH]);
-    let output = command.args(["--timeout", "1", "-E", "9", "--", "true"]).output();
-    let output = output.expect("zk-lock starts");
-    assert_eq!(output.status.code(), Some(9), "it waits as long as --timeout says");
-    assert!(error_message(&output).contains("no server answered"));
+fn the_limit_for_servers_is_not_the_limit_for_the_lock() {
+    for how in [&["--wait", "0.01"][..], &["--wait", "60"], &["--nonblock"], &[]] {
+        let begun = Instant::now();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
+        command.args(["--connect", "127.0.0.1:1", "--connect-timeout", "0.3", "run", PATH]);
+        let output = command.args(how).args(["-E", "9", "--", "true"]).output();
+        let output = output.expect("zk-lock starts");
+        assert_eq!(output.status.code(), Some(69), "{how:?}");
+        let message = error_message(&output);
+        assert!(message.contains("no server answered") && message.contains(":1"), "{message}");
+        let elapsed = begun.elapsed();
+        assert!((0.3..15.0).contains(&elapsed.as_secs_f64()), "{how:?}: {elapsed:?}");
+    }
 }
 
 #[test]
-fn a_timeout_includes_the_wait_for_a_server() {
-    let begun = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
-    command.args(["--connect", "127.0.0.1:1", "run", PATH, "--timeout", "0.2", "-E", "9"]);
-    let output = command.args(["--", "true"]).output().expect("zk-lock starts");
-    assert_eq!(output.status.code(), Some(9));
-    let message = error_message(&output);
-    assert!(message.contains(PATH) && message.contains("no server answered"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(8), "it waited longer than --timeout");
-}
-
-#[test]
-fn with_try_a_lost_connection_fails_at_once() {
-    for how in [&["--try"][..], &["--timeout", "0"]] {
+fn with_nonblock_a_lost_connection_fails_at_once() {
+    for how in [&["--nonblock"][..], &["--wait", "0"]] {
         // The server answers the handshake, and drops the connection at the first request.
         let at = scripted::listen(|number, mut peer| {
             if number == 0 {
@@ -196,20 +192,64 @@ fn with_try_a_lost_connection_fails_at_once() {
         command.args(["-E", "9", "--", "echo", "not me"]);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = ended(command.spawn().expect("zk-lock starts"));
-        assert_eq!((output.status.code(), out(&output)), (Some(9), String::new()), "{how:?}");
+        assert_eq!((output.status.code(), out(&output)), (Some(69), String::new()), "{how:?}");
         let message = error_message(&output);
         assert!(message.contains(PATH) && message.contains("connection to a server"), "{message}");
     }
 }
 
-#[test]
-fn with_try_the_first_server_may_take_as_long_as_the_session_timeout() {
-    for how in [&["--try"][..], &["--timeout", "0"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-lock"));
-        command.args(["--connect", "127.0.0.1:1", "--session-timeout", "0.1", "run", PATH]);
-        let output =
-            command.args(how).args(["-E", "9", "--", "true"]).output().expect("zk-lock starts");
-        assert_eq!(output.status.code(), Some(9), "{how:?}");
-        assert!(error_message(&output).contains("127.0.0.1:1"), "{}", error_message(&output));
+/// Returns the requests that `work` makes, by operation.
+fn requests(world: &World, work: impl FnOnce()) -> BTreeMap<OpCode, u64> {
+    let count = || world.embedded.with(|ensemble| ensemble.counters().requests.clone());
+    let before = count();
+    work();
+    let mut made = count();
+    for (operation, count) in &mut made {
+        *count -= before.get(operation).copied().unwrap_or(0);
     }
+    made.retain(|_, count| *count > 0);
+    made
+}
+
+#[test]
+fn a_run_makes_at_most_one_request_more_than_its_lock() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let paths = ["/a", "/b", "/c"];
+    for path in paths {
+        world.runtime.block_on(client.ensure_path(path)).expect("created");
+    }
+    let of_mutex = requests(&world, || {
+        let client = world.client();
+        let mutex = Mutex::new(&client, paths[0]).expect("valid");
+        let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+        std::mem::forget(guard);
+        world.runtime.block_on(client.close());
+    });
+    let total = |made: &BTreeMap<OpCode, u64>| {
+        // The holder watches its own node after a moment, and sessions send pings.
+        let is_counted = |op: &&OpCode| !matches!(**op, OpCode::EXISTS | OpCode::PING);
+        made.iter().filter(|(op, _)| is_counted(op)).map(|(_, count)| *count).sum::<u64>()
+    };
+    let run = |how: &[&str], path: &str| {
+        requests(&world, || {
+            let done = world.run(&[&["run"], how, &[path, "true"]].concat());
+            assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
+        })
+    };
+    for how in [&[][..], &["-s"], &["-x"]] {
+        let made = run(how, paths[0]);
+        assert_eq!(total(&made), total(&of_mutex), "{how:?} {made:?} {of_mutex:?}");
+    }
+    let semaphore = || {
+        let client = world.client();
+        let semaphore = Semaphore::new(&client, paths[1], 2).expect("valid");
+        let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
+        std::mem::forget(permit);
+        world.runtime.block_on(client.close());
+    };
+    semaphore();
+    let of_semaphore = requests(&world, semaphore);
+    let made = run(&["--permits", "1", "--of", "2"], paths[1]);
+    assert!(total(&made) <= total(&of_semaphore) + 1, "{made:?} {of_semaphore:?}");
 }

@@ -8,7 +8,7 @@ use zk_recipes::session::proto::{Acl, Id, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::server::Config;
 
-use crate::{PATH, World, ended, error_message, out};
+use crate::{PATH, World, ended, error_message, out, unignoring};
 
 #[test]
 fn all_holders_and_waiters_are_shown() {
@@ -26,18 +26,12 @@ fn all_holders_and_waiters_are_shown() {
     assert_eq!(lines.len(), 4, "{text}");
     assert_eq!(lines[0], format!("{PATH}: read/write lock"));
     assert!(lines[1].starts_with("STATE"));
-    assert!(
-        lines[2].starts_with("holds, shared")
-            && lines[2].contains(r"host-7\u{7}\u{202e} \u{20}\u{5d0}  "),
-        "{text}"
-    );
-    assert!(lines[3].starts_with("waits"), "{text}");
-    let (_, number) = reader.node().split_at(reader.node().len() - 10);
-    assert_eq!(
-        lines[3].split_whitespace().nth(2),
-        Some(number),
-        "it does not wait for the reader: {text}"
-    );
+    assert!(lines[2].starts_with("holds  READ-0 "), "{text}");
+    assert!(lines[2].ends_with(r"host-7\u{7}\u{202e} \u{20}\u{5d0}"), "{text}");
+    assert!(lines[3].starts_with("waits  WRIT-1 "), "{text}");
+    let details = out(&world.run(&["ls", "-v", PATH]));
+    assert!(details.contains(&format!("\nholds, shared {}\n", reader.node())), "{details}");
+    assert!(details.contains(&format!(", for {}\n", reader.node())), "{details}");
 
     // A path that does not exist looks the same, since servers delete the path of an unused lock.
     let nowhere = world.run(&["ls", "/nowhere"]);
@@ -65,12 +59,10 @@ fn a_contender_is_removed_after_confirmation() {
     assert_eq!(answered("y\n").status.code(), Some(0));
     assert!(world.contenders().is_empty());
     let again = world.run(&[&arguments[..], &["--yes"]].concat());
-    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(again.status.code(), Some(70));
     assert!(error_message(&again).contains(guard.node()));
     let help = out(&world.run(&["break", "--help"]));
-    for code in ["with 0 if", "with 1 if", "with 2 if"] {
-        assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains(code), "{help}");
-    }
+    assert!(help.contains("as `ls` shows it"), "{help}");
 }
 
 #[test]
@@ -84,7 +76,7 @@ fn an_unreadable_node_is_shown_and_can_be_removed() {
         let output = world.run(&["ls", PATH]);
         assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
         let text = out(&output);
-        assert!(text.contains(guard.node()) && text.contains("(not readable)"), "{text}");
+        assert!(text.contains(" lock-") && text.contains("(not readable)"), "{text}");
         let arguments = [&["break", PATH, "--node", guard.node()], how].concat();
         let mut child =
             world.command(&arguments).stdin(Stdio::piped()).spawn().expect("zk-lock starts");
@@ -95,7 +87,7 @@ fn an_unreadable_node_is_shown_and_can_be_removed() {
     }
     for name in ["", "..", "leases", "a/b", "\u{202e}"] {
         let output = world.run(&["break", PATH, "--yes", "--node", name]);
-        assert_eq!(output.status.code(), Some(2), "{name:?}");
+        assert_eq!(output.status.code(), Some(70), "{name:?}");
         assert!(error_message(&output).is_ascii(), "{}", error_message(&output));
     }
 }
@@ -164,4 +156,126 @@ fn watch_prints_changes() {
     let _second = world.runtime.block_on(second).expect("acquired");
     child.kill().expect("zk-lock starts");
     child.wait().expect("an ended child");
+}
+
+#[test]
+fn ls_prints_a_json_object_for_each_contender() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = |data| Mutex::with(&client, PATH, Options::new().data(data)).expect("valid");
+    let first = mutex("host-7 pid 12: a: \u{202e}\"\n");
+    let guard = world.runtime.block_on(first.acquire()).expect("free");
+    let second = mutex("");
+    let _waiting = second.acquire();
+    world.eventually("two", |world| world.contenders().len() == 2);
+    let output = world.run(&["ls", "--json", PATH]);
+    assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
+    let text = out(&output);
+    assert!(text.is_ascii(), "{text}");
+    let objects: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let [holder, waiter] = &objects[..] else { panic!("{text}") };
+    let field = |name: &str| (holder[name].clone(), waiter[name].clone());
+    let both = |value: &str| (serde_json::json!(value), serde_json::json!(value));
+    assert_eq!(field("path"), both(PATH));
+    assert_eq!(field("kind"), both("mutex"));
+    assert_eq!(field("mode"), both("exclusive"));
+    assert_eq!(
+        (holder["state"].as_str(), waiter["state"].as_str()),
+        (Some("holds"), Some("waits"))
+    );
+    assert_eq!(holder["node"].as_str(), Some(guard.node()));
+    assert_eq!(holder["node_path"].as_str(), Some(&*guard.node_path()));
+    assert_eq!(waiter["waits_for"].as_str(), Some(guard.node()));
+    assert!(holder["waits_for"].is_null());
+    let token = guard.fencing_token().0;
+    assert_eq!(holder["token"].as_i64(), Some(token));
+    assert_eq!(holder["czxid"].as_str(), Some(&*format!("{token:#x}")));
+    assert_eq!(holder["session"].as_str(), Some(&*format!("{:#x}", client.session_id().0)));
+    assert_eq!(holder["owner"].as_str(), Some("host-7 pid 12: a: \u{202e}\"\n"));
+    assert_eq!((holder["host"].as_str(), holder["pid"].as_u64()), (Some("host-7"), Some(12)));
+    assert_eq!(holder["program"].as_str(), Some("a: \u{202e}\"\n"));
+    assert!(waiter["host"].is_null() && waiter["pid"].is_null() && waiter["program"].is_null());
+    assert!(holder["since_ms"].is_i64() && holder["age_s"].is_u64());
+    assert_eq!(out(&world.run(&["ls", "--json", "/nowhere"])), "");
+    // The documentation lists the fields.
+    let readme = include_str!("../../README.md");
+    for field in holder.as_object().expect("an object").keys() {
+        assert!(readme.contains(&format!("| `{field}` |")), "{field}");
+    }
+}
+
+#[test]
+fn watch_prints_json_objects() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let mut child = world.command(&["watch", "--json", PATH]).spawn().expect("zk-lock starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut next = || -> serde_json::Value {
+        serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("an object")
+    };
+    let node = guard.node().to_owned();
+    let added = next();
+    assert_eq!((added["change"].as_str(), added["node"].as_str()), (Some("added"), Some(&*node)));
+    world.runtime.block_on(guard.release()).expect("held");
+    let removed = next();
+    assert_eq!((removed["change"].as_str(), &removed["node"]), (Some("removed"), &added["node"]));
+    child.kill().expect("running");
+    child.wait().expect("an ended child");
+}
+
+#[test]
+fn quiet_is_the_exit_code_alone() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    for how in ["-q", "--quiet"] {
+        let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+        let held = world.run(&["ls", how, PATH]);
+        assert_eq!((held.status.code(), out(&held)), (Some(1), String::new()));
+        world.runtime.block_on(guard.release()).expect("held");
+        let free = world.run(&["ls", how, PATH]);
+        assert_eq!((free.status.code(), out(&free)), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn a_table_fits_80_columns_and_its_names_can_be_removed() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let data = "a-host-with-a-long-name.example.org pid 4194304: a-program-with-a-long-name";
+    let lock = RwLock::with(&client, PATH, Options::new().data(data)).expect("valid");
+    let _reader = world.runtime.block_on(lock.read()).expect("free");
+    let _writer = lock.write();
+    world.eventually("two", |world| world.contenders().len() == 2);
+    let text = out(&world.run(&["ls", PATH]));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("a-host-with-a"), "{text}");
+    let removed = world.run(&["break", PATH, "--yes", "--node", "WRIT-1"]);
+    assert_eq!((removed.status.code(), error_message(&removed)), (Some(0), String::new()));
+    assert_eq!(world.contenders().len(), 1);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_a_closed_pipe_is_not() {
+    let world = World::new();
+    let at = world.embedded.connect_string();
+    for (arguments, code) in [("ls /a", 70), ("ls --json /a", 0), ("--help", 70), ("ls --help", 70)]
+    {
+        let program = env!("CARGO_BIN_EXE_zk-lock");
+        let line = format!("'{program}' --connect {at} {arguments} > /dev/full");
+        let done =
+            ended(unignoring("sh").args(["-c", &line]).stderr(Stdio::piped()).spawn().expect("sh"));
+        assert_eq!(done.status.code(), Some(code), "{arguments}");
+        let line = format!("'{program}' --connect {at} {arguments} | true");
+        let done =
+            ended(unignoring("sh").args(["-c", &line]).stderr(Stdio::piped()).spawn().expect("sh"));
+        assert_eq!(
+            (done.status.code(), error_message(&done)),
+            (Some(0), String::new()),
+            "{arguments}"
+        );
+    }
 }

@@ -6,12 +6,26 @@ use zk_recipes::{LockError, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphor
 
 use crate::Failure;
 
+/// A contender.
+pub(crate) struct Contender {
+    /// The kind of its lock.
+    pub(crate) kind: &'static str,
+    pub(crate) entry: QueueEntry,
+}
+
 /// All contenders at a lock path.
 #[derive(Default)]
 pub(crate) struct Contents {
-    /// The kinds of locks found; more than one only by mistake.
+    /// The kinds of locks found, described; more than one only by mistake.
     pub(crate) kinds: Vec<String>,
-    pub(crate) entries: Vec<QueueEntry>,
+    /// In the order of their queues.
+    pub(crate) contenders: Vec<Contender>,
+}
+
+impl Contents {
+    fn add(&mut self, kind: &'static str, entries: Vec<QueueEntry>) {
+        self.contenders.extend(entries.into_iter().map(|entry| Contender { kind, entry }));
+    }
 }
 
 /// The kinds of locks whose contenders are direct children of the lock path. Their names show the
@@ -25,7 +39,7 @@ const KINDS: [(&str, Scheme); 5] = [
 ];
 
 /// The two nodes of a semaphore that have contenders as children, and the schemes of their names.
-const SEMAPHORE: [(&str, Scheme); 2] =
+pub(crate) const SEMAPHORE: [(&str, Scheme); 2] =
     [("leases", Scheme::CURATOR_LEASE), ("locks", Scheme::CURATOR_MUTEX)];
 
 /// Reads all contenders at `path`. Returns `None` if the node does not exist.
@@ -43,7 +57,7 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
                 Mutex::with(client, path, options)?.contenders().await?
             };
             contents.kinds.push(kind.to_owned());
-            contents.entries.extend(entries);
+            contents.add(kind, entries);
         }
     }
     if SEMAPHORE.iter().any(|(parent, _)| children.iter().any(|child| child == parent)) {
@@ -79,36 +93,61 @@ async fn read_semaphore(
         }
     }
     contents.kinds.push(format!("semaphore with {permits} permits"));
-    contents.entries.extend(leases);
-    contents.entries.extend(waiting);
+    contents.add("semaphore", leases);
+    contents.add("semaphore", waiting);
     Ok(())
 }
 
-/// Returns a contender at `path` of another kind of lock: neither would see the other. `own` is the
-/// scheme of this lock, or `None` for a semaphore.
-pub(crate) async fn contender_of_other_kind(
+/// Returns a contender of a mutex, read/write lock or election at `path`, if there is one.
+pub(crate) async fn direct_contender(
     client: &Client,
     path: &str,
-    own: Option<Scheme>,
 ) -> Result<Option<String>, RequestError> {
-    let sees = |scheme: Scheme, child: &str| own == Some(scheme) && scheme.parse(child).is_some();
-    let is_other = |child: &&String| {
-        KINDS.iter().any(|(_, scheme)| scheme.parse(child).is_some() && !sees(*scheme, child))
-    };
     let direct = children(client, path).await?.unwrap_or_default();
-    if let Some(other) = direct.iter().find(is_other) {
-        return Ok(Some(other.clone()));
-    }
-    if own.is_some() {
-        for (parent, scheme) in SEMAPHORE {
-            let parent = path::child(path, parent);
-            let below = children(client, &parent).await?.unwrap_or_default();
-            if let Some(other) = below.into_iter().find(|child| scheme.parse(child).is_some()) {
-                return Ok(Some(other));
-            }
+    let is_contender = |child: &String| Scheme::recognize(child).is_some();
+    Ok(direct.into_iter().find(is_contender))
+}
+
+/// Returns a contender of a semaphore at `path`, if there is one.
+pub(crate) async fn semaphore_contender(
+    client: &Client,
+    path: &str,
+) -> Result<Option<String>, RequestError> {
+    for (parent, scheme) in SEMAPHORE {
+        let below = children(client, &path::child(path, parent)).await?.unwrap_or_default();
+        if let Some(contender) = below.into_iter().find(|child| scheme.parse(child).is_some()) {
+            return Ok(Some(contender));
         }
     }
     Ok(None)
+}
+
+/// Returns the short name of a node: its marker and its sequence number, as `lock-12`.
+pub(crate) fn label(node: &str) -> String {
+    let named = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    let (marker, number) = (named.trim_end_matches(['-', '_']), &node[named.len()..]);
+    let Ok(number) = number.parse::<u64>() else { return node.to_owned() };
+    let marker = match marker.starts_with("x-") {
+        true => "x",
+        false => marker.rsplit(['-', '_']).next().unwrap_or(marker),
+    };
+    format!("{marker}-{number}")
+}
+
+/// Returns the path of the contender that `ls` shows by this label, or of all if there are several.
+pub(crate) async fn paths_of_label(
+    client: &Client,
+    path: &str,
+    shown: &str,
+) -> Result<Vec<String>, Failure> {
+    let contents = read(client, path).await?.unwrap_or_default();
+    let nodes = contents.contenders.iter().map(|contender| contender.entry.node.as_str());
+    let found: Vec<_> = nodes.filter(|node| label(node) == shown).collect();
+    match found[..] {
+        [] => Ok(Vec::new()),
+        [node] => Ok(possible_paths(path, node)),
+        _ => Err(format!("several contenders are called '{shown}': use a name of `ls -v`").into()),
+    }
 }
 
 /// Returns the paths where a contender of this name can be. None if no scheme has such names.
@@ -120,10 +159,47 @@ pub(crate) fn possible_paths(lock: &str, node: &str) -> Vec<String> {
     direct.into_iter().chain(of_semaphore.map(below)).collect()
 }
 
-async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, RequestError> {
+/// Returns the path of a contender's node. `kind` is that of [`Contender`].
+pub(crate) fn node_path(lock: &str, kind: &str, node: &str) -> Option<String> {
+    let parents = SEMAPHORE.iter().filter(|(_, scheme)| scheme.parse(node).is_some());
+    match kind {
+        "semaphore" => {
+            let mut below =
+                parents.map(|(parent, _)| path::child(&path::child(lock, parent), node));
+            below.next()
+        }
+        _ => Some(path::child(lock, node)),
+    }
+}
+
+pub(crate) async fn children(
+    client: &Client,
+    path: &str,
+) -> Result<Option<Vec<String>>, RequestError> {
     match client.get_children(path).await {
         Ok((children, _)) => Ok(Some(children)),
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_short_and_shows_the_mode() {
+        for (node, shown) in [
+            ("_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6-lock-0000000012", "lock-12"),
+            ("_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6-__READ__0000000000", "READ-0"),
+            ("_c_f5fd6747e1b74202a4bc9474a7659da6-lease-0000000100", "lease-100"),
+            ("f5fd6747e1b74202a4bc9474a7659da6__rlock__0000000003", "rlock-3"),
+            ("x-72057594037927936-0000000007", "x-7"),
+            ("_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6-lock--2147483648", "lock-2147483648"),
+            ("config", "config"),
+            ("", ""),
+        ] {
+            assert_eq!(label(node), shown);
+        }
     }
 }

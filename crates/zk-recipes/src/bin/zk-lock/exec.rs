@@ -7,11 +7,7 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, getppid};
 
-use crate::{print_error, signals};
-
-/// Exit codes of shells for commands that cannot be run.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+use crate::{code, print_error, signals};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -48,13 +44,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         end_with_parent(arguments.keeper).and_then(|()| signals::unblock(&arguments.blocked));
     if let Err(error) = ready {
         print_error(&error);
-        return ExitCode::from(NOT_EXECUTABLE);
+        return ExitCode::from(code::NOT_EXECUTABLE);
     }
     let (program, rest) = (&arguments.command[0], &arguments.command[1..]);
     let error = Command::new(program).args(rest).exec();
     print_error(&format_args!("{}: {error}", program.display()));
     let missing = error.kind() == std::io::ErrorKind::NotFound;
-    ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE })
+    ExitCode::from(if missing { code::NOT_FOUND } else { code::NOT_EXECUTABLE })
 }
 
 /// Makes the system send SIGTERM to this process when its parent is killed.

@@ -4,6 +4,8 @@ mod contents;
 mod exec;
 mod processes;
 mod run;
+mod sessions;
+mod settings;
 mod show;
 mod signals;
 mod supervise;
@@ -13,30 +15,91 @@ use std::error::Error;
 use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-use zk_recipes::session::Client;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use zk_recipes::session::proto::{ErrorCode, path};
+use zk_recipes::session::{Client, ConnectError};
 
-use crate::run::Supervisor;
+use crate::run::{NotConnected, Supervisor, TimedOut};
+use crate::settings::Settings;
 
 /// An error, printed on one line.
 type Failure = Box<dyn Error>;
 
-/// Exit code for errors other than a lock that was not acquired or was lost.
-const FAILED: u8 = 2;
+/// The exit codes of `zk-lock` itself. Commands rarely use them; they are those of `sysexits.h`, if
+/// flock(1) has no other.
+pub(crate) mod code {
+    /// The lock was not acquired, as with flock(1). Of `ls --quiet`: the lock is held. Of `break`:
+    /// the answer was no.
+    pub(crate) const NOT_ACQUIRED: u8 = 1;
+    /// The command line, the configuration file or the environment is wrong.
+    pub(crate) const USAGE: u8 = 64;
+    /// No server answers.
+    pub(crate) const NO_SERVER: u8 = 69;
+    /// Any other error.
+    pub(crate) const FAILED: u8 = 70;
+    /// The lock was lost.
+    pub(crate) const LOST: u8 = 73;
+    /// The command cannot be run, as in shells.
+    pub(crate) const NOT_EXECUTABLE: u8 = 126;
+    /// The command is not found, as in shells.
+    pub(crate) const NOT_FOUND: u8 = 127;
+}
+
+/// The command line, the configuration file or the environment is wrong.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0      success; of `ls --quiet`: the lock is free
+  1      `run`: the lock was not acquired (-E sets another code)
+         `ls --quiet`: the lock is held; `break`: you answered no
+  64     the arguments, the environment or the configuration file are wrong
+  69     no server answers
+  70     any other error
+  73     `run`: the lock was lost (--lost-exit-code sets another code)
+  126    `run`: the command cannot be run
+  127    `run`: the command is not found
+  128+n  `run`: signal n ended the command or zk-lock
+  Otherwise, `run` exits with the code of the command.
+
+Options with an environment variable can also be set in the configuration file, one
+`name = value` a line, without the dashes. The command line has precedence over the
+environment, and the environment over the file.";
+
+const EXAMPLES: &str = "\
+Examples:
+  zk-lock run /locks/backup ./backup.sh        one at a time, on whatever host it runs
+  zk-lock run -n /locks/backup ./backup.sh     not at all if another one is running
+  zk-lock run -w 2.5 /locks/log -c 'date >> /mnt/log'
+  zk-lock run -s /locks/index ./search         beside other readers; -x is for writers
+  zk-lock run --permits 1 --of 4 /downloads curl -O https://example.com/
+  zk-lock ls --json /locks/backup | jq .owner";
 
 /// Locks of a ZooKeeper ensemble: hold one while a command runs, and show holders and waiters.
 #[derive(Parser)]
-#[command(name = "zk-lock", version, max_term_width = 100)]
+#[command(name = "zk-lock", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
-    /// The ensemble: host:port,host:port/chroot
-    #[arg(long, global = true, default_value = "127.0.0.1:2181", value_name = "HOSTS")]
-    connect: String,
-    /// Session timeout in seconds: how long the ensemble keeps the locks of a process that has gone
-    #[arg(long, global = true, default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
-    session_timeout: Duration,
+    #[command(flatten)]
+    settings: Settings,
+    /// Report what happens; of `ls`: show all of each contender
+    #[arg(short, long, global = true)]
+    verbose: bool,
     /// Within `run`: the process that has started this one as the keeper of its lock
     #[arg(long, hide = true)]
     supervisor: Option<i32>,
@@ -75,23 +138,16 @@ enum Command {
     ///
     /// Everyone who can connect to the ensemble can read the name of this host, the process id, and
     /// the name of the program. Its arguments are not published.
-    ///
-    /// The exit code is that of the command, or 128 plus the number of the signal that ended it. It
-    /// is 126 if the command cannot be run, and 127 if it is not found. It is 1 (or -E) if the lock
-    /// was not acquired in time, or if no server answered within --try or --timeout. It is 73 (or
-    /// --lost-exit-code) if the lock was lost, and 2 for any other error.
+    #[command(after_help = EXAMPLES)]
     Run(run::Arguments),
     /// Show the holders of a lock and its waiters
-    Ls(Path),
+    Ls(show::ListArguments),
     /// Show the holders of a lock and its waiters, and every change, until interrupted or expired
-    Watch(Path),
+    Watch(show::WatchArguments),
     /// Remove a contender, which then loses the lock or its place in the queue
     ///
     /// To remove a waiter of a semaphore, remove its node `...-lock-...`. If only its permit node
     /// is removed, it creates another.
-    ///
-    /// Exits with 0 if the node was removed; with 1 if you answered no; with 2 if there is no such
-    /// node, or for any other error.
     Break(BreakArguments),
     /// Within `run`: become the command
     #[command(hide = true)]
@@ -102,7 +158,8 @@ impl Command {
     fn path(&self) -> Option<&str> {
         match self {
             Self::Run(arguments) => Some(arguments.path()),
-            Self::Ls(Path { path }) | Self::Watch(Path { path }) => Some(path),
+            Self::Ls(arguments) => Some(&arguments.path),
+            Self::Watch(arguments) => Some(&arguments.path),
             Self::Break(arguments) => Some(&arguments.path),
             Self::Exec(_) => None,
         }
@@ -110,16 +167,10 @@ impl Command {
 }
 
 #[derive(Args)]
-struct Path {
-    /// The path of the lock
-    path: String,
-}
-
-#[derive(Args)]
 struct BreakArguments {
     /// The path of the lock
     path: String,
-    /// The node to remove, as `ls` shows it; no other node is read
+    /// The node to remove, by its name or as `ls` shows it
     #[arg(long)]
     node: String,
     /// Do not ask for confirmation
@@ -128,44 +179,58 @@ struct BreakArguments {
 }
 
 impl Arguments {
-    /// Returns how long to wait for the first server.
-    fn connect_timeout(&self) -> Duration {
-        match &self.command {
-            // The time limit of the command applies instead.
-            Command::Run(run) if run.limit().is_some() => Duration::MAX,
-            _ => self.session_timeout,
+    /// Parses the command line, and again with the defaults of the configuration file.
+    fn load() -> Result<Self, Failure> {
+        let arguments = Self::from_arg_matches(&full_command().try_get_matches()?)?;
+        if matches!(arguments.command, Command::Exec(_)) {
+            return Ok(arguments);
         }
+        let command = arguments.settings.with_file(full_command())?;
+        let arguments = Self::from_arg_matches(&command.try_get_matches()?)?;
+        if let Some(path) = arguments.command.path() {
+            path::validate(path).map_err(|error| Usage(format!("'{path}': {error}")))?;
+        }
+        Ok(arguments)
     }
 }
 
-/// Parses a time in seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
-}
-
-fn positive_seconds(text: &str) -> Result<Duration, String> {
-    match seconds(text)? {
-        Duration::ZERO => Err("must be greater than 0".to_string()),
-        seconds => Ok(seconds),
-    }
+/// Returns the declaration of all arguments. Its help shows no values of variables.
+fn full_command() -> clap::Command {
+    let hide = |command: clap::Command| command.mut_args(|arg| arg.hide_env_values(true));
+    hide(Arguments::command()).mut_subcommand("run", hide)
 }
 
 fn main() -> ExitCode {
-    match start(Arguments::parse()) {
+    match Arguments::load().and_then(start) {
         Ok(code) => code,
-        // The reader of the pipe has gone, as with `| head`.
-        Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
-        Err(failure) => {
-            print_error(&explain(&failure));
-            ExitCode::from(FAILED)
-        }
+        Err(failure) => ExitCode::from(report(&failure)),
     }
 }
 
-fn is_broken_pipe(failure: &Failure) -> bool {
-    let error = failure.downcast_ref::<std::io::Error>();
-    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+/// Prints an error, and returns the exit code.
+fn report(failure: &Failure) -> u8 {
+    if let Some(error) = failure.downcast_ref::<clap::Error>() {
+        return match error.print() {
+            Ok(()) if error.use_stderr() => code::USAGE,
+            Ok(()) => 0,
+            Err(error) => report(&error.into()),
+        };
+    }
+    let kind = failure.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    // The reader of the pipe has gone, as with `| head`.
+    if kind == Some(std::io::ErrorKind::BrokenPipe) {
+        return 0;
+    }
+    print_error(&explain(failure));
+    let timed_out = failure.downcast_ref::<TimedOut>();
+    match failure.downcast_ref::<ConnectError>() {
+        Some(ConnectError::Address(_)) => code::USAGE,
+        Some(ConnectError::Unreachable { .. } | ConnectError::Tls { .. }) => code::NO_SERVER,
+        _ if failure.is::<Usage>() => code::USAGE,
+        _ if failure.is::<NotConnected>() => code::NO_SERVER,
+        _ if timed_out.is_some_and(|timed_out| !timed_out.is_connected) => code::NO_SERVER,
+        _ => code::FAILED,
+    }
 }
 
 fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
@@ -177,27 +242,27 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
-    if let Some(path) = arguments.command.path() {
-        path::validate(path).map_err(|error| format!("'{path}': {error}"))?;
-    }
-    let builder = Client::builder(&arguments.connect).session_timeout(arguments.session_timeout);
-    let builder = builder.connect_timeout(arguments.connect_timeout());
-    let connect = async { Ok::<_, Failure>(builder.connect().await?) };
-    match arguments.command {
-        Command::Run(run) => match arguments.supervisor {
-            None => supervise::run(&run, arguments.session_timeout).await,
-            Some(pid) => run::run(connect, &run, Supervisor::new(pid, &arguments.handled)?).await,
+    let Arguments { settings, verbose, supervisor, handled, command } = arguments;
+    match command {
+        Command::Run(run) => match supervisor {
+            None => supervise::run(&run, settings.session_timeout).await,
+            Some(pid) => run::run(&settings, &run, Supervisor::new(pid, &handled)?, verbose).await,
         },
-        Command::Ls(Path { path }) => show::ls(&connect.await?, &path).await,
-        Command::Watch(Path { path }) => show::watch(&connect.await?, &path).await,
-        Command::Break(arguments) => break_lock(&connect.await?, &arguments).await,
+        Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
+        Command::Watch(arguments) => show::watch(&settings.connect().await?, &arguments).await,
+        Command::Break(arguments) => break_lock(&settings.connect().await?, &arguments).await,
         Command::Exec(arguments) => Ok(exec::run(&arguments)),
     }
 }
 
 async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitCode, Failure> {
     let BreakArguments { path, node, yes } = arguments;
-    for candidate in contents::possible_paths(path, node) {
+    let candidates = match contents::possible_paths(path, node) {
+        none if none.is_empty() => contents::paths_of_label(client, path, node).await?,
+        paths => paths,
+    };
+    for candidate in candidates {
+        let name = candidate.rsplit('/').next().unwrap_or(node);
         if !yes {
             let owner = match client.get_data(&candidate).await {
                 Ok((data, _)) => show::owner(Some(&data)),
@@ -207,15 +272,15 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
                 Err(error) => return Err(error.into()),
             };
             let path = text::line(path);
-            show::print(&format!("{node} {owner}\nRemove it from {path}? [y/N] "))?;
+            show::print(&format!("{name} {owner}\nRemove it from {path}? [y/N] "))?;
             if !matches!(answer().await?.trim(), "y" | "Y" | "yes") {
                 show::print("Nothing was removed.\n")?;
-                return Ok(ExitCode::from(1));
+                return Ok(ExitCode::from(code::NOT_ACQUIRED));
             }
         }
         match client.delete(&candidate, None).await {
             Ok(()) => {
-                show::print(&format!("Removed {node}.\n"))?;
+                show::print(&format!("Removed {name}.\n"))?;
                 return Ok(ExitCode::SUCCESS);
             }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}

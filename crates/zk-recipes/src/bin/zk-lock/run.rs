@@ -10,25 +10,25 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::time::Instant;
-use zk_recipes::session::{self, Client, ConnectError, RequestError, State};
+use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
-    Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard, RecipeError,
-    RwLock, Scheme, Semaphore, WriteGuard,
+    Event, Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
+    RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
 };
 
 use crate::processes::{Processes, is_stopped};
+use crate::settings::{Settings, seconds};
+use crate::show::Owner;
 use crate::signals::{Received, Signals, send};
-use crate::{Failure, contents, exec, explain, print_error, seconds};
+use crate::{Failure, code, contents, exec, explain, print_error};
 
-/// Exit code if the lock was not acquired, as of flock(1).
-const NOT_ACQUIRED: u8 = 1;
-/// Exit code if the lock was lost. Commands rarely use this number.
-const LOST: u8 = 73;
 /// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
 /// ends earlier than the session by as much.
 const MIN_GRACE_DIVISOR: u32 = 20;
@@ -42,10 +42,16 @@ pub(crate) struct Arguments {
     /// The path of the lock; it is created if it does not exist
     path: String,
     /// Hold a read/write lock for reading, together with other readers
-    #[arg(long, conflicts_with_all = ["exclusive", "permits"])]
+    #[arg(short, long, overrides_with = "exclusive", conflicts_with = "permits")]
     shared: bool,
-    /// Hold a read/write lock for writing; without this option, the lock is a mutex
-    #[arg(long, conflicts_with = "permits")]
+    /// Hold a read/write lock for writing; without -s and -x, the lock is a mutex
+    #[arg(
+        short = 'x',
+        visible_short_alias = 'e',
+        long,
+        overrides_with = "shared",
+        conflicts_with = "permits"
+    )]
     exclusive: bool,
     /// Hold this many permits of a semaphore
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -54,25 +60,27 @@ pub(crate) struct Arguments {
     /// that of an existing one
     #[arg(long, value_name = "N", requires = "permits")]
     of: Option<u32>,
-    /// Wait no longer than this for a server and the lock; 0 is the same as --try
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "try_only")]
-    timeout: Option<Duration>,
-    /// Do not wait for the lock or for a new connection; the first server may take as long as the
-    /// session timeout
-    #[arg(long = "try")]
-    try_only: bool,
+    /// Do not wait for the lock, or for a connection that breaks meanwhile
+    #[arg(short, long, visible_alias = "nb")]
+    nonblock: bool,
+    /// Wait no longer than this for the lock; 0 is the same as -n
+    #[arg(short, long, visible_alias = "timeout", env = "ZK_LOCK_WAIT", value_name = "SECONDS", value_parser = seconds)]
+    wait: Option<Duration>,
     /// Exit with this code if the lock was not acquired
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = NOT_ACQUIRED)]
+    #[arg(short = 'E', long, env = "ZK_LOCK_CONFLICT_EXIT_CODE", value_name = "CODE", default_value_t = code::NOT_ACQUIRED)]
     conflict_exit_code: u8,
     /// When the lock is lost, how long the command has between SIGTERM and SIGKILL; by default, as
     /// long as the servers keep the session
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, env = "ZK_LOCK_KILL_AFTER", value_name = "SECONDS", value_parser = seconds)]
     kill_after: Option<Duration>,
     /// Exit with this code if the lock was lost, whatever the command returns
-    #[arg(long, value_name = "CODE", default_value_t = LOST)]
+    #[arg(long, env = "ZK_LOCK_LOST_EXIT_CODE", value_name = "CODE", default_value_t = code::LOST)]
     lost_exit_code: u8,
+    /// Run this command line by the shell, $SHELL or /bin/sh
+    #[arg(short = 'c', long = "command", value_name = "COMMAND", conflicts_with = "command")]
+    command_line: Option<OsString>,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true)]
+    #[arg(required_unless_present = "command_line", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -81,13 +89,24 @@ impl Arguments {
         &self.path
     }
 
-    /// Returns the time limit for a server and the lock together.
-    pub(crate) fn limit(&self) -> Option<Duration> {
-        self.timeout.filter(|timeout| !timeout.is_zero())
+    /// Returns the time limit for the lock.
+    fn limit(&self) -> Option<Duration> {
+        self.wait.filter(|wait| !wait.is_zero())
     }
 
     fn tries_only(&self) -> bool {
-        self.try_only || self.timeout.is_some_and(|timeout| timeout.is_zero())
+        self.nonblock || self.wait.is_some_and(|wait| wait.is_zero())
+    }
+
+    /// Returns the program and its arguments.
+    fn command(&self) -> Vec<OsString> {
+        match &self.command_line {
+            None => self.command.clone(),
+            Some(line) => {
+                let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+                vec![shell.unwrap_or_else(|| "/bin/sh".into()), "-c".into(), line.clone()]
+            }
+        }
     }
 
     /// Prints that the lock is lost, and why.
@@ -124,12 +143,13 @@ impl Guard {
 }
 
 pub(crate) async fn run(
-    connect: impl Future<Output = Result<Client, Failure>>,
+    settings: &Settings,
     arguments: &Arguments,
     mut supervisor: Supervisor,
+    is_verbose: bool,
 ) -> Result<ExitCode, Failure> {
-    match acquire_and_run(connect, arguments, &mut supervisor).await {
-        Err(failure) if is_not_acquired(&failure, arguments) => {
+    match acquire_and_run(settings, arguments, &mut supervisor, is_verbose).await {
+        Err(failure) if is_not_acquired(&failure) => {
             print_error(&explain(&failure));
             Ok(ExitCode::from(arguments.conflict_exit_code))
         }
@@ -137,18 +157,17 @@ pub(crate) async fn run(
     }
 }
 
-fn is_not_acquired(failure: &Failure, arguments: &Arguments) -> bool {
+/// Returns whether another contender was in the way.
+fn is_not_acquired(failure: &Failure) -> bool {
     let reason = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
-    let unreachable = failure.downcast_ref::<ConnectError>();
-    failure.is::<TimedOut>()
-        || failure.is::<NotConnected>()
+    let timed_out = failure.downcast_ref::<TimedOut>();
+    timed_out.is_some_and(|timed_out| timed_out.is_connected)
         || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
-        || matches!(unreachable, Some(ConnectError::Unreachable { .. })) && arguments.tries_only()
 }
 
-/// The connection is lost, and `--try` does not wait for another.
+/// The connection is lost, and `--nonblock` does not wait for another.
 #[derive(Debug)]
-struct NotConnected {
+pub(crate) struct NotConnected {
     path: String,
 }
 
@@ -182,17 +201,17 @@ async fn connection_lost(client: &Client) {
 
 /// The time limit has passed.
 #[derive(Debug)]
-struct TimedOut {
+pub(crate) struct TimedOut {
     path: String,
-    /// Whether the lock was requested. If not, no server has answered.
-    is_connected: bool,
+    /// Whether there was a connection at the end. If not, the reason is unknown.
+    pub(crate) is_connected: bool,
 }
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.is_connected {
             true => "it was not free in time",
-            false => "no server answered in time",
+            false => "the connection to a server with a quorum is lost",
         };
         write!(f, "the lock '{}' was not acquired: {why}", self.path)
     }
@@ -201,16 +220,18 @@ impl fmt::Display for TimedOut {
 impl Error for TimedOut {}
 
 async fn acquire_and_run(
-    connect: impl Future<Output = Result<Client, Failure>>,
+    settings: &Settings,
     arguments: &Arguments,
     supervisor: &mut Supervisor,
+    is_verbose: bool,
 ) -> Result<ExitCode, Failure> {
-    let deadline = arguments.limit().and_then(|limit| Instant::now().checked_add(limit));
-    let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
     let client = tokio::select! {
-        client = before(deadline, connect) => client.unwrap_or_else(|| Err(timed_out(false).into()))?,
+        client = settings.connect() => client?,
         signal = supervisor.end_signal() => return Ok(exit_code_of_signal(signal?)),
     };
+    let begun = Instant::now();
+    let deadline = arguments.limit().and_then(|limit| begun.checked_add(limit));
+    let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
     let not_connected = || NotConnected { path: arguments.path.clone() };
     let acquired = tokio::select! {
         acquired = before(deadline, acquire(&client, arguments)) => match acquired {
@@ -230,6 +251,11 @@ async fn acquire_and_run(
     };
     match acquired {
         Ok(guard) => {
+            if is_verbose {
+                let (held, seconds) = (guard.held(), begun.elapsed().as_secs_f64());
+                let (token, node) = (held.fencing_token().0, held.node_path());
+                print_error(&format_args!("acquired after {seconds:.6} s: token {token}, {node}"));
+            }
             let result = run_with(guard.held(), arguments, &client, supervisor).await;
             close(client, supervisor.end_signal()).await;
             result
@@ -282,7 +308,7 @@ async fn run_with(
     if is_lost(held) {
         return Ok(arguments.lost());
     }
-    let mut command = exec::command(&arguments.command, &supervisor.signals.blocked())?;
+    let mut command = exec::command(&arguments.command(), &supervisor.signals.blocked())?;
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
     if let Some(group) = supervisor.group {
@@ -411,56 +437,67 @@ impl Supervisor {
 /// kinds do not see each other, and both would hold it.
 ///
 /// The later of two contenders sees the earlier one, so looking after the acquisition is enough.
-/// Looking before it as well avoids a node for nothing.
+/// Locks list their queue, and so look for all but semaphores, which are below nodes of their own.
 async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failure> {
-    let own = match (arguments.permits, arguments.shared || arguments.exclusive) {
-        (Some(_), _) => None,
-        (None, true) => Some(Scheme::CURATOR_READ_WRITE),
-        (None, false) => Some(Scheme::CURATOR_MUTEX),
-    };
     let path = &arguments.path;
-    let refuse = |node: &str| format!("{path} is used as another kind of lock, by '{node}'");
-    if let Some(node) = contents::contender_of_other_kind(client, path, own).await? {
-        return Err(refuse(&node).into());
-    }
-    let guard = match acquire_with(client, arguments).await {
-        Ok(guard) => guard,
+    let refuse = |node: &str| {
+        let how = match Scheme::recognize(node) {
+            Some(Scheme::CURATOR_READ_WRITE) => ": use -s or -x",
+            Some(Scheme::CURATOR_MUTEX) if arguments.permits.is_none() => ": leave out -s and -x",
+            _ => "",
+        };
+        Err(format!("{path} is used as another kind of lock, by '{node}'{how}").into())
+    };
+    let (guard, may_be_semaphore) = match acquire_with(client, arguments).await {
+        Ok(acquired) => acquired,
+        Err(RecipeError { reason: LockError::OtherLock { node, .. }, .. }) => return refuse(&node),
         Err(error) if error.reason == LockError::NoMaximum => {
             return Err(format!("{error}: set it with --of").into());
         }
         Err(error) => return Err(error.into()),
     };
-    match contents::contender_of_other_kind(client, path, own).await? {
-        None => Ok(guard),
-        Some(node) => Err(refuse(&node).into()),
-    }
+    let other = match (arguments.permits, may_be_semaphore) {
+        (Some(_), _) => contents::direct_contender(client, path).await?,
+        (None, true) => contents::semaphore_contender(client, path).await?,
+        (None, false) => None,
+    };
+    other.map_or(Ok(guard), |node| refuse(&node))
 }
 
-async fn acquire_with(client: &Client, arguments: &Arguments) -> Result<Guard, RecipeError> {
-    let options = Options::new().data(description(&arguments.command[0]));
+/// Returns the guard, and whether the list of the queue had nodes that may be those of a semaphore.
+async fn acquire_with(
+    client: &Client,
+    arguments: &Arguments,
+) -> Result<(Guard, bool), RecipeError> {
+    let has_unknown_nodes = Arc::new(AtomicBool::new(false));
+    let seen = has_unknown_nodes.clone();
+    let options = Options::new().data(description(&arguments.command()[0]));
+    let options = options.observer(move |_, event| {
+        if matches!(event, Event::UnknownNode(_)) {
+            seen.store(true, Ordering::Relaxed);
+        }
+    });
     let path = &arguments.path;
     let at_once = arguments.tries_only();
-    if let Some(permits) = arguments.permits {
+    let guard = if let Some(permits) = arguments.permits {
         let semaphore = Semaphore::with(client, path, arguments.of, options)?;
-        return match at_once {
-            true => semaphore.try_acquire_many(permits).await.map(Guard::Permits),
-            false => semaphore.acquire_many(permits).await.map(Guard::Permits),
-        };
-    }
-    if !arguments.shared && !arguments.exclusive {
+        Guard::Permits(match at_once {
+            true => semaphore.try_acquire_many(permits).await?,
+            false => semaphore.acquire_many(permits).await?,
+        })
+    } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
-        return match at_once {
-            true => mutex.try_acquire().await.map(Guard::Mutex),
-            false => mutex.acquire().await.map(Guard::Mutex),
-        };
-    }
-    let lock = RwLock::with(client, path, options)?;
-    match (arguments.shared, at_once) {
-        (true, true) => lock.try_read().await.map(Guard::Read),
-        (true, false) => lock.read().await.map(Guard::Read),
-        (false, true) => lock.try_write().await.map(Guard::Write),
-        (false, false) => lock.write().await.map(Guard::Write),
-    }
+        Guard::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
+    } else {
+        let lock = RwLock::with(client, path, options)?;
+        match (arguments.shared, at_once) {
+            (true, true) => Guard::Read(lock.try_read().await?),
+            (true, false) => Guard::Read(lock.read().await?),
+            (false, true) => Guard::Write(lock.try_write().await?),
+            (false, false) => Guard::Write(lock.write().await?),
+        }
+    };
+    Ok((guard, has_unknown_nodes.load(Ordering::Relaxed)))
 }
 
 /// Returns the data of the lock node. Everyone who can connect can read it, so it has no arguments.
@@ -469,7 +506,7 @@ fn description(program: &OsStr) -> String {
     let host = host.nodename().to_string_lossy();
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let program: String = program.chars().take(MAX_PROGRAM_LENGTH).collect();
-    format!("{host} pid {}: {program}", std::os::unix::process::parent_id())
+    Owner { host: &host, pid: std::os::unix::process::parent_id(), program: &program }.format()
 }
 
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {

@@ -1,199 +1,319 @@
 //! Shows contenders: `ls` and `watch`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use rustix::termios::tcgetwinsize;
+use serde::Serialize;
 use zk_recipes::session::Client;
 use zk_recipes::{LockMode, QueueEntry};
 
-use crate::Failure;
-use crate::contents::{self, Contents};
-use crate::text::{cell, line};
+use crate::contents::{self, Contender, Contents};
+use crate::sessions::{self, Sessions};
+use crate::text::{ascii, cell, line};
+use crate::{Failure, code};
 
-/// How long a server may take to list its connections.
-const CONS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The width of a table if the output is no terminal.
+const WIDTH: usize = 80;
+/// The longest owner that is shown, in characters.
+const MAX_OWNER: usize = 60;
 
-pub(crate) async fn ls(client: &Client, path: &str) -> Result<ExitCode, Failure> {
+#[derive(clap::Args)]
+pub(crate) struct ListArguments {
+    /// The path of the lock
+    pub(crate) path: String,
+    /// Print a JSON object for each contender, each on one line
+    #[arg(long)]
+    json: bool,
+    /// Print nothing, and exit with 0 if the lock is free, with 1 if it is held
+    #[arg(short, long, conflicts_with_all = ["json", "verbose"])]
+    quiet: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct WatchArguments {
+    /// The path of the lock
+    pub(crate) path: String,
+    /// Print a JSON object for each contender that comes or goes, each on one line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn ls(
+    client: &Client,
+    arguments: &ListArguments,
+    is_verbose: bool,
+) -> Result<ExitCode, Failure> {
+    let ListArguments { path, json, quiet } = arguments;
     // Servers delete the path of an unused lock.
     let contents = contents::read(client, path).await?.unwrap_or_default();
-    if contents.entries.is_empty() {
-        print(&format!("{}: no holder, no waiters\n", line(path)))?;
-        return Ok(ExitCode::SUCCESS);
+    let contenders = &contents.contenders;
+    if *quiet {
+        let is_held = contenders.iter().any(|contender| contender.entry.is_holder());
+        return Ok(ExitCode::from(if is_held { code::NOT_ACQUIRED } else { 0 }));
     }
-    let table = table(&contents, &addresses(client).await);
-    print(&format!("{}: {}\n{table}", line(path), contents.kinds.join(" and ")))?;
+    let sessions = match *json || is_verbose {
+        true => sessions::ask(client).await,
+        false => Sessions::NONE,
+    };
+    if *json {
+        let records = contenders.iter().map(|contender| Record::new(path, contender, &sessions));
+        print(&records.map(|record| record.line()).collect::<io::Result<String>>()?)?;
+    } else if contenders.is_empty() {
+        print(&format!("{}: no holder, no waiters\n", line(path)))?;
+    } else {
+        let details = || contenders.iter().map(|contender| details(contender, &sessions)).collect();
+        let shown: String = if is_verbose { details() } else { table(&contents, width()) };
+        print(&format!("{}: {}\n{shown}", line(path), contents.kinds.join(" and ")))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn watch(client: &Client, path: &str) -> Result<ExitCode, Failure> {
+pub(crate) async fn watch(
+    client: &Client,
+    arguments: &WatchArguments,
+) -> Result<ExitCode, Failure> {
+    let WatchArguments { path, json } = arguments;
     let mut changes = client.watch_recursively(path).await?;
-    let mut shown: Vec<String> = Vec::new();
+    let mut shown = Contents::default();
     loop {
         let contents = contents::read(client, path).await?.unwrap_or_default();
+        let [old, new] = [&shown, &contents]
+            .map(|contents| contents.contenders.iter().map(describe).collect::<BTreeSet<_>>());
         // In the order of the queue.
-        let lines: Vec<_> = contents.entries.iter().map(describe).collect();
-        let [old, new] = [&shown, &lines].map(|lines| lines.iter().collect::<BTreeSet<_>>());
-        for line in shown.iter().filter(|line| !new.contains(line)) {
-            print(&format!("- {line}\n"))?;
-        }
-        for line in lines.iter().filter(|line| !old.contains(line)) {
-            print(&format!("+ {line}\n"))?;
-        }
-        shown = lines;
+        let changed = |contents: &Contents, other: &BTreeSet<String>, change: Change| {
+            let changed = contents.contenders.iter().filter(|one| !other.contains(&describe(one)));
+            let lines = changed.map(|one| match json {
+                true => Record::of_change(path, one, change).line(),
+                false => Ok(format!("{} {}\n", change.sign(), describe(one))),
+            });
+            lines.collect::<io::Result<String>>()
+        };
+        print(&changed(&shown, &new, Change::Removed)?)?;
+        print(&changed(&contents, &old, Change::Added)?)?;
+        shown = contents;
         // Also after a gap: the next look shows the missed changes.
         changes.next().await?;
     }
 }
 
 /// Writes to the standard output, and flushes.
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
 /// Describes a contender on one line.
-pub(crate) fn describe(entry: &QueueEntry) -> String {
+fn describe(contender: &Contender) -> String {
+    let entry = &contender.entry;
     format!("{} {} {}", state(entry), cell(&entry.node), owner(entry.data.as_deref()))
 }
 
-fn state(entry: &QueueEntry) -> String {
+/// Describes all of a contender, on several lines.
+fn details(contender: &Contender, sessions: &Sessions) -> String {
+    let entry = &contender.entry;
+    let waits_for = entry.waits_for.as_deref().map(|node| format!(", for {}", cell(node)));
+    let connection = sessions.connections.get(&entry.session.0);
+    let address = connection.map(|connection| format!(" from {}", connection.address));
+    format!(
+        "{} {}{}\n    session {}{}, {} old\n    token {}, czxid {:#x}\n    {}\n",
+        state(entry),
+        cell(&entry.node),
+        waits_for.unwrap_or_default(),
+        session(entry),
+        address.unwrap_or_default(),
+        age(entry),
+        entry.token.0,
+        entry.token.0,
+        owner(entry.data.as_deref()),
+    )
+}
+
+fn state(entry: &QueueEntry) -> &'static str {
     match (&entry.waits_for, entry.mode) {
-        (None, LockMode::Exclusive) => "holds".to_owned(),
-        (None, LockMode::Shared) => "holds, shared".to_owned(),
-        (Some(_), LockMode::Exclusive) => "waits".to_owned(),
-        (Some(_), LockMode::Shared) => "waits, shared".to_owned(),
+        (None, LockMode::Exclusive) => "holds",
+        (None, LockMode::Shared) => "holds, shared",
+        (Some(_), LockMode::Exclusive) => "waits",
+        (Some(_), LockMode::Shared) => "waits, shared",
     }
 }
 
-/// Returns the data of a contender's node, escaped and shortened to 60 characters.
+/// Returns the session. No server deletes a node without one.
+pub(crate) fn session(entry: &QueueEntry) -> String {
+    match entry.session.0 {
+        0 => "none".to_owned(),
+        session => format!("{session:#x}"),
+    }
+}
+
+/// Returns the data of a contender's node, escaped and shortened.
 pub(crate) fn owner(data: Option<&[u8]>) -> String {
     match data.map(String::from_utf8_lossy).as_deref().map(str::trim) {
         None => "(not readable)".to_owned(),
         Some("") => "-".to_owned(),
-        Some(text) => cell(&text.chars().take(60).collect::<String>()),
+        Some(text) => cell(&text.chars().take(MAX_OWNER).collect::<String>()),
     }
 }
 
-fn table(contents: &Contents, addresses: &BTreeMap<i64, String>) -> String {
-    let mut rows = vec![
-        ["STATE", "NODE", "WATCHES", "OWNER", "ADDRESS", "AGE", "TOKEN"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    for entry in &contents.entries {
-        let address = addresses.get(&entry.session.0).cloned();
-        rows.push(vec![
-            state(entry),
-            cell(&entry.node),
-            entry.waits_for.as_deref().map_or("-".to_owned(), |node| cell(sequence_number(node))),
-            owner(entry.data.as_deref()),
-            address.unwrap_or(format!("session {:#x}", entry.session.0)),
-            age(entry.since),
+/// The data of a node that `zk-lock run` has created.
+pub(crate) struct Owner<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) pid: u32,
+    pub(crate) program: &'a str,
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn format(&self) -> String {
+        let Self { host, pid, program } = self;
+        format!("{host} pid {pid}: {program}")
+    }
+
+    fn parse(data: &'a str) -> Option<Self> {
+        let (host, rest) = data.split_once(" pid ")?;
+        let (pid, program) = rest.split_once(": ")?;
+        Some(Self { host, pid: pid.parse().ok()?, program })
+    }
+}
+
+fn width() -> usize {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
+    size.map_or(WIDTH, |size| size.ws_col.into())
+}
+
+/// Returns a table that fits into `width` columns, unless names and numbers are longer than usual.
+/// The owner is cut.
+fn table(contents: &Contents, width: usize) -> String {
+    let mut rows = vec![["STATE", "NODE", "AGE", "SESSION", "TOKEN", "OWNER"].map(str::to_owned)];
+    for Contender { entry, .. } in &contents.contenders {
+        let state = if entry.is_holder() { "holds" } else { "waits" };
+        rows.push([
+            state.to_owned(),
+            cell(&contents::label(&entry.node)),
+            age(entry),
+            session(entry),
             // In decimal, as in ZK_LOCK_TOKEN.
             entry.token.0.to_string(),
+            owner(entry.data.as_deref()),
         ]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<_> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
+    columns(&rows, width)
+}
+
+/// Aligns the cells of rows in columns. The last column is cut where a row exceeds `width`.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]], width: usize) -> String {
+    let longest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<_> = (0..N).map(|column| longest(column).unwrap_or(0)).collect();
+    let line = |row: &[String; N]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let cut: String = match line.trim_end().chars().count() > width {
+            true => line.chars().take(width.saturating_sub(1)).chain(['+']).collect(),
+            false => line,
+        };
+        format!("{}\n", cut.trim_end())
     };
     rows.iter().map(line).collect()
 }
 
-/// Returns the sequence number in a node's name, or the name. The number is enough to find the
-/// line, and leaves room for the other columns.
-fn sequence_number(node: &str) -> &str {
-    match node.split_at_checked(node.len().saturating_sub(10)) {
-        Some((_, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => number,
-        _ => node,
-    }
-}
-
-/// Returns the time since `since`, by the local clock, which may differ from the servers'.
-fn age(since: i64) -> String {
+/// Returns the time in seconds since the node was created, by the local clock, which may differ
+/// from the servers'.
+pub(crate) fn age_seconds(entry: &QueueEntry) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let seconds = now.saturating_sub(u64::try_from(since / 1000).unwrap_or(0));
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
+    now.saturating_sub(u64::try_from(entry.since / 1000).unwrap_or(0))
+}
+
+pub(crate) fn age(entry: &QueueEntry) -> String {
+    match age_seconds(entry) {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7200 => format!("{}m", seconds / 60),
+        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
     }
 }
 
-/// Returns the address of each session, as far as the servers allow the command `cons`.
-async fn addresses(client: &Client) -> BTreeMap<i64, String> {
-    let mut addresses = BTreeMap::new();
-    for server in client.servers().iter() {
-        let asked = tokio::time::timeout(CONS_TIMEOUT, connections(&server.to_string())).await;
-        if let Ok(Ok(answer)) = asked {
-            addresses.extend(answer.lines().filter_map(session_and_address));
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Change {
+    Added,
+    Removed,
+}
+
+impl Change {
+    fn sign(self) -> char {
+        match self {
+            Self::Added => '+',
+            Self::Removed => '-',
         }
     }
-    addresses
 }
 
-async fn connections(server: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(server).await?;
-    stream.write_all(b"cons").await?;
-    let mut answer = String::new();
-    stream.take(1 << 24).read_to_string(&mut answer).await?;
-    Ok(answer)
+/// A contender as JSON. The documentation lists the fields.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<Change>,
+    path: &'a str,
+    kind: &'a str,
+    state: &'static str,
+    mode: &'static str,
+    node: &'a str,
+    node_path: Option<String>,
+    waits_for: Option<&'a str>,
+    session: Option<String>,
+    czxid: Option<String>,
+    token: Option<i64>,
+    since_ms: Option<i64>,
+    age_s: Option<u64>,
+    owner: Option<String>,
+    host: Option<String>,
+    pid: Option<u32>,
+    program: Option<String>,
+    address: Option<&'a str>,
 }
 
-/// Parses ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...`.
-fn session_and_address(line: &str) -> Option<(i64, String)> {
-    let (connection, rest) = line.trim().split_once("](")?;
-    let (_, sid) = rest.split_once("sid=0x")?;
-    let digits = sid.split(|c: char| !c.is_ascii_hexdigit()).next()?;
-    // Since Java 14, an IPv6 address has brackets of its own.
-    let (name_and_address, _) = connection.rsplit_once('[')?;
-    let (_, address) = name_and_address.split_once('/')?;
-    Some((u64::from_str_radix(digits, 16).ok()?.cast_signed(), cell(&shortest(address))))
-}
-
-/// Returns `[0:0:0:0:0:0:0:1]:51234` and `0:0:0:0:0:0:0:1:51234` as `[::1]:51234`, and other
-/// addresses unchanged.
-fn shortest(address: &str) -> String {
-    let parsed = address.rsplit_once(':').and_then(|(host, port)| {
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?))
-    });
-    parsed.map_or_else(|| address.to_owned(), |address| address.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_cons_has_the_session_and_its_address() {
-        let line = " /127.0.0.1:39204[1](queued=0,recved=4,sent=4,sid=0xff00000000000001,lop=PING)";
-        let session = 0xff00_0000_0000_0001_u64.cast_signed();
-        assert_eq!(session_and_address(line), Some((session, "127.0.0.1:39204".to_owned())));
-        for (shown, address) in [
-            ("/[0:0:0:0:0:0:0:1]:39204", "[::1]:39204"),
-            ("/0:0:0:0:0:0:0:1:39204", "[::1]:39204"),
-            ("/[2001:db8:0:0:0:0:0:7]:1", "[2001:db8::7]:1"),
-            ("/[fe80:0:0:0:0:0:0:1%eth0]:9", "[fe80:0:0:0:0:0:0:1%eth0]:9"),
-            ("printer.example/10.0.0.7:80", "10.0.0.7:80"),
-            ("/\u{202e}hostile", r"\u{202e}hostile"),
-        ] {
-            let line = format!(" {shown}[1](queued=0,recved=4,sent=4,sid=0x1f,lop=PING,est=1)");
-            assert_eq!(session_and_address(&line), Some((0x1f, address.to_owned())));
+impl<'a> Record<'a> {
+    fn new(lock: &'a str, contender: &'a Contender, sessions: &'a Sessions) -> Self {
+        let Contender { kind, entry } = contender;
+        let owner = entry.data.as_deref().map(|data| String::from_utf8_lossy(data).into_owned());
+        let parsed = owner.as_deref().and_then(Owner::parse);
+        let connection = sessions.connections.get(&entry.session.0);
+        // The servers may refuse to describe a node.
+        let is_described = entry.token.0 != 0;
+        Self {
+            change: None,
+            path: lock,
+            kind,
+            state: if entry.is_holder() { "holds" } else { "waits" },
+            mode: match entry.mode {
+                LockMode::Exclusive => "exclusive",
+                LockMode::Shared => "shared",
+            },
+            node: &entry.node,
+            node_path: contents::node_path(lock, kind, &entry.node),
+            waits_for: entry.waits_for.as_deref(),
+            session: (entry.session.0 != 0).then(|| session(entry)),
+            czxid: is_described.then(|| format!("{:#x}", entry.token.0)),
+            token: is_described.then_some(entry.token.0),
+            since_ms: is_described.then_some(entry.since),
+            age_s: is_described.then(|| age_seconds(entry)),
+            host: parsed.as_ref().map(|owner| owner.host.to_owned()),
+            pid: parsed.as_ref().map(|owner| owner.pid),
+            program: parsed.as_ref().map(|owner| owner.program.to_owned()),
+            owner,
+            address: connection.map(|connection| connection.address.as_str()),
         }
-        assert_eq!(session_and_address(" /127.0.0.1:39204[0](queued=0,recved=1,sent=0)"), None);
-        assert_eq!(
-            session_and_address("cons is not executed because it is not in the whitelist."),
-            None
-        );
+    }
+
+    fn of_change(lock: &'a str, contender: &'a Contender, change: Change) -> Self {
+        const NO_SESSIONS: &Sessions = &Sessions::NONE;
+        Self { change: Some(change), ..Self::new(lock, contender, NO_SESSIONS) }
+    }
+
+    /// Returns the object on one line, in ASCII: a terminal may show it.
+    fn line(&self) -> io::Result<String> {
+        Ok(ascii(&serde_json::to_string(self)?) + "\n")
     }
 }

@@ -30,6 +30,22 @@ pub(crate) fn cell(text: &str) -> String {
     line(text).replace("  ", " \\u{20}")
 }
 
+/// Escapes every character of JSON text outside ASCII, and DEL. They occur in strings only.
+pub(crate) fn ascii(json: &str) -> String {
+    json.chars().fold(String::new(), |mut ascii, c| {
+        match c {
+            '\u{7f}' => ascii.push_str("\\u007f"),
+            c if c.is_ascii() => ascii.push(c),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    ascii.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+        ascii
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +109,10 @@ mod tests {
         for text in ["a  b", "a   b", "    "] {
             assert!(!cell(text).contains("  "), "{}", cell(text));
         }
+    }
+
+    #[test]
+    fn json_is_printed_in_ascii() {
+        assert_eq!(ascii("\"a\u{202e}\u{7f}\u{1f600}\""), r#""a\u202e\u007f\ud83d\ude00""#);
     }
 }

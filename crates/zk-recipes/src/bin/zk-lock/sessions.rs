@@ -1,0 +1,142 @@
+//! The sessions that the servers serve, by their command `cons`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zk_recipes::session::Client;
+
+use crate::text::cell;
+
+/// How long a server may take to list its connections.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// The longest list to read, in bytes.
+const MAX_LENGTH: u64 = 1 << 24;
+
+/// A session, as the server that serves it describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    /// The address of the client, escaped.
+    pub(crate) address: String,
+    /// The time when it connected, by the server's clock: milliseconds since 1970.
+    pub(crate) established: Option<i64>,
+    /// The session timeout.
+    pub(crate) timeout: Option<Duration>,
+    /// The time of the last reply to it, in milliseconds by a clock of the server that only counts
+    /// its own time.
+    pub(crate) last_reply: Option<i64>,
+    /// The server, by its place in the connection string.
+    pub(crate) server: usize,
+}
+
+/// What the servers report of their sessions.
+pub(crate) struct Sessions {
+    pub(crate) connections: BTreeMap<i64, Connection>,
+    /// The servers that did not answer, or do not allow `cons`, and why.
+    pub(crate) silent: Vec<(String, String)>,
+}
+
+impl Sessions {
+    pub(crate) const NONE: Self = Self { connections: BTreeMap::new(), silent: Vec::new() };
+}
+
+/// Asks all servers for their sessions.
+pub(crate) async fn ask(client: &Client) -> Sessions {
+    let mut sessions = Sessions::NONE;
+    for (number, server) in client.servers().iter().enumerate() {
+        let name = server.to_string();
+        let asked = tokio::time::timeout(TIMEOUT, cons(&name)).await;
+        match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(answer) if answer.contains("not in the whitelist") => {
+                let reason = "4lw.commands.whitelist does not allow it".to_owned();
+                sessions.silent.push((name, reason));
+            }
+            Ok(answer) => {
+                let lines = answer.lines().filter_map(|line| session(line, number));
+                sessions.connections.extend(lines);
+            }
+            Err(error) => sessions.silent.push((name, error.to_string())),
+        }
+    }
+    sessions
+}
+
+async fn cons(server: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(b"cons").await?;
+    let mut answer = String::new();
+    stream.take(MAX_LENGTH).read_to_string(&mut answer).await?;
+    match answer.is_empty() {
+        true => Err(io::ErrorKind::UnexpectedEof.into()),
+        false => Ok(answer),
+    }
+}
+
+/// Parses ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...)`.
+fn session(line: &str, server: usize) -> Option<(i64, Connection)> {
+    let (connection, rest) = line.trim().split_once("](")?;
+    let fields: BTreeMap<_, _> =
+        rest.trim_end_matches(')').split(',').filter_map(|field| field.split_once('=')).collect();
+    let session = fields.get("sid")?.strip_prefix("0x")?;
+    let session = u64::from_str_radix(session, 16).ok()?.cast_signed();
+    let number = |name| fields.get(name).and_then(|text: &&str| text.parse::<i64>().ok());
+    let timeout = number("to").and_then(|timeout| u64::try_from(timeout).ok());
+    // Since Java 14, an IPv6 address has brackets of its own.
+    let (name_and_address, _) = connection.rsplit_once('[')?;
+    let (_, address) = name_and_address.split_once('/')?;
+    let connection = Connection {
+        address: cell(&shortest(address)),
+        established: number("est"),
+        timeout: timeout.map(Duration::from_millis),
+        last_reply: number("lresp"),
+        server,
+    };
+    Some((session, connection))
+}
+
+/// Returns `[0:0:0:0:0:0:0:1]:51234` and `0:0:0:0:0:0:0:1:51234` as `[::1]:51234`, and other
+/// addresses unchanged.
+fn shortest(address: &str) -> String {
+    let parsed = address.rsplit_once(':').and_then(|(host, port)| {
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?))
+    });
+    parsed.map_or_else(|| address.to_owned(), |address| address.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_cons_describes_a_session() {
+        let line = " /127.0.0.1:39204[1](queued=0,recved=4,sent=4,sid=0xff00000000000001,lop=PING,\
+                    est=1700000000123,to=4000,lcxid=0x2,lzxid=0x5,lresp=77,llat=0,minlat=0)";
+        let id = 0xff00_0000_0000_0001_u64.cast_signed();
+        let connection = Connection {
+            address: "127.0.0.1:39204".to_owned(),
+            established: Some(1_700_000_000_123),
+            timeout: Some(Duration::from_secs(4)),
+            last_reply: Some(77),
+            server: 2,
+        };
+        assert_eq!(session(line, 2), Some((id, connection)));
+        for (shown, address) in [
+            ("/[0:0:0:0:0:0:0:1]:39204", "[::1]:39204"),
+            ("/0:0:0:0:0:0:0:1:39204", "[::1]:39204"),
+            ("/[2001:db8:0:0:0:0:0:7]:1", "[2001:db8::7]:1"),
+            ("/[fe80:0:0:0:0:0:0:1%eth0]:9", "[fe80:0:0:0:0:0:0:1%eth0]:9"),
+            ("printer.example/10.0.0.7:80", "10.0.0.7:80"),
+            ("/\u{202e}hostile", r"\u{202e}hostile"),
+        ] {
+            let line = format!(" {shown}[1](queued=0,recved=4,sent=4,sid=0x1f,lop=PING,est=1)");
+            let (id, connection) = session(&line, 0).expect("a session");
+            assert_eq!((id, &*connection.address), (0x1f, address));
+        }
+        assert_eq!(session(" /127.0.0.1:39204[0](queued=0,recved=1,sent=0)", 0), None);
+        assert_eq!(session("cons is not executed because it is not in the whitelist.", 0), None);
+    }
+}

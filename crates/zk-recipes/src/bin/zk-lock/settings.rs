@@ -1,0 +1,183 @@
+//! How to reach the ensemble: options, environment variables and the configuration file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Arg, Args, Command};
+use zk_recipes::session::sasl::DigestMd5;
+use zk_recipes::session::{Client, TlsConfig};
+
+use crate::{Failure, Usage};
+
+/// The files read without `--config`: the first that exists, below the home directory and at all.
+const FILES: [&str; 2] = [".config/zk-lock.conf", "/etc/zk-lock.conf"];
+const CONFIG: &str = "ZK_LOCK_CONFIG";
+
+#[derive(Args)]
+#[command(next_help_heading = "Ensemble")]
+pub(crate) struct Settings {
+    /// The servers: host:port,host:port/chroot
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_LOCK_CONNECT",
+        default_value = "127.0.0.1:2181",
+        value_name = "HOSTS"
+    )]
+    connect: String,
+    /// Wait no longer than this for the first server
+    #[arg(long, global = true, env = "ZK_LOCK_CONNECT_TIMEOUT", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
+    connect_timeout: Duration,
+    /// How long the ensemble keeps the locks of a process that has gone
+    #[arg(long, global = true, env = "ZK_LOCK_SESSION_TIMEOUT", default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) session_timeout: Duration,
+    /// A file with credentials, one `scheme:credential` a line, such as `digest:user:password`; or
+    /// the same text in ZK_LOCK_AUTH
+    #[arg(long, global = true, env = "ZK_LOCK_AUTH_FILE", value_name = "FILE")]
+    auth_file: Option<PathBuf>,
+    /// Connect by TLS, and trust the authorities that the system trusts
+    #[arg(long, global = true, env = "ZK_LOCK_TLS")]
+    tls: bool,
+    /// Connect by TLS, and trust only the authorities in this PEM file
+    #[arg(long, global = true, env = "ZK_LOCK_TLS_CA", value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Present the certificate in this PEM file; needs --tls-key
+    #[arg(long, global = true, env = "ZK_LOCK_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, a PEM file
+    #[arg(long, global = true, env = "ZK_LOCK_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Authenticate by SASL as this user
+    #[arg(long, global = true, env = "ZK_LOCK_SASL_USER", value_name = "USER")]
+    sasl_user: Option<String>,
+    /// A file with the password of that user; or the password in ZK_LOCK_SASL_PASSWORD
+    #[arg(long, global = true, env = "ZK_LOCK_SASL_PASSWORD_FILE", value_name = "FILE")]
+    sasl_password_file: Option<PathBuf>,
+    /// Read options from this file instead of ~/.config/zk-lock.conf or /etc/zk-lock.conf
+    #[arg(long, global = true, env = CONFIG, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Settings {
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        let mut builder = Client::builder(&self.connect)
+            .session_timeout(self.session_timeout)
+            .connect_timeout(self.connect_timeout);
+        if let Some(user) = &self.sasl_user {
+            let password = secret(self.sasl_password_file.as_deref(), "ZK_LOCK_SASL_PASSWORD")?;
+            let password = password.ok_or_else(|| {
+                Usage::new("--sasl-user needs --sasl-password-file or ZK_LOCK_SASL_PASSWORD")
+            })?;
+            builder = builder.sasl(DigestMd5::new(user, password.trim_end_matches(['\r', '\n'])));
+        }
+        let credentials = secret(self.auth_file.as_deref(), "ZK_LOCK_AUTH")?.unwrap_or_default();
+        let credentials = credentials.lines().filter(|line| !line.is_empty());
+        // The text is not repeated in errors: it is secret.
+        let split = |line: &'_ str| line.split_once(':').map(|(s, c)| (s.to_owned(), c.to_owned()));
+        let credentials: Option<Vec<_>> = credentials.map(split).collect();
+        let credentials = credentials
+            .ok_or_else(|| Usage::new("each credential must have the form `scheme:credential`"))?;
+        let client = match self.tls()? {
+            Some(tls) => builder.tls(tls).connect().await?,
+            None => builder.connect().await?,
+        };
+        for (scheme, credential) in credentials {
+            client.add_auth(&scheme, credential.as_bytes()).await?;
+        }
+        Ok(client)
+    }
+
+    fn tls(&self) -> Result<Option<TlsConfig>, Failure> {
+        let tls = match &self.tls_ca {
+            Some(ca) => TlsConfig::from_ca_pem(&read(ca)?)?,
+            None if self.tls || self.tls_cert.is_some() || self.tls_key.is_some() => {
+                TlsConfig::from_system_roots()?
+            }
+            None => return Ok(None),
+        };
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Ok(Some(tls.client_certificate(&read(certificate)?, &read(key)?)?))
+            }
+            (None, None) => Ok(Some(tls)),
+            _ => Err(Usage::new("--tls-cert and --tls-key need each other").into()),
+        }
+    }
+
+    /// Returns `command` with the values of the configuration file as defaults.
+    pub(crate) fn with_file(&self, mut command: Command) -> Result<Command, Failure> {
+        let Some(path) = self.config.clone().or_else(default_file) else { return Ok(command) };
+        let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let known = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+            let set = known.and_then(|(name, value)| set_default(&mut command, name, value));
+            set.ok_or_else(|| {
+                let place = format!("{}, line {}", path.display(), number + 1);
+                Usage::new(format!("{place}: expected `name = value` with a known name: {line}"))
+            })?;
+        }
+        Ok(command)
+    }
+}
+
+/// Sets the default of an option. The options with an environment variable can be set so.
+fn set_default(command: &mut Command, name: &str, value: &str) -> Option<()> {
+    let has = |command: &Command| {
+        let is_named = |arg: &&Arg| {
+            arg.get_long() == Some(name) && arg.get_env().is_some_and(|env| env != CONFIG)
+        };
+        command.get_arguments().find(is_named).map(|arg| arg.get_id().clone())
+    };
+    let owned = std::mem::take(command);
+    let value = value.to_owned();
+    let (changed, found) = if let Some(id) = has(&owned) {
+        (owned.mut_arg(id, |arg| arg.default_value(value)), Some(()))
+    } else if let Some(id) = owned.find_subcommand("run").and_then(has) {
+        let set = |run: Command| run.mut_arg(id, |arg| arg.default_value(value));
+        (owned.mut_subcommand("run", set), Some(()))
+    } else {
+        (owned, None)
+    };
+    *command = changed;
+    found
+}
+
+fn default_file() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    let files = FILES.map(|file| Path::new(&home).join(file));
+    files.into_iter().find(|file| file.exists())
+}
+
+/// Reads a secret from its file, or else from an environment variable. Arguments would show it to
+/// everyone on this machine.
+fn secret(file: Option<&Path>, variable: &str) -> Result<Option<String>, Failure> {
+    match file {
+        Some(file) => Ok(Some(String::from_utf8(read(file)?)?)),
+        None => match std::env::var(variable) {
+            Ok(text) => Ok(Some(text)),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(error) => Err(Usage::new(format!("{variable}: {error}")).into()),
+        },
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(file).map_err(|error| Usage::new(format!("{}: {error}", file.display())).into())
+}
+
+/// Parses a time in seconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("must be greater than 0".to_string()),
+        seconds => Ok(seconds),
+    }
+}

@@ -1,0 +1,181 @@
+//! The manual page of flock(1), line by line, with `flock` and `zk-lock`.
+//!
+//! The table in the README of this crate shows the same lines.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+use zk_recipes::session::proto::path;
+
+use crate::{World, ended, out, output, ready, unignoring};
+
+/// The two programs: `flock FILE` and `zk-lock run PATH`, with the same options.
+struct Programs<'a> {
+    world: &'a World,
+    folder: TempDir,
+}
+
+impl<'a> Programs<'a> {
+    fn new(world: &'a World) -> Self {
+        Self { world, folder: TempDir::new().expect("a temporary folder") }
+    }
+
+    /// Returns a shell that runs `script`, in which `LOCK` stands for the program and `NAME` for
+    /// the name of its lock.
+    fn shell(&self, is_flock: bool, name: &str, script: &str) -> Command {
+        let (lock, name) = match is_flock {
+            true => ("flock".to_owned(), self.folder.path().join(name).display().to_string()),
+            false => {
+                let at = self.world.embedded.connect_string();
+                let program = format!("'{}' --connect {at} run", env!("CARGO_BIN_EXE_zk-lock"));
+                (program, path::child("/flock", name))
+            }
+        };
+        let mut shell = unignoring("sh");
+        shell.args(["-c", &script.replace("LOCK", &lock).replace("NAME", &name)]);
+        shell.env("SHELL", "/bin/sh");
+        shell
+    }
+
+    /// Runs `script` with each program, while `holder` holds the lock if it is not empty. Returns
+    /// the exit codes and outputs.
+    fn both(&self, holder: &str, script: &str) -> [(Option<i32>, String); 2] {
+        [true, false].map(|is_flock| {
+            let name = "lock";
+            let holding = (!holder.is_empty()).then(|| {
+                let script = format!("{holder} -c 'echo ready; read x'");
+                let mut shell = self.shell(is_flock, name, &script);
+                shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+                let mut holding = shell.spawn().expect("sh starts");
+                ready(&mut holding);
+                holding
+            });
+            let done = output(self.shell(is_flock, name, script));
+            if let Some(mut holding) = holding {
+                holding.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+                assert_eq!(ended(holding).status.code(), Some(0));
+            }
+            (done.status.code(), out(&done))
+        })
+    }
+}
+
+#[test]
+fn each_line_of_the_manual_of_flock_does_the_same() {
+    let world = World::new();
+    let programs = Programs::new(&world);
+    let held = "LOCK NAME";
+    let held_shared = "LOCK -s NAME";
+    let held_exclusive = "LOCK -x NAME";
+    for (holder, script, code, text) in [
+        // The command.
+        ("", "LOCK NAME echo 'a b c'", 0, "a b c\n"),
+        ("", "LOCK -x NAME echo 'a b c'", 0, "a b c\n"),
+        ("", "LOCK NAME sh -c 'exit 3'", 3, ""),
+        ("", "LOCK NAME sh -c 'kill -9 $$'", 137, ""),
+        // -c, --command
+        ("", "LOCK NAME -c 'echo $((1 + 2)) | cat'", 0, "3\n"),
+        ("", "LOCK NAME --command 'exit 4'", 4, ""),
+        ("", "SHELL=/bin/dash LOCK NAME -c 'echo $0'", 0, "/bin/dash\n"),
+        ("", "LOCK NAME -c true argument", 64, ""),
+        // -n, --nb, --nonblock
+        ("", "LOCK -n NAME echo free", 0, "free\n"),
+        (held, "LOCK -n NAME echo held", 1, ""),
+        (held, "LOCK --nb NAME echo held", 1, ""),
+        (held, "LOCK --nonblock NAME echo held", 1, ""),
+        // -w, --wait, --timeout, with fractions
+        ("", "LOCK -w 0 NAME echo free", 0, "free\n"),
+        ("", "LOCK -w 2.5 NAME echo free", 0, "free\n"),
+        (held, "LOCK -w 0 NAME echo held", 1, ""),
+        (held, "LOCK -w .007 NAME echo held", 1, ""),
+        (held, "LOCK --wait 0.007 NAME echo held", 1, ""),
+        (held, "LOCK --timeout 0.007 NAME echo held", 1, ""),
+        (held, "LOCK -n -w 60 NAME echo held", 1, ""),
+        ("", "LOCK -w soon NAME true", 64, ""),
+        // -E, --conflict-exit-code
+        (held, "LOCK -n -E 9 NAME echo held", 9, ""),
+        (held, "LOCK -w .007 --conflict-exit-code 0 NAME echo held", 0, ""),
+        ("", "LOCK -n -E 9 NAME sh -c 'exit 3'", 3, ""),
+        ("", "LOCK -E 256 NAME true", 64, ""),
+        // -s, --shared and -x, -e, --exclusive
+        (held_shared, "LOCK -s -w .007 NAME echo shared", 0, "shared\n"),
+        (held_shared, "LOCK --shared -n NAME echo shared", 0, "shared\n"),
+        (held_shared, "LOCK -x -w .007 NAME echo alone", 1, ""),
+        (held_shared, "LOCK -en NAME echo alone", 1, ""),
+        (held_exclusive, "LOCK --shared -n NAME echo shared", 1, ""),
+        (held_exclusive, "LOCK --exclusive -n NAME echo alone", 1, ""),
+        (held_shared, "LOCK -x -s -n NAME echo shared", 0, "shared\n"),
+        // Wrong options, and none.
+        ("", "LOCK --bogus NAME true", 64, ""),
+        ("", "LOCK", 64, ""),
+        ("", "LOCK NAME", 64, ""),
+        ("", "LOCK --help > /dev/full", 70, ""),
+    ] {
+        let expected = (Some(code), text.to_owned());
+        let [flock, zk_lock] = programs.both(holder, script);
+        // flock(1) has another code for a full disk.
+        if code != 70 {
+            assert_eq!(flock, expected, "flock: {script}");
+        }
+        assert_eq!(zk_lock, expected, "zk-lock: {script}");
+    }
+}
+
+/// The boilerplate of the manual, at the top of a script that runs itself under a lock.
+#[test]
+fn a_script_can_run_itself_under_a_lock() {
+    let world = World::new();
+    let programs = Programs::new(&world);
+    for is_flock in [true, false] {
+        let script = programs.folder.path().join("script");
+        let guard = match is_flock {
+            true => {
+                "[ \"${FLOCKER}\" != \"$0\" ] && exec env FLOCKER=\"$0\" flock -en \"$0\" \"$0\" \"$@\" || :"
+            }
+            false => "[ \"$ZK_LOCK_NODE\" ] || exec LOCK -n NAME \"$0\" \"$@\"",
+        };
+        let text = format!("#!/bin/sh\n{guard}\necho \"under the lock: $1\"\n");
+        let shell = programs.shell(is_flock, "script", &text);
+        let text = shell.get_args().last().expect("the script");
+        std::fs::write(&script, text.as_encoded_bytes()).expect("a script");
+        let run = programs.shell(is_flock, "script", "chmod +x \"$0\"; exec \"$0\" argument");
+        let mut run = run;
+        let done = output({
+            run.arg(&script);
+            run
+        });
+        assert_eq!(
+            out(&done),
+            "under the lock: argument\n",
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+}
+
+/// What differs on purpose.
+#[test]
+fn other_exit_codes_tell_more() {
+    let world = World::new();
+    let programs = Programs::new(&world);
+    for (script, flock, zk_lock) in [
+        ("LOCK NAME /no/such/command", 69, 127),
+        ("LOCK NAME /tmp", 69, 126),
+        // The lock cannot be reached.
+        ("LOCK NAME/no/such/place/ true", 66, 64),
+        ("LOCK -w -1 NAME true", 71, 64),
+    ] {
+        let [(by_flock, _), (by_zk_lock, _)] = programs.both("", script);
+        assert_eq!((by_flock, by_zk_lock), (Some(flock), Some(zk_lock)), "{script}");
+    }
+}
+
+#[test]
+fn verbose_reports_how_long_the_lock_took() {
+    let world = World::new();
+    let done = world.run(&["run", "-v", "/flock/verbose", "true"]);
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(text.contains("acquired after 0.") && text.contains(" s: token "), "{text}");
+    assert!(text.contains("/flock/verbose/_c_"), "{text}");
+}
