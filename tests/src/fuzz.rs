@@ -14,6 +14,7 @@ use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeMultiItem, Encode, ErrorCode, List,
     Multi, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
     ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid,
+    conversation::{self, Conversation, Direction, End, Kind},
     explain::{self, MessageKind},
     frame::{self, FrameError, Piece, Splitter},
 };
@@ -24,6 +25,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     ("connect", connect),
+    ("conversation", conversation),
     ("explain", explain),
     ("frame", frame),
     ("multi", multi),
@@ -205,6 +207,78 @@ pub fn explain(data: &[u8]) {
         explained.map_err(|error| what(error, 0)),
         decoded.map_err(|error| what(error, frame::PREFIX_LEN + before))
     );
+}
+
+/// Reads both directions of a connection. The input is a list of chunks: a byte with the direction
+/// and the length of the chunk, then the chunk.
+///
+/// The messages are the streams, cut. Each reply answers one earlier request, no request has two
+/// replies, and chunks do not change what is read in this order. A transcript has the same frames.
+pub fn conversation(data: &[u8]) {
+    let (mut input, mut streams) = (data, [Vec::new(), Vec::new()]);
+    let mut conversation = Conversation::new(LIMIT);
+    let (mut read, mut opcodes) = ([0, 0], Vec::new());
+    let mut is_text = false;
+    while let Some((control, rest)) = input.split_first() {
+        let (chunk, behind) = rest.split_at(usize::from(control >> 1).min(rest.len()));
+        input = behind;
+        let side = usize::from(control & 1);
+        let direction = [Direction::ToServer, Direction::ToClient][side];
+        streams[side].extend_from_slice(chunk);
+        while let Ok(Some((message, rest))) =
+            conversation.read(direction, &streams[side][read[side]..])
+        {
+            assert!(!message.bytes.is_empty());
+            assert_eq!(message.offset, read[side] as u64);
+            read[side] += message.bytes.len();
+            assert_eq!(streams[side].len() - read[side], rest.len());
+            match message.kind {
+                Kind::Reply { opcode, request, header } => {
+                    let place = usize::try_from(request).expect("inputs are short");
+                    assert_eq!(Option::take(&mut opcodes[place]), Some(opcode), "{header:?}");
+                }
+                kind if direction == Direction::ToServer => opcodes.push(match kind {
+                    Kind::Request(header) => Some(header.opcode),
+                    _ => None,
+                }),
+                _ => {}
+            }
+            is_text |= matches!(message.kind, Kind::Word(_));
+            assert_eq!(
+                message.explained_as().is_none(),
+                matches!(message.kind, Kind::Word(_) | Kind::Text)
+            );
+            let mut end = 0;
+            if message.explain(&mut |field| end = field.range.end).is_ok() && !is_text {
+                assert_eq!(end, message.bytes.len());
+            }
+            assert!(message.payload().ends_with(message.body()));
+            let _ = (message.path(), message.response(), message.event());
+        }
+    }
+    assert_eq!(conversation.unanswered(), opcodes.iter().flatten().count());
+
+    let transcript = conversation::transcript(&streams[0], &streams[1]);
+    for (stream, direction, end) in [
+        (&streams[0], Direction::ToServer, transcript.to_server),
+        (&streams[1], Direction::ToClient, transcript.to_client),
+    ] {
+        let messages = transcript.messages.iter().filter(|message| message.direction == direction);
+        let mut place = 0;
+        for (number, message) in messages.enumerate() {
+            assert_eq!((message.number, message.offset), (number as u64, place as u64));
+            assert_eq!(stream[place..][..message.bytes.len()], *message.bytes);
+            place += message.bytes.len();
+        }
+        match end {
+            End::Whole => assert_eq!(place, stream.len()),
+            End::Incomplete { offset, length } => {
+                assert_eq!((offset, offset + length), (place as u64, stream.len() as u64));
+            }
+            End::Unreadable { offset, .. } => assert_eq!(offset, place as u64),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// Opcodes fit in a signed byte, and one byte is easy for a fuzzer to find.

@@ -1,19 +1,18 @@
 //! Codecs for `tokio_util::codec`: streams of frames and of messages.
 //!
-//! A stream that is unreadable gives an [`io::Error`] of kind `InvalidData`. It contains the
-//! [`FrameError`](frame::FrameError) or the [`DecodeError`].
+//! All of them fail with a [`CodecError`].
 
-use alloc::collections::VecDeque;
 use core::fmt;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
 
-use crate::codes::{ErrorCode, OpCode};
+use crate::codes::ErrorCode;
 use crate::connect::{ConnectRequest, ConnectResponse};
-use crate::error::DecodeError;
-use crate::frame;
+use crate::conversation::Unanswered;
+use crate::error::{DecodeError, EncodeError};
+use crate::frame::{self, FrameError};
 use crate::header::{ReplyHeader, RequestHeader, Xid};
 use crate::operations::{Request, Response};
 use crate::owned::{self, IntoOwned, Storage};
@@ -36,7 +35,7 @@ use crate::wire::{Decode, Encode, Reader};
 /// codec.encode(RequestHeader { xid: Xid::PING, opcode: OpCode::PING }, &mut stream)?;
 /// let payload = codec.decode(&mut stream)?.expect("a whole frame");
 /// assert_eq!(&payload[..], b"\xff\xff\xff\xfe\0\0\0\x0b");
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), zk_proto::CodecError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FrameCodec {
@@ -58,23 +57,88 @@ impl Default for FrameCodec {
 
 impl Decoder for FrameCodec {
     type Item = Bytes;
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn decode(&mut self, stream: &mut BytesMut) -> io::Result<Option<Bytes>> {
-        frame::split_bytes(stream, self.limit).map_err(invalid)
+    fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<Bytes>, CodecError> {
+        Ok(frame::split_bytes(stream, self.limit)?)
     }
 }
 
 impl<M: Encode> Encoder<M> for FrameCodec {
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn encode(&mut self, message: M, out: &mut BytesMut) -> io::Result<()> {
-        frame::encode(&message, out).map_err(invalid)
+    fn encode(&mut self, message: M, out: &mut BytesMut) -> Result<(), CodecError> {
+        Ok(frame::encode(&message, out)?)
     }
 }
 
-fn invalid(error: impl core::error::Error + Send + Sync + 'static) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+/// An error of a codec. The stream is unusable afterwards, except after
+/// [`Encode`](Self::Encode), which writes nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The transport failed.
+    Io(io::Error),
+    /// The length of a frame is invalid.
+    Frame(FrameError),
+    /// The payload of a frame is malformed.
+    Decode(DecodeError),
+    /// A reply has an xid that no unanswered request has.
+    UnexpectedReply(Xid),
+    /// A message is too long to be written.
+    Encode(EncodeError),
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Frame(error) => error.fmt(f),
+            Self::Decode(error) => error.fmt(f),
+            Self::UnexpectedReply(xid) => {
+                write!(f, "the xid {xid} of a reply matches no request")
+            }
+            Self::Encode(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CodecError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! from_errors {
+    ($($variant:ident($error:ty),)*) => {$(
+        impl From<$error> for CodecError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+
+from_errors! {
+    Io(io::Error),
+    Frame(FrameError),
+    Decode(DecodeError),
+    Encode(EncodeError),
+}
+
+/// Every error but that of the transport is of kind `InvalidData`, or `InvalidInput` for
+/// [`CodecError::Encode`].
+impl From<CodecError> for io::Error {
+    fn from(error: CodecError) -> Self {
+        match error {
+            CodecError::Io(error) => error,
+            CodecError::Encode(_) => Self::new(io::ErrorKind::InvalidInput, error),
+            _ => Self::new(io::ErrorKind::InvalidData, error),
+        }
+    }
 }
 
 // ---- Client --------------------------------------------------------------------
@@ -117,19 +181,28 @@ pub enum ServerMessage {
 ///     panic!("the first message of a server is the handshake");
 /// };
 /// assert_eq!(session.session_id, SessionId(7));
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), zk_proto::CodecError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClientCodec {
     frames: FrameCodec,
     connected: bool,
-    unanswered: VecDeque<(Xid, OpCode)>,
+    sent: u64,
+    unanswered: Unanswered,
+}
+
+impl Default for ClientCodec {
+    fn default() -> Self {
+        Self::new(frame::DEFAULT_LIMIT)
+    }
 }
 
 impl ClientCodec {
     /// Creates a codec that refuses to read payloads above `limit` bytes.
     pub const fn new(limit: usize) -> Self {
-        Self { frames: FrameCodec::new(limit), connected: false, unanswered: VecDeque::new() }
+        // The caller determines how many requests are in flight.
+        let unanswered = Unanswered::new(usize::MAX);
+        Self { frames: FrameCodec::new(limit), connected: false, sent: 0, unanswered }
     }
 
     fn encode_request(
@@ -137,57 +210,47 @@ impl ClientCodec {
         header: RequestHeader,
         body: impl Encode,
         out: &mut BytesMut,
-    ) -> io::Result<()> {
+    ) -> Result<(), CodecError> {
         self.frames.encode((header, body), out)?;
-        // The reply to a ping has the xid of pings, whatever the request had.
-        let xid = if header.opcode == OpCode::PING { Xid::PING } else { header.xid };
-        self.unanswered.push_back((xid, header.opcode));
+        self.unanswered.insert(header, self.sent);
+        self.sent += 1;
         Ok(())
     }
-
-    /// Returns the operation that a reply answers.
-    ///
-    /// Replies come in the order of the requests, except those to pings and credentials.
-    fn opcode_of(&mut self, xid: Xid) -> Result<OpCode, UnexpectedReply> {
-        let index = self.unanswered.iter().position(|(asked, _)| *asked == xid);
-        let asked = index.and_then(|index| self.unanswered.remove(index));
-        asked.map(|(_, opcode)| opcode).ok_or(UnexpectedReply(xid))
-    }
 }
-
-/// A reply that matches no request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct UnexpectedReply(Xid);
-
-impl fmt::Display for UnexpectedReply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the xid {} of a reply matches no request", self.0)
-    }
-}
-
-impl core::error::Error for UnexpectedReply {}
 
 impl Encoder<ConnectRequest<'_>> for ClientCodec {
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn encode(&mut self, request: ConnectRequest<'_>, out: &mut BytesMut) -> io::Result<()> {
+    fn encode(
+        &mut self,
+        request: ConnectRequest<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), CodecError> {
         self.frames.encode(request, out)
     }
 }
 
 impl Encoder<(Xid, Request<'_>)> for ClientCodec {
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn encode(&mut self, message: (Xid, Request<'_>), out: &mut BytesMut) -> io::Result<()> {
+    fn encode(
+        &mut self,
+        message: (Xid, Request<'_>),
+        out: &mut BytesMut,
+    ) -> Result<(), CodecError> {
         let (xid, request) = message;
         self.encode_request(RequestHeader { xid, opcode: request.opcode() }, request, out)
     }
 }
 
 impl<S: Storage> Encoder<(Xid, owned::Request<S>)> for ClientCodec {
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn encode(&mut self, message: (Xid, owned::Request<S>), out: &mut BytesMut) -> io::Result<()> {
+    fn encode(
+        &mut self,
+        message: (Xid, owned::Request<S>),
+        out: &mut BytesMut,
+    ) -> Result<(), CodecError> {
         let (xid, request) = message;
         self.encode_request(RequestHeader { xid, opcode: request.opcode() }, request, out)
     }
@@ -195,9 +258,9 @@ impl<S: Storage> Encoder<(Xid, owned::Request<S>)> for ClientCodec {
 
 impl Decoder for ClientCodec {
     type Item = ServerMessage;
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn decode(&mut self, stream: &mut BytesMut) -> io::Result<Option<ServerMessage>> {
+    fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<ServerMessage>, CodecError> {
         let Some(frame) = self.frames.decode(stream)? else {
             return Ok(None);
         };
@@ -210,17 +273,18 @@ impl Decoder for ClientCodec {
                     .map(|response| ServerMessage::Connected(response.to_owned_in(&frame))),
             }
             .map(Some)
-            .map_err(invalid);
+            .map_err(CodecError::Decode);
         }
         let mut reader = Reader::new(&frame);
-        let header = ReplyHeader::decode(&mut reader).map_err(invalid)?;
+        let header = ReplyHeader::decode(&mut reader)?;
         if header.xid == Xid::NOTIFICATION {
-            let event = WatcherEvent::decode_all(reader.rest()).map_err(invalid)?;
+            let event = WatcherEvent::decode_all(reader.rest())?;
             return Ok(Some(ServerMessage::Notification(header, event.to_owned_in(&frame))));
         }
-        let opcode = self.opcode_of(header.xid).map_err(invalid)?;
+        let asked = self.unanswered.remove(header.xid);
+        let (opcode, _) = asked.ok_or(CodecError::UnexpectedReply(header.xid))?;
         let body = match header.err {
-            ErrorCode::OK => Some(Response::decode(opcode, reader.rest()).map_err(invalid)?),
+            ErrorCode::OK => Some(Response::decode(opcode, reader.rest())?),
             _ => None,
         };
         Ok(Some(ServerMessage::Reply(header, body.map(|body| body.to_owned_in(&frame)))))
@@ -266,7 +330,7 @@ pub enum ClientMessage {
 /// ClientCodec::default().encode(request, &mut stream)?;
 /// let message = ServerCodec::default().decode(&mut stream)?;
 /// assert!(matches!(message, Some(ClientMessage::Connect(request)) if request.timeout == 30_000));
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), zk_proto::CodecError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ServerCodec {
@@ -283,28 +347,28 @@ impl ServerCodec {
 
 impl Decoder for ServerCodec {
     type Item = ClientMessage;
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn decode(&mut self, stream: &mut BytesMut) -> io::Result<Option<ClientMessage>> {
+    fn decode(&mut self, stream: &mut BytesMut) -> Result<Option<ClientMessage>, CodecError> {
         let Some(frame) = self.frames.decode(stream)? else {
             return Ok(None);
         };
         if !self.connected {
             self.connected = true;
-            let request = ConnectRequest::decode_all(&frame).map_err(invalid)?;
+            let request = ConnectRequest::decode_all(&frame)?;
             return Ok(Some(ClientMessage::Connect(request.to_owned_in(&frame))));
         }
         let mut reader = Reader::new(&frame);
-        let header = RequestHeader::decode(&mut reader).map_err(invalid)?;
+        let header = RequestHeader::decode(&mut reader)?;
         let body = Request::decode(header.opcode, reader.rest());
         Ok(Some(ClientMessage::Request(header, body.map(|body| body.to_owned_in(&frame)))))
     }
 }
 
 impl<M: Encode> Encoder<M> for ServerCodec {
-    type Error = io::Error;
+    type Error = CodecError;
 
-    fn encode(&mut self, message: M, out: &mut BytesMut) -> io::Result<()> {
+    fn encode(&mut self, message: M, out: &mut BytesMut) -> Result<(), CodecError> {
         self.frames.encode(message, out)
     }
 }

@@ -16,6 +16,8 @@ mod macros_owned;
 mod codec;
 mod codes;
 mod connect;
+#[cfg(feature = "alloc")]
+pub mod conversation;
 #[cfg(feature = "diagram")]
 pub mod diagram;
 #[cfg(feature = "digest")]
@@ -44,7 +46,7 @@ mod ttl;
 mod wire;
 
 #[cfg(feature = "codec")]
-pub use codec::{ClientCodec, ClientMessage, FrameCodec, ServerCodec, ServerMessage};
+pub use codec::{ClientCodec, ClientMessage, CodecError, FrameCodec, ServerCodec, ServerMessage};
 pub use codes::{
     AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
 };

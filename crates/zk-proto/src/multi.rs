@@ -290,6 +290,30 @@ macro_rules! multi_items {
     };
 }
 
+/// Implements `path` for the operations of a multi, each of which has one.
+macro_rules! multi_paths {
+    ($op:ident, $owned:ident { $($name:ident)* }) => {
+        impl<'a> $op<'a> {
+            /// Returns the path of the node that the operation is about.
+            pub fn path(&self) -> &'a str {
+                match self {
+                    $( Self::$name(body) => body.path, )*
+                }
+            }
+        }
+
+        #[cfg(feature = "alloc")]
+        impl<S: crate::storage::Storage> $owned::$op<S> {
+            /// Returns the path of the node that the operation is about, to be changed.
+            pub fn path_mut(&mut self) -> &mut S::Text {
+                match self {
+                    $( Self::$name(body) => &mut body.path, )*
+                }
+            }
+        }
+    };
+}
+
 multi_items! {
     mod owned_op;
 
@@ -318,6 +342,8 @@ multi_items! {
         ErrorCode(-1)
     };
 }
+
+multi_paths!(MultiOp, owned_op { Create Delete SetData Check Create2 CreateContainer CreateTtl });
 
 multi_items! {
     mod owned_result;
@@ -362,6 +388,8 @@ multi_items! {
         ErrorCode(-1)
     };
 }
+
+multi_paths!(MultiReadOp, owned_read_op { GetData GetChildren });
 
 multi_items! {
     mod owned_read_result;

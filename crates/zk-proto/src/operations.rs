@@ -1,8 +1,14 @@
 //! The table of operations: the record of each request and of its reply.
 
+#[cfg(feature = "alloc")]
+use alloc::string::String;
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+
 use crate::codes::{CreateMode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::field::{Explain, FieldPath, FieldVisitor};
+use crate::list::List;
 use crate::multi::{MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse};
 use crate::records::*;
 use crate::wire::{Decode, Reader};
@@ -222,6 +228,43 @@ operations! {
     CLOSE_SESSION           => CloseSession         (())                              -> ();
 }
 
+/// Returns the path in either form of a request, borrowed by `$borrow`.
+macro_rules! path {
+    ($request:expr, [$($borrow:tt)*], |$prefixed:ident| $prefix:expr) => {
+        match $request {
+            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
+                Some($($borrow)* body.path)
+            }
+            Self::CreateTtl(body) => Some($($borrow)* body.path),
+            Self::Delete(body) => Some($($borrow)* body.path),
+            Self::DeleteContainer(body) => Some($($borrow)* body.path),
+            Self::Exists(body) => Some($($borrow)* body.path),
+            Self::GetData(body) => Some($($borrow)* body.path),
+            Self::SetData(body) => Some($($borrow)* body.path),
+            Self::GetAcl(body) => Some($($borrow)* body.path),
+            Self::SetAcl(body) => Some($($borrow)* body.path),
+            Self::GetChildren(body) | Self::GetChildren2(body) => Some($($borrow)* body.path),
+            Self::Sync(body) => Some($($borrow)* body.path),
+            Self::Check(body) => Some($($borrow)* body.path),
+            Self::CheckWatches(body) => Some($($borrow)* body.path),
+            Self::RemoveWatches(body) => Some($($borrow)* body.path),
+            Self::GetEphemerals($prefixed) => $prefix,
+            Self::GetAllChildrenNumber(body) => Some($($borrow)* body.path),
+            Self::AddWatch(body) => Some($($borrow)* body.path),
+            Self::Ping(())
+            | Self::Multi(_)
+            | Self::MultiRead(_)
+            | Self::Reconfig(_)
+            | Self::Auth(_)
+            | Self::Sasl(_)
+            | Self::SetWatches(_)
+            | Self::SetWatches2(_)
+            | Self::WhoAmI(())
+            | Self::CloseSession(()) => None,
+        }
+    };
+}
+
 /// Matches both forms of a request.
 macro_rules! harms_servers {
     ($request:expr) => {
@@ -304,36 +347,89 @@ impl<'a> Request<'a> {
     /// assert_eq!(Request::Ping(()).path(), None);
     /// ```
     pub fn path(&self) -> Option<&'a str> {
+        path!(self, [], |body| body.prefix_path)
+    }
+
+    /// Returns all paths in the request: its [`path`](Self::path), those of the operations of a
+    /// multi, and those of the watches that it sets again.
+    ///
+    /// ```
+    /// use zk_proto::{DeleteRequest, Multi, MultiOp, Request};
+    ///
+    /// let ops = ["/a", "/b"].map(|path| MultiOp::Delete(DeleteRequest { path, version: -1 }));
+    /// assert!(Request::Multi(Multi::new(&ops)).paths().eq(["/a", "/b"]));
+    /// ```
+    pub fn paths(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let (mut ops, mut reads, mut watches) = (None, None, [List::NULL; 5]);
         match self {
-            Self::Create(body) | Self::Create2(body) | Self::CreateContainer(body) => {
-                Some(body.path)
+            Self::Multi(multi) => ops = Some(multi.iter()),
+            Self::MultiRead(multi) => reads = Some(multi.iter()),
+            Self::SetWatches(body) => {
+                let SetWatches { data_watches, exist_watches, child_watches, .. } = *body;
+                watches[..3].copy_from_slice(&[data_watches, exist_watches, child_watches]);
             }
-            Self::CreateTtl(body) => Some(body.path),
-            Self::Delete(body) => Some(body.path),
-            Self::DeleteContainer(body) => Some(body.path),
-            Self::Exists(body) => Some(body.path),
-            Self::GetData(body) => Some(body.path),
-            Self::SetData(body) => Some(body.path),
-            Self::GetAcl(body) => Some(body.path),
-            Self::SetAcl(body) => Some(body.path),
-            Self::GetChildren(body) | Self::GetChildren2(body) => Some(body.path),
-            Self::Sync(body) => Some(body.path),
-            Self::Check(body) => Some(body.path),
-            Self::CheckWatches(body) => Some(body.path),
-            Self::RemoveWatches(body) => Some(body.path),
-            Self::GetEphemerals(body) => body.prefix_path,
-            Self::GetAllChildrenNumber(body) => Some(body.path),
-            Self::AddWatch(body) => Some(body.path),
-            Self::Ping(())
-            | Self::Multi(_)
-            | Self::MultiRead(_)
-            | Self::Reconfig(_)
-            | Self::Auth(_)
-            | Self::Sasl(_)
-            | Self::SetWatches(_)
-            | Self::SetWatches2(_)
-            | Self::WhoAmI(())
-            | Self::CloseSession(()) => None,
+            Self::SetWatches2(body) => {
+                watches = [
+                    body.data_watches,
+                    body.exist_watches,
+                    body.child_watches,
+                    body.persistent_watches,
+                    body.persistent_recursive_watches,
+                ];
+            }
+            _ => {}
+        }
+        let ops = ops.into_iter().flatten().map(|op| op.path());
+        let reads = reads.into_iter().flatten().map(|op| op.path());
+        let watches = watches.into_iter().flat_map(|paths| paths.iter());
+        self.path().into_iter().chain(ops).chain(reads).chain(watches)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<S: crate::storage::Storage<Text = String, NullableText = Option<String>>> owned::Request<S> {
+    /// Returns the path of the node that the request is about, if it is about a single node.
+    ///
+    /// [`Request::path`](crate::Request::path) has the details.
+    pub fn path(&self) -> Option<&str> {
+        path!(self, [&], |body| body.prefix_path.as_ref()).map(String::as_str)
+    }
+
+    /// Returns all paths in the request, to be changed: for example, to add a chroot.
+    ///
+    /// They are those of [`Request::paths`](crate::Request::paths).
+    ///
+    /// ```
+    /// use zk_proto::owned::{IntoOwned, Request};
+    /// use zk_proto::{DeleteRequest, Encode};
+    ///
+    /// let request = zk_proto::Request::Delete(DeleteRequest { path: "/a", version: -1 });
+    /// let mut request: Request = request.into_owned();
+    /// for path in request.paths_mut() {
+    ///     path.insert_str(0, "/app");
+    /// }
+    /// assert_eq!(request.path(), Some("/app/a"));
+    /// ```
+    pub fn paths_mut(&mut self) -> Vec<&mut String> {
+        type Paths = crate::list::owned::List<String>;
+        fn all(list: &mut Paths) -> impl Iterator<Item = &mut String> {
+            list.0.iter_mut().flatten()
+        }
+
+        match self {
+            Self::Multi(multi) => multi.0.iter_mut().map(|op| op.path_mut()).collect(),
+            Self::MultiRead(multi) => multi.0.iter_mut().map(|op| op.path_mut()).collect(),
+            Self::SetWatches(body) => all(&mut body.data_watches)
+                .chain(all(&mut body.exist_watches))
+                .chain(all(&mut body.child_watches))
+                .collect(),
+            Self::SetWatches2(body) => all(&mut body.data_watches)
+                .chain(all(&mut body.exist_watches))
+                .chain(all(&mut body.child_watches))
+                .chain(all(&mut body.persistent_watches))
+                .chain(all(&mut body.persistent_recursive_watches))
+                .collect(),
+            single => path!(single, [&mut], |body| body.prefix_path.as_mut()).into_iter().collect(),
         }
     }
 }

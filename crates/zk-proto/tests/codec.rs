@@ -6,9 +6,9 @@ use bytes::BytesMut;
 use captures::{Capture, Kind, Message};
 use tokio_util::codec::{Decoder, Encoder};
 use zk_proto::{
-    ClientCodec, ClientMessage, ConnectRequest, Decode, ErrorCode, GetDataRequest, OpCode,
-    ReplyHeader, Request, RequestHeader, Response, ServerCodec, ServerMessage, SetDataResponse,
-    Stat, Xid, Zxid, frame, owned,
+    ClientCodec, ClientMessage, CodecError, ConnectRequest, Decode, ErrorCode, GetDataRequest,
+    OpCode, ReplyHeader, Request, RequestHeader, Response, ServerCodec, ServerMessage,
+    SetDataResponse, Stat, Xid, Zxid, frame, owned,
 };
 
 /// Checks that one codec writes the recorded bytes, and that the other codec reads them.
@@ -157,7 +157,7 @@ fn a_reply_to_what_was_not_asked_is_an_error() {
     let header = ReplyHeader { xid: Xid(1), zxid: Zxid(5), err: ErrorCode::OK };
     server.encode(header, &mut stream).expect("short");
     let error = client.decode(&mut stream).expect_err("nothing was asked");
-    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+    assert!(matches!(error, CodecError::UnexpectedReply(Xid(1))));
     assert_eq!(error.to_string(), "the xid 1 of a reply matches no request");
 }
 

@@ -41,7 +41,18 @@ impl Capture {
         Self { to_server: read("c2s"), to_client: read("s2c"), name }
     }
 
+    #[allow(dead_code, reason = "most tests look at frames")]
+    pub(crate) fn to_server(&self) -> &[u8] {
+        &self.to_server
+    }
+
+    #[allow(dead_code, reason = "most tests look at frames")]
+    pub(crate) fn to_client(&self) -> &[u8] {
+        &self.to_client
+    }
+
     /// Returns the length of the longest frame in bytes.
+    #[allow(dead_code, reason = "not every test encodes")]
     pub(crate) fn longest_frame(&self) -> usize {
         self.messages().iter().map(|message| message.bytes.len()).max().unwrap_or(0)
     }
@@ -117,6 +128,7 @@ pub(crate) enum Kind {
 impl Message<'_> {
     /// Decodes the message, encodes it into `buffer`, checks that both are equal, and returns the
     /// encoded bytes.
+    #[allow(dead_code, reason = "not every test encodes")]
     pub(crate) fn round_trip<'m>(&'m self, buffer: &'m mut [u8]) -> Result<&'m [u8], DecodeError> {
         let (frame, out) = (self.bytes, buffer);
         match self.kind {

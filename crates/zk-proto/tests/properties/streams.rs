@@ -214,7 +214,12 @@ mod codec {
         let mut codec = FrameCodec::new(2);
         let mut stream = BytesMut::from(&[0, 0, 0, 3, 1, 2, 3][..]);
         let error = codec.decode(&mut stream).expect_err("3 is above 2");
-        assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+        assert!(matches!(error, zk_proto::CodecError::Frame(_)));
+        assert_eq!(
+            std::io::Error::from(zk_proto::CodecError::Frame(frame::FrameError::Negative(-2)))
+                .kind(),
+            std::io::ErrorKind::InvalidData
+        );
         assert_eq!(error.to_string(), "a frame of 3 bytes exceeds the limit of 2 bytes");
     }
 }
