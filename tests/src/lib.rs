@@ -13,6 +13,7 @@ extern crate alloc;
 pub mod contention;
 pub mod fuzz;
 pub mod fuzz_session;
+pub mod guide;
 pub mod herd;
 pub mod oracle;
 pub mod paced;

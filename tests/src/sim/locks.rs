@@ -9,7 +9,7 @@ use super::{AttemptId, ClientEvent, LockKind};
 use crate::server::Ensemble;
 
 /// Identifies an attempt among those of all clients.
-type Who = (u64, AttemptId);
+pub(super) type Who = (u64, AttemptId);
 
 #[derive(Debug)]
 struct Attempt {
@@ -44,6 +44,11 @@ impl LockChecker {
     /// Returns the number of acquisitions.
     pub(super) fn acquisitions(&self) -> u64 {
         self.acquisitions
+    }
+
+    /// Returns an attempt that believes to hold a lock.
+    pub(super) fn holder(&self, lock: &str) -> Option<Who> {
+        self.holders.get(lock)?.keys().next().copied()
     }
 
     pub(super) fn handle_event(

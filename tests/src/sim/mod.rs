@@ -232,7 +232,13 @@ impl Sim {
         self.slots[client].machine.as_ref()
     }
 
-    /// Returns what a [picture](picture) shows of the run so far, if it is recorded.
+    /// Returns a client that believes to hold a lock.
+    pub fn holder(&self, lock: &str) -> Option<usize> {
+        let (incarnation, _) = self.checker.locks.holder(lock)?;
+        self.slots.iter().position(|slot| slot.incarnation == incarnation)
+    }
+
+    /// Returns what a [`picture`] shows of the run so far, if it is recorded.
     pub fn moments(&self) -> &[Moment] {
         self.trace.moments()
     }

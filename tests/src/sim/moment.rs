@@ -3,7 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{ClientEvent, Fault};
+use bytes::Bytes;
+
+use super::{ClientEvent, Direction, Fault, LinkId};
 
 /// Something that happened in a run, and its time.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,21 @@ pub enum What {
     Fault(Fault),
     /// All faults ended.
     Healed,
+    /// Bytes were sent on a connection. Only recorded runs have these and the next.
+    Sent {
+        /// The connection.
+        link: LinkId,
+        /// The client of the connection.
+        client: usize,
+        /// The server of the connection.
+        server: usize,
+        /// The direction.
+        direction: Direction,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// This many bytes arrived on a connection.
+    Arrived(LinkId, Direction, usize),
     /// The checker found a violation of a guarantee.
     Violation(String),
 }
@@ -39,6 +56,13 @@ impl fmt::Display for What {
             Self::Gone(client) => write!(f, "client {client} is gone"),
             Self::Fault(fault) => write!(f, "--- {fault:?}"),
             Self::Healed => write!(f, "--- all faults end"),
+            Self::Sent { client, server, direction, bytes, .. } => {
+                let length = bytes.len();
+                write!(f, "client {client}, server {server}: {length} bytes sent {direction:?}")
+            }
+            Self::Arrived(LinkId(link), direction, length) => {
+                write!(f, "connection {link}: {length} bytes arrived {direction:?}")
+            }
             Self::Violation(violation) => write!(f, "!!! {violation}"),
         }
     }

@@ -36,6 +36,16 @@ impl Sim {
 
     fn send(&mut self, id: LinkId, direction: Direction, segment: Segment) {
         let at = self.arrival();
+        if let (Some(link), Segment::Bytes(bytes)) = (self.links.get(&id), &segment) {
+            let (client, server, bytes) = (link.client, link.server, bytes);
+            self.trace.wire(self.now, || What::Sent {
+                link: id,
+                client,
+                server,
+                direction,
+                bytes: bytes.clone(),
+            });
+        }
         if let Some(link) = self.links.get_mut(&id)
             && let Some(at) = link.pipe(direction).push(at, segment)
         {
@@ -116,6 +126,9 @@ impl Sim {
             return self.queue.schedule(open_at, Occurrence::Arrival(id, direction));
         }
         let Some(segment) = link.pipe(direction).pop(self.now) else { return };
+        if let Segment::Bytes(bytes) = &segment {
+            self.trace.wire(self.now, || What::Arrived(id, direction, bytes.len()));
+        }
         match direction {
             Direction::Up => self.arrive_at_server(id, segment),
             Direction::Down if is_current => self.arrive_at_client(client, segment),

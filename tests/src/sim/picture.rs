@@ -164,6 +164,7 @@ impl Chart {
                 }
                 self.busy_until = self.busy_until.max(at);
             }
+            What::Sent { .. } | What::Arrived(..) => {}
             What::Violation(violation) => {
                 self.violations.push((at, violation.clone()));
                 self.busy_until = self.busy_until.max(at + Duration::from_millis(200));

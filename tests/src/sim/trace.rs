@@ -25,6 +25,13 @@ impl Trace {
         self.moments.as_deref().unwrap_or_default()
     }
 
+    /// Records a moment of the network, which is not printed.
+    pub(super) fn wire(&mut self, at: Duration, what: impl FnOnce() -> What) {
+        if let Some(moments) = &mut self.moments {
+            moments.push(Moment { at, what: what() });
+        }
+    }
+
     /// Prints and records a moment. It is not part of the hash.
     pub(super) fn moment(&mut self, at: Duration, what: impl FnOnce() -> What) {
         if self.print || self.moments.is_some() {

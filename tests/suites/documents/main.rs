@@ -1,6 +1,8 @@
-//! Checks the documents: their style, their links and paths, and the tests that they name.
+//! Checks the documents: their style, their links and paths, the tests that they name, and the
+//! generated parts of the guide.
 
 mod answers;
+mod guide;
 mod links;
 mod style;
 
