@@ -6,9 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use zk_proto::conversation::{
+    Conversation,
+    Direction::{ToClient, ToServer},
+};
 use zk_proto::diagram::{Activity, Diagram, Lane, Style};
-use zk_proto::explain::MessageKind;
-use zk_proto::{Decode, OpCode, Reader, ReplyHeader, RequestHeader, Xid, frame};
+use zk_proto::{Xid, frame};
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::State;
 
@@ -24,7 +27,6 @@ struct Stream {
     arrived: usize,
     /// Frames that have not arrived: their ends, their times, their rows.
     pending: VecDeque<(usize, Duration, Row)>,
-    is_greeted: bool,
 }
 
 enum Row {
@@ -37,8 +39,7 @@ struct Player {
     clients: Vec<Lane>,
     servers: Vec<Lane>,
     streams: BTreeMap<(LinkId, bool), Stream>,
-    /// The operations without a reply of each connection.
-    asked: BTreeMap<LinkId, VecDeque<(Xid, OpCode)>>,
+    conversations: BTreeMap<LinkId, Conversation>,
     rows: Vec<(Duration, Row)>,
 }
 
@@ -51,8 +52,8 @@ pub fn diagram(sim: &Sim, title: &str, lanes: &[&str], from: Duration) -> Diagra
     let (servers, clients): (Vec<_>, Vec<_>) = named.partition(|(_, is_server)| *is_server);
     let lanes = |named: Vec<(Lane, bool)>| named.into_iter().map(|(lane, _)| lane).collect();
     let (clients, servers) = (lanes(clients), lanes(servers));
-    let (streams, asked) = (BTreeMap::new(), BTreeMap::new());
-    let mut player = Player { clients, servers, streams, asked, rows: Vec::new() };
+    let (streams, conversations) = (BTreeMap::new(), BTreeMap::new());
+    let mut player = Player { clients, servers, streams, conversations, rows: Vec::new() };
     for moment in sim.moments() {
         player.play(moment.at, &moment.what);
     }
@@ -124,36 +125,21 @@ impl Player {
     ) {
         let is_up = direction == Direction::Up;
         let stream = self.streams.entry((link, is_up)).or_default();
-        let asked = self.asked.entry(link).or_default();
+        let new = || Conversation::new(frame::DEFAULT_LIMIT);
+        let conversation = self.conversations.entry(link).or_insert_with(new);
+        let direction = if is_up { ToServer } else { ToClient };
         stream.bytes.extend_from_slice(bytes);
-        while let Ok(Some((payload, rest))) =
-            frame::split(&stream.bytes[stream.split..], frame::DEFAULT_LIMIT)
+        while let Ok(Some((message, rest))) =
+            conversation.read(direction, &stream.bytes[stream.split..])
+            && let Some(kind) = message.explained_as()
         {
-            let kind = match (is_up, stream.is_greeted) {
-                (true, false) => MessageKind::ConnectRequest,
-                (false, false) => MessageKind::ConnectResponse,
-                (true, true) => {
-                    if let Ok(header) = RequestHeader::decode(&mut Reader::new(payload)) {
-                        asked.push_back((header.xid, header.opcode));
-                    }
-                    MessageKind::Request
-                }
-                (false, true) => {
-                    let header = ReplyHeader::decode(&mut Reader::new(payload)).ok();
-                    let of = |(xid, _): &(Xid, OpCode)| header.is_some_and(|it| it.xid == *xid);
-                    let place = asked.iter().position(of);
-                    let request = place.and_then(|place| asked.remove(place));
-                    request.map_or(MessageKind::UnknownReply, |(_, op)| MessageKind::Reply(op))
-                }
-            };
-            stream.is_greeted = true;
-            let is_ping = payload.starts_with(&Xid::PING.0.to_be_bytes());
-            let (style, text) = label::of(payload, kind);
+            let is_ping = message.payload().starts_with(&Xid::PING.0.to_be_bytes());
+            let (style, text) = label::of(message.payload(), kind);
             let (from, to) = if is_up { (client, server) } else { (server, client) };
-            let end = stream.bytes.len() - rest.len();
-            stream.split = end;
+            stream.split = stream.bytes.len() - rest.len();
             if !is_ping {
-                stream.pending.push_back((end, at, Row::Message(from, to, style, text)));
+                let row = Row::Message(from, to, style, text);
+                stream.pending.push_back((stream.split, at, row));
             }
         }
     }

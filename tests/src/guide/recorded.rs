@@ -1,14 +1,13 @@
 //! Recorded connections, from `crates/zk-proto/tests/golden`.
 
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use zk_proto::conversation;
 use zk_proto::diagram::Diagram;
-use zk_proto::explain::MessageKind;
-use zk_proto::{Decode, OpCode, Reader, ReplyHeader, RequestHeader, Xid, frame};
+use zk_proto::frame;
 
 use super::label;
 use super::stage::Frame;
@@ -32,8 +31,7 @@ pub fn names() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the frames of a recording: each reply behind its request, each event before the next
-/// reply.
+/// Returns the frames of a recording, each reply behind its request.
 ///
 /// # Errors
 ///
@@ -41,54 +39,8 @@ pub fn names() -> io::Result<Vec<String>> {
 pub fn frames(name: &str) -> io::Result<Vec<Frame>> {
     let stream = |extension: &str| fs::read(folder().join([name, ".", extension].concat()));
     let (up, down) = (stream("c2s")?, stream("s2c")?);
-    let mut asked: VecDeque<(usize, Xid, OpCode)> = VecDeque::new();
-    let mut requests = VecDeque::new();
-    for (index, bytes) in split(&up).into_iter().enumerate() {
-        let header = RequestHeader::decode(&mut Reader::new(&bytes[frame::PREFIX_LEN..]));
-        let kind = match header {
-            Ok(header) if index > 0 => {
-                asked.push_back((index, header.xid, header.opcode));
-                MessageKind::Request
-            }
-            _ => MessageKind::ConnectRequest,
-        };
-        requests.push_back((index, Frame { to_server: true, kind, bytes: bytes.to_vec() }));
-    }
-    let mut frames = Vec::new();
-    let mut up_to = |last: usize, frames: &mut Vec<Frame>| {
-        while requests.front().is_some_and(|(index, _)| *index <= last) {
-            frames.extend(requests.pop_front().map(|(_, request)| request));
-        }
-    };
-    for (index, bytes) in split(&down).into_iter().enumerate() {
-        let header = ReplyHeader::decode(&mut Reader::new(&bytes[frame::PREFIX_LEN..])).ok();
-        let answers = |(_, xid, _): &(usize, Xid, OpCode)| header.is_some_and(|it| it.xid == *xid);
-        let place = asked.iter().position(answers).filter(|_| index > 0);
-        let kind = match place.and_then(|place| asked.remove(place)) {
-            Some((request, _, opcode)) => {
-                up_to(request, &mut frames);
-                MessageKind::Reply(opcode)
-            }
-            None if index == 0 => {
-                up_to(0, &mut frames);
-                MessageKind::ConnectResponse
-            }
-            None => MessageKind::UnknownReply,
-        };
-        frames.push(Frame { to_server: false, kind, bytes: bytes.to_vec() });
-    }
-    up_to(usize::MAX, &mut frames);
-    Ok(frames)
-}
-
-/// Returns the whole frames of a stream, with their length prefixes.
-fn split(mut stream: &[u8]) -> Vec<&[u8]> {
-    let mut frames = Vec::new();
-    while let Ok(Some((_, rest))) = frame::split(stream, frame::DEFAULT_LIMIT) {
-        frames.push(&stream[..stream.len() - rest.len()]);
-        stream = rest;
-    }
-    frames
+    let messages = conversation::transcript(&up, &down).messages;
+    Ok(messages.iter().filter_map(Frame::new).collect())
 }
 
 /// Draws a recording. It has no times.

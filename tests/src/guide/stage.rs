@@ -1,15 +1,15 @@
 //! A stage: scripted clients that exchange frames with the in-memory ensemble, while a diagram is
 //! drawn.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use zk_proto::conversation::{Conversation, Direction, Message};
 use zk_proto::diagram::{Activity, Diagram, Lane, Style};
 use zk_proto::explain::MessageKind;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, Encode, OpCode, Reader, ReplyHeader, Request,
-    RequestHeader, SessionId, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, Encode, Reader, ReplyHeader, Request, RequestHeader,
+    SessionId, Xid, Zxid, frame,
 };
 
 use super::label;
@@ -29,6 +29,14 @@ pub struct Frame {
     pub bytes: Vec<u8>,
 }
 
+impl Frame {
+    /// Returns the frame of a message, unless that is text.
+    pub fn new(message: &Message<'_>) -> Option<Self> {
+        let to_server = message.direction == Direction::ToServer;
+        Some(Self { to_server, kind: message.explained_as()?, bytes: message.bytes.to_vec() })
+    }
+}
+
 /// A client on the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Client(usize);
@@ -42,9 +50,7 @@ struct Actor {
     password: Vec<u8>,
     last_zxid: Zxid,
     next_xid: i32,
-    asked: BTreeMap<i32, OpCode>,
-    /// Whether this connection has shown its session yet.
-    greeted: bool,
+    conversation: Conversation,
 }
 
 /// See the module.
@@ -81,8 +87,7 @@ impl Stage {
                 password: alloc::vec![0; 16],
                 last_zxid: Zxid::ZERO,
                 next_xid: 1,
-                asked: BTreeMap::new(),
-                greeted: false,
+                conversation: Conversation::new(frame::DEFAULT_LIMIT),
             });
         }
         let ensemble = Ensemble::new(Config::servers(servers.len().max(1)));
@@ -125,8 +130,8 @@ impl Stage {
     pub fn connect(&mut self, client: Client, server: usize) {
         let actor = &mut self.actors[client.0];
         actor.conn = self.ensemble.handle_connect(server);
-        (actor.server, actor.greeted) = (server, false);
-        actor.asked.clear();
+        actor.server = server;
+        actor.conversation = Conversation::new(frame::DEFAULT_LIMIT);
         let request = ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: actor.last_zxid,
@@ -136,7 +141,7 @@ impl Stage {
             read_only: Some(false),
         };
         let bytes = framed(&request);
-        self.transmit(client, MessageKind::ConnectRequest, bytes);
+        self.transmit(client, bytes);
         self.now += TRIP;
         self.deliver();
     }
@@ -154,9 +159,8 @@ impl Stage {
                     Xid(actor.next_xid - 1)
                 }
             };
-            actor.asked.insert(xid.0, request.opcode());
             let header = RequestHeader { xid, opcode: request.opcode() };
-            self.transmit(client, MessageKind::Request, framed(&(header, *request)));
+            self.transmit(client, framed(&(header, *request)));
         }
         self.now += TRIP;
         self.deliver();
@@ -175,15 +179,24 @@ impl Stage {
         self.actors[client.0].last_zxid
     }
 
-    fn transmit(&mut self, client: Client, kind: MessageKind, bytes: Vec<u8>) {
-        let actor = &self.actors[client.0];
-        let (style, text) = label::of(&bytes[frame::PREFIX_LEN..], kind);
-        let server = self.servers[actor.server];
-        self.diagram.message(Some(self.now), actor.lane, server, style, &text);
-        if let Some(conn) = actor.conn {
+    /// Draws a frame, and keeps it.
+    fn frame(&mut self, index: usize, direction: Direction, bytes: &[u8]) -> Option<Frame> {
+        let actor = &mut self.actors[index];
+        let (message, _) = actor.conversation.read(direction, bytes).ok()??;
+        let frame = Frame::new(&message)?;
+        let (style, text) = label::of(message.payload(), frame.kind);
+        let (client, server) = (actor.lane, self.servers[actor.server]);
+        let (from, to) = if frame.to_server { (client, server) } else { (server, client) };
+        self.diagram.message(Some(self.now), from, to, style, &text);
+        self.frames.push(frame.clone());
+        Some(frame)
+    }
+
+    fn transmit(&mut self, client: Client, bytes: Vec<u8>) {
+        self.frame(client.0, Direction::ToServer, &bytes);
+        if let Some(conn) = self.actors[client.0].conn {
             self.ensemble.handle_bytes(self.now, conn, &bytes);
         }
-        self.frames.push(Frame { to_server: true, kind, bytes });
     }
 
     /// Delivers everything that the ensemble has sent.
@@ -221,33 +234,18 @@ impl Stage {
     }
 
     fn receive(&mut self, index: usize, bytes: &[u8]) {
-        let actor = &mut self.actors[index];
-        let payload = &bytes[frame::PREFIX_LEN..];
-        let header = ReplyHeader::decode(&mut Reader::new(payload)).ok();
-        let kind = match header {
-            _ if !actor.greeted => MessageKind::ConnectResponse,
-            Some(header) => actor
-                .asked
-                .remove(&header.xid.0)
-                .map_or(MessageKind::UnknownReply, MessageKind::Reply),
-            None => MessageKind::UnknownReply,
-        };
-        let (style, text) = label::of(payload, kind);
-        let server = self.servers[actor.server];
-        self.diagram.message(Some(self.now), server, actor.lane, style, &text);
-        if !actor.greeted {
-            actor.greeted = true;
+        let Some(frame) = self.frame(index, Direction::ToClient, bytes) else { return };
+        let (actor, payload) = (&mut self.actors[index], &bytes[frame::PREFIX_LEN..]);
+        if frame.kind == MessageKind::ConnectResponse {
             if let Ok(response) = ConnectResponse::decode_all(payload) {
                 actor.session = response.session_id;
                 actor.password = response.password.unwrap_or_default().to_vec();
             }
-        } else if let Some(header) = header
+        } else if let Ok(header) = ReplyHeader::decode(&mut Reader::new(payload))
             && header.xid.0 > 0
-            && header.zxid > actor.last_zxid
         {
-            actor.last_zxid = header.zxid;
+            actor.last_zxid = actor.last_zxid.max(header.zxid);
         }
-        self.frames.push(Frame { to_server: false, kind, bytes: bytes.to_vec() });
     }
 }
 
