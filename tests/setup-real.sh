@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the programs that tests/suites/real and tests/suites/firmware need, on Debian and its
-# derivatives: ZooKeeper, Apache Curator, kazoo and QEMU. It is idempotent.
+# derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos and QEMU. It is idempotent.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,6 +25,10 @@ want() {
 [ -e "$jars/curator-recipes.jar" ] || want libcurator-recipes-java
 command -v openssl >/dev/null || want openssl
 command -v javac >/dev/null || want default-jdk-headless
+command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || want 'krb5-kdc krb5-admin-server krb5-user'
+[ -e /usr/include/gssapi.h ] || want libkrb5-dev
+ls /usr/lib/llvm-*/lib/libclang.so >/dev/null 2>&1 || want libclang-dev
+command -v pkg-config >/dev/null || want pkg-config
 command -v qemu-system-arm >/dev/null || want qemu-system-arm
 python3 -c 'import ensurepip' 2>/dev/null || want python3-venv
 

@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod fuzz_session;
 pub mod guide;
 pub mod herd;
+pub mod kerberos;
 pub mod oracle;
 pub mod paced;
 pub mod peers;

@@ -6,6 +6,8 @@ mod conformance;
 mod generators;
 mod interop;
 mod invalid;
+#[cfg(feature = "gssapi")]
+mod kerberos;
 mod launcher;
 mod lock;
 mod operations;

@@ -11,12 +11,12 @@ use std::io;
 use zk_proto::OpCode;
 
 use super::room::RoomQueue;
-use super::{ConnectError, RoomTicket, Sender, TlsError, WatchQueue};
+use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Dispatcher, Token, Wakers};
 use crate::end::End;
 use crate::error::{Error, Outcome};
-use crate::sasl::{Authenticator, SaslError};
+use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
@@ -49,8 +49,9 @@ pub(crate) struct Router<W: Waiters> {
     /// The last error of the transport.
     pub(crate) error: Option<io::Error>,
     pub(crate) last_failure: Option<Failure>,
-    /// The servers with which TLS failed at the last attempt, before the session has begun.
-    tls_failures: BTreeSet<usize>,
+    /// The servers at which the last attempt failed so that no retry helps, before the session has
+    /// begun.
+    lasting_failures: BTreeSet<usize>,
     /// Why the session was given up before it has begun.
     given_up: Option<ConnectError>,
     authenticator: Option<Authenticator>,
@@ -77,7 +78,7 @@ impl<W: Waiters> Router<W> {
             servers: servers.into(),
             error: None,
             last_failure: None,
-            tls_failures: BTreeSet::new(),
+            lasting_failures: BTreeSet::new(),
             given_up: None,
             authenticator,
             watches: HashMap::new(),
@@ -214,7 +215,7 @@ impl<W: Waiters> Router<W> {
             }
         }
         self.servers = servers.into();
-        self.tls_failures.clear();
+        self.lasting_failures.clear();
     }
 
     /// Handles an event that names a server by its index. Ignores all others.
@@ -245,23 +246,44 @@ impl<W: Waiters> Router<W> {
             self.last_failure = Some(failure);
         }
         if self.session().statistics().connections == 0 {
-            self.note_tls(server, error.and_then(|error| error.downcast().ok()));
+            self.note_failure(server, error);
         }
     }
 
-    /// Gives up a session that has not begun if TLS fails with every server.
-    fn note_tls(&mut self, server: usize, error: Option<TlsError>) {
-        let Some(error) = error else {
-            self.tls_failures.remove(&server);
+    /// Gives up a session that has not begun if TLS or SASL fails at every server.
+    fn note_failure(&mut self, server: usize, error: Option<io::Error>) {
+        let Some(address) = self.servers.get(server).map(ToString::to_string) else { return };
+        let Some(lasting) = error.and_then(|error| self.lasting_failure(address, error)) else {
+            self.lasting_failures.remove(&server);
             return;
         };
-        self.tls_failures.insert(server);
-        if let Some(address) = self.servers.get(server)
-            && self.tls_failures.len() == self.servers.len()
-        {
-            self.given_up = Some(ConnectError::Tls { server: address.to_string(), error });
+        self.lasting_failures.insert(server);
+        if self.lasting_failures.len() == self.servers.len() {
+            self.given_up = Some(lasting);
             self.session_mut().close();
         }
+    }
+
+    fn lasting_failure(&self, server: String, error: io::Error) -> Option<ConnectError> {
+        let error = match error.downcast() {
+            Ok(error) => return Some(ConnectError::Tls { server, error }),
+            Err(error) => error.downcast().ok()?,
+        };
+        let mechanism = self.mechanism()?.name();
+        Some(ConnectError::AuthenticationFailed { mechanism, server, error })
+    }
+
+    /// Returns the SASL mechanism, if there is one.
+    pub(crate) fn mechanism(&self) -> Option<&Arc<dyn Mechanism>> {
+        self.authenticator.as_ref().map(Authenticator::mechanism)
+    }
+
+    /// Tells the session that a connection is made, and an exchange begun for it.
+    pub(crate) fn handle_connected(&mut self, now: Instant, begun: Option<BegunExchange>) {
+        if let (Some(authenticator), Some(begun)) = (&mut self.authenticator, begun) {
+            authenticator.set_begun(begun);
+        }
+        self.session_mut().handle_connected(now);
     }
 
     /// Takes a step of the exchange with a server.
@@ -278,7 +300,7 @@ impl<W: Waiters> Router<W> {
         let session = self.dispatcher.session_mut();
         let Some(server) = self.servers.get(server) else { return };
         if let Err(error) = step(authenticator, session, server) {
-            let (mechanism, server) = (authenticator.mechanism(), server.to_string());
+            let (mechanism, server) = (authenticator.mechanism().name(), server.to_string());
             self.reports.push(W::failed(&(server.clone(), error.to_string())));
             self.given_up = Some(ConnectError::AuthenticationFailed { mechanism, server, error });
         }

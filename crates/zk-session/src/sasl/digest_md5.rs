@@ -13,7 +13,7 @@ use core::fmt;
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-use super::{Exchange, Mechanism, SaslError};
+use super::{BegunExchange, Exchange, Mechanism, SaslError};
 use crate::connect_string::ServerAddress;
 
 /// The service and the name under which all servers of an ensemble prove themselves
@@ -60,7 +60,7 @@ impl Mechanism for DigestMd5 {
         "DIGEST-MD5"
     }
 
-    fn begin(&self, _: &ServerAddress) -> Result<(Box<dyn Exchange>, Vec<u8>), SaslError> {
+    fn begin(&self, _: &ServerAddress) -> Result<BegunExchange, SaslError> {
         let nonce = random_nonce()?;
         Ok((Box::new(State::Begun { credentials: self.clone(), nonce }), Vec::new()))
     }

@@ -19,13 +19,20 @@
 //! | mechanism | type | feature |
 //! |---|---|---|
 //! | DIGEST-MD5, for a user and a password in the servers' JAAS file | `DigestMd5` | `sasl` |
+//! | GSSAPI, for a Kerberos ticket | `Gssapi` | `gssapi` |
 //! | any other | your own [`Mechanism`] | |
 //!
 //! # Failure
 //!
+//! A mechanism that cannot begin an exchange, for instance because a ticket has expired, counts as a
+//! failed attempt to connect. `connect` gives up at once if that happens at every server. A session
+//! that has begun tries its servers until it expires.
+//!
 //! A failed exchange ends the session with [`End::AuthFailed`](crate::End::AuthFailed), because
-//! every other server would repeat it. `connect` then fails with
-//! `ConnectError::AuthenticationFailed`, which names the mechanism and the reason.
+//! every other server would repeat it.
+//!
+//! In both cases `connect` fails with `ConnectError::AuthenticationFailed`, which names the mechanism
+//! and the reason.
 //!
 //! A connection that is lost during the exchange is no failure: the exchange begins anew on the next
 //! one. But some servers refuse by closing the connection: all before 3.5.9, and later ones for some
@@ -39,6 +46,8 @@
 
 #[cfg(feature = "sasl")]
 mod digest_md5;
+#[cfg(feature = "gssapi")]
+mod gssapi;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -50,6 +59,8 @@ use zk_proto::{ErrorCode, GetSaslRequest, Request, SetSaslResponse};
 
 #[cfg(feature = "sasl")]
 pub use self::digest_md5::DigestMd5;
+#[cfg(feature = "gssapi")]
+pub use self::gssapi::Gssapi;
 use crate::connect_string::ServerAddress;
 use crate::error::Error;
 use crate::session::{Cause, Reply, Session};
@@ -57,19 +68,25 @@ use crate::time::Instant;
 
 /// A way to prove an identity, which begins a new [`Exchange`] on each connection.
 ///
-/// Clients call it and its exchanges with the session locked, so they must not block. A mechanism
-/// that needs the network for its tickets gets them beforehand.
+/// Clients call [`begin`](Self::begin) without the session's lock, in a thread that may block, as
+/// soon as a connection is made. They call the exchange with the session locked, so it must not
+/// block.
 pub trait Mechanism: fmt::Debug + Send + Sync {
     /// Returns the registered name, such as `DIGEST-MD5`.
     fn name(&self) -> &'static str;
 
-    /// Begins an exchange with a server. Returns it with its first token.
+    /// Begins an exchange with a server. Returns it with its first token. May wait for the network;
+    /// a client waits no longer than for the connection itself.
     ///
     /// # Errors
     ///
-    /// If no exchange is possible, for instance because a ticket has expired. That ends the session.
-    fn begin(&self, server: &ServerAddress) -> Result<(Box<dyn Exchange>, Vec<u8>), SaslError>;
+    /// If no exchange is possible, for instance because a ticket has expired. The client then tries
+    /// the next server.
+    fn begin(&self, server: &ServerAddress) -> Result<BegunExchange, SaslError>;
 }
+
+/// An exchange and its first token.
+pub type BegunExchange = (Box<dyn Exchange>, Vec<u8>);
 
 /// One exchange of tokens with a server.
 pub trait Exchange: fmt::Debug + Send {
@@ -132,6 +149,8 @@ impl core::error::Error for SaslError {}
 #[derive(Debug)]
 pub struct Authenticator {
     mechanism: Arc<dyn Mechanism>,
+    /// Begun for this connection, before the session asked for it.
+    begun: Option<BegunExchange>,
     exchange: Option<Box<dyn Exchange>>,
     /// Whether the server has not answered the client's proof: any token but the first.
     is_proof_unanswered: bool,
@@ -146,12 +165,19 @@ impl Authenticator {
     /// Makes an authenticator. The session needs
     /// [`Config::authenticate`](crate::session::Config::authenticate).
     pub fn new(mechanism: Arc<dyn Mechanism>) -> Self {
-        Self { mechanism, exchange: None, is_proof_unanswered: false, unanswered_proofs: 0 }
+        let (begun, exchange) = (None, None);
+        Self { mechanism, begun, exchange, is_proof_unanswered: false, unanswered_proofs: 0 }
     }
 
-    /// Returns the name of the mechanism.
-    pub fn mechanism(&self) -> &'static str {
-        self.mechanism.name()
+    /// Returns the mechanism.
+    pub fn mechanism(&self) -> &Arc<dyn Mechanism> {
+        &self.mechanism
+    }
+
+    /// Takes the exchange for the connection that was just made. Without it, [`begin`](Self::begin)
+    /// calls the mechanism, which may block.
+    pub fn set_begun(&mut self, begun: BegunExchange) {
+        self.begun = Some(begun);
     }
 
     /// Handles [`Event::Authenticate`](crate::session::Event::Authenticate): begins an exchange.
@@ -204,7 +230,8 @@ impl Authenticator {
         if self.unanswered_proofs == MAX_UNANSWERED_PROOFS {
             return Err(SaslError::Unanswered);
         }
-        let (exchange, token) = self.mechanism.begin(server)?;
+        let begun = self.begun.take();
+        let (exchange, token) = begun.map_or_else(|| self.mechanism.begin(server), Ok)?;
         self.exchange = Some(exchange);
         Ok(token)
     }

@@ -17,7 +17,7 @@ impl Mechanism for Echo {
         "ECHO"
     }
 
-    fn begin(&self, server: &ServerAddress) -> Result<(Box<dyn Exchange>, Vec<u8>), SaslError> {
+    fn begin(&self, server: &ServerAddress) -> Result<BegunExchange, SaslError> {
         match &*server.host {
             "unknown" => Err(SaslError::Mechanism("no ticket".to_string())),
             host => Ok((Box::new(Self), host.as_bytes().to_vec())),

@@ -5,6 +5,7 @@
 mod ending;
 mod operations;
 mod requests;
+mod sasl;
 mod server;
 mod servers;
 mod threads;

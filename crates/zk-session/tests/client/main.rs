@@ -10,6 +10,7 @@ mod ending;
 mod persistent;
 mod pressure;
 mod requests;
+mod sasl;
 mod server;
 mod servers;
 mod subtree;

@@ -18,6 +18,7 @@ use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, Router, Wai
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::error::Error;
+use crate::sasl::BegunExchange;
 use crate::session::{Action, Reply, Session};
 use crate::time::Instant;
 
@@ -257,9 +258,13 @@ impl Inner {
         };
         let due = self.router.session().connect_deadline().unwrap_or(Instant::END);
         let connect_timeout = (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT);
-        let attempt = self.attempt;
+        let (attempt, mechanism) = (self.attempt, self.router.mechanism().cloned());
         let started =
-            self.spawn_connect(shared, server, connect_timeout, move |shared, _, made| {
+            self.spawn_connect(shared, server, connect_timeout, move |shared, server, made| {
+                let made = made.and_then(|connection| {
+                    let begun = mechanism.map(|mechanism| mechanism.begin(server)).transpose();
+                    Ok((connection, begun.map_err(io::Error::other)?))
+                });
                 let mut inner = shared.lock();
                 if inner.attempt == attempt {
                     // The attempt may have failed because its time has passed.
@@ -276,12 +281,16 @@ impl Inner {
         }
     }
 
-    fn connected(&mut self, shared: &Shared, made: io::Result<Arc<dyn Transport>>) {
+    fn connected(
+        &mut self,
+        shared: &Shared,
+        made: io::Result<(Arc<dyn Transport>, Option<BegunExchange>)>,
+    ) {
         match made {
-            Ok(connection) => {
+            Ok((connection, begun)) => {
                 self.router.error = None;
                 self.connection = Some(Connection::new(connection, self.max_reply));
-                self.router.session_mut().handle_connected(shared.now());
+                self.router.handle_connected(shared.now(), begun);
             }
             Err(error) => self.connection_failed(shared, Some(error)),
         }

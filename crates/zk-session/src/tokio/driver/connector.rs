@@ -2,19 +2,27 @@
 //! [`Connect`] may use the client.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 
+use tokio::task::spawn_blocking;
+
 use super::{Connect, probe};
 use crate::connect_string::ServerAddress;
+use crate::sasl::{BegunExchange, Mechanism};
 
-type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
+type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<Made<T>>> + Send>>;
+
+/// A transport, and what SASL has begun for it.
+type Made<T> = (T, Option<BegunExchange>);
 
 pub(super) struct Connector<C: Connect> {
     connect: C,
+    mechanism: Option<Arc<dyn Mechanism>>,
     attempt: Option<Attempt<C::Transport>>,
     probe: Option<Probe>,
     /// Abandoned attempts, to be dropped without the lock.
@@ -25,7 +33,7 @@ pub(super) struct Connector<C: Connect> {
 enum Attempt<T> {
     Requested(ServerAddress),
     Connecting(Connecting<T>),
-    Made(io::Result<T>),
+    Made(io::Result<Made<T>>),
 }
 
 /// A probe: whether a server can write.
@@ -41,15 +49,22 @@ enum Probing {
 }
 
 impl<C: Connect> Connector<C> {
-    pub(super) fn new(connect: C) -> Self {
-        Self { connect, attempt: None, probe: None, given_up: Vec::new() }
+    pub(super) fn new(connect: C, mechanism: Option<Arc<dyn Mechanism>>) -> Self {
+        Self { connect, mechanism, attempt: None, probe: None, given_up: Vec::new() }
     }
 
     /// Continues the attempt and the probe, and drops what was abandoned.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         self.given_up.clear();
         if let Some(Attempt::Requested(server)) = &self.attempt {
-            self.attempt = Some(Attempt::Connecting(self.connect.connect(server)));
+            let connecting = self.connect.connect(server);
+            let (mechanism, server) = (self.mechanism.clone(), server.clone());
+            self.attempt = Some(Attempt::Connecting(Box::pin(async move {
+                let transport = connecting.await?;
+                let Some(mechanism) = mechanism else { return Ok((transport, None)) };
+                let begun = spawn_blocking(move || mechanism.begin(&server)).await?;
+                Ok((transport, Some(begun.map_err(io::Error::other)?)))
+            })));
         }
         if let Some(Attempt::Connecting(connecting)) = &mut self.attempt
             && let Poll::Ready(made) = connecting.as_mut().poll(cx)
@@ -83,7 +98,7 @@ impl<C: Connect> Connector<C> {
     }
 
     /// Takes the result of the attempt, once.
-    pub(super) fn take_made(&mut self) -> Option<io::Result<C::Transport>> {
+    pub(super) fn take_made(&mut self) -> Option<io::Result<Made<C::Transport>>> {
         match self.attempt.take_if(|attempt| matches!(attempt, Attempt::Made(_)))? {
             Attempt::Made(made) => Some(made),
             Attempt::Requested(_) | Attempt::Connecting(_) => None,

@@ -46,9 +46,10 @@ pub(crate) struct Driver<C: Connect> {
 
 impl<C: Connect> Driver<C> {
     pub(crate) fn new(shared: Arc<Shared>, connect: C, max_reply: usize) -> Self {
+        let mechanism = shared.lock().router.mechanism().cloned();
         Self {
             shared,
-            connector: Connector::new(connect),
+            connector: Connector::new(connect, mechanism),
             max_reply,
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
             pending_state: None,
@@ -89,10 +90,10 @@ impl<C: Connect> Driver<C> {
     fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
         match self.connector.take_made() {
             None => return false,
-            Some(Ok(transport)) => {
+            Some(Ok((transport, begun))) => {
                 inner.connection = Some(Connection::new(transport, self.max_reply));
                 let now = inner.clock.now();
-                inner.router.session_mut().handle_connected(now);
+                inner.router.handle_connected(now, begun);
             }
             Some(Err(error)) => self.connection_failed(inner, Some(error)),
         }

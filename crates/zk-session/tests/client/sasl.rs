@@ -1,0 +1,75 @@
+//! Mechanisms that need something before they can begin.
+
+use std::sync::{Mutex, mpsc};
+
+use tokio::time::Instant;
+use zk_session::proto::{ErrorCode, OpCode, SetSaslResponse};
+use zk_session::sasl::{BegunExchange, Exchange, Mechanism, SaslError};
+use zk_session::{Client, ConnectError, ServerAddress};
+
+use crate::server::{builder, pipes};
+
+/// Has no ticket for the server `one`, and waits for those of others.
+#[derive(Debug)]
+struct Tickets(Mutex<mpsc::Receiver<()>>);
+
+impl Mechanism for Tickets {
+    fn name(&self) -> &'static str {
+        "TICKETS"
+    }
+
+    fn begin(&self, server: &ServerAddress) -> Result<BegunExchange, SaslError> {
+        if server.host == "one" {
+            return Err(no_ticket());
+        }
+        self.0.lock().unwrap().recv().unwrap();
+        Ok((Box::new(OneToken), b"ticket".to_vec()))
+    }
+}
+
+fn no_ticket() -> SaslError {
+    SaslError::Mechanism("no ticket".to_string())
+}
+
+#[derive(Debug)]
+struct OneToken;
+
+impl Exchange for OneToken {
+    fn respond(&mut self, _: Option<&[u8]>) -> Result<Option<Vec<u8>>, SaslError> {
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mechanism_that_can_begin_at_no_server_ends_the_attempt() {
+    let (pipes, _listener) = pipes(1 << 16);
+    let (_sender, tickets) = mpsc::channel();
+    let start = Instant::now();
+    let client = builder().sasl(Tickets(Mutex::new(tickets))).connect_with(pipes).await;
+    let (mechanism, server) = ("TICKETS", "one:2181".to_string());
+    let error = ConnectError::AuthenticationFailed { mechanism, server, error: no_ticket() };
+    assert_eq!(client.unwrap_err(), error);
+    assert_eq!(start.elapsed().as_secs(), 0, "it was retried");
+}
+
+/// One thread runs all, so the mechanism must not have it.
+#[tokio::test(start_paused = true)]
+async fn a_mechanism_may_block_and_the_next_server_is_tried_if_it_fails() {
+    let (pipes, mut listener) = pipes(1 << 16);
+    let (ticket, tickets) = mpsc::channel();
+    let builder = Client::builder("one,two").seed(1).sasl(Tickets(Mutex::new(tickets)));
+    let server = async {
+        let mut server = listener.accept().await;
+        while server.server != "two:2181" {
+            server = listener.accept().await;
+        }
+        tokio::task::yield_now().await;
+        ticket.send(()).unwrap();
+        server.welcome().await;
+        let request = server.expect(OpCode::SASL).await;
+        server.reply(request.xid, ErrorCode::OK, &SetSaslResponse { token: None }).await;
+        server
+    };
+    let (client, _server) = tokio::join!(builder.connect_with(pipes), server);
+    client.expect("there is a ticket for the second server");
+}
