@@ -1,9 +1,10 @@
 //! The attached machines of a session.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::cmp::Reverse;
 use core::fmt;
 use core::time::Duration;
 
@@ -21,8 +22,53 @@ pub struct Key {
     generation: u32,
 }
 
-/// The machine and the tag of each watch.
-pub(super) type Watches = BTreeMap<RequestId, (Key, u64)>;
+/// The machine of each watch, at the place that the session has given to the watch.
+#[derive(Default)]
+pub(super) struct Watches(Vec<Owner>);
+
+#[derive(Clone)]
+struct Owner {
+    /// The number of the request, or zero.
+    number: u64,
+    key: Key,
+}
+
+impl Owner {
+    const NOBODY: Self = Self { number: 0, key: Key { place: 0, generation: 0 } };
+}
+
+impl Watches {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets an earlier watch at the same place, which the session no longer has.
+    pub(super) fn insert(&mut self, id: RequestId, key: Key) {
+        let len = id.place as usize + 1;
+        if self.0.len() < len {
+            if self.0.capacity() < len {
+                // Less room is wasted than by doubling.
+                self.0.reserve_exact(len - self.0.len() + len / 4);
+            }
+            self.0.resize(len, Owner::NOBODY);
+        }
+        if let Some(owner) = self.0.get_mut(id.place as usize) {
+            *owner = Owner { number: id.number, key };
+        }
+    }
+
+    /// Forgets a watch and returns its machine.
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<Key> {
+        let owner = self.0.get(id.place as usize).filter(|owner| owner.number == id.number)?;
+        let key = owner.key;
+        *self.0.get_mut(id.place as usize)? = Owner::NOBODY;
+        while self.0.pop_if(|last| last.number == 0).is_some() {}
+        if self.0.is_empty() {
+            self.0 = Vec::new();
+        }
+        Some(key)
+    }
+}
 
 /// A request that the session refused, and the error to deliver.
 pub(super) struct Refusal {
@@ -43,6 +89,7 @@ struct Slot {
     generation: u32,
     machine: Option<Box<dyn Attached>>,
     deadline: Option<Instant>,
+    /// The watches of the machine, by tag.
     watches: Vec<(u64, RequestId)>,
 }
 
@@ -51,7 +98,8 @@ pub(super) struct Machines {
     slots: Vec<Slot>,
     free: Vec<u32>,
     watches: Watches,
-    timers: BTreeSet<(Instant, Key)>,
+    /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
+    timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
     /// The state that was delivered last.
     state: State,
@@ -72,8 +120,8 @@ impl Machines {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            watches: BTreeMap::new(),
-            timers: BTreeSet::new(),
+            watches: Watches::default(),
+            timers: BinaryHeap::new(),
             waiting: Waiting::default(),
             state,
             due: None,
@@ -155,8 +203,8 @@ impl Machines {
         let after = *deadline;
         let is_done = machine.is_done();
         if before != after {
-            before.map(|at| self.timers.remove(&(at, key)));
-            self.timers.extend(after.map(|at| (at, key)));
+            self.timers.extend(after.map(|at| Reverse((at, key))));
+            self.forget_changed_timers();
         }
         if is_done {
             self.detach(session, key);
@@ -168,16 +216,32 @@ impl Machines {
         let Some(slot) = self.slots.get_mut(key.place as usize) else { return };
         let Some(machine) = slot.machine.take() else { return };
         self.effects.deferred.push_back(Deferred::Drop(machine));
+        slot.generation = slot.generation.wrapping_add(1);
+        let had_timer = slot.deadline.take().is_some();
         for (_, id) in core::mem::take(&mut slot.watches) {
-            self.watches.remove(&id);
+            self.watches.remove(id);
             session.unwatch(id);
         }
-        if let Some(at) = slot.deadline.take() {
-            self.timers.remove(&(at, key));
+        if had_timer {
+            self.forget_changed_timers();
         }
-        slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.place);
         self.close_if_done(session);
+    }
+
+    /// Drops deadlines that were changed: the first ones, or all if most were.
+    fn forget_changed_timers(&mut self) {
+        let Self { slots, timers, .. } = self;
+        let is_valid = |Reverse((at, key)): &Reverse<(Instant, Key)>| {
+            let slot = slots.get(key.place as usize);
+            slot.is_some_and(|slot| slot.generation == key.generation && slot.deadline == Some(*at))
+        };
+        while timers.peek().is_some_and(|timer| !is_valid(timer)) {
+            timers.pop();
+        }
+        if timers.len() > 2 * slots.len() + 8 {
+            timers.retain(is_valid);
+        }
     }
 
     pub(super) fn close_when_done(&mut self, session: &mut dyn AnySession) {
@@ -218,14 +282,18 @@ impl Machines {
         if self.watches.is_empty() {
             return;
         }
-        let fired: Vec<_> =
-            requests.extract_if(.., |request| self.watches.contains_key(request)).collect();
-        for request in fired {
+        let mut fired = Vec::new();
+        // Before any delivery, because machines set new watches at the same places.
+        requests.retain(|request| {
+            let key = self.watches.remove(*request);
+            fired.extend(key.map(|key| (key, *request)));
+            key.is_none()
+        });
+        for (key, request) in fired {
+            let Some(slot) = self.slots.get_mut(key.place as usize) else { continue };
             // A machine may have dropped the watch while it handled the event of another.
-            let Some((key, tag)) = self.watches.remove(&request) else { continue };
-            if let Some(slot) = self.slots.get_mut(key.place as usize) {
-                slot.watches.retain(|(_, id)| *id != request);
-            }
+            let place = slot.watches.iter().position(|(_, id)| *id == request);
+            let Some((tag, _)) = place.map(|place| slot.watches.remove(place)) else { continue };
             self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
         }
     }
@@ -272,7 +340,7 @@ impl Machines {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -294,13 +362,15 @@ impl Machines {
             self.for_each(|all, key| all.detach(session, key));
         }
         let Some(due) = self.due else { return false };
-        let Some((at, key)) = self.timers.first().copied().filter(|(at, _)| *at <= due) else {
+        let first = self.timers.peek().filter(|Reverse((at, _))| *at <= due);
+        let Some(&Reverse((_, key))) = first else {
             self.due = None;
             return false;
         };
-        self.timers.remove(&(at, key));
-        let slot = &mut self.slots[key.place as usize];
-        slot.deadline = None;
+        if let Some(slot) = self.slots.get_mut(key.place as usize) {
+            slot.deadline = None;
+        }
+        self.forget_changed_timers();
         self.with(session, now, key, |machine, port| {
             machine.handle(Input::Timer, port);
             // A timer set for the past waits for the next drain, or this drain would never end.
@@ -308,5 +378,12 @@ impl Machines {
             *port.deadline = port.deadline.map(|at| at.max(next));
         });
         true
+    }
+}
+
+#[cfg(test)]
+impl Machines {
+    pub(super) fn kept_timers(&self) -> usize {
+        self.timers.len()
     }
 }

@@ -95,7 +95,7 @@ impl Port<'_> {
             // Usually a machine has only one.
             self.own.reserve_exact(1);
             self.own.push((tag, id));
-            self.watches.insert(id, (self.key, tag));
+            self.watches.insert(id, self.key);
         }
     }
 
@@ -109,7 +109,7 @@ impl Port<'_> {
     /// Drops the watches of requests with this tag. No more of their events are delivered.
     pub fn unwatch(&mut self, tag: u64) {
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
-            self.watches.remove(&id);
+            self.watches.remove(id);
             self.session.unwatch(id);
         }
     }

@@ -272,6 +272,53 @@ fn a_watch_dropped_while_its_event_is_delivered_stays_the_machines() {
 }
 
 #[test]
+fn a_watch_set_while_an_event_is_delivered_takes_no_event_of_another() {
+    let mut world = World::connected();
+    let react = |line: &str, port: &mut Port<'_>| {
+        if line.starts_with("watch 1") {
+            (3..=6).for_each(|tag| port.submit_and_watch(tag, &exists()));
+            port.unwatch(1);
+        }
+    };
+    let machines = [(); 2].map(|()| Recorder::reacting(&world.log, react));
+    for machine in machines {
+        let key = world.dispatcher.attach(world.now, machine);
+        world.act(key, |port| (1..=2).for_each(|tag| port.submit_and_watch(tag, &exists())));
+    }
+    world.sent();
+    (1..=4).for_each(|xid| world.reply(xid));
+    world.drain();
+    world.log.take();
+    world.fire();
+    assert_eq!(world.drain(), []);
+    let each = ["watch 1 /node", "watch 2 /node"];
+    assert_eq!(world.log.take(), [each, each].concat());
+}
+
+#[test]
+fn timers_that_are_set_again_and_again_are_few() {
+    let mut world = World::connected();
+    let [far, near] = [world.attach(), world.attach()];
+    let hour = Duration::from_secs(3_600);
+    world.act(near, |port| port.set_timer(Some(port.now() + Duration::from_millis(10))));
+    for later in 1..=1_000 {
+        let at = Duration::from_nanos(later);
+        world.act(far, move |port| port.set_timer(Some(port.now() + hour + at)));
+        world.act(near, |port| port.set_timer(Some(port.now() + Duration::from_millis(10))));
+    }
+    assert!(world.dispatcher.machines.kept_timers() < 20);
+    world.act(near, |port| port.set_timer(None));
+    world.drain();
+    world.log.take();
+    world.now = world.now + hour + hour;
+    let now = world.now;
+    world.dispatcher.handle_timeout(now);
+    world.drain();
+    let timers = world.log.take().into_iter().filter(|line| line == "timer");
+    assert_eq!(timers.count(), 1, "that of the first machine");
+}
+
+#[test]
 fn a_refusal_is_delivered_after_everything_else() {
     let mut world = World::connected();
     let close = |port: &mut Port<'_>, tag| port.submit(tag, &Request::CloseSession(()));

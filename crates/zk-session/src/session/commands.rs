@@ -92,16 +92,15 @@ impl<T> Session<T> {
         if self.disconnect_timed_out {
             return Err(Error::NoConnection);
         }
-        let id = RequestId(self.last_request.0 + 1);
-        let registration = Registration::of(request, id);
+        let watch = WatchRequest::of(request);
         // A watch that cannot be set again would cost each later connection.
-        let again = registration.as_ref().map_or(0, Registration::replay_length);
+        let again = watch.as_ref().map_or(0, WatchRequest::replay_length);
         self.admit(outbox::request_length(request).max(again))?;
-        self.last_request = id;
+        self.last_request += 1;
         self.statistics.requests += 1;
-        if let Some(registration) = &registration {
-            self.watches.begin(registration);
-        }
+        let number = self.last_request;
+        let registration = watch.map(|watch| self.watches.begin(number, &watch));
+        let id = registration.as_ref().map_or(RequestId::without_watch(number), Registration::id);
         self.outbox.push(request, Owner::Caller(token), registration, deadline);
         Ok(id)
     }

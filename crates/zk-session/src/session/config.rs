@@ -44,7 +44,7 @@ pub struct Config {
     /// Whether an authentication exchange comes first on each connection, before credentials,
     /// watches and requests. See [`Event::Authenticate`](super::Event::Authenticate).
     pub authenticate: bool,
-    /// The seed of the order of servers and of all random delays.
+    /// The seed of the order of servers, of all random delays and of the table of watches.
     ///
     /// Each client needs its own random seed: clients with the same seed connect to the same
     /// servers at the same time.

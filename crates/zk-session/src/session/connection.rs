@@ -191,7 +191,7 @@ impl<T> Session<T> {
         for token in self.credentials.clear() {
             self.events.push_back(Event::Reply { token, result: Err(error.clone()) });
         }
-        self.watches = Watches::default();
+        self.watches.clear();
         self.events.push_back(Event::State(self.state()));
     }
 

@@ -82,7 +82,7 @@ pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::outbox::{Late, Outbox, Owner, Pending};
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
-use self::watches::{Fired, Registration, Removal, Watches};
+use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
 use crate::time::Instant;
@@ -94,7 +94,18 @@ const NO_PASSWORD: [u8; 16] = [0; 16];
 
 /// Identifies a request, and the watch that it sets, within its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(u64);
+pub struct RequestId {
+    /// Counts the requests of a session, from 1.
+    pub(crate) number: u64,
+    /// Where the session keeps the watch. Later watches may reuse the place.
+    pub(crate) place: u32,
+}
+
+impl RequestId {
+    const fn without_watch(number: u64) -> Self {
+        Self { number, place: watches::NOWHERE }
+    }
+}
 
 /// One session with an ensemble. See the [module](self) for how to drive it.
 ///
@@ -142,7 +153,8 @@ pub struct Session<T> {
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
     /// connection.
     can_remove_watches: bool,
-    last_request: RequestId,
+    /// The number of the last request.
+    last_request: u64,
     statistics: Statistics,
     actions: VecDeque<Action>,
     events: VecDeque<Event<T>>,
@@ -304,9 +316,9 @@ impl<T> Session<T> {
             disconnect_timed_out: false,
             refused: false,
             credentials: Credentials::new(),
-            watches: Watches::default(),
+            watches: Watches::new(config.seed),
             can_remove_watches: true,
-            last_request: RequestId(0),
+            last_request: 0,
             statistics: Statistics::default(),
             actions: VecDeque::new(),
             events: VecDeque::new(),

@@ -12,17 +12,19 @@
 //! * A removal does not distinguish the two. So a one-shot watch beside a persistent one is not
 //!   removed, but left to fire.
 
+mod slab;
 mod slot;
+mod table;
 
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType, path};
+use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType};
 
-use self::slot::Slot;
+pub(super) use self::slab::NOWHERE;
+use self::slab::Place;
+use self::slot::{Callers, Slot};
+use self::table::Table;
 use super::RequestId;
 
 /// The longest `SetWatches` request with several watches, in bytes: far below what most servers
@@ -62,6 +64,7 @@ enum Class {
 }
 
 impl Class {
+    const ALL: [Self; 4] = [Self::Node, Self::Child, Self::Persistent, Self::Recursive];
     const PERSISTENT: [Self; 2] = [Self::Persistent, Self::Recursive];
 
     fn is_persistent(self) -> bool {
@@ -80,17 +83,16 @@ impl Class {
 
 /// The watch that a request sets if it succeeds.
 #[derive(Clone, Debug)]
-pub(super) struct Registration {
-    id: RequestId,
+pub(super) struct WatchRequest<'a> {
     class: Class,
     /// Whether the request sets it also on a missing node.
     absent_too: bool,
-    path: Arc<str>,
+    path: &'a str,
 }
 
-impl Registration {
+impl<'a> WatchRequest<'a> {
     /// Returns the watch that `request` sets, if it sets one.
-    pub(super) fn of(request: &Request<'_>, id: RequestId) -> Option<Self> {
+    pub(super) fn of(request: &Request<'a>) -> Option<Self> {
         let (watch, class, path) = match request {
             Request::Exists(body) => (body.watch, Class::Node, body.path),
             Request::GetData(body) => (body.watch, Class::Node, body.path),
@@ -105,24 +107,33 @@ impl Registration {
             _ => return None,
         };
         let absent_too = matches!(request, Request::Exists(_));
-        watch.then(|| Self { id, class, absent_too, path: path.into() })
-    }
-
-    pub(super) fn id(&self) -> RequestId {
-        self.id
+        watch.then_some(Self { class, absent_too, path })
     }
 
     /// Returns the length of a request that sets only this watch again, in bytes.
     pub(super) fn replay_length(&self) -> usize {
         REPLAY + PREFIX + self.path.len()
     }
+}
+
+/// A pending request that sets a watch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registration {
+    id: RequestId,
+    absent_too: bool,
+}
+
+impl Registration {
+    pub(super) fn id(&self) -> RequestId {
+        self.id
+    }
 
     /// Returns the watch that the server has set, by its reply (`docs/protocol.md`, *Watches*).
     ///
     /// Only `exists` sets a watch on a missing node. `addWatch` does not check whether the node
     /// exists.
-    fn kind(&self, answer: ErrorCode) -> Option<Kind> {
-        match (self.class, answer) {
+    fn kind(&self, class: Class, answer: ErrorCode) -> Option<Kind> {
+        match (class, answer) {
             (Class::Node, ErrorCode::OK) => Some(Kind::Data),
             (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(Kind::Exist),
             (Class::Child, ErrorCode::OK) => Some(Kind::Child),
@@ -168,29 +179,32 @@ impl Batch<'_> {
     }
 }
 
-/// Boxed, since a tree keeps room for more than it holds.
-type Table = BTreeMap<Arc<str>, Box<Slot>>;
-
-#[derive(Clone, Debug, Default)]
+/// The memory for watches that were dropped or have fired is reused, and freed when none is left.
+#[derive(Clone, Debug)]
 pub(super) struct Watches {
-    /// One for each class.
-    tables: [Table; 4],
-    /// The table and path of each request's watch, from its submission until the watch fires or is
-    /// dropped.
-    interest: BTreeMap<RequestId, (Class, Arc<str>)>,
+    table: Table,
+    callers: Callers,
 }
 
 impl Watches {
-    fn table(&mut self, class: Class) -> &mut Table {
-        &mut self.tables[class as usize]
+    /// Makes an empty table. `seed` is secret.
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { table: Table::new(seed), callers: Callers::new() }
     }
 
-    /// Records that a request that sets a watch was submitted.
-    pub(super) fn begin(&mut self, registration: &Registration) {
-        let Registration { id, class, path, .. } = registration;
-        self.interest.insert(*id, (*class, path.clone()));
-        let slot = self.table(*class).entry(path.clone()).or_insert_with(|| Box::new(Slot::new()));
-        slot.begin(*id);
+    /// Forgets all watches.
+    pub(super) fn clear(&mut self) {
+        self.table.clear();
+        self.callers = Callers::new();
+    }
+
+    /// Records that a request that sets a watch was submitted, as the `number`th.
+    pub(super) fn begin(&mut self, number: u64, request: &WatchRequest<'_>) -> Registration {
+        let WatchRequest { class, absent_too, path } = *request;
+        let place = self.table.find_or_insert(class, path);
+        let slot = self.table.get_mut(place);
+        let id = slot.map(|slot| slot.begin(&mut self.callers, place, number));
+        Registration { id: id.unwrap_or(RequestId::without_watch(number)), absent_too }
     }
 
     /// Records the reply to a request that sets a watch. Returns a removal to send, if any.
@@ -199,60 +213,52 @@ impl Watches {
         registration: &Registration,
         answer: ErrorCode,
     ) -> Option<Removal> {
-        let Registration { id, class, path, .. } = registration;
-        let kind = registration.kind(answer);
-        if kind.is_none() {
-            self.interest.remove(id);
-        }
-        let is_wanted = self.interest.contains_key(id);
-        self.change(*class, path, |slot| slot.finish(*id, kind, is_wanted))
+        self.change(registration.id, |slot, callers, caller| {
+            slot.finish(callers, caller, registration.kind(slot.class, answer));
+        })
     }
 
     /// Records that a request that sets a watch was lost with its connection, or will never be
     /// sent.
     pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
-        self.interest.remove(&registration.id);
-        self.change(registration.class, &registration.path, |slot| slot.abandon(registration.id))
+        self.change(registration.id, Slot::remove)
     }
 
     /// Drops the watch of a request. Without a connection, a pending request may never be sent.
     pub(super) fn remove(&mut self, id: RequestId, is_connected: bool) -> Option<Removal> {
-        let (class, path) = self.interest.remove(&id)?;
-        self.change(class, &path, |slot| slot.leave(id, is_connected))
+        self.change(id, |slot, callers, caller| slot.leave(callers, caller, is_connected))
     }
 
-    /// Changes a slot, and drops it if no request needs it any more. Returns a removal for the
-    /// server, if it needs one.
+    /// Changes the slot of a request, and drops it if no request needs it any more. Returns a
+    /// removal for the server, if it needs one.
     ///
     /// A removal sent now comes behind every request that sets the watch on this connection, so
     /// there is no need to wait for their replies.
     fn change(
         &mut self,
-        class: Class,
-        path: &Arc<str>,
-        change: impl FnOnce(&mut Slot),
+        id: RequestId,
+        change: impl FnOnce(&mut Slot, &mut Callers, Place),
     ) -> Option<Removal> {
-        let Entry::Occupied(mut slot) = self.table(class).entry(path.clone()) else {
-            return None;
-        };
-        change(slot.get_mut());
-        let is_due = slot.get_mut().take_removal();
-        if slot.get().is_empty() {
-            slot.remove();
+        let place = self.callers.of(id)?.slot;
+        let slot = self.table.get_mut(place)?;
+        change(slot, &mut self.callers, id.place);
+        let class = slot.class;
+        let removal = slot
+            .take_removal(&self.callers)
+            .then(|| Removal { path: slot.path.clone(), watcher_type: class.watcher_type() });
+        if slot.is_empty() {
+            self.table.remove(place);
         }
-        let left_to_fire =
-            !class.is_persistent() && Class::PERSISTENT.iter().any(|other| self.has(*other, path));
-        (!left_to_fire && is_due)
-            .then(|| Removal { path: path.clone(), watcher_type: class.watcher_type() })
-    }
-
-    fn has(&self, class: Class, path: &str) -> bool {
-        self.tables[class as usize].contains_key(path)
+        let left_to_fire = |path: &str| {
+            let is_set = |other: &Class| self.table.find(*other, path).is_some();
+            !class.is_persistent() && Class::PERSISTENT.iter().any(is_set)
+        };
+        removal.filter(|removal| !left_to_fire(&removal.path))
     }
 
     /// Returns whether any watch is set on a path, or is about to be.
     pub(super) fn is_watched(&self, path: &str) -> bool {
-        self.tables.iter().any(|table| table.contains_key(path))
+        Class::ALL.iter().any(|class| self.table.find(*class, path).is_some())
     }
 
     /// Returns the requests whose watches an event fires, and drops the one-shot ones.
@@ -265,45 +271,28 @@ impl Watches {
         };
         let mut fired = Fired::default();
         for class in classes {
-            let table = self.table(*class);
-            let Some((path, mut slot)) = table.remove_entry(path) else {
-                continue;
-            };
-            let waiting = slot.fire();
-            if fired.once.is_empty() {
-                fired.once = waiting;
-            } else {
-                fired.once.extend(waiting);
-            }
-            fired.path = Some(path.clone());
-            if !slot.is_empty() {
-                table.insert(path, slot);
+            let Some(place) = self.table.find(*class, path) else { continue };
+            let Some(slot) = self.table.get_mut(place) else { continue };
+            slot.fire(&mut self.callers, &mut fired.once);
+            fired.path = Some(slot.path.clone());
+            if slot.is_empty() {
+                self.table.remove(place);
             }
         }
-        for id in &fired.once {
-            self.interest.remove(id);
-        }
-        let mut add = |class: Class, path: &str| {
-            let slot = self.tables[class as usize].get(path);
-            fired.persistent.extend(slot.into_iter().flat_map(|slot| slot.waiting()));
-        };
-        add(Class::Persistent, path);
+        let slot = self.table.find(Class::Persistent, path).and_then(|place| self.table.get(place));
+        fired.persistent.extend(slot.into_iter().flat_map(|slot| slot.waiting(&self.callers)));
         // A server sends this event because of some other watch (ZOOKEEPER-4475).
-        let recursive = &self.tables[Class::Recursive as usize];
-        if event != EventType::NODE_CHILDREN_CHANGED && !recursive.is_empty() {
-            let mut node = Some(path);
-            while let Some(path) = node {
-                add(Class::Recursive, path);
-                node = path::parent(path);
-            }
+        if event != EventType::NODE_CHILDREN_CHANGED && self.table.count(Class::Recursive) > 0 {
+            let slots = self.table.lineage(Class::Recursive, path);
+            fired.persistent.extend(slots.flat_map(|slot| slot.waiting(&self.callers)));
         }
         fired
     }
 
     /// Returns the requests of all persistent watches that are set.
     pub(super) fn persistent(&self) -> Vec<RequestId> {
-        let tables = Class::PERSISTENT.iter().map(|class| &self.tables[*class as usize]);
-        tables.flat_map(Table::values).flat_map(|slot| slot.waiting()).collect()
+        let slots = Class::PERSISTENT.iter().flat_map(|class| self.table.of_class(*class));
+        slots.flat_map(|slot| slot.waiting(&self.callers)).collect()
     }
 
     /// Drops the persistent watches that are set, for a server that does not know them. Returns
@@ -319,11 +308,8 @@ impl Watches {
     /// Records the loss of the connection, and of the server's watches with it. Requests in flight
     /// must have been abandoned before.
     pub(super) fn disconnected(&mut self) {
-        for table in &mut self.tables {
-            table.retain(|_, slot| {
-                slot.disconnected();
-                !slot.is_empty()
-            });
+        for slot in self.table.values_mut() {
+            slot.disconnected(&mut self.callers);
         }
     }
 
@@ -334,11 +320,12 @@ impl Watches {
         let room = max_request.min(BATCH).saturating_sub(REPLAY);
         let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
-        for (path, slot) in self.tables.iter().flatten() {
+        for slot in Class::ALL.iter().flat_map(|class| self.table.of_class(*class)) {
             // Requests for one path may have seen different states; the newest one is right.
-            let Some(kind) = slot.newest() else {
+            let Some(kind) = slot.newest(&self.callers) else {
                 continue;
             };
+            let path = &*slot.path;
             let length = path.len() + PREFIX;
             if size > 0 && size + length > room {
                 batches.push(core::mem::take(&mut batch));
@@ -364,6 +351,6 @@ impl Watches {
 #[cfg(test)]
 impl Watches {
     pub(super) fn is_empty(&self) -> bool {
-        self.tables.iter().all(BTreeMap::is_empty) && self.interest.is_empty()
+        self.table.is_empty() && self.callers.is_empty()
     }
 }

@@ -86,7 +86,7 @@ fn one_event_fires_watches_of_all_kinds() {
     h.notify(EventType::NODE_DATA_CHANGED, "/a/b");
     let events = h.events();
     let [Event::Watch { requests, persistent, .. }] = &events[..] else { panic!("{events:?}") };
-    assert_eq!((&requests[..], &persistent[..]), (&[data][..], &[stays, above, root][..]));
+    assert_eq!((&requests[..], &persistent[..]), (&[data][..], &[stays, root, above][..]));
 }
 
 #[test]

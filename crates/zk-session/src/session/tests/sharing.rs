@@ -1,5 +1,7 @@
 //! Many watches on one path. The cost is counted as the number of visited entries.
 
+use alloc::format;
+
 use super::*;
 
 /// Counts the visited entries of shared watches.
@@ -132,6 +134,50 @@ fn losing_many_watches_with_the_connection_is_linear() {
         assert!(h.session.watches.is_empty());
         visits::take()
     });
+}
+
+#[test]
+fn work_on_many_paths_is_linear() {
+    let paths = |n| (0..n).map(|n| format!("/locks/{n}/contender-{n:010}")).collect::<Vec<_>>();
+    let set = |n| {
+        let mut h = Harness::connected();
+        let requests = paths(n);
+        let ids: Vec<_> = requests.iter().map(|path| h.submit(&get_data(path), 0)).collect();
+        h.answer_all();
+        h.events();
+        visits::take();
+        (h, ids)
+    };
+    is_linear("fired", |n| {
+        let (mut h, ids) = set(n);
+        for (path, id) in paths(n).iter().zip(ids) {
+            h.notify(EventType::NODE_DELETED, path);
+            assert_eq!(h.fired()[0].0, [id]);
+        }
+        assert!(h.session.watches.is_empty());
+        visits::take()
+    });
+    is_linear("dropped, and set again", |n| {
+        let (mut h, ids) = set(n);
+        for (path, id) in paths(n).iter().zip(ids) {
+            h.session.unwatch(id);
+            h.submit(&get_data(path), 0);
+        }
+        visits::take()
+    });
+}
+
+#[test]
+fn the_id_of_a_watch_that_is_over_drops_no_later_one() {
+    let mut h = Harness::connected();
+    let first = h.watch(&get_data("/a"), ErrorCode::OK);
+    h.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(h.fired()[0].0, [first]);
+    let second = h.watch(&get_data("/b"), ErrorCode::OK);
+    assert_eq!(first.place, second.place, "the place is reused");
+    h.session.unwatch(first);
+    h.notify(EventType::NODE_DELETED, "/b");
+    assert_eq!(h.fired()[0].0, [second]);
 }
 
 /// Entries of dropped watches are freed in time, also between others.

@@ -1,38 +1,47 @@
 //! The requests that share one watch.
 
-use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Kind;
+use super::slab::{NOWHERE, Place, Slab};
+use super::{Class, Kind};
 use crate::session::RequestId;
 #[cfg(test)]
-use crate::session::tests::sharing::visits;
+pub(super) use crate::session::tests::sharing::visits;
 
 /// The watch of one class on one path.
 ///
-/// Each operation takes constant or logarithmic time, however many requests share the path. So
-/// setting, dropping and firing n watches takes time in proportion to n.
+/// Each operation takes constant time, however many requests share the path. So setting, dropping
+/// and firing n watches takes time in proportion to n.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
-    /// In the order of the requests.
+    pub(super) path: Arc<str>,
+    pub(super) class: Class,
+    /// The hash of the path.
+    pub(super) hash: u32,
+    /// The next slot whose hash is in the same chain.
+    pub(super) next: Place,
+    /// The ends of the list of callers, in the order of their requests.
     ///
     /// Replies come in that order, except refusals. So callers that wait for events come before
-    /// those whose requests are pending. Neither end is [`Stage::Gone`].
-    callers: VecDeque<Caller>,
-    /// How many callers are [`Stage::Dropped`].
-    dropped: usize,
-    /// How many callers are [`Stage::Gone`]: at most half.
-    gone: usize,
-    /// A removal was sent on this connection behind the requests up to this one.
-    removed_up_to: RequestId,
+    /// those whose requests are pending.
+    first: Place,
+    last: Place,
+    /// How many callers are not [`Stage::Dropped`].
+    needed: u32,
     /// Whether the server has the watch.
     armed: bool,
+    /// A removal was sent on this connection behind the requests up to this one.
+    removed_up_to: u64,
 }
 
 /// A request that has set a watch, or is about to.
 #[derive(Clone, Debug)]
-struct Caller {
-    id: RequestId,
+pub(super) struct Caller {
+    number: u64,
+    pub(super) slot: Place,
+    previous: Place,
+    next: Place,
     stage: Stage,
 }
 
@@ -41,172 +50,189 @@ struct Caller {
 enum Stage {
     /// The request is pending.
     Asked,
+    /// The request is pending, and its watch was dropped while there was no connection. So no
+    /// removal follows the request.
+    Left,
     /// The request is pending on this connection, and its watch was dropped.
     Dropped,
     Waiting(Kind),
-    /// The request is answered and its watch was dropped. The entry is free.
-    Gone,
 }
 
-impl Caller {
-    fn id(&self) -> RequestId {
-        visits::count();
-        self.id
+impl Stage {
+    fn is_pending(self) -> bool {
+        !matches!(self, Self::Waiting(_))
+    }
+}
+
+/// The callers of all slots. Those of one slot are a list.
+#[derive(Clone, Debug)]
+pub(super) struct Callers(Slab<Caller>);
+
+impl Callers {
+    pub(super) const fn new() -> Self {
+        Self(Slab::new())
     }
 
-    fn stage(&self) -> Stage {
-        visits::count();
-        self.stage
+    /// Returns the caller that has made a request.
+    pub(super) fn of(&self, id: RequestId) -> Option<&Caller> {
+        self.at(id.place).filter(|caller| caller.number == id.number)
     }
 
-    fn is_pending(&self) -> bool {
-        matches!(self.stage(), Stage::Asked | Stage::Dropped)
+    fn at(&self, place: Place) -> Option<&Caller> {
+        visits::count();
+        self.0.get(place)
+    }
+
+    fn at_mut(&mut self, place: Place) -> Option<&mut Caller> {
+        visits::count();
+        self.0.get_mut(place)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.len() == 0
     }
 }
 
 impl Slot {
-    /// Makes a slot with room for one request: usually it is the only one.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(class: Class, path: Arc<str>, hash: u32) -> Self {
         Self {
-            callers: VecDeque::with_capacity(1),
-            dropped: 0,
-            gone: 0,
-            removed_up_to: RequestId(0),
+            path,
+            class,
+            hash,
+            next: NOWHERE,
+            first: NOWHERE,
+            last: NOWHERE,
+            needed: 0,
             armed: false,
+            removed_up_to: 0,
         }
     }
 
-    fn caller(&mut self, id: RequestId) -> Option<&mut Caller> {
-        let index = self.callers.binary_search_by_key(&id, Caller::id).ok()?;
-        self.callers.get_mut(index)
+    /// Adds a pending request. `slot` is the place of this slot.
+    pub(super) fn begin(&mut self, callers: &mut Callers, slot: Place, number: u64) -> RequestId {
+        let (previous, next) = (self.last, NOWHERE);
+        let place = callers.0.insert(Caller { number, slot, previous, next, stage: Stage::Asked });
+        match callers.at_mut(previous) {
+            Some(previous) => previous.next = place,
+            None => self.first = place,
+        }
+        self.last = place;
+        self.needed += 1;
+        RequestId { number, place }
     }
 
-    /// Adds a pending request.
-    pub(super) fn begin(&mut self, id: RequestId) {
-        self.callers.push_back(Caller { id, stage: Stage::Asked });
-    }
-
-    /// Removes a request that was lost.
-    pub(super) fn abandon(&mut self, id: RequestId) {
-        self.set_stage(id, Stage::Gone);
+    /// Removes a request that was lost, or whose watch is over.
+    pub(super) fn remove(&mut self, callers: &mut Callers, place: Place) {
+        let Some(Caller { previous, next, stage, .. }) = callers.0.remove(place) else { return };
+        match callers.at_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => self.first = next,
+        }
+        match callers.at_mut(next) {
+            Some(next) => next.previous = previous,
+            None => self.last = previous,
+        }
+        self.needed -= u32::from(stage != Stage::Dropped);
     }
 
     /// Returns whether no request needs the slot.
     pub(super) fn is_empty(&self) -> bool {
-        self.callers.is_empty()
-    }
-
-    fn set_stage(&mut self, id: RequestId, stage: Stage) {
-        let Some(caller) = self.caller(id) else {
-            return;
-        };
-        let before = core::mem::replace(&mut caller.stage, stage);
-        self.dropped += usize::from(stage == Stage::Dropped);
-        self.dropped -= usize::from(before == Stage::Dropped);
-        self.gone += usize::from(stage == Stage::Gone);
-        self.gone -= usize::from(before == Stage::Gone);
-        self.compact();
-    }
-
-    /// Frees entries. Each entry is visited only a few times before it is freed.
-    fn compact(&mut self) {
-        while self.callers.front().is_some_and(|caller| caller.stage() == Stage::Gone) {
-            self.callers.pop_front();
-            self.gone -= 1;
-        }
-        while self.callers.back().is_some_and(|caller| caller.stage() == Stage::Gone) {
-            self.callers.pop_back();
-            self.gone -= 1;
-        }
-        if self.gone > self.callers.len() / 2 {
-            self.callers.retain(|caller| caller.stage() != Stage::Gone);
-            self.gone = 0;
-        }
+        self.first == NOWHERE
     }
 
     /// Records the reply to a request: the kind of watch that the server has set, if any.
-    pub(super) fn finish(&mut self, id: RequestId, kind: Option<Kind>, is_wanted: bool) {
-        let Some(caller) = self.caller(id) else {
-            return;
-        };
-        let stage = caller.stage();
-        let is_removed = stage == Stage::Dropped && id <= self.removed_up_to;
+    pub(super) fn finish(&mut self, callers: &mut Callers, place: Place, kind: Option<Kind>) {
+        let Some(caller) = callers.at_mut(place) else { return };
+        let is_removed = caller.stage == Stage::Dropped && caller.number <= self.removed_up_to;
         self.armed |= kind.is_some() && !is_removed;
-        self.set_stage(id, kind.filter(|_| is_wanted).map_or(Stage::Gone, Stage::Waiting));
+        match kind {
+            Some(kind) if caller.stage == Stage::Asked => caller.stage = Stage::Waiting(kind),
+            _ => self.remove(callers, place),
+        }
     }
 
     /// Drops the watch of a request. A pending request keeps its entry: the server may yet set the
     /// watch, which then has to be removed.
-    pub(super) fn leave(&mut self, id: RequestId, is_connected: bool) {
-        match self.caller(id).map(|caller| caller.is_pending()) {
-            Some(false) => self.set_stage(id, Stage::Gone),
-            Some(true) if is_connected => self.set_stage(id, Stage::Dropped),
-            _ => {}
+    pub(super) fn leave(&mut self, callers: &mut Callers, place: Place, is_connected: bool) {
+        let Some(caller) = callers.at_mut(place) else { return };
+        match caller.stage {
+            Stage::Waiting(_) => self.remove(callers, place),
+            Stage::Asked if is_connected => {
+                caller.stage = Stage::Dropped;
+                self.needed -= 1;
+            }
+            Stage::Asked => caller.stage = Stage::Left,
+            Stage::Left | Stage::Dropped => {}
         }
     }
 
     /// Returns whether to remove the watch from the server now.
-    pub(super) fn take_removal(&mut self) -> bool {
-        if self.callers.len() > self.dropped + self.gone {
+    pub(super) fn take_removal(&mut self, callers: &Callers) -> bool {
+        if self.needed > 0 {
             return false;
         }
         let mut is_due = core::mem::take(&mut self.armed);
-        if let Some(last) = self.callers.back() {
-            is_due |= last.id > self.removed_up_to;
-            self.removed_up_to = last.id;
+        if let Some(last) = callers.at(self.last) {
+            is_due |= last.number > self.removed_up_to;
+            self.removed_up_to = last.number;
         }
         is_due
     }
 
-    /// Records that the watch has fired. Returns the requests that waited, and keeps the pending
+    /// Records that the watch has fired. Takes the requests that waited, and keeps the pending
     /// ones.
-    pub(super) fn fire(&mut self) -> Vec<RequestId> {
+    pub(super) fn fire(&mut self, callers: &mut Callers, fired: &mut Vec<RequestId>) {
         self.armed = false;
-        let first_pending = self.callers.iter().position(Caller::is_pending);
-        let waiting = match first_pending {
-            None => core::mem::take(&mut self.callers),
-            Some(index) => self.callers.drain(..index).collect(),
-        };
-        let taken = waiting.len();
-        // This works in place if the whole queue was taken.
-        let fired: Vec<_> = Vec::from(waiting)
-            .into_iter()
-            .filter(|caller| caller.stage() != Stage::Gone)
-            .map(|caller| caller.id)
-            .collect();
-        self.gone -= taken - fired.len();
-        self.compact();
-        fired
+        while let Some(caller) = callers.at(self.first)
+            && !caller.stage.is_pending()
+        {
+            fired.push(RequestId { number: caller.number, place: self.first });
+            self.remove(callers, self.first);
+        }
     }
 
-    pub(super) fn waiting(&self) -> impl Iterator<Item = RequestId> {
-        let waiting = self.callers.iter().take_while(|caller| !caller.is_pending());
-        waiting.filter(|caller| caller.stage() != Stage::Gone).map(|caller| caller.id)
+    /// Returns the requests that wait for events.
+    pub(super) fn waiting(&self, callers: &Callers) -> impl Iterator<Item = RequestId> {
+        let mut place = self.first;
+        core::iter::from_fn(move || {
+            let caller = callers.at(place).filter(|caller| !caller.stage.is_pending())?;
+            let id = RequestId { number: caller.number, place };
+            place = caller.next;
+            Some(id)
+        })
     }
 
     /// Returns the kind of watch of the newest request that waits for events.
-    pub(super) fn newest(&self) -> Option<Kind> {
-        self.callers.iter().rev().find_map(|caller| match caller.stage() {
-            Stage::Waiting(kind) => Some(kind),
-            _ => None,
-        })
+    pub(super) fn newest(&self, callers: &Callers) -> Option<Kind> {
+        let mut caller = callers.at(self.last)?;
+        loop {
+            match caller.stage {
+                Stage::Waiting(kind) => return Some(kind),
+                _ => caller = callers.at(caller.previous)?,
+            }
+        }
     }
 
     /// Records the loss of the connection. Requests that are still pending were not sent, and
     /// removals no longer follow them.
-    pub(super) fn disconnected(&mut self) {
-        for caller in &mut self.callers {
-            if caller.stage() == Stage::Dropped {
-                caller.stage = Stage::Asked;
+    pub(super) fn disconnected(&mut self, callers: &mut Callers) {
+        self.armed = self.newest(callers).is_some();
+        self.removed_up_to = 0;
+        let mut place = self.last;
+        while let Some(caller) = callers.at_mut(place)
+            && caller.stage.is_pending()
+        {
+            if caller.stage == Stage::Dropped {
+                caller.stage = Stage::Left;
+                self.needed += 1;
             }
+            place = caller.previous;
         }
-        self.dropped = 0;
-        self.removed_up_to = RequestId(0);
-        self.armed = self.newest().is_some();
     }
 }
 
 #[cfg(not(test))]
-mod visits {
-    pub(super) fn count() {}
+pub(super) mod visits {
+    pub(in crate::session) fn count() {}
 }

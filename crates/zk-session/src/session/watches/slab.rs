@@ -1,0 +1,104 @@
+//! Values with small numbers.
+
+use alloc::vec::Vec;
+
+/// The number of a value in a [`Slab`].
+pub(in crate::session) type Place = u32;
+
+/// No place. A slab never has as many values.
+pub(in crate::session) const NOWHERE: Place = Place::MAX;
+
+/// The fraction of its length by which a slab grows: less room is wasted than by doubling.
+const GROWTH: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Entry<T> {
+    Used(T),
+    /// Free, like the next one.
+    Free(Place),
+}
+
+/// Values at places that do not change. Places of removed values are reused.
+///
+/// The memory is freed when the last value is removed.
+#[derive(Clone, Debug)]
+pub(super) struct Slab<T> {
+    entries: Vec<Entry<T>>,
+    first_free: Place,
+    len: usize,
+}
+
+impl<T> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Self { entries: Vec::new(), first_free: NOWHERE, len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn get(&self, place: Place) -> Option<&T> {
+        match self.entries.get(place as usize)? {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
+        match self.entries.get_mut(place as usize)? {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, value: T) -> Place {
+        self.len += 1;
+        if let Some(entry) = self.entries.get_mut(self.first_free as usize)
+            && let Entry::Free(next) = *entry
+        {
+            *entry = Entry::Used(value);
+            return core::mem::replace(&mut self.first_free, next);
+        }
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact(self.entries.len() / GROWTH + 1);
+        }
+        self.entries.push(Entry::Used(value));
+        // No memory has room for more values than a place can count.
+        (self.entries.len() - 1) as Place
+    }
+
+    pub(super) fn remove(&mut self, place: Place) -> Option<T> {
+        let entry = self.entries.get_mut(place as usize)?;
+        if let Entry::Free(_) = entry {
+            return None;
+        }
+        let Entry::Used(value) = core::mem::replace(entry, Entry::Free(self.first_free)) else {
+            return None;
+        };
+        self.first_free = place;
+        self.len -= 1;
+        if self.len == 0 {
+            *self = Self::new();
+        }
+        Some(value)
+    }
+
+    /// Returns all values, in the order of their places.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        })
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| match entry {
+            Entry::Used(value) => Some(value),
+            Entry::Free(_) => None,
+        })
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<T> {
+        0..self.entries.len() as Place
+    }
+}

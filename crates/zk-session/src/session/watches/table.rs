@@ -1,0 +1,196 @@
+//! The watches of a session, by class and path: a hash table with chains.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::Class;
+use super::slab::{NOWHERE, Place, Slab};
+use super::slot::{Slot, visits};
+
+/// An odd number whose bits are spread evenly: 2^64 divided by the golden ratio.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Computes the hashes of a path and its ancestors, from the shortest to the longest, in time in
+/// proportion to the length of the path.
+#[derive(Clone, Copy)]
+struct Hasher<'a> {
+    path: &'a str,
+    /// The hash of the first bytes, which are whole words.
+    hash: u64,
+    hashed: usize,
+}
+
+impl<'a> Hasher<'a> {
+    fn mix(&mut self, word: u64) {
+        let product = (self.hash ^ word).wrapping_mul(SPREAD);
+        self.hash = product ^ product >> 32;
+    }
+
+    /// Returns the first `end` bytes of the path and their hash, if they are a string.
+    fn prefix(&mut self, end: usize) -> Option<(&'a str, u32)> {
+        let prefix = self.path.get(..end)?;
+        let (words, rest) = prefix.as_bytes().get(self.hashed..)?.as_chunks::<8>();
+        for word in words {
+            self.mix(u64::from_le_bytes(*word));
+            self.hashed += word.len();
+        }
+        let mut whole = *self;
+        whole.mix(rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte)));
+        Some((prefix, whole.hash as u32))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    slots: Slab<Slot>,
+    /// The first slot of each chain. Their number is a power of two, or zero.
+    chains: Vec<Place>,
+    /// How many slots each class has.
+    counts: [usize; 4],
+    /// Secret, so that nobody can choose names of nodes that share one chain.
+    seed: u64,
+}
+
+impl Table {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { slots: Slab::new(), chains: Vec::new(), counts: [0; 4], seed }
+    }
+
+    /// Removes all slots.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.seed);
+    }
+
+    /// Returns the chain of a hash, if there are chains.
+    fn chain(&mut self, hash: u32) -> Option<&mut Place> {
+        let mask = self.chains.len().wrapping_sub(1);
+        self.chains.get_mut(hash as usize & mask)
+    }
+
+    pub(super) fn get(&self, place: Place) -> Option<&Slot> {
+        self.slots.get(place)
+    }
+
+    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Slot> {
+        self.slots.get_mut(place)
+    }
+
+    pub(super) fn count(&self, class: Class) -> usize {
+        self.counts[class as usize]
+    }
+
+    pub(super) fn find(&self, class: Class, path: &str) -> Option<Place> {
+        if self.count(class) == 0 {
+            return None;
+        }
+        self.find_hashed(class, path, self.hash(path))
+    }
+
+    fn hasher<'a>(&self, path: &'a str) -> Hasher<'a> {
+        Hasher { path, hash: self.seed, hashed: 0 }
+    }
+
+    fn hash(&self, path: &str) -> u32 {
+        self.hasher(path).prefix(path.len()).map_or(0, |(_, hash)| hash)
+    }
+
+    /// Returns the slots of a class on the root, on each other ancestor of a path, and on the path
+    /// itself, in this order.
+    pub(super) fn lineage(&self, class: Class, path: &str) -> impl Iterator<Item = &Slot> {
+        let mut hasher = self.hasher(path);
+        let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
+        let ends = slashes.map(|(at, _)| at.max(1)).chain([path.len()]);
+        let mut last = 0;
+        ends.filter_map(move |end| {
+            let is_new = core::mem::replace(&mut last, end) < end;
+            let (path, hash) = hasher.prefix(end).filter(|_| is_new)?;
+            self.slots.get(self.find_hashed(class, path, hash)?)
+        })
+    }
+
+    fn find_hashed(&self, class: Class, path: &str, hash: u32) -> Option<Place> {
+        let mask = self.chains.len().wrapping_sub(1);
+        let mut place = *self.chains.get(hash as usize & mask)?;
+        while let Some(slot) = self.slots.get(place) {
+            visits::count();
+            if slot.hash == hash && slot.class == class && *slot.path == *path {
+                return Some(place);
+            }
+            place = slot.next;
+        }
+        None
+    }
+
+    /// Returns the slot of a class and a path, which may be a new one.
+    pub(super) fn find_or_insert(&mut self, class: Class, path: &str) -> Place {
+        let hash = self.hash(path);
+        if let Some(place) = self.find_hashed(class, path, hash) {
+            return place;
+        }
+        if self.slots.len() == self.chains.len() {
+            self.grow();
+        }
+        self.counts[class as usize] += 1;
+        let place = self.slots.insert(Slot::new(class, Arc::from(path), hash));
+        self.link(place, hash);
+        place
+    }
+
+    fn grow(&mut self) {
+        let len = (2 * self.chains.len()).max(1);
+        self.chains = Vec::new();
+        self.chains.resize(len, NOWHERE);
+        for place in self.slots.places() {
+            visits::count();
+            if let Some(hash) = self.slots.get(place).map(|slot| slot.hash) {
+                self.link(place, hash);
+            }
+        }
+    }
+
+    fn link(&mut self, place: Place, hash: u32) {
+        let next = self.chain(hash).map(|first| core::mem::replace(first, place));
+        if let Some(slot) = self.slots.get_mut(place) {
+            slot.next = next.unwrap_or(NOWHERE);
+        }
+    }
+
+    pub(super) fn remove(&mut self, place: Place) -> Option<Slot> {
+        let removed = self.slots.remove(place)?;
+        self.counts[removed.class as usize] -= 1;
+        if self.slots.len() == 0 {
+            self.chains = Vec::new();
+            return Some(removed);
+        }
+        let first = self.chain(removed.hash)?;
+        if *first == place {
+            *first = removed.next;
+            return Some(removed);
+        }
+        let mut before = *first;
+        while let Some(slot) = self.slots.get_mut(before) {
+            visits::count();
+            if slot.next == place {
+                slot.next = removed.next;
+                break;
+            }
+            before = slot.next;
+        }
+        Some(removed)
+    }
+
+    /// Returns the slots of a class, in an order that depends on the past alone.
+    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = &Slot> {
+        let slots = (self.count(class) > 0).then(|| self.slots.values());
+        slots.into_iter().flatten().filter(move |slot| slot.class == class)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.values_mut()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.len() == 0
+    }
+}
