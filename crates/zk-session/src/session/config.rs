@@ -34,6 +34,9 @@ pub struct Config {
     pub max_pending: usize,
     /// How many bytes of requests may wait to be sent. At this limit the session refuses requests.
     pub max_unsent: usize,
+    /// How many bytes each empty buffer of the session keeps for the next requests, replies or
+    /// events. A buffer that has grown larger is freed when it is empty.
+    pub max_kept: usize,
     /// How long the session may be without a connection. `None` for no limit.
     ///
     /// After that time the requests that wait for a connection fail. The session refuses new ones
@@ -68,11 +71,35 @@ impl Config {
             max_reply: 64 << 20,
             max_pending: 1 << 16,
             max_unsent: 64 << 20,
+            max_kept: 64 << 10,
             disconnect_timeout: None,
             read_only: false,
             authenticate: false,
             seed,
             resume: None,
+        }
+    }
+
+    /// Returns settings for a small memory: 8 pending requests, at most 4 KiB for unsent requests
+    /// and for one reply, and buffers that are freed when they are empty.
+    ///
+    /// A reply that lists the contenders of a lock takes about 60 bytes for each of them.
+    ///
+    /// ```
+    /// use zk_session::session::Config;
+    ///
+    /// let mut config = Config::small(3, 42);
+    /// assert_eq!((config.max_pending, config.max_reply), (8, 4096));
+    /// config.max_reply = 8 << 10;
+    /// ```
+    pub fn small(servers: usize, seed: u64) -> Self {
+        Self {
+            max_request: 4 << 10,
+            max_reply: 4 << 10,
+            max_pending: 8,
+            max_unsent: 4 << 10,
+            max_kept: 0,
+            ..Self::new(servers, seed)
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) enum Stage {
 }
 
 impl<T> Connection<T> {
-    fn new(server: usize, now: Instant) -> Self {
+    fn new(server: usize, now: Instant, max_kept: usize) -> Self {
         Self {
             server,
             stage: Stage::Connecting,
@@ -58,7 +58,7 @@ impl<T> Connection<T> {
             handshake_sent_at: now,
             prelude: SendBuffer::default(),
             taken: 0,
-            in_flight: InFlight::new(),
+            in_flight: InFlight::new(max_kept),
             exchange: None,
             accepted_credentials: 0,
             unanswered_batches: 0,
@@ -116,7 +116,7 @@ impl<T> Session<T> {
 
     pub(super) fn connect_next(&mut self, now: Instant) {
         if let Some(server) = self.servers.take_next() {
-            let mut connection = Connection::new(server, now);
+            let mut connection = Connection::new(server, now, self.config.max_kept);
             connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
             self.connection = Some(connection);
             self.actions.push_back(Action::Connect(server));

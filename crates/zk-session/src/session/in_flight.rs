@@ -20,11 +20,13 @@ pub(super) struct InFlight<T> {
     sent: VecDeque<Sent<T>>,
     /// How many of `sent` are requests of callers.
     callers: usize,
+    /// How many bytes the queue keeps when it is empty.
+    max_kept: usize,
 }
 
 impl<T> InFlight<T> {
-    pub(super) fn new() -> Self {
-        Self { sent: VecDeque::new(), callers: 0 }
+    pub(super) fn new(max_kept: usize) -> Self {
+        Self { sent: VecDeque::new(), callers: 0, max_kept }
     }
 
     /// Returns how many requests of callers are not answered yet.
@@ -42,7 +44,9 @@ impl<T> InFlight<T> {
     pub(super) fn take_ping(&mut self) -> Option<Sent<T>> {
         let is_ping = |sent: &Sent<T>| sent.pending.xid == Xid::PING;
         let place = self.sent.iter().position(is_ping)?;
-        self.sent.remove(place)
+        let ping = self.sent.remove(place);
+        shrink(&mut self.sent, self.max_kept);
+        ping
     }
 
     /// Returns how many pings are not answered yet.
@@ -71,7 +75,7 @@ impl<T> InFlight<T> {
         let first = self.sent.front().map(|sent| sent.pending.xid);
         if first == Some(xid) && xid != Xid::PING {
             let answered = self.sent.pop_front().ok_or(None);
-            shrink(&mut self.sent);
+            shrink(&mut self.sent, self.max_kept);
             return answered;
         }
         let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
@@ -101,5 +105,12 @@ impl<T> InFlight<T> {
     /// Returns the requests, after the connection was lost. None of them will be answered.
     pub(super) fn into_lost(self) -> impl Iterator<Item = Pending<T>> + use<T> {
         self.sent.into_iter().map(|sent| sent.pending)
+    }
+}
+
+#[cfg(test)]
+impl<T> InFlight<T> {
+    pub(super) fn capacity(&self) -> usize {
+        self.sent.capacity()
     }
 }

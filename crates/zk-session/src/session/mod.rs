@@ -312,7 +312,7 @@ impl<T> Session<T> {
             servers: Servers::new(config.servers, config.seed),
             reach_time: None,
             timers: Timers::new(),
-            outbox: Outbox::new(),
+            outbox: Outbox::new(config.max_kept),
             disconnect_timed_out: false,
             refused: false,
             credentials: Credentials::new(),
@@ -346,13 +346,15 @@ impl<T> Session<T> {
 impl<T> Session<T> {
     /// Returns the next action to carry out on the transport.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        let action = self.actions.pop_front();
+        outbox::shrink(&mut self.actions, self.config.max_kept);
+        action
     }
 
     /// Returns the next event. [`Event::Room`] comes after all others.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
         let event = self.events.pop_front();
-        outbox::shrink(&mut self.events);
+        outbox::shrink(&mut self.events, self.config.max_kept);
         if event.is_none() && self.refused && self.has_room() {
             self.refused = false;
             return Some(Event::Room);
@@ -412,5 +414,14 @@ impl<T> Session<T> {
     /// Returns whether the server of the connection is read-only.
     fn is_read_only(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.is_read_only)
+    }
+}
+
+#[cfg(test)]
+impl<T> Session<T> {
+    /// Returns the sum of the capacities of all buffers.
+    fn kept(&self) -> usize {
+        let in_flight = self.connection.as_ref().map_or(0, |open| open.in_flight.capacity());
+        self.outbox.capacity() + in_flight + self.events.capacity() + self.actions.capacity()
     }
 }

@@ -19,9 +19,6 @@ use super::in_flight::{InFlight, Sent};
 use super::watches::Registration;
 use crate::time::Instant;
 
-/// The capacity that an empty buffer keeps, in bytes. More is freed after a burst.
-const KEPT_CAPACITY: usize = 64 << 10;
-
 /// A request that waits for its reply.
 #[derive(Clone, Debug)]
 pub(super) struct Pending<T> {
@@ -112,6 +109,8 @@ pub(super) struct Outbox<T> {
     bytes: SendBuffer,
     /// The largest capacity that `bytes` had. Its current capacity excludes what was sent.
     room: usize,
+    /// How many bytes each empty buffer keeps. See [`Config::max_kept`](super::Config::max_kept).
+    max_kept: usize,
     unsent: VecDeque<Unsent<T>>,
     /// How many of `unsent` are requests of callers.
     callers: usize,
@@ -121,10 +120,11 @@ pub(super) struct Outbox<T> {
 }
 
 impl<T> Outbox<T> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(max_kept: usize) -> Self {
         Self {
             bytes: SendBuffer::default(),
             room: 0,
+            max_kept,
             unsent: VecDeque::new(),
             callers: 0,
             callers_bytes: 0,
@@ -213,10 +213,10 @@ impl<T> Outbox<T> {
 
     /// Frees the capacity that a burst has taken, once everything is sent.
     fn shrink(&mut self) {
-        if self.bytes.is_empty() && self.room > KEPT_CAPACITY {
+        if self.bytes.is_empty() && self.room > self.max_kept {
             (self.bytes, self.room) = (SendBuffer::default(), 0);
         }
-        shrink(&mut self.unsent);
+        shrink(&mut self.unsent, self.max_kept);
     }
 
     /// Returns how many pings are unsent.
@@ -317,14 +317,18 @@ impl<T> Outbox<T> {
         self.last_xid
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.unsent.capacity()
+    }
+
     pub(super) fn set_last_xid(&mut self, xid: Xid) {
         self.last_xid = xid;
     }
 }
 
-/// Frees the capacity of an empty queue that has grown large.
-pub(super) fn shrink<E>(queue: &mut VecDeque<E>) {
-    if queue.is_empty() && queue.capacity() * size_of::<E>() > KEPT_CAPACITY {
+/// Frees the capacity of an empty queue, if it takes more than `max_kept` bytes.
+pub(super) fn shrink<E>(queue: &mut VecDeque<E>, max_kept: usize) {
+    if queue.is_empty() && queue.capacity() * size_of::<E>() > max_kept {
         *queue = VecDeque::new();
     }
 }

@@ -162,3 +162,25 @@ fn room_is_freed_however_a_request_ends() {
     h.session.close();
     assert_eq!(h.session.pending(), 0);
 }
+
+#[test]
+fn empty_buffers_keep_no_more_than_the_settings_say() {
+    let kept = |config: Config| {
+        let mut h = Harness::with(config);
+        h.connect();
+        for round in 0..4 {
+            for token in 0..8 {
+                h.submit(&create("/a"), token);
+            }
+            h.take_all();
+            h.answer_all();
+            assert_eq!(h.events().len(), 8 + usize::from(round == 0));
+        }
+        h.advance(ms(3_000));
+        h.take_all();
+        h.reply(Xid::PING.0, 0, ErrorCode::OK);
+        h.session.kept()
+    };
+    assert_eq!(kept(Config::small(1, 0)), 0);
+    assert!(kept(Config::new(1, 0)) > 8, "larger ones are there for the next burst");
+}
