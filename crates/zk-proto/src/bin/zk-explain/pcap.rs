@@ -1,0 +1,396 @@
+//! Packet captures: connections found in one, and connections written as one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+use zk_proto::conversation::Direction;
+use zk_proto::{ConnectRequest, Decode, frame};
+
+use crate::Failure;
+use crate::output::{Output, complain};
+
+/// The port of ZooKeeper, unless it is configured.
+const PORT: u16 = 2181;
+/// The longest block of a capture that is read. Packets are shorter than 256 KiB.
+const LONGEST_BLOCK: usize = 1 << 24;
+/// The bytes of one direction that may wait for a packet that has not been captured.
+const WAITING: usize = 1 << 20;
+
+// ---- Reading -----------------------------------------------------------------------------------
+
+/// Shows the connections of a capture.
+pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Result<(), Failure> {
+    let opened = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let broken = |error: &dyn std::fmt::Debug| format!("{}: {error:?}", file.display());
+    let mut buffer = 1 << 16;
+    let mut reader = create_reader(buffer, opened)
+        .map_err(|_| format!("{} is not a packet capture", file.display()))?;
+    let mut flows = Flows { port, ..Flows::default() };
+    let (mut link, mut is_nano) = (Linktype::ETHERNET, false);
+    // The link types and the time units of the interfaces of a pcapng file.
+    let mut interfaces = Vec::new();
+    loop {
+        let (length, block) = match reader.next() {
+            Ok(next) => next,
+            Err(PcapError::Eof) => break,
+            Err(PcapError::Incomplete(_) | PcapError::BufferTooSmall) => {
+                let before = reader.data().len();
+                let grows = buffer < LONGEST_BLOCK && reader.grow(2 * buffer);
+                buffer *= 1 + usize::from(grows);
+                if reader.refill().is_ok() && reader.data().len() > before {
+                    continue;
+                }
+                if before > 0 {
+                    complain("note", "the capture ends within a packet");
+                }
+                break;
+            }
+            Err(PcapError::UnexpectedEof) => {
+                complain("note", "the capture ends within a packet");
+                break;
+            }
+            Err(error) => return Err(broken(&error).into()),
+        };
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                link = header.network;
+                is_nano = header.is_nanosecond_precision();
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let unit = if is_nano { 1 } else { 1000 };
+                let nanos = u64::from(packet.ts_usec) * unit;
+                let time = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos);
+                flows.packet(link, packet.data, time, output)?;
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                let per_second = interface.ts_resolution().unwrap_or(1_000_000);
+                interfaces.push((interface.linktype, per_second, interface.ts_offset()));
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let Some((link, per_second, offset)) = interfaces.get(packet.if_id as usize) else {
+                    return Err(broken(&"a packet of an unknown interface").into());
+                };
+                let time = packet.decode_ts_f64(u64::try_from(*offset).unwrap_or(0), *per_second);
+                let time = Duration::try_from_secs_f64(time).unwrap_or_default();
+                flows.packet(*link, packet.packet_data(), time, output)?;
+            }
+            PcapBlockOwned::NG(_) => {}
+        }
+        reader.consume(length);
+    }
+    flows.finish(output)
+}
+
+type Ends = (SocketAddr, SocketAddr);
+
+#[derive(Default)]
+struct Flows {
+    port: Option<u16>,
+    /// The connections by their client and their server.
+    flows: HashMap<Ends, Flow>,
+    /// The connections left out.
+    others: usize,
+}
+
+#[derive(Default)]
+struct Flow {
+    /// The number of the connection, once it is known to be one of ZooKeeper.
+    connection: Option<usize>,
+    is_other: bool,
+    sent: Stream,
+    received: Stream,
+}
+
+/// One direction of TCP.
+#[derive(Default)]
+struct Stream {
+    next: Option<u32>,
+    /// Segments that arrived early, by their distance to `next` when they did.
+    early: BTreeMap<u32, Vec<u8>>,
+    waiting: usize,
+    is_broken: bool,
+}
+
+impl Flows {
+    fn packet(
+        &mut self,
+        link: Linktype,
+        bytes: &[u8],
+        time: Duration,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let sliced = match link {
+            Linktype::ETHERNET => SlicedPacket::from_ethernet(bytes).ok(),
+            Linktype::LINUX_SLL => SlicedPacket::from_linux_sll(bytes).ok(),
+            Linktype::RAW | Linktype(12) => SlicedPacket::from_ip(bytes).ok(),
+            // The family of the address, in four bytes.
+            Linktype::NULL | Linktype(108) => {
+                bytes.get(4..).and_then(|packet| SlicedPacket::from_ip(packet).ok())
+            }
+            Linktype::LINUX_SLL2 => {
+                bytes.get(20..).and_then(|packet| SlicedPacket::from_ip(packet).ok())
+            }
+            Linktype(number) => return Err(format!("link type {number} is not supported").into()),
+        };
+        let Some(packet) = sliced else { return Ok(()) };
+        let (Some(TransportSlice::Tcp(tcp)), Some(net)) = (packet.transport, packet.net) else {
+            return Ok(());
+        };
+        let (source, destination): (IpAddr, IpAddr) = match &net {
+            NetSlice::Ipv4(ip) => {
+                (ip.header().source_addr().into(), ip.header().destination_addr().into())
+            }
+            NetSlice::Ipv6(ip) => {
+                (ip.header().source_addr().into(), ip.header().destination_addr().into())
+            }
+            NetSlice::Arp(_) => return Ok(()),
+        };
+        let from = SocketAddr::new(source, tcp.source_port());
+        let to = SocketAddr::new(destination, tcp.destination_port());
+        let (ends, direction) = if tcp.syn() && tcp.ack() {
+            ((to, from), Direction::ToClient)
+        } else if tcp.syn() {
+            // The same ports again are another connection.
+            self.close((from, to), output)?;
+            ((from, to), Direction::ToServer)
+        } else if self.flows.contains_key(&(to, from)) || self.is_server(from, to) {
+            ((to, from), Direction::ToClient)
+        } else {
+            ((from, to), Direction::ToServer)
+        };
+        let flow = self.flows.entry(ends).or_default();
+        let stream = match direction {
+            Direction::ToServer => &mut flow.sent,
+            Direction::ToClient => &mut flow.received,
+        };
+        let sequence = tcp.sequence_number();
+        if tcp.syn() {
+            stream.next = Some(sequence.wrapping_add(1));
+        }
+        let is_over = tcp.rst();
+        let data = stream.take(sequence.wrapping_add(u32::from(tcp.syn())), tcp.payload());
+        if stream.waiting > WAITING {
+            stream.is_broken = true;
+            stream.early.clear();
+            stream.waiting = 0;
+            complain(
+                "note",
+                format!("{from}: bytes are missing in the capture; the rest is left out"),
+            );
+        }
+        if !data.is_empty() && !flow.is_other {
+            if flow.connection.is_none() {
+                let (_, server) = ends;
+                let is_known = match self.port {
+                    Some(port) => port == server.port(),
+                    None => {
+                        server.port() == PORT
+                            || direction == Direction::ToServer && is_handshake(&data)
+                    }
+                };
+                if is_known {
+                    flow.connection = Some(output.open(&ends.0.to_string())?);
+                } else {
+                    flow.is_other = true;
+                    self.others += 1;
+                }
+            }
+            if let Some(connection) = flow.connection {
+                output.bytes(connection, direction, &data, Some(time))?;
+            }
+        }
+        if is_over {
+            self.close(ends, output)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the first address is that of the server, where no SYN was captured.
+    fn is_server(&self, first: SocketAddr, second: SocketAddr) -> bool {
+        if self.flows.contains_key(&(first, second)) {
+            return false;
+        }
+        let port = self.port.unwrap_or(PORT);
+        match (first.port() == port, second.port() == port) {
+            (true, _) => true,
+            (_, true) => false,
+            _ => first.port() < second.port(),
+        }
+    }
+
+    fn close(&mut self, ends: Ends, output: &mut Output) -> Result<(), Failure> {
+        match self.flows.remove(&ends).and_then(|flow| flow.connection) {
+            Some(connection) => output.close(connection),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(self, _: &mut Output) -> Result<(), Failure> {
+        if self.others > 0 {
+            let what = "other connections are left out; --port reads those of a port";
+            complain("note", format!("{} {what}", self.others));
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Takes a segment, and returns the bytes that continue the stream.
+    fn take(&mut self, sequence: u32, payload: &[u8]) -> Vec<u8> {
+        if self.is_broken || payload.is_empty() {
+            return Vec::new();
+        }
+        let mut next = *self.next.get_or_insert(sequence);
+        let mut out = Vec::new();
+        let waiting = self.early.entry(sequence).or_default();
+        if waiting.len() < payload.len() {
+            self.waiting += payload.len() - waiting.len();
+            *waiting = payload.to_vec();
+        }
+        loop {
+            // Sequence numbers wrap, so a distance is behind in the upper half.
+            let ready = self.early.iter().find_map(|(start, bytes)| {
+                let behind = next.wrapping_sub(*start) as usize;
+                (behind < 1 << 31).then_some((*start, behind.min(bytes.len())))
+            });
+            let Some((start, known)) = ready else { break };
+            let bytes = self.early.remove(&start).unwrap_or_default();
+            self.waiting -= bytes.len();
+            out.extend_from_slice(&bytes[known..]);
+            next = next.wrapping_add((bytes.len() - known) as u32);
+        }
+        self.next = Some(next);
+        out
+    }
+}
+
+fn is_handshake(data: &[u8]) -> bool {
+    let first = frame::split(data, frame::DEFAULT_LIMIT).ok().flatten();
+    first.is_some_and(|(payload, _)| {
+        ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0)
+    })
+}
+
+// ---- Writing -----------------------------------------------------------------------------------
+
+/// The payload of a written packet: that of an Ethernet.
+const SEGMENT: usize = 1460;
+
+/// A capture of connections on one host, in the format of tcpdump.
+pub(crate) struct Writer {
+    file: BufWriter<File>,
+    connections: HashMap<usize, Sequence>,
+    time: Duration,
+}
+
+/// The next sequence number of each direction.
+#[derive(Clone, Copy)]
+struct Sequence {
+    port: u16,
+    sent: u32,
+    received: u32,
+}
+
+impl Writer {
+    pub(crate) fn create(file: &Path) -> Result<Self, Failure> {
+        let created = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut file = BufWriter::new(created);
+        // Magic, version 2.4, time zone, accuracy, longest packet, and the link type Ethernet.
+        for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x4_0000, 1] {
+            file.write_all(&word.to_be_bytes())?;
+        }
+        Ok(Self { file, connections: HashMap::new(), time: Duration::ZERO })
+    }
+
+    pub(crate) fn open(&mut self, connection: usize, time: Option<Duration>) -> io::Result<()> {
+        self.time = self.time.max(time.unwrap_or_default());
+        // Every port above the reserved ones, in turn.
+        let port = 49_152 + (connection % 16_384) as u16;
+        self.connections.insert(connection, Sequence { port, sent: 0, received: 0 });
+        self.packet(connection, Direction::ToServer, Flag::Syn, &[])?;
+        self.packet(connection, Direction::ToClient, Flag::Syn, &[])
+    }
+
+    pub(crate) fn data(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        bytes: &[u8],
+        time: Option<Duration>,
+    ) -> io::Result<()> {
+        // Without times, packets are a millisecond apart.
+        self.time = match time {
+            Some(time) => self.time.max(time),
+            None => self.time + Duration::from_millis(1),
+        };
+        let mut segments = bytes.chunks(SEGMENT);
+        segments.try_for_each(|segment| self.packet(connection, direction, Flag::Data, segment))
+    }
+
+    pub(crate) fn close(&mut self, connection: usize) -> io::Result<()> {
+        self.packet(connection, Direction::ToServer, Flag::Fin, &[])?;
+        self.packet(connection, Direction::ToClient, Flag::Fin, &[])?;
+        self.file.flush()
+    }
+
+    fn packet(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        flag: Flag,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        let Some(sequence) = self.connections.get_mut(&connection) else { return Ok(()) };
+        let Sequence { port, sent, received } = *sequence;
+        let (ends, number, acknowledged) = match direction {
+            Direction::ToServer => ([1, 2], sent, received),
+            Direction::ToClient => ([2, 1], received, sent),
+        };
+        let ports = match direction {
+            Direction::ToServer => [port, PORT],
+            Direction::ToClient => [PORT, port],
+        };
+        let [source, destination] = ends.map(|host| [10, 0, 0, host]);
+        let builder = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4(source, destination, 64).tcp(
+            ports[0],
+            ports[1],
+            number,
+            u16::MAX,
+        );
+        let is_first = flag == Flag::Syn && direction == Direction::ToServer;
+        let builder = if is_first { builder } else { builder.ack(acknowledged) };
+        let builder = match flag {
+            Flag::Syn => builder.syn(),
+            Flag::Data => builder.psh(),
+            Flag::Fin => builder.fin(),
+        };
+        let mut packet = Vec::with_capacity(builder.size(payload.len()));
+        builder.write(&mut packet, payload).map_err(io::Error::other)?;
+        let length = packet.len() as u32;
+        let (seconds, micros) = (self.time.as_secs() as u32, self.time.subsec_micros());
+        for word in [seconds, micros, length, length] {
+            self.file.write_all(&word.to_be_bytes())?;
+        }
+        self.file.write_all(&packet)?;
+        let taken = payload.len() as u32 + u32::from(flag != Flag::Data);
+        match direction {
+            Direction::ToServer => sequence.sent = sent.wrapping_add(taken),
+            Direction::ToClient => sequence.received = received.wrapping_add(taken),
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flag {
+    Syn,
+    Data,
+    Fin,
+}

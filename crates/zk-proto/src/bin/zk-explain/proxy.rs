@@ -1,0 +1,142 @@
+//! A proxy that copies bytes and shows them, with two threads for each connection.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use zk_proto::conversation::Direction;
+
+use crate::Failure;
+use crate::output::Output;
+
+/// Chunks that wait to be shown. Beyond it, connections wait for whoever reads the output.
+const WAITING: usize = 1024;
+
+enum Event {
+    Opened(SocketAddr),
+    Bytes(usize, Direction, Vec<u8>, Duration),
+    /// A direction has ended.
+    Ended(usize),
+    Failed(io::Error),
+}
+
+/// Passes connections on until `connections` of them have ended, or for ever.
+pub(crate) fn run(
+    listen: &str,
+    server: SocketAddr,
+    connections: Option<usize>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let listener = TcpListener::bind(listen).map_err(|error| format!("{listen}: {error}"))?;
+    let _ = writeln!(io::stderr(), "listening on {}", listener.local_addr()?);
+    let (sender, events) = sync_channel(WAITING);
+    thread::spawn(move || accept(&listener, server, connections, &sender));
+    show(&events, output)
+}
+
+fn show(events: &Receiver<Event>, output: &mut Output) -> Result<(), Failure> {
+    // The end of each direction, for all connections.
+    let mut ended = Vec::new();
+    for event in events {
+        match event {
+            Event::Opened(peer) => {
+                ended.push(0);
+                output.open(&format!("client {} ({})", ended.len(), peer.port()))?;
+            }
+            Event::Bytes(connection, direction, bytes, time) => {
+                output.bytes(connection, direction, &bytes, Some(time))?;
+            }
+            Event::Ended(connection) => {
+                ended[connection - 1] += 1;
+                if ended[connection - 1] == 2 {
+                    output.close(connection)?;
+                }
+            }
+            Event::Failed(error) => {
+                let _ = writeln!(io::stderr(), "error: {error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Accepts connections. When it returns, and all copies have ended, there are no senders left.
+fn accept(
+    listener: &TcpListener,
+    server: SocketAddr,
+    connections: Option<usize>,
+    events: &SyncSender<Event>,
+) {
+    let mut connection = 0;
+    while connections.is_none_or(|limit| connection < limit) {
+        let opened = listener.accept().and_then(|(client, peer)| {
+            let upstream = TcpStream::connect(server).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("{server} did not accept a connection: {error}"),
+                )
+            })?;
+            client.set_nodelay(true)?;
+            upstream.set_nodelay(true)?;
+            Ok((peer, [(client.try_clone()?, upstream.try_clone()?), (upstream, client)]))
+        });
+        let (peer, ways) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if events.send(Event::Failed(error)).is_err() {
+                    return;
+                }
+                // A limit of open files would fail again at once.
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        };
+        connection += 1;
+        if events.send(Event::Opened(peer)).is_err() {
+            return;
+        }
+        for (direction, (from, to)) in
+            [Direction::ToServer, Direction::ToClient].into_iter().zip(ways)
+        {
+            let events = events.clone();
+            thread::spawn(move || {
+                // Either end may fail at any time, which ends the connection.
+                let _ = copy(from, to, &events, connection, direction);
+                let _ = events.send(Event::Ended(connection));
+            });
+        }
+    }
+}
+
+fn copy(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    events: &SyncSender<Event>,
+    connection: usize,
+    direction: Direction,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    let result = loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => break Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => break Err(error),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Before it is passed on, so that no reply overtakes its request.
+        let _ = events.send(Event::Bytes(connection, direction, buffer[..count].to_vec(), now));
+        if let Err(error) = to.write_all(&buffer[..count]) {
+            break Err(error);
+        }
+    };
+    if result.is_ok() {
+        to.shutdown(Shutdown::Write)
+    } else {
+        let _ = from.shutdown(Shutdown::Both);
+        let _ = to.shutdown(Shutdown::Both);
+        result
+    }
+}

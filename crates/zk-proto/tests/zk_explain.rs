@@ -1,0 +1,480 @@
+//! The command `zk-explain`, as a user runs it.
+
+mod captures;
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use captures::{Capture, Kind};
+use serde_json::Value;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-explain"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    /// Errors, notes and hints.
+    remarks: String,
+}
+
+fn ran(output: Output) -> Ran {
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code(), out: text(output.stdout), remarks: text(output.stderr) }
+}
+
+fn run(arguments: &[&str]) -> Ran {
+    ran(command(arguments).output().expect("zk-explain starts"))
+}
+
+/// Runs the command, which must succeed and have no remarks.
+fn printed(arguments: &[&str]) -> String {
+    let Ran { code, out, remarks } = run(arguments);
+    assert_eq!((code, &remarks[..]), (Some(0), ""), "{arguments:?}");
+    out
+}
+
+/// Runs the command with an input.
+fn fed(arguments: &[&str], input: &[u8]) -> Ran {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("zk-explain starts");
+    let mut pipe = child.stdin.take().expect("piped");
+    // It may end before it has read everything.
+    let _ = pipe.write_all(input);
+    drop(pipe);
+    ran(child.wait_with_output().expect("it ends"))
+}
+
+fn golden(name: &str) -> String {
+    captures::directory().join(name).to_str().expect("UTF-8").to_owned()
+}
+
+/// A folder that is removed at the end of a test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zk-explain-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+// ---- Bytes -------------------------------------------------------------------------------------
+
+#[test]
+fn hexadecimal_is_explained() {
+    let ping = "     0  00 00 00 08              int      Frame.length = 8
+     4  ff ff ff fe              int      RequestHeader.xid = PING
+     8  00 00 00 0b              int      RequestHeader.opcode = PING
+";
+    let out = printed(&["00000008 fffffffe 0000000b 00000008 fffffffe 0000000b 0000"]);
+    let expected = format!(
+        "> 0: PING, xid PING (12 bytes at 0)\n{ping}\n> 1: PING, xid PING (12 bytes at 12)\n{ping}\n\
+         2 bytes at byte 24 are an incomplete frame\n"
+    );
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn hexadecimal_is_read_as_others_write_it() {
+    let expected = printed(&["00000008fffffffe0000000b"]);
+    for written in [
+        "00 00 00 08 ff ff ff fe 00 00 00 0b",
+        "00:00:00:08:FF:FF:FF:FE:00:00:00:0B",
+        "0x00000008fffffffe0000000b",
+        "0X00000008\n0xfffffffe\t0x0000000b\n",
+        "0x00, 0x00, 0x00, 0x08, 0xff, 0xff, 0xff, 0xfe, 0x00, 0x00, 0x00, 0x0b,",
+    ] {
+        assert_eq!(printed(&[written]), expected, "{written}");
+    }
+}
+
+#[test]
+fn an_operation_that_nobody_knows_is_shown_as_bytes() {
+    let out = printed(&["0000000a 00000001 000003e7 6869"]);
+    let last = out.trim_end().lines().last().expect("a line");
+    assert_eq!(
+        last,
+        "    12  68 69                    ?        operation 999 is not allowed here at byte 12"
+    );
+}
+
+/// A limit would only hide the frame, which is in memory already.
+#[test]
+fn a_frame_that_a_server_would_refuse_as_too_long_is_shown() {
+    let path = "61".repeat(1 << 20);
+    let input = format!("0010000d 00000001 00000003 00100000 {path} 00");
+    let Ran { code, out, .. } = fed(&["-"], input.as_bytes());
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("> 0: EXISTS, xid 1 (1048593 bytes at 0)\n"));
+    assert!(out.ends_with("boolean  ExistsRequest.watch = false\n\n"));
+}
+
+#[test]
+fn replies_to_a_recorded_client_are_known_by_what_they_answer() {
+    for capture in Capture::all() {
+        let [c2s, s2c] = ["c2s", "s2c"].map(|end| golden(&format!("{}.{end}", capture.name)));
+        let out = printed(&["--pair", &c2s, &s2c]);
+        let titles: Vec<_> = out.lines().filter(|line| line.starts_with(['<', '>'])).collect();
+        let messages = capture.messages();
+        assert_eq!(titles.len(), messages.len(), "{}", capture.name);
+        assert!(!out.contains(": reply, "), "{}", capture.name);
+        // The ending says which direction it is.
+        let alone = printed(&[&s2c]);
+        let handshakes = out.lines().filter(|line| line.contains(": handshake")).count();
+        assert_eq!(handshakes, 1 + alone.matches(": handshake").count(), "{}", capture.name);
+        let replies = messages.iter().filter(|m| matches!(m.kind, Kind::Reply(..))).count();
+        assert_eq!(alone.matches(": reply, ").count(), replies, "{}", capture.name);
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_one_line() {
+    for (arguments, error) in [
+        (&["no such file"][..], "\"no such file\" is neither a file nor hexadecimal digits"),
+        (&["123"], "\"123\" is neither a file nor hexadecimal digits"),
+        (&["00x0"], "\"00x0\" is neither a file nor hexadecimal digits"),
+        (&["52554f4b"], "a frame of 1381322571 bytes exceeds the limit of 1048575 bytes at byte 0"),
+        (&["00000000 ffffffff"], "the frame length -1 is negative at byte 4"),
+        (&[], "the following required arguments were not provided: <INPUT>"),
+        (&["--what"], "unexpected argument '--what' found"),
+    ] {
+        let Ran { code, remarks, .. } = run(arguments);
+        let last = remarks.lines().last().unwrap_or_default();
+        assert_eq!((code, last), (Some(2), &format!("error: {error}")[..]));
+    }
+}
+
+// ---- Mistakes ----------------------------------------------------------------------------------
+
+#[test]
+fn mistakes_get_a_hint() {
+    let (c2s, s2c) = (golden("3.8.0-raw-ops.c2s"), golden("3.8.0-raw-ops.s2c"));
+    let exchanged = run(&["--pair", &s2c, &c2s]).remarks;
+    assert!(exchanged.contains("this begins as what a server sent"), "{exchanged}");
+    assert!(exchanged.contains("this begins as what a client sent"), "{exchanged}");
+    for (arguments, hint) in [
+        (&["--server", &c2s][..], "hint: this begins as what a client sent"),
+        (&["1603010200010001fc"], "hint: this begins as TLS"),
+        (&["474554202f20485454502f312e31"], "hint: this begins as text"),
+        (&["0000000100000003000000022f6101"], "put 0000000f in front of it"),
+        (&["fffffffe0000000b"], "put 00000008 in front of it"),
+    ] {
+        let remarks = run(arguments).remarks;
+        assert!(remarks.contains(hint), "{arguments:?}: {remarks}");
+    }
+    assert_eq!(run(&[&c2s]).remarks, "");
+}
+
+#[test]
+fn four_letter_words_are_text() {
+    let Ran { code, out, .. } = fed(&["-"], b"srvr");
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("> 0: four-letter word srvr (4 bytes at 0)\n"), "{out}");
+    let folder = Folder::new("words");
+    std::fs::write(folder.join("a.c2s"), "mntr").expect("written");
+    std::fs::write(folder.join("a.s2c"), "zk_version\t3\u{1b}[31m\n").expect("written");
+    let lines = run(&["--format", "lines", &folder.join("a")]).out;
+    assert_eq!(lines, ">         word \"mntr\"\n<         text \"zk_version\\t3\\u{1b}[31m\\n\"\n");
+}
+
+#[test]
+fn a_single_reply_is_read_with_the_operation_it_answers() {
+    let reply = "0000001000000001000000000000000500000000";
+    for name in ["delete", "DELETE", "2"] {
+        let out = printed(&["--reply-to", name, reply]);
+        assert!(out.starts_with("< 0: reply to DELETE, xid 1, OK (20 bytes at 0)\n"), "{out}");
+    }
+    assert!(printed(&["--server", reply]).starts_with("< 0: reply, xid 1, OK"));
+    let error = run(&["--reply-to", "deleet", reply]);
+    assert!(error.remarks.contains("an operation such as getData"), "{}", error.remarks);
+}
+
+// ---- Views -------------------------------------------------------------------------------------
+
+#[test]
+fn a_recorded_burst_is_shown_in_its_order() {
+    let lines = printed(&["--format", "lines", &golden("3.8.0-raw-pipeline")]);
+    assert!(lines.contains("watch=false, behind 90 in flight"), "{lines}");
+    let first = lines.lines().position(|line| line.contains(" NO_NODE ")).expect("a reply");
+    assert!(first > 60, "the burst comes first: {first}");
+    let [c2s, s2c] = ["c2s", "s2c"].map(|end| golden(&format!("3.8.0-raw-pipeline.{end}")));
+    let unordered = run(&["--format", "lines", "--pair", &c2s, &s2c]);
+    assert!(!unordered.out.contains("in flight"));
+    assert!(unordered.remarks.contains("without a .seq file"), "{}", unordered.remarks);
+}
+
+#[test]
+fn zxids_dates_and_latencies_are_for_people() {
+    let dump = printed(&[&golden("3.6.3-kazoo-lock")]);
+    assert!(dump.contains("(epoch 1, counter 245)"), "{dump}");
+    let date = dump.lines().find(|line| line.contains("ctime")).expect("a date");
+    assert!(date.contains(" (20") && date.ends_with("Z)"), "{date}");
+    assert!(
+        dump.contains(
+            "< 1: reply to EXISTS, xid 1, OK (88 bytes at 41), at 15.000 ms, after 1.000 ms\n"
+        ),
+        "{dump}"
+    );
+    assert!(!dump.contains('\u{1b}'), "colours are for terminals");
+}
+
+#[test]
+fn filters_select_messages_and_their_replies() {
+    let recording = golden("3.6.3-kazoo-lock");
+    let all = printed(&["--format", "lines", &recording]);
+    let count = |arguments: &[&str]| {
+        printed(&[&["--format", "lines", &recording], arguments].concat()).lines().count()
+    };
+    let matching = |text: &str| all.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(count(&["--op", "getChildren"]), matching("GET_CHILDREN"));
+    assert_eq!(
+        count(&["--op", "getChildren,create"]),
+        matching("GET_CHILDREN") + matching("  CREATE")
+    );
+    assert_eq!(count(&["--errors"]), 3);
+    assert_eq!(count(&["--path", "/k-lock/"]), count(&["--path", "/k-lock"]));
+    assert_eq!(count(&["--path", "/k-loc"]), 0);
+    assert!(count(&["--path", "/k-lock"]) > 40);
+    assert_eq!(count(&["--path", "/k-lock", "--errors", "--op", "getData"]), 0);
+}
+
+#[test]
+fn lanes_show_who_wakes_whom() {
+    let folder = Folder::new("lanes");
+    for (name, part) in [("a", "3.8.0-kazoo-watch"), ("b", "3.8.0-kazoo-watch.2")] {
+        for end in ["c2s", "s2c", "seq"] {
+            let (from, to) =
+                (golden(&format!("{part}.{end}")), folder.join(&format!("{name}.{end}")));
+            std::fs::copy(from, to).expect("copied");
+        }
+    }
+    let lanes = printed(&["--format", "lanes", &folder.join("")]);
+    assert!(lanes.lines().next().expect("names").contains('a'));
+    assert!(lanes.contains("GET_DATA") && lanes.contains("* NODE_"), "{lanes}");
+    let svg = printed(&["--format", "svg", &folder.join("")]);
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert_eq!(svg, printed(&["--format", "svg", &folder.join("")]));
+}
+
+// ---- Captures ----------------------------------------------------------------------------------
+
+/// Every recording, as a capture and back.
+#[test]
+fn a_capture_has_the_same_messages() {
+    let folder = Folder::new("pcap");
+    let (file, goldens) = (folder.join("all.pcap"), captures::directory());
+    let goldens = goldens.to_str().expect("UTF-8");
+    let written = run(&["--format", "json", "--write-pcap", &file, goldens]);
+    let read = run(&["--format", "json", "--pcap", &file]);
+    assert_eq!((written.code, read.code, &read.remarks[..]), (Some(0), Some(0), ""));
+    // Connections that had no time of their own are at other places.
+    let messages = |text: &str| {
+        let mut messages: Vec<_> = text
+            .lines()
+            .map(|line| {
+                let mut message: Value = serde_json::from_str(line).expect("JSON");
+                let object = message.as_object_mut().expect("an object");
+                object.retain(|name, _| {
+                    !["connection", "time_us", "latency_us"].contains(&&name[..])
+                });
+                message.to_string()
+            })
+            .collect();
+        messages.sort();
+        messages
+    };
+    assert!(messages(&read.out).len() > 1000);
+    assert_eq!(messages(&read.out), messages(&written.out));
+}
+
+#[test]
+fn a_capture_is_put_into_order() {
+    let folder = Folder::new("order");
+    let [file, mixed] = ["a.pcap", "mixed.pcap"].map(|name| folder.join(name));
+    let expected = printed(&["--write-pcap", &file, &golden("3.8.0-raw-ops")]);
+    let bytes = std::fs::read(&file).expect("a capture");
+    let (header, mut rest) = bytes.split_at(24);
+    let mut packets = Vec::new();
+    while let Some(length) = rest.get(8..12) {
+        let length = u32::from_be_bytes(length.try_into().expect("4 bytes")) as usize;
+        let (packet, behind) = rest.split_at(16 + length);
+        packets.push(packet);
+        rest = behind;
+    }
+    // Each packet is there twice, and every second pair of packets is exchanged, behind the SYNs.
+    let mut order: Vec<_> = (0..packets.len()).collect();
+    order[2..].chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+    let again = order.iter().flat_map(|place| [packets[*place], packets[*place]]);
+    let mixed_bytes: Vec<_> = [header].into_iter().chain(again).flatten().copied().collect();
+    std::fs::write(&mixed, mixed_bytes).expect("written");
+    let titles = |text: &str, direction| {
+        let text = text.lines().filter(|line| line.contains(" bytes at "));
+        let own = text.map(|line| {
+            line.rsplit(": ").next().expect("a title").split(", at").next().map(str::to_owned)
+        });
+        own.filter(|title| title.as_ref().is_some_and(|t| t.contains("xid") == direction))
+            .collect::<Vec<_>>()
+    };
+    let read = run(&["--pcap", &mixed]);
+    assert_eq!(read.code, Some(0), "{}", read.remarks);
+    assert_eq!(titles(&read.out, true).len(), titles(&expected, true).len());
+    assert!(!read.out.contains("incomplete"), "{}", read.out);
+}
+
+#[test]
+fn hostile_captures_are_refused_or_shown() {
+    let folder = Folder::new("hostile");
+    let file = folder.join("a.pcap");
+    printed(&["--write-pcap", &file, &golden("3.8.0-raw-garbage")]);
+    let bytes = std::fs::read(&file).expect("a capture");
+    let bad = folder.join("bad.pcap");
+    for step in 0..60 {
+        let mut bytes = bytes.clone();
+        let place = (step * 97) % bytes.len();
+        bytes[place] ^= 0x81;
+        bytes.truncate(bytes.len() - step);
+        std::fs::write(&bad, &bytes).expect("written");
+        let Ran { code, remarks, .. } = run(&["--pcap", &bad]);
+        assert!(matches!(code, Some(0 | 2)), "byte {place}: {remarks}");
+        assert!(!remarks.contains("panicked"), "byte {place}: {remarks}");
+    }
+    std::fs::write(&bad, "no capture").expect("written");
+    assert!(run(&["--pcap", &bad]).remarks.contains("is not a packet capture"));
+}
+
+#[test]
+fn hostile_bytes_end_without_a_panic() {
+    let bytes = std::fs::read(golden("3.8.0-zkproto-every.s2c")).expect("a recording");
+    for format in ["dump", "lines", "json", "lanes", "svg"] {
+        for step in 0..12 {
+            let mut bytes = bytes.clone();
+            for place in (step..bytes.len()).step_by(53) {
+                bytes[place] = bytes[place].rotate_left(step as u32) ^ 0x80;
+            }
+            let ran = fed(&["--server", "--format", format, "-"], &bytes);
+            assert!(matches!(ran.code, Some(0 | 2)), "{}", ran.remarks);
+            assert!(!ran.remarks.contains("panicked"), "{}", ran.remarks);
+        }
+    }
+}
+
+#[test]
+fn nobody_who_reads_is_no_error() {
+    let mut child = command(&[&golden("3.8.0-java3.8.0-many")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("zk-explain starts");
+    drop(child.stdout.take());
+    let ran = ran(child.wait_with_output().expect("it ends"));
+    assert_eq!((ran.code, &ran.remarks[..]), (Some(0), ""));
+}
+
+// ---- Live --------------------------------------------------------------------------------------
+
+/// Starts a proxy, and returns it with its address.
+fn proxy(server: &str, arguments: &[&str]) -> (Child, String) {
+    let mut child = command(&[&["--proxy", "127.0.0.1:0", server], arguments].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("zk-explain starts");
+    let mut line = Vec::new();
+    let remarks = child.stderr.as_mut().expect("piped");
+    while line.last() != Some(&b'\n') {
+        let mut byte = [0];
+        remarks.read_exact(&mut byte).expect("the address");
+        line.push(byte[0]);
+    }
+    let line = String::from_utf8(line).expect("UTF-8");
+    let at = line.trim().strip_prefix("listening on ").expect("the address").to_owned();
+    (child, at)
+}
+
+#[test]
+fn a_proxy_passes_bytes_on_and_records_them() {
+    let folder = Folder::new("proxy");
+    let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let at = server.local_addr().expect("an address").to_string();
+    let record = folder.join("recorded");
+    let (child, proxy) =
+        proxy(&at, &["--connections", "1", "--record", &record, "--format", "lines"]);
+    let [asked, replied] = ["3.8.0-raw-ops.c2s", "3.8.0-raw-ops.s2c"]
+        .map(|name| std::fs::read(golden(name)).expect("a recording"));
+    let mut client = TcpStream::connect(proxy).expect("the proxy listens");
+    let (mut accepted, _) = server.accept().expect("the proxy connects");
+    client.write_all(&asked).expect("sent");
+    let mut passed = vec![0; asked.len()];
+    accepted.read_exact(&mut passed).expect("passed on");
+    assert_eq!(passed, asked);
+    accepted.write_all(&replied).expect("sent");
+    drop(accepted);
+    let mut passed = Vec::new();
+    client.read_to_end(&mut passed).expect("passed on");
+    assert_eq!(passed, replied);
+    drop(client);
+    let ran = ran(child.wait_with_output().expect("it ends after one connection"));
+    assert_eq!(ran.code, Some(0), "{}", ran.remarks);
+    let messages = printed(&["--format", "lines", &golden("3.8.0-raw-ops")]);
+    assert_eq!(ran.out.lines().count(), messages.lines().count());
+    let [c2s, s2c] = ["0001.c2s", "0001.s2c"]
+        .map(|name| std::fs::read(folder.0.join("recorded").join(name)).expect("recorded"));
+    assert_eq!((c2s, s2c), (asked, replied));
+    let again = printed(&["--format", "lines", &record]);
+    assert_eq!(again.lines().count(), messages.lines().count());
+    let refused = run(&["--record", &record, &golden("3.8.0-raw-ops")]);
+    assert!(refused.remarks.contains("0001.c2s"), "nothing is overwritten: {}", refused.remarks);
+}
+
+// ---- The guide ---------------------------------------------------------------------------------
+
+#[test]
+fn the_guide_shows_what_the_recording_says() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let (c2s, s2c) = (golden("3.8.0-zkproto-lock.c2s"), golden("3.8.0-zkproto-lock.s2c"));
+    let recording = printed(&["--pair", &c2s, &s2c]);
+    let frames: Vec<_> = recording.split_inclusive("\n\n").map(str::trim_end).collect();
+    let shown: Vec<_> = guide
+        .split("\n```")
+        .filter_map(|block| block.strip_prefix("text\n"))
+        .flat_map(|block| block.split("\n\n"))
+        .collect();
+    assert_eq!(shown.len(), 16);
+    let mut later = frames.iter();
+    for block in shown {
+        assert!(later.any(|frame| *frame == block), "not in the recording, or not here:\n{block}");
+    }
+}
+
+#[test]
+fn the_front_page_shows_what_the_tool_prints() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let page = std::fs::read_to_string(page).expect("the front page");
+    let (_, shown) = page.split_once("--bin zk-explain -- ").expect("the command");
+    let (hexadecimal, rest) = shown.split_once('\n').expect("and what it prints");
+    let out = printed(&[hexadecimal]);
+    assert_eq!(rest.split_once("```").expect("the end of it").0, out.trim_end().to_owned() + "\n");
+}
