@@ -1,6 +1,7 @@
 //! The state of one connection.
 
 use core::net::IpAddr;
+use core::time::Duration;
 
 use bytes::BytesMut;
 use zk_proto::{SessionId, Xid};
@@ -23,6 +24,8 @@ pub(super) struct Connection {
     pub(super) identities: Vec<Identity>,
     /// `None` before the handshake.
     pub(super) session: Option<SessionId>,
+    /// When the client first and last sent something.
+    pub(super) times: Option<(Duration, Duration)>,
     /// Received bytes that are not handled yet.
     pub(super) inbox: BytesMut,
     /// Requests wait until the server has applied this many entries of the log. These include the
@@ -45,6 +48,7 @@ impl Connection {
             address,
             identities: vec![Identity::of_address(address)],
             session: None,
+            times: None,
             inbox: BytesMut::new(),
             resume_at: 0,
             sync: None,

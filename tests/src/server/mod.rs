@@ -146,6 +146,8 @@ impl Ensemble {
     /// Handles received bytes: any piece of the stream of frames.
     pub fn handle_bytes(&mut self, now: Duration, conn: ConnId, bytes: &[u8]) {
         if let Some(connection) = self.connections.get_mut(&conn) {
+            let (first, _) = connection.times.unwrap_or((now, now));
+            connection.times = Some((first, now));
             connection.inbox.extend_from_slice(bytes);
             self.process(now, conn);
         }

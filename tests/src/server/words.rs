@@ -33,6 +33,7 @@ impl Ensemble {
             b"srvr" => serving(|this, server| this.summary(server, "")),
             b"stat" => serving(|this, server| this.summary(server, &this.clients(server))),
             b"mntr" => serving(Self::metrics),
+            b"cons" => serving(Self::connection_details),
             b"dump" => serving(|this, _| this.dump()),
             _ => return None,
         })
@@ -85,6 +86,24 @@ impl Ensemble {
             if let Some(Connection { address, .. }) = self.connections.get(&conn) {
                 let _ = writeln!(text, " /{address}:{}[0](queued=0,recved=0,sent=0)", conn.0);
             }
+        }
+        text + "\n"
+    }
+
+    fn connection_details(&self, server: usize) -> String {
+        let mut text = String::new();
+        for conn in self.conns_where(|connection| connection.server == server) {
+            let Some(connection) = self.connections.get(&conn) else { continue };
+            let _ = write!(text, " /{}:{}[1](queued=0,recved=0,sent=0", connection.address, conn.0);
+            if let Some(timeout) = self.session_timeout(connection.session()) {
+                let (session, timeout) = (connection.session().0, timeout.as_millis());
+                let _ = write!(text, ",sid={session:#x},lop=NA,to={timeout}");
+            }
+            if let Some((established, heard)) = connection.times {
+                let (established, heard) = (established.as_millis(), heard.as_millis());
+                let _ = write!(text, ",est={established},lresp={heard}");
+            }
+            text.push_str(")\n");
         }
         text + "\n"
     }

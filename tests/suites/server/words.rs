@@ -43,6 +43,9 @@ fn sessions_ephemerals_and_watches_are_counted() {
     let answer = ask(&mut world, 0, "dump");
     assert!(answer.contains("Sessions with Ephemerals (1):\n"), "{answer}");
     assert!(answer.ends_with(&format!("{}:\n\t/e\n", session.id)), "{answer}");
+    let answer = ask(&mut world, 0, "cons");
+    let of_session = format!(",sid={:#x},lop=NA,to=", session.id.0);
+    assert!(answer.starts_with(" /127.0.0.1:") && answer.contains(&of_session), "{answer}");
     world.send(conn, &Request::CloseSession(()));
     assert!(ask(&mut world, 0, "dump").ends_with("Sessions with Ephemerals (0):\n"));
 }
