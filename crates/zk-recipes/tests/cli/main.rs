@@ -1,8 +1,10 @@
 //! Tests of `zk-lock` as a user runs it, on the embedded ensemble.
 
+mod doctor;
 mod ends;
 #[cfg(target_os = "linux")]
 mod flock;
+mod help;
 #[cfg(target_os = "linux")]
 mod processes;
 mod run;
@@ -10,6 +12,7 @@ mod settings;
 mod show;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod top;
 
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};

@@ -30,7 +30,7 @@ impl Contents {
 
 /// The kinds of locks whose contenders are direct children of the lock path. Their names show the
 /// kind.
-const KINDS: [(&str, Scheme); 5] = [
+pub(crate) const KINDS: [(&str, Scheme); 5] = [
     ("mutex", Scheme::CURATOR_MUTEX),
     ("read/write lock", Scheme::CURATOR_READ_WRITE),
     ("leader election", Scheme::CURATOR_LEADER),
@@ -120,6 +120,11 @@ pub(crate) async fn semaphore_contender(
         }
     }
     Ok(None)
+}
+
+/// Returns whether a node belongs to a contender of a kind of lock that is shown here.
+pub(crate) fn is_contender(name: &str) -> bool {
+    KINDS.iter().chain(&SEMAPHORE).any(|(_, scheme)| scheme.parse(name).is_some())
 }
 
 /// Returns the short name of a node: its marker and its sequence number, as `lock-12`.

@@ -1,7 +1,9 @@
 //! `zk-lock`: locks of a ZooKeeper ensemble, from the command line.
 
 mod contents;
+mod doctor;
 mod exec;
+mod generate;
 mod processes;
 mod run;
 mod sessions;
@@ -10,6 +12,7 @@ mod show;
 mod signals;
 mod supervise;
 mod text;
+mod top;
 
 use std::error::Error;
 use std::fmt;
@@ -30,7 +33,7 @@ type Failure = Box<dyn Error>;
 /// flock(1) has no other.
 pub(crate) mod code {
     /// The lock was not acquired, as with flock(1). Of `ls --quiet`: the lock is held. Of `break`:
-    /// the answer was no.
+    /// the answer was no. Of `doctor`: there is a problem.
     pub(crate) const NOT_ACQUIRED: u8 = 1;
     /// The command line, the configuration file or the environment is wrong.
     pub(crate) const USAGE: u8 = 64;
@@ -68,7 +71,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0      success; of `ls --quiet`: the lock is free
   1      `run`: the lock was not acquired (-E sets another code)
-         `ls --quiet`: the lock is held; `break`: you answered no
+         `ls --quiet`: the lock is held; `break`: you answered no;
+         `doctor`: there is a problem
   64     the arguments, the environment or the configuration file are wrong
   69     no server answers
   70     any other error
@@ -149,6 +153,17 @@ enum Command {
     /// To remove a waiter of a semaphore, remove its node `...-lock-...`. If only its permit node
     /// is removed, it creates another.
     Break(BreakArguments),
+    /// Examine a lock that seems stuck, and advise; nothing is changed
+    ///
+    /// Asks who holds the lock and who waits, whether their clients are connected (by the command
+    /// `cons`, where the servers allow it), and looks for nodes, numbers, timeouts and clocks that
+    /// are out of order. Exits with 1 if there is a problem.
+    Doctor(doctor::Arguments),
+    /// Show all locks below a path, live: holders, waiters, and hand-overs per second
+    Top(top::Arguments),
+    /// Write manual pages and shell completions
+    #[command(hide = true)]
+    Generate(generate::Arguments),
     /// Within `run`: become the command
     #[command(hide = true)]
     Exec(exec::Arguments),
@@ -161,7 +176,9 @@ impl Command {
             Self::Ls(arguments) => Some(&arguments.path),
             Self::Watch(arguments) => Some(&arguments.path),
             Self::Break(arguments) => Some(&arguments.path),
-            Self::Exec(_) => None,
+            Self::Doctor(arguments) => Some(&arguments.path),
+            Self::Top(arguments) => Some(&arguments.path),
+            Self::Exec(_) | Self::Generate(_) => None,
         }
     }
 }
@@ -251,6 +268,9 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
         Command::Watch(arguments) => show::watch(&settings.connect().await?, &arguments).await,
         Command::Break(arguments) => break_lock(&settings.connect().await?, &arguments).await,
+        Command::Doctor(arguments) => doctor::run(&settings, &arguments).await,
+        Command::Top(arguments) => top::run(&settings.connect().await?, &arguments).await,
+        Command::Generate(arguments) => generate::run(&arguments),
         Command::Exec(arguments) => Ok(exec::run(&arguments)),
     }
 }

@@ -178,7 +178,8 @@ impl<'a> Owner<'a> {
     }
 }
 
-fn width() -> usize {
+/// Returns the width of the terminal.
+pub(crate) fn width() -> usize {
     let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
     size.map_or(WIDTH, |size| size.ws_col.into())
 }

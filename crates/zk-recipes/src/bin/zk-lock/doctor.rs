@@ -1,0 +1,371 @@
+//! Examines a lock that seems stuck, without writing anything: `doctor`.
+
+use std::fmt;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use zk_recipes::Scheme;
+use zk_recipes::session::proto::SessionId;
+
+use crate::contents::{self, Contender, Contents, label};
+use crate::sessions::{self, Connection, Sessions};
+use crate::settings::Settings;
+use crate::show::{age, owner, print, session};
+use crate::text::{cell, line};
+use crate::{Failure, code};
+
+/// The most waiters and unknown nodes that are listed.
+const MAX_LISTED: usize = 10;
+/// The sequence number from which to move to another path. The last is 2147483647.
+const HIGH_SEQUENCE: i32 = 2_000_000_000;
+/// Longer sessions keep the locks of dead processes for longer than most people expect.
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
+/// A difference of clocks that makes ages wrong.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The path of the lock
+    pub(crate) path: String,
+}
+
+/// What is known of a lock.
+struct Facts<'a> {
+    path: &'a str,
+    contents: &'a Contents,
+    sessions: &'a Sessions,
+    /// The children of the lock path that are no contenders.
+    unknown: &'a [String],
+    /// By how many milliseconds the servers' clock is ahead, if they say.
+    clock: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Ok,
+    Note,
+    Problem,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Problem => "problem",
+        })
+    }
+}
+
+type Finding = (Level, String);
+
+pub(crate) async fn run(
+    settings: &Settings,
+    Arguments { path }: &Arguments,
+) -> Result<ExitCode, Failure> {
+    let before = milliseconds();
+    let client = settings.connect().await?;
+    let after = milliseconds();
+    let sessions = sessions::ask(&client).await;
+    let contents = contents::read(&client, path).await?.unwrap_or_default();
+    let children = contents::children(&client, path).await?.unwrap_or_default();
+    let is_semaphore = contents.contenders.iter().any(|contender| contender.kind == "semaphore");
+    let unknown: Vec<_> = children
+        .into_iter()
+        .filter(|child| Scheme::recognize(child).is_none())
+        .filter(|child| !(is_semaphore && ["leases", "locks", "max"].contains(&child.as_str())))
+        .collect();
+    let own = sessions.connections.get(&client.session_id().0);
+    let clock = own.and_then(|own| own.established).map(|at| at - at.clamp(before, after));
+    let facts = Facts { path, contents: &contents, sessions: &sessions, unknown: &unknown, clock };
+    let findings = facts.findings();
+    let listed = findings.iter().map(|(level, text)| format!("{level:8}{text}\n"));
+    let listed: String = listed.collect();
+    let servers = client.servers().iter().map(ToString::to_string).collect::<Vec<_>>();
+    print(&format!("{}\n{listed}\n{}\n", facts.contenders(&servers), facts.advice()))?;
+    let is_well = findings.iter().all(|(level, _)| *level != Level::Problem);
+    Ok(ExitCode::from(if is_well { 0 } else { code::NOT_ACQUIRED }))
+}
+
+fn milliseconds() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Whether the client of a session is there.
+#[derive(Clone, Copy)]
+enum Liveness<'a> {
+    /// No session owns the node.
+    NoSession,
+    Connected(&'a Connection),
+    /// All servers were asked, and none serves it.
+    NotConnected,
+    /// Some servers do not say which sessions they serve.
+    Unknown,
+}
+
+impl Facts<'_> {
+    fn liveness(&self, contender: &Contender) -> Liveness<'_> {
+        match self.sessions.connections.get(&contender.entry.session.0) {
+            _ if contender.entry.session == SessionId::NONE => Liveness::NoSession,
+            Some(connection) => Liveness::Connected(connection),
+            None if self.sessions.silent.is_empty() => Liveness::NotConnected,
+            None => Liveness::Unknown,
+        }
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &Contender> {
+        self.contents.contenders.iter().filter(|contender| contender.entry.is_holder())
+    }
+
+    fn waiters(&self) -> impl Iterator<Item = &Contender> {
+        self.contents.contenders.iter().filter(|contender| !contender.entry.is_holder())
+    }
+
+    /// Describes the holders and the first waiters.
+    fn contenders(&self, servers: &[String]) -> String {
+        let kinds = match self.contents.kinds.is_empty() {
+            true => "no contenders".to_owned(),
+            false => self.contents.kinds.join(" and "),
+        };
+        let mut text = format!("{}: {kinds}\n", line(self.path));
+        for (who, contenders) in [
+            ("holder", self.holders().collect::<Vec<_>>()),
+            ("waiter", self.waiters().collect::<Vec<_>>()),
+        ] {
+            for contender in contenders.iter().take(MAX_LISTED) {
+                let entry = &contender.entry;
+                let (node, owner) = (cell(&label(&entry.node)), owner(entry.data.as_deref()));
+                text += &format!("{who:8}{node}, for {}: {owner}\n", age(entry));
+                text += &format!(
+                    "        session {}{}\n",
+                    session(entry),
+                    self.session(contender, servers)
+                );
+            }
+            if contenders.len() > MAX_LISTED {
+                text += &format!("        and {} more\n", contenders.len() - MAX_LISTED);
+            }
+        }
+        text
+    }
+
+    fn session(&self, contender: &Contender, servers: &[String]) -> String {
+        match self.liveness(contender) {
+            Liveness::NoSession => String::new(),
+            Liveness::NotConnected => ", not connected".to_owned(),
+            Liveness::Unknown => ", connected or not".to_owned(),
+            Liveness::Connected(connection) => {
+                let server = servers.get(connection.server).map_or("?", |server| server);
+                let timeout = connection.timeout.map(|timeout| format!(", timeout {timeout:?}"));
+                let from = &connection.address;
+                format!(", connected from {from} to {server}{}", timeout.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Returns for how long a server has not replied to a session. Its other sessions show its
+    /// clock.
+    fn silence(&self, connection: &Connection) -> Option<Duration> {
+        let of_server =
+            self.sessions.connections.values().filter(|other| other.server == connection.server);
+        let newest = of_server.filter_map(|other| other.last_reply).max()?;
+        let silence = newest.saturating_sub(connection.last_reply?);
+        u64::try_from(silence).ok().map(Duration::from_millis)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if self.contents.kinds.len() > 1 {
+            let text = "locks of several kinds use this path and do not exclude each other";
+            findings.push((Level::Problem, text.to_owned()));
+        }
+        self.examine_sessions(&mut findings);
+        self.examine_nodes(&mut findings);
+        for (server, reason) in &self.sessions.silent {
+            let text = format!("{} does not list its sessions: {}", line(server), line(reason));
+            findings.push((Level::Note, text));
+        }
+        findings.push(examine_clock(self.clock));
+        findings
+    }
+
+    fn examine_sessions(&self, findings: &mut Vec<Finding>) {
+        let mut all_connected = true;
+        for contender in &self.contents.contenders {
+            let node = cell(&label(&contender.entry.node));
+            let liveness = self.liveness(contender);
+            all_connected &= matches!(liveness, Liveness::Connected(_));
+            match liveness {
+                Liveness::NoSession => {
+                    let text = format!("no session owns {node}, so no server deletes it");
+                    findings.push((Level::Problem, text));
+                }
+                Liveness::NotConnected => {
+                    let text = format!(
+                        "the client of {node} is not connected: it has died or lost the network"
+                    );
+                    findings.push((Level::Problem, text));
+                }
+                Liveness::Connected(connection) => {
+                    if let (Some(silence), Some(timeout)) =
+                        (self.silence(connection), connection.timeout)
+                        && silence > timeout / 2
+                    {
+                        let text = format!(
+                            "the client of {node} has been silent for {silence:?}: it may be stopped"
+                        );
+                        findings.push((Level::Problem, text));
+                    }
+                    if let Some(timeout) =
+                        connection.timeout.filter(|timeout| *timeout >= LONG_TIMEOUT)
+                    {
+                        let text =
+                            format!("if the client of {node} dies, its node stays for {timeout:?}");
+                        findings.push((Level::Note, text));
+                    }
+                }
+                Liveness::Unknown => {}
+            }
+        }
+        if all_connected && !self.contents.contenders.is_empty() {
+            findings.push((Level::Ok, "the clients of all contenders are connected".to_owned()));
+        }
+    }
+
+    fn examine_nodes(&self, findings: &mut Vec<Finding>) {
+        for child in self.unknown.iter().take(MAX_LISTED) {
+            let text = format!("the node '{}' is no contender, and is ignored", cell(child));
+            findings.push((Level::Note, text));
+        }
+        if self.unknown.len() > MAX_LISTED {
+            let text = format!("and {} more nodes", self.unknown.len() - MAX_LISTED);
+            findings.push((Level::Note, text));
+        }
+        let contenders = || self.contents.contenders.iter().map(|contender| &contender.entry);
+        for entry in contenders().filter(|entry| entry.data.is_none()) {
+            let text =
+                format!("{} cannot be read with these credentials", cell(&label(&entry.node)));
+            findings.push((Level::Note, text));
+        }
+        let sequence = |node: &str| Some(Scheme::recognize(node)?.parse(node)?.sequence.0);
+        let sequences = contenders().filter_map(|entry| sequence(&entry.node));
+        // Negative numbers follow the last one.
+        let Some(highest) =
+            sequences.map(|number| if number < 0 { i32::MAX } else { number }).max()
+        else {
+            return;
+        };
+        findings.push(match highest < HIGH_SEQUENCE {
+            true => (Level::Ok, format!("sequence numbers: {highest} of {}", i32::MAX)),
+            false => (
+                Level::Problem,
+                format!(
+                    "sequence numbers end soon: {highest} of {}; move to another path",
+                    i32::MAX
+                ),
+            ),
+        });
+    }
+
+    /// Returns what to do, in a sentence.
+    fn advice(&self) -> String {
+        let path = line(self.path);
+        if self.contents.kinds.len() > 1 {
+            return "Give each kind of lock a path of its own.".to_owned();
+        }
+        let Some(holder) = self.holders().next() else {
+            return match self.waiters().next() {
+                None => {
+                    "The lock is free: if a client waits, it uses another path, chroot or ensemble."
+                        .to_owned()
+                }
+                Some(_) => "Nobody holds the lock at this moment: look again.".to_owned(),
+            };
+        };
+        let worst =
+            self.holders().find(|holder| !matches!(self.liveness(holder), Liveness::Connected(_)));
+        let holder = worst.unwrap_or(holder);
+        let node = cell(&label(&holder.entry.node));
+        let remove = format!("`zk-lock break {path} --node {node}`");
+        match self.liveness(holder) {
+            Liveness::NoSession => {
+                format!("Find out who made {node}, and remove it: {remove}.")
+            }
+            Liveness::NotConnected => {
+                "Wait for one session timeout: then the servers delete the node of the holder.".to_owned()
+            }
+            Liveness::Unknown => {
+                "Look for the holder's process; to see here whether it is connected, allow `cons` in \
+                 4lw.commands.whitelist.".to_owned()
+            }
+            Liveness::Connected(connection) => format!(
+                "The lock is busy: look at the holder's process, at {}; if it hangs, end it, or else {remove}.",
+                connection.address
+            ),
+        }
+    }
+}
+
+fn examine_clock(milliseconds: Option<i64>) -> Finding {
+    match milliseconds.map(i64::unsigned_abs).map(Duration::from_millis) {
+        None => (Level::Note, "the clocks were not compared".to_owned()),
+        Some(difference) if difference < CLOCK_TOLERANCE => {
+            (Level::Ok, "this machine's clock agrees with its server's".to_owned())
+        }
+        Some(difference) => {
+            let text = format!(
+                "this machine's clock differs from its server's by {difference:?}, and so do ages"
+            );
+            (Level::Problem, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_between_the_clocks_is_a_problem() {
+        for (milliseconds, level) in [
+            (None, Level::Note),
+            (Some(0), Level::Ok),
+            (Some(-999), Level::Ok),
+            (Some(1000), Level::Problem),
+            (Some(-90_000), Level::Problem),
+            (Some(i64::MIN), Level::Problem),
+        ] {
+            assert_eq!(examine_clock(milliseconds).0, level, "{milliseconds:?}");
+        }
+    }
+
+    #[test]
+    fn silence_is_measured_by_the_clock_of_the_same_server() {
+        let connection = |server, last_reply| Connection {
+            address: String::new(),
+            established: None,
+            timeout: None,
+            last_reply,
+            server,
+        };
+        let connections = [
+            (1, connection(0, Some(7000))),
+            (2, connection(0, Some(4000))),
+            (3, connection(1, Some(99_000))),
+        ];
+        let sessions = Sessions { connections: connections.into(), silent: Vec::new() };
+        let contents = Contents::default();
+        let facts = Facts {
+            path: "/a",
+            contents: &contents,
+            sessions: &sessions,
+            unknown: &[],
+            clock: None,
+        };
+        let silence = |id: i64| facts.silence(&sessions.connections[&id]);
+        assert_eq!((silence(1), silence(2)), (Some(Duration::ZERO), Some(Duration::from_secs(3))));
+        assert_eq!(silence(3), Some(Duration::ZERO));
+        assert_eq!(facts.silence(&connection(0, None)), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! All locks below a path, live: `top`.
+//!
+//! A [`Board`] follows the events of one recursive watch, so the load on the servers is that of one
+//! client, however often locks change hands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::termios::tcgetwinsize;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use zk_recipes::machine::queue_order;
+use zk_recipes::session::proto::{ErrorCode, EventType, path};
+use zk_recipes::session::{Client, WatchUpdate};
+
+use crate::contents::{self, KINDS, SEMAPHORE};
+use crate::settings::positive_seconds;
+use crate::show::{columns, owner, print, width};
+use crate::text::{cell, line};
+use crate::{Failure, Usage};
+
+/// The most rows if the output is no terminal.
+const MAX_ROWS: usize = 100;
+/// Moves the cursor to the first position of a terminal.
+const HOME: &str = "\x1b[H";
+/// Erases the rest of a line, and the lines below.
+const ERASE_LINE: &str = "\x1b[K";
+const ERASE_BELOW: &str = "\x1b[J";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Show the locks below this path, and that of the path itself
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+    /// Show them anew after this time
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = positive_seconds)]
+    interval: Duration,
+    /// End after showing them so often; otherwise until interrupted
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let Arguments { path, interval: period, count } = arguments;
+    if count == &Some(0) {
+        return Err(Usage::new("--count must be greater than 0").into());
+    }
+    let mut changes = client.watch_recursively(path).await?;
+    let mut board = Board::read(client, path).await?;
+    let mut ticks = interval(*period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut shown, mut since) = (0, Instant::now());
+    loop {
+        tokio::select! {
+            update = changes.next() => match update? {
+                WatchUpdate::Event(event) => board.handle(event.event_type, &event.path),
+                WatchUpdate::Gap => board = Board::read(client, path).await?,
+            },
+            _ = ticks.tick() => {
+                let elapsed = since.elapsed();
+                since = Instant::now();
+                draw(client, path, &mut board, elapsed).await?;
+                shown += 1;
+                if Some(shown) == *count {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+        }
+    }
+}
+
+/// Shows the locks with the longest queues.
+async fn draw(
+    client: &Client,
+    path: &str,
+    board: &mut Board,
+    elapsed: Duration,
+) -> Result<(), Failure> {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_row > 0);
+    let is_terminal = io::stdout().is_terminal();
+    // Two lines are above the table, and one is below it.
+    let height = size.map_or(MAX_ROWS, |size| usize::from(size.ws_row).saturating_sub(4));
+    let locks = board.take_summaries();
+    let sum = |of: fn(&Summary) -> usize| locks.iter().map(of).sum::<usize>();
+    let per_second = |count: usize| match elapsed.as_secs_f64() {
+        seconds if seconds > 0.1 => format!("{:.1}", count as f64 / seconds),
+        _ => "-".to_owned(),
+    };
+    let mut text = format!(
+        "zk-lock top {}: {} locks, {} holders, {} waiters, {} hand-overs/s\n\n",
+        line(path),
+        locks.len(),
+        sum(|lock| lock.holders),
+        sum(|lock| lock.waiters),
+        per_second(sum(|lock| lock.hand_overs)),
+    );
+    let mut rows =
+        vec![["PATH", "HOLDERS", "WAITERS", "HAND-OVERS/S", "HOLDER"].map(str::to_owned)];
+    for lock in locks.iter().take(height) {
+        let data = match &lock.holder {
+            Some(node) => client.get_data(node).await.ok().map(|(data, _)| owner(Some(&data))),
+            None => None,
+        };
+        rows.push([
+            cell(&lock.path),
+            lock.holders.to_string(),
+            lock.waiters.to_string(),
+            per_second(lock.hand_overs),
+            data.unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    text += &columns(&rows, width());
+    match is_terminal {
+        true => {
+            let lines = text.lines().map(|line| format!("{line}{ERASE_LINE}\n"));
+            print(&format!("{HOME}{}{ERASE_BELOW}", lines.collect::<String>()))?;
+        }
+        false => print(&format!("{text}\n"))?,
+    }
+    Ok(())
+}
+
+/// A lock, as it is shown.
+#[derive(Debug, PartialEq, Eq)]
+struct Summary {
+    path: String,
+    holders: usize,
+    waiters: usize,
+    /// Since the last time.
+    hand_overs: usize,
+    /// The path of the first holder's node.
+    holder: Option<String>,
+}
+
+/// The contenders of all locks, by what a recursive watch reports.
+#[derive(Debug, Default)]
+struct Board {
+    /// By the path of the node whose children the contenders are.
+    queues: BTreeMap<String, Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    nodes: BTreeSet<String>,
+    /// Hand-overs since the last time.
+    hand_overs: usize,
+}
+
+impl Queue {
+    /// Returns the names of the holders, if the contenders are those of one lock.
+    fn holders(&self) -> Vec<&str> {
+        let names = || self.nodes.iter().map(String::as_str);
+        let kinds = KINDS.iter().map(|(_, scheme)| scheme).chain(SEMAPHORE.iter().map(|(_, s)| s));
+        let mut queues = kinds.map(|scheme| queue_order(*scheme, names()));
+        let queue = queues.find(|queue| !queue.is_empty()).unwrap_or_default();
+        let holders = queue.iter().filter(|place| place.waits_for.is_none());
+        holders.map(|place| place.name.child).collect()
+    }
+}
+
+impl Board {
+    /// Reads the tree below a path. Contenders are leaves.
+    async fn read(client: &Client, root: &str) -> Result<Self, Failure> {
+        let mut board = Self::default();
+        let mut parents = vec![root.to_owned()];
+        while let Some(parent) = parents.pop() {
+            let children = match contents::children(client, &parent).await {
+                // Its locks are not shown.
+                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => continue,
+                children => children?.unwrap_or_default(),
+            };
+            for child in children {
+                let node = path::child(&parent, &child);
+                if contents::is_contender(&child) {
+                    board.handle(EventType::NODE_CREATED, &node);
+                } else {
+                    parents.push(node);
+                }
+            }
+        }
+        Ok(board)
+    }
+
+    fn handle(&mut self, event: EventType, node: &str) {
+        let Some((parent, name)) = node.rsplit_once('/') else { return };
+        if !contents::is_contender(name) {
+            return;
+        }
+        let parent = if parent.is_empty() { "/" } else { parent };
+        if event == EventType::NODE_CREATED {
+            self.queues.entry(parent.to_owned()).or_default().nodes.insert(name.to_owned());
+        } else if event == EventType::NODE_DELETED && self.queues.contains_key(parent) {
+            self.remove(parent, name);
+        }
+    }
+
+    /// Removes a contender, and counts a hand-over if it was a holder and another waits.
+    fn remove(&mut self, parent: &str, name: &str) {
+        let is_permit = self.semaphore_of(parent).is_some();
+        let permit_waits = is_permit && self.waiters_of_semaphore(parent) > 0;
+        let Some(queue) = self.queues.get_mut(parent) else { return };
+        let before = queue.holders().len();
+        let was_holder = is_permit || queue.holders().contains(&name);
+        queue.nodes.remove(name);
+        let is_handed_over = match is_permit {
+            true => permit_waits,
+            false => was_holder && queue.holders().len() >= before,
+        };
+        queue.hand_overs += usize::from(is_handed_over);
+    }
+
+    /// Returns the lock path of the semaphore whose permit nodes are below `parent`.
+    fn semaphore_of<'a>(&self, parent: &'a str) -> Option<&'a str> {
+        let lock = parent.strip_suffix("/leases")?;
+        let is_permit = |node: &String| SEMAPHORE[0].1.parse(node).is_some();
+        self.queues.get(parent)?.nodes.iter().any(is_permit).then_some(lock)
+    }
+
+    fn waiters_of_semaphore(&self, leases: &str) -> usize {
+        let lock = leases.strip_suffix("/leases").unwrap_or(leases);
+        self.queues.get(&format!("{lock}/locks")).map_or(0, |queue| queue.nodes.len())
+    }
+
+    /// Returns the locks that have contenders, the longest queue first, and begins to count
+    /// hand-overs anew.
+    fn take_summaries(&mut self) -> Vec<Summary> {
+        let mut summaries = Vec::new();
+        for (parent, queue) in &self.queues {
+            let first = |names: &[&str]| names.first().map(|name| path::child(parent, name));
+            let (lock, holders, waiters) = match self.semaphore_of(parent) {
+                Some(lock) => {
+                    let names: Vec<_> = queue.nodes.iter().map(String::as_str).collect();
+                    (lock, names, self.waiters_of_semaphore(parent))
+                }
+                None if self.is_queue_of_semaphore(parent) => continue,
+                None => {
+                    let holders = queue.holders();
+                    let waiters = queue.nodes.len() - holders.len();
+                    (parent.as_str(), holders, waiters)
+                }
+            };
+            summaries.push(Summary {
+                path: if lock.is_empty() { "/".to_owned() } else { lock.to_owned() },
+                holders: holders.len(),
+                waiters,
+                hand_overs: queue.hand_overs,
+                holder: first(&holders),
+            });
+        }
+        self.queues.retain(|_, queue| !queue.nodes.is_empty());
+        self.queues.values_mut().for_each(|queue| queue.hand_overs = 0);
+        let order = |lock: &Summary| (usize::MAX - lock.waiters, usize::MAX - lock.hand_overs);
+        summaries.sort_by(|a, b| (order(a), &a.path).cmp(&(order(b), &b.path)));
+        summaries.retain(|lock| lock.holders + lock.waiters + lock.hand_overs > 0);
+        summaries
+    }
+
+    /// Returns whether the contenders below `parent` wait for permits of a semaphore.
+    fn is_queue_of_semaphore(&self, parent: &str) -> bool {
+        let leases = parent.strip_suffix("/locks").map(|lock| format!("{lock}/leases"));
+        leases.is_some_and(|leases| self.semaphore_of(&leases).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUID: &str = "_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6";
+
+    fn board(nodes: &[&str]) -> Board {
+        let mut board = Board::default();
+        nodes.iter().for_each(|node| board.handle(EventType::NODE_CREATED, &named(node)));
+        board
+    }
+
+    fn named(node: &str) -> String {
+        node.replace('@', GUID)
+    }
+
+    fn delete(board: &mut Board, node: &str) {
+        board.handle(EventType::NODE_DELETED, &named(node));
+    }
+
+    /// Returns path, holders, waiters and hand-overs of each lock.
+    fn summaries(board: &mut Board) -> Vec<(String, usize, usize, usize)> {
+        let summaries = board.take_summaries().into_iter();
+        summaries.map(|lock| (lock.path, lock.holders, lock.waiters, lock.hand_overs)).collect()
+    }
+
+    #[test]
+    fn a_release_with_a_waiter_is_a_hand_over() {
+        let nodes = ["/a/@-lock-0000000001", "/a/@-lock-0000000002", "/a/@-lock-0000000003"];
+        let mut board = board(&nodes);
+        assert_eq!(summaries(&mut board), [("/a".to_owned(), 1, 2, 0)]);
+        // A waiter gives up.
+        delete(&mut board, nodes[1]);
+        assert_eq!(summaries(&mut board), [("/a".to_owned(), 1, 1, 0)]);
+        delete(&mut board, nodes[0]);
+        assert_eq!(summaries(&mut board), [("/a".to_owned(), 1, 0, 1)]);
+        // Nobody waits.
+        delete(&mut board, nodes[2]);
+        assert_eq!(summaries(&mut board), []);
+        assert!(board.queues.is_empty());
+    }
+
+    #[test]
+    fn readers_hold_together() {
+        let mut board = board(&[
+            "/@-__READ__0000000001",
+            "/@-__READ__0000000002",
+            "/@-__WRIT__0000000003",
+            "/config",
+        ]);
+        assert_eq!(summaries(&mut board), [("/".to_owned(), 2, 1, 0)]);
+        delete(&mut board, "/@-__READ__0000000001");
+        assert_eq!(summaries(&mut board), [("/".to_owned(), 1, 1, 0)]);
+        delete(&mut board, "/@-__READ__0000000002");
+        assert_eq!(summaries(&mut board), [("/".to_owned(), 1, 0, 1)]);
+    }
+
+    #[test]
+    fn permits_and_waiters_of_a_semaphore_are_one_lock() {
+        let mut board = board(&[
+            "/s/leases/@-lease-0000000001",
+            "/s/leases/@-lease-0000000002",
+            "/s/locks/@-lock-0000000007",
+            "/locks/@-lock-0000000000",
+        ]);
+        let shown = [("/s".to_owned(), 2, 1, 0), ("/locks".to_owned(), 1, 0, 0)];
+        assert_eq!(summaries(&mut board), shown);
+        delete(&mut board, "/s/leases/@-lease-0000000001");
+        assert_eq!(summaries(&mut board)[0], ("/s".to_owned(), 1, 1, 1));
+    }
+
+    #[test]
+    fn events_of_unknown_nodes_do_no_harm() {
+        let mut board = board(&["/a", "", "/", "a", "/a/b/c"]);
+        delete(&mut board, "/b/@-lock-0000000001");
+        assert_eq!(summaries(&mut board), []);
+    }
+}

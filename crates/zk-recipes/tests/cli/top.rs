@@ -1,0 +1,107 @@
+//! `top`, without a terminal and on one.
+
+use std::process::{Command, Stdio};
+
+use zk_recipes::{Mutex, Options, Semaphore};
+
+use crate::{PATH, World, error_message, out};
+
+#[test]
+fn locks_below_a_path_are_shown_as_often_as_asked() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let options = || Options::new().data("host-7\u{1b}[2J");
+    let mutex = Mutex::with(&client, PATH, options()).expect("valid");
+    let _guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let _waiting = mutex.acquire();
+    let permits = Semaphore::new(&client, "/other", 2).expect("valid");
+    let _permits = world.runtime.block_on(permits.acquire_many(2)).expect("free");
+    world.eventually("a waiter", |world| world.contenders().len() == 2);
+    let done = world.run(&["top", "--interval", "0.01", "--count", "2"]);
+    assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
+    let text = out(&done);
+    let headline = "zk-lock top /: 2 locks, 3 holders, 1 waiters, ";
+    assert_eq!(text.matches(headline).count(), 2, "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let row = |path: &str| {
+        let row = text.lines().find(|line| line.starts_with(path)).expect(path);
+        row.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!((&*row(PATH)[1], &*row(PATH)[2], &*row(PATH)[4]), ("1", "1", r"host-7\u{1b}[2J"));
+    assert_eq!((&*row("/other")[1], &*row("/other")[2]), ("2", "0"));
+    let below = out(&world.run(&["top", "/locks", "--count", "1"]));
+    assert!(below.contains("/locks: 1 locks, 1 holders, 1 waiters") && !below.contains("/other"));
+}
+
+/// A terminal of tmux.
+struct Tmux(String);
+
+impl Tmux {
+    /// Runs a command line on a terminal of 80 columns and 12 lines. Returns `None` without tmux.
+    fn start(line: &str) -> Option<Self> {
+        let installed = Command::new("tmux").arg("-V").stdout(Stdio::null()).status();
+        if !installed.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: tmux is not installed");
+            return None;
+        }
+        let tmux = Self(format!("zk-lock-{}", std::process::id()));
+        let size = ["-x", "80", "-y", "12"];
+        tmux.call(&[&["-f", "/dev/null", "new-session", "-d"], &size[..], &[line]].concat());
+        tmux.call(&["set-option", "-g", "remain-on-exit", "on"]);
+        Some(tmux)
+    }
+
+    fn call(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.0]).args(arguments).env_remove("TMUX").env("TERM", "screen");
+        out(&command.output().expect("tmux runs"))
+    }
+
+    fn screen(&self) -> String {
+        self.call(&["capture-pane", "-p"])
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.call(&["kill-server"]);
+    }
+}
+
+#[test]
+fn a_terminal_shows_the_locks_live() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let at = world.embedded.connect_string();
+    let program = env!("CARGO_BIN_EXE_zk-lock");
+    let line = format!("exec '{program}' --connect {at} top /locks --interval 0.05");
+    let Some(tmux) = Tmux::start(&line) else { return };
+    let shows = |text: &str| world.eventually(text, |_| tmux.screen().contains(text));
+    shows("zk-lock top /locks: 0 locks, 0 holders, 0 waiters");
+    // More locks than lines.
+    let mutexes: Vec<_> = (0..20)
+        .map(|number| {
+            let data =
+                "a-host-with-a-long-name.example.org pid 4194304: a-program-with-a-long-name";
+            let options = Options::new().data(data);
+            Mutex::with(&client, &format!("/locks/{number:02}"), options).expect("valid")
+        })
+        .collect();
+    let guards: Vec<_> = mutexes
+        .iter()
+        .map(|mutex| world.runtime.block_on(mutex.acquire()).expect("free"))
+        .collect();
+    shows("20 locks, 20 holders, 0 waiters");
+    let waiting = mutexes[13].acquire();
+    shows("20 locks, 20 holders, 1 waiters");
+    let screen = tmux.screen();
+    let lines: Vec<_> = screen.lines().collect();
+    // The longest queue comes first, and every row takes one line.
+    assert!(lines[2].starts_with("PATH ") && lines[3].starts_with("/locks/13 "), "{screen}");
+    assert!(lines[4].starts_with("/locks/00 ") && lines[5].starts_with("/locks/01 "), "{screen}");
+    drop((guards, waiting));
+    shows(" 0 locks, 0 holders, 0 waiters");
+    assert!(!tmux.screen().contains("/locks/13"), "{}", tmux.screen());
+    tmux.call(&["send-keys", "C-c"]);
+    shows("Pane is dead");
+}
