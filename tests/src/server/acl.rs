@@ -1,11 +1,12 @@
 //! Access control lists: their validity, and what they permit.
 
 use alloc::sync::Arc;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 use zk_proto::{Acl, ErrorCode, Id, List, Perms};
 
 use super::auth::{Identity, is_authenticated};
+use super::version::Version;
 
 /// One entry of a node's access control list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,7 @@ pub(super) fn check(
 pub(super) fn accept(
     list: List<'_, Acl<'_>>,
     identities: &[Identity],
+    version: Version,
 ) -> Result<Arc<[Grant]>, ErrorCode> {
     let mut unique: Vec<Acl<'_>> = Vec::with_capacity(list.len());
     for acl in list.iter() {
@@ -94,7 +96,7 @@ pub(super) fn accept(
                 return Err(ErrorCode::INVALID_ACL);
             }
         } else {
-            validate(acl.id)?;
+            validate(acl.id, version)?;
             grants.push(Grant::new(acl));
         }
     }
@@ -104,11 +106,12 @@ pub(super) fn accept(
     }
 }
 
-fn validate(id: Id<'_>) -> Result<(), ErrorCode> {
+fn validate(id: Id<'_>, version: Version) -> Result<(), ErrorCode> {
     let is_valid: fn(&str) -> bool = match id.scheme {
         "world" => |id| id == "anyone",
         "digest" => is_user_and_hash,
-        "ip" => |id| parse_network(id).is_some(),
+        "ip" if version.knows_ipv6() => |id| parse_network(id).is_some(),
+        "ip" => |id| parse_network(id).is_some_and(|(address, _)| address.is_ipv4()),
         // The other schemes need a provider that is not configured by default.
         _ => return Err(ErrorCode::INVALID_ACL),
     };
@@ -127,18 +130,34 @@ fn is_user_and_hash(id: &str) -> bool {
 }
 
 fn is_in_network(address: &str, network: &str) -> bool {
-    match (address.parse::<Ipv4Addr>(), parse_network(network)) {
-        (Ok(address), Some((network, bits))) => {
-            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            address.to_bits() & mask == network.to_bits() & mask
+    let (Ok(address), Some((network, bits))) = (address.parse(), parse_network(network)) else {
+        return false;
+    };
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            (address.to_bits() ^ network.to_bits()).leading_zeros() >= bits
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => {
+            (address.to_bits() ^ network.to_bits()).leading_zeros() >= bits
         }
         _ => false,
     }
 }
 
-/// Parses an IPv4 address, the only kind that servers accept, and the number of bits that count.
-fn parse_network(network: &str) -> Option<(Ipv4Addr, u32)> {
-    let (address, bits) = network.split_once('/').unwrap_or((network, "32"));
-    let bits = bits.parse().ok().filter(|bits| *bits <= 32)?;
-    Some((address.parse().ok()?, bits))
+/// Parses an address and the number of bits that count.
+fn parse_network(network: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = match network.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (network, None),
+    };
+    // Leading zeros are valid in IPv4 addresses, and dots are not in IPv6 addresses.
+    let address = if address.contains('.') {
+        let bytes: Result<Vec<u8>, _> = address.split('.').map(str::parse).collect();
+        IpAddr::from(<[u8; 4]>::try_from(bytes.ok()?).ok()?)
+    } else {
+        IpAddr::V6(address.parse().ok()?)
+    };
+    let all = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(all), |bits| bits.parse().ok())?;
+    (bits <= all).then_some((address, bits))
 }

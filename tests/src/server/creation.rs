@@ -40,11 +40,26 @@ pub(super) fn life(opcode: OpCode, mode: CreateMode, ttl: i64, session: SessionI
     }
 }
 
+/// Returns whether a release can decode a part of a multi. Otherwise it refuses the whole multi,
+/// before it checks any part.
+pub(super) fn is_decodable(op: &MultiOp<'_>, version: Version) -> bool {
+    match op {
+        MultiOp::Create(request)
+        | MultiOp::Create2(request)
+        | MultiOp::CreateContainer(request)
+            if version.reads_multi_strictly() =>
+        {
+            is_known(request.mode, version) && !has_ttl(request.mode)
+        }
+        _ => version.serves(op.header().opcode),
+    }
+}
+
 /// Returns the effective operation of a part of a multi. The mode decides it, not the opcode.
 ///
 /// # Errors
 ///
-/// If a real server throws an exception, and so refuses the whole multi.
+/// If a real server throws an exception as it checks the part, and so refuses the whole multi.
 pub(super) fn as_part_of_multi(
     op: MultiOp<'_>,
     version: Version,
@@ -60,14 +75,14 @@ pub(super) fn as_part_of_multi(
         }
         _ => return Ok(op),
     };
-    let mode = request.mode;
-    let is_refused = !version.serves(opcode)
-        || has_ttl(mode)
-        || (version.reads_multi_strictly() && !is_known(mode, version));
-    match mode {
-        _ if is_refused => Err(ErrorCode::MARSHALLING_ERROR),
+    match request.mode {
+        mode if has_ttl(mode) => Err(ErrorCode::MARSHALLING_ERROR),
         CreateMode::CONTAINER => Ok(MultiOp::CreateContainer(request)),
-        _ if version.reads_multi_strictly() && opcode == OpCode::CREATE2 => Ok(op),
+        _ if version.reads_multi_strictly()
+            && matches!(opcode, OpCode::CREATE2 | OpCode::CREATE_CONTAINER) =>
+        {
+            Ok(op)
+        }
         _ => Ok(MultiOp::Create(request)),
     }
 }

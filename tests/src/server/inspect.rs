@@ -9,8 +9,14 @@ use super::Ensemble;
 use super::connection::{ConnId, Connection};
 use super::outbox::Counters;
 use super::tree::{Node, Tree};
+use super::version::Version;
 
 impl Ensemble {
+    /// Returns the release whose behaviour is shown.
+    pub fn version(&self) -> Version {
+        self.config.version
+    }
+
     /// Returns the leader, or `None` without a quorum.
     pub fn leader(&self) -> Option<usize> {
         self.leader

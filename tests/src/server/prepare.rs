@@ -78,6 +78,9 @@ impl<'t> Draft<'t> {
     pub(super) fn prepare_all(&mut self, ops: &MultiRequest<'_>) -> Txn {
         let mut changes = Vec::new();
         let version = self.writer.version;
+        if !ops.iter().all(|op| creation::is_decodable(&op, version)) {
+            return Txn::Refused(ErrorCode::MARSHALLING_ERROR);
+        }
         for op in ops.iter() {
             match creation::as_part_of_multi(op, version).and_then(|op| self.prepare(op)) {
                 Ok(change) => changes.push(change),
@@ -104,7 +107,7 @@ impl<'t> Draft<'t> {
         }
         self.check_ttl(mode, request.ttl)?;
         let parent_path = parent_of(request.path)?;
-        let acl = acl::accept(request.acl, self.writer.identities)?;
+        let acl = acl::accept(request.acl, self.writer.identities, self.writer.version)?;
         let mut parent = self.facts(parent_path)?;
         parent.expect(Perms::CREATE, &self.writer)?;
         let path = match mode.is_sequential() {
@@ -209,7 +212,7 @@ impl<'t> Draft<'t> {
     /// Checks a new access control list. A multi cannot include this.
     pub(super) fn set_acl(&self, request: &SetAclRequest<'_>) -> Result<Change, ErrorCode> {
         validate(request.path)?;
-        let acl = acl::accept(request.acl, self.writer.identities)?;
+        let acl = acl::accept(request.acl, self.writer.identities, self.writer.version)?;
         let node = self.facts(request.path)?;
         node.expect(Perms::ADMIN, &self.writer)?;
         expect_version(request.version, node.aversion)?;

@@ -68,7 +68,7 @@ impl Ensemble {
     }
 }
 
-/// Returns whether a request gets a transaction even if it cannot be decoded.
+/// Returns whether a request changes nodes, or checks them as the changes do.
 pub(super) fn is_write(opcode: OpCode) -> bool {
     matches!(
         opcode,

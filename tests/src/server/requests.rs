@@ -14,7 +14,6 @@ use super::connection::{ConnId, Sync};
 use super::log::{Origin, Txn};
 use super::outbox;
 use super::prepare::{Draft, Writer};
-use super::read_only::is_write;
 use super::reads;
 use super::sessions::Touched;
 
@@ -68,7 +67,8 @@ impl Ensemble {
             Touched::Gone => return,
         }
         self.outbox.count_request(session, opcode);
-        if !self.config.version.serves(opcode) {
+        let version = self.config.version;
+        if !version.serves(opcode) || (opcode == OpCode::CHECK && !version.checks_outside_multi()) {
             let header = ReplyHeader { xid, zxid: Zxid(-1), err: ErrorCode::UNIMPLEMENTED };
             self.outbox.send(conn, session, outbox::frame(&header));
             return self.close(conn);
@@ -76,12 +76,12 @@ impl Ensemble {
         if self.refuse_to_write(origin, session, opcode) {
             return;
         }
-        if opcode == OpCode::DELETE_CONTAINER && !self.config.version.deletes_containers() {
+        if opcode == OpCode::DELETE_CONTAINER && !version.deletes_containers() {
             return self.propose(now, Some(origin), Txn::Refused(ErrorCode::BAD_ARGUMENTS));
         }
         match Request::decode(opcode, body) {
             Ok(request) => self.execute(now, origin, session, &request),
-            Err(_) if is_write(opcode) => {
+            Err(_) if version.orders_undecodable(opcode) => {
                 self.propose(now, Some(origin), Txn::Refused(ErrorCode::MARSHALLING_ERROR));
             }
             // A server refuses a write in a multiRead only after it has begun the reply.

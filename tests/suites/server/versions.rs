@@ -1,13 +1,15 @@
 //! Differences between releases.
 
+use core::net::IpAddr;
+
 use zk_proto::{
-    Acl, AddWatchMode, CreateMode, CreateRequest, List, MultiOp, OpCode, ReconfigRequest, Request,
-    Zxid,
+    Acl, AddWatchMode, CheckVersionRequest, CreateMode, CreateRequest, CreateTtlRequest, Id, List,
+    MultiOp, OpCode, Perms, ReconfigRequest, Request, SessionId, Zxid,
 };
-use zk_testkit::raw::Message;
+use zk_testkit::raw::{Message, RawClient};
 use zk_testkit::server::{Config, Version};
 
-use crate::world::{World, add_watch, authenticate, create, exists, multi, node, set_data};
+use crate::world::{World, add_watch, authenticate, check, create, exists, multi, node, set_data};
 
 const ALL: [Version; 5] =
     [Version::V3_4, Version::V3_5, Version::V3_6, Version::V3_8, Version::V3_9];
@@ -91,16 +93,161 @@ fn create2_in_a_multi_answers_with_a_stat_since_3_9_and_is_unknown_in_3_4() {
 }
 
 #[test]
-fn an_unknown_mode_fails_its_part_of_a_multi_and_since_3_9_the_whole() {
-    for (version, answer) in
-        [(Version::V3_8, "MULTI OK, BAD_ARGUMENTS"), (Version::V3_9, "MULTI MARSHALLING_ERROR")]
-    {
+fn since_3_9_a_multi_with_a_mode_of_another_operation_is_refused_before_any_part_is_checked() {
+    type Make = fn(CreateMode) -> MultiOp<'static>;
+    let create: Make = |mode| MultiOp::Create(node("/a", mode));
+    let create_2: Make = |mode| MultiOp::Create2(node("/a", mode));
+    let container: Make = |mode| MultiOp::CreateContainer(node("/a", mode));
+    let with_ttl: Make = |mode| {
+        let CreateRequest { path, data, acl, .. } = node("/a", mode);
+        MultiOp::CreateTtl(CreateTtlRequest { path, data, acl, mode, ttl: 1000 })
+    };
+    let (unknown, ttl) = (CreateMode(7), CreateMode::PERSISTENT_WITH_TTL);
+    for (op, mode, of_3_8, of_3_9) in [
+        (create, unknown, "BAD_ARGUMENTS", "MARSHALLING_ERROR"),
+        (create_2, unknown, "BAD_ARGUMENTS", "MARSHALLING_ERROR"),
+        (container, unknown, "BAD_ARGUMENTS", "MARSHALLING_ERROR"),
+        (with_ttl, unknown, "BAD_ARGUMENTS", "BAD_ARGUMENTS"),
+        (create, ttl, "MARSHALLING_ERROR", "MARSHALLING_ERROR"),
+        (create_2, ttl, "MARSHALLING_ERROR", "MARSHALLING_ERROR"),
+        (container, ttl, "MARSHALLING_ERROR", "MARSHALLING_ERROR"),
+    ] {
+        for (version, answer) in [(Version::V3_8, of_3_8), (Version::V3_9, of_3_9)] {
+            let mut world = world(version);
+            let (conn, _) = world.connect(0);
+            let is_whole = answer == "MARSHALLING_ERROR";
+            let expected =
+                if is_whole { format!("MULTI {answer}") } else { format!("MULTI OK, {answer}") };
+            let ops = [MultiOp::Create(node("/b", CreateMode::PERSISTENT)), op(mode)];
+            assert_eq!(world.ask(conn, &multi(&ops)), expected, "{version:?} {ops:?}");
+            assert!(world.ensemble.node("/b").is_none());
+
+            let is_undecodable = is_whole && version >= Version::V3_9;
+            let expected = match is_undecodable {
+                true => "MULTI MARSHALLING_ERROR",
+                false => "MULTI NO_NODE, RUNTIME_INCONSISTENCY",
+            };
+            let ops = [check("/missing", -1), op(mode)];
+            assert_eq!(world.ask(conn, &multi(&ops)), expected, "{version:?} {ops:?}");
+        }
+    }
+}
+
+#[test]
+fn since_3_9_create_container_in_a_multi_creates_a_container_whatever_its_mode() {
+    for (version, owner) in [(Version::V3_8, true), (Version::V3_9, false)] {
+        let mut world = world(version);
+        let (conn, session) = world.connect(0);
+        let ops = [MultiOp::CreateContainer(node("/a", CreateMode::EPHEMERAL))];
+        let answer = if owner { "MULTI /a" } else { "MULTI /a with its stat" };
+        assert_eq!(world.ask(conn, &multi(&ops)), answer);
+        let owner = if owner { session.id } else { SessionId::NONE };
+        assert_eq!(world.stat(conn, "/a").ephemeral_owner, owner, "{version:?}");
+    }
+}
+
+#[test]
+fn since_3_9_a_check_outside_a_multi_costs_the_connection() {
+    for (version, answer) in [
+        (Version::V3_8, &["CHECK BAD_VERSION"][..]),
+        (Version::V3_9, &["CHECK UNIMPLEMENTED", "closed"]),
+    ] {
         let mut world = world(version);
         let (conn, _) = world.connect(0);
-        let ops =
-            [CreateMode::PERSISTENT, CreateMode(9)].map(|mode| MultiOp::Create(node("/a", mode)));
-        assert_eq!(world.ask(conn, &multi(&ops)), answer);
-        assert!(world.ensemble.node("/a").is_none());
+        world.send(conn, &Request::Check(CheckVersionRequest { path: "/", version: 7 }));
+        assert_eq!(world.received(conn), answer, "{version:?}");
+        let (conn, _) = world.connect(0);
+        assert_eq!(world.ask(conn, &multi(&[check("/", 7)])), "MULTI BAD_VERSION");
+    }
+}
+
+#[test]
+fn since_3_9_only_a_multi_takes_a_zxid_if_it_cannot_be_decoded() {
+    for version in ALL.into_iter().filter(|version| *version >= Version::V3_5) {
+        let mut world = world(version);
+        let (conn, _) = world.connect(0);
+        for opcode in [
+            OpCode::CREATE,
+            OpCode::CREATE2,
+            OpCode::CREATE_CONTAINER,
+            OpCode::CREATE_TTL,
+            OpCode::DELETE,
+            OpCode::SET_DATA,
+            OpCode::SET_ACL,
+            OpCode::MULTI,
+        ] {
+            let before = world.ensemble.zxid();
+            world.send_raw(conn, opcode, &());
+            assert_eq!(world.received(conn), [format!("{opcode} MARSHALLING_ERROR")]);
+            let takes_one = version < Version::V3_9 || opcode == OpCode::MULTI;
+            let taken = world.ensemble.zxid().0 - before.0;
+            assert_eq!(taken, i64::from(takes_one), "{opcode} in {version:?}");
+        }
+    }
+}
+
+#[test]
+fn access_control_lists_know_ipv6_addresses_since_3_9() {
+    for (id, in_3_8, in_3_9) in [
+        ("127.0.0.1", true, true),
+        ("127.0.0.01/8", true, true),
+        ("127.0.0.1/33", false, false),
+        ("127.0.0.1/", false, false),
+        ("::1", false, true),
+        ("::/0", false, true),
+        ("fe80::1/128", false, true),
+        ("fe80::1/129", false, false),
+        ("::ffff:127.0.0.1", false, false),
+    ] {
+        for (version, is_valid) in [(Version::V3_8, in_3_8), (Version::V3_9, in_3_9)] {
+            let mut world = world(version);
+            let (conn, _) = world.connect(0);
+            let acl = [Acl { perms: Perms::ALL, id: Id { scheme: "ip", id: Some(id) } }];
+            let acl = List::new(&acl);
+            let request = CreateRequest { acl, ..node("/a", CreateMode::PERSISTENT) };
+            let answer = if is_valid { "CREATE /a" } else { "CREATE INVALID_ACL" };
+            assert_eq!(world.ask(conn, &Request::Create(request)), answer, "{id} in {version:?}");
+        }
+    }
+}
+
+#[test]
+fn an_ipv6_network_admits_its_addresses() {
+    let mut world = world(Version::V3_9);
+    let address = |last| IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, last]);
+    let connect = |world: &mut World, address| {
+        let conn = world.ensemble.handle_connect_from(0, address).expect("a live server");
+        world.admit(conn);
+        world.send_bytes(conn, &RawClient::connect(10_000));
+        world.messages(conn);
+        conn
+    };
+    let acl = [Acl { perms: Perms::ALL, id: Id { scheme: "ip", id: Some("fe80::10/124") } }];
+    let acl = List::new(&acl);
+    let request = CreateRequest { acl, ..node("/a", CreateMode::PERSISTENT) };
+    let inside = connect(&mut world, address(0x1f));
+    world.call(inside, &Request::Create(request));
+    assert_eq!(world.ask(inside, &exists("/a", false)), "EXISTS OK");
+    for outside in [address(0x20), IpAddr::from([127, 0, 0, 1])] {
+        let outside = connect(&mut world, outside);
+        assert_eq!(world.ask(outside, &exists("/a", false)), "EXISTS NO_AUTH");
+    }
+}
+
+#[test]
+fn the_number_of_a_release_selects_the_version() {
+    for version in ALL {
+        assert_eq!(Version::of_release(version.number()), Some(version));
+    }
+    for (number, version) in [
+        ("3.7.1, built on some day", Some(Version::V3_8)),
+        ("3.8.0-${mvngit.commit.id}, built on some day", Some(Version::V3_8)),
+        ("3.10.0-SNAPSHOT", Some(Version::V3_9)),
+        ("4.0.0", Some(Version::V3_9)),
+        ("3.3.6", None),
+        ("", None),
+    ] {
+        assert_eq!(Version::of_release(number), version, "{number}");
     }
 }
 
