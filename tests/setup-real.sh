@@ -1,8 +1,19 @@
 #!/bin/sh
 # Installs the programs that tests/suites/real and tests/suites/firmware need, on Debian and its
 # derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos and QEMU. It is idempotent.
+#
+#     tests/setup-real.sh          # ZooKeeper 3.8.0, Curator 5.4.0, kazoo
+#     tests/setup-real.sh --all    # also 3.6.3 with Curator 2.13.0, and 3.9.5 with Curator 5.9.0
+#
+# The jars of other versions come from Python packages that contain them. Fetching both packages
+# transfers 774 MB, of which 30 MB stay in target/zookeeper-<version>.
 set -eu
 cd "$(dirname "$0")/.."
+
+case ${1-} in
+    '' | --all) ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
 
 jars=/usr/share/java
 # A virtual environment. Tests use this path, or the one in ZK_PYTHON.
@@ -46,6 +57,33 @@ fi
 if ! "$kazoo/bin/python" -c 'import kazoo' 2>/dev/null; then
     python3 -m venv "$kazoo"
     "$kazoo/bin/python" -m pip install --quiet 'kazoo==2.11.0'
+fi
+
+# Takes the jars of a ZooKeeper, and of what it and Curator need, out of a package of PyPI.
+fetch() {
+    version=$1 package=$2 folder=target/zookeeper-$1
+    [ ! -d "$folder" ] || return 0
+    fetched=$(mktemp -d "$PWD/target/fetched.XXXXXX")
+    trap 'rm -rf "$fetched"' EXIT
+    TMPDIR=$fetched "$kazoo/bin/python" -m pip download --quiet --no-deps --no-binary pyspark \
+        --dest "$fetched" "$package"
+    libraries='curator-|failureaccess-|guava-|log4j-(api|core|slf4j2)-|metrics-core-|slf4j-api-|snappy-java-'
+    netty='netty-(buffer|codec|codec-base|common|handler|resolver|transport)-[0-9]|netty-transport-(classes-epoll|native-unix)'
+    mkdir "$fetched/jars"
+    tar -tzf "$fetched"/*.tar.gz | grep -E "/jars/(zookeeper-|$libraries|$netty)[^/]*\.jar$" >"$fetched/names"
+    tar -xzf "$fetched"/*.tar.gz --no-same-owner --strip-components=3 -C "$fetched/jars" -T "$fetched/names"
+    if [ ! -e "$fetched/jars/zookeeper-$version.jar" ]; then
+        echo "$package has no ZooKeeper $version" >&2
+        exit 1
+    fi
+    mv "$fetched/jars" "$folder"
+    rm -rf "$fetched"
+}
+
+if [ "${1-}" = --all ]; then
+    fetch 3.6.3 pyspark==3.5.9
+    fetch 3.9.5 pyspark==4.3.0
+    ls -d target/zookeeper-*/zookeeper-[0-9]*.jar target/zookeeper-*/curator-recipes-*.jar
 fi
 
 dpkg-query --show --showformat '${Package} ${Version}\n' zookeeper libzookeeper-java libcurator-recipes-java

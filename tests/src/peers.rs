@@ -1,8 +1,8 @@
 //! Locks of other implementations, each in a process of its own: Apache Curator and kazoo.
 //!
 //! The programs are in `tests/peers`. `tests/setup-real.sh` installs what they need:
-//! - Curator: the Debian package `libcurator-recipes-java`, or the class path in
-//!   `ZK_CURATOR_CLASSPATH`.
+//! - Curator: the Debian package `libcurator-recipes-java`, the Curator that was fetched with the
+//!   ZooKeeper in `ZK_VERSIONS`, or the class path in `ZK_CURATOR_CLASSPATH`.
 //! - kazoo: a module of the Python interpreter in `ZK_PYTHON`, by default that of the virtual
 //!   environment `target/kazoo`.
 
@@ -88,7 +88,9 @@ impl Runnable {
         match self {
             Self::Java { class_path, classes } => {
                 let mut command = Command::new("java");
-                command.args(["-Xmx512m", "-XX:+UseSerialGC", "-cp"]);
+                command.args(["-Xmx512m", "-XX:+UseSerialGC"]);
+                // It would log between the lines that the programs print.
+                command.args(["-Dorg.apache.logging.log4j.level=OFF", "-cp"]);
                 command.arg(format!("{class_path}:{}", classes.path().display()));
                 command.arg(match program {
                     Program::Contend => "Contend",
@@ -113,12 +115,14 @@ fn sources(peer: &str) -> PathBuf {
 }
 
 fn curator() -> Result<Runnable, String> {
-    let class_path = match env::var("ZK_CURATOR_CLASSPATH") {
-        Ok(class_path) => class_path,
-        Err(_) if Path::new(CURATOR_JAR).exists() => {
+    let class_path = match (env::var("ZK_CURATOR_CLASSPATH"), real::fetched_jars()?) {
+        (Ok(class_path), _) => class_path,
+        // At the end, since the recipe's manifest names the packaged jars.
+        (Err(_), Some(jars)) => format!("{}/*:{WRITE_LOCK_JAR}", jars.display()),
+        (Err(_), None) if Path::new(CURATOR_JAR).exists() => {
             format!("{CURATOR_JAR}:{WRITE_LOCK_JAR}:{LOG_JAR}")
         }
-        Err(_) => {
+        (Err(_), None) => {
             return Err(format!(
                 "{CURATOR_JAR} does not exist, and ZK_CURATOR_CLASSPATH is not set"
             ));

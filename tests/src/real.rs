@@ -1,8 +1,10 @@
 //! A real ZooKeeper that tests start and stop.
 //!
-//! Needs `java` and the jars of ZooKeeper: those of the Debian package `zookeeper`, or the class
-//! path in `ZK_CLASSPATH`. The variable `ZK_REAL` says what happens without them: `require` fails,
-//! `skip` always skips, and unset skips with a message.
+//! Needs `java` and the jars of ZooKeeper. `ZK_VERSIONS` selects the version: 3.8.0, the default, is
+//! that of the Debian package `zookeeper`; `tests/setup-real.sh --all` fetches others into
+//! `target/zookeeper-<version>`. `ZK_CLASSPATH` replaces them by other jars. The variable `ZK_REAL`
+//! says what happens without any: `require` fails, `skip` always skips, and unset skips with a
+//! message.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;
@@ -16,6 +18,10 @@ use std::{env, thread};
 
 use tempfile::TempDir;
 
+use crate::server::Version;
+
+/// The version of the Debian package.
+const PACKAGED: &str = "3.8.0";
 /// The manifest of this jar names the others.
 const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
 /// Sends the server's log to its standard error.
@@ -39,7 +45,7 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(reason) if wish == "require" => {
-            panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh`")
+            panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh --all`")
         }
         Err(reason) => {
             // The test passes, and the harness hides what passing tests print by `eprintln!`.
@@ -57,17 +63,45 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
     }
 }
 
+/// Returns the folder with the jars of the version in `ZK_VERSIONS`, or `None` for the packaged one.
+///
+/// # Errors
+///
+/// If the folder does not exist.
+///
+/// # Panics
+///
+/// If `ZK_VERSIONS` lists several versions: a process tests one.
+pub(crate) fn fetched_jars() -> Result<Option<PathBuf>, String> {
+    let versions = env::var("ZK_VERSIONS").unwrap_or_else(|_| PACKAGED.into());
+    assert!(
+        !versions.contains(','),
+        "to test several versions, run `tests/on-versions.sh`: ZK_VERSIONS={versions}"
+    );
+    if versions == PACKAGED {
+        return Ok(None);
+    }
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let jars = target.join(format!("zookeeper-{versions}"));
+    match jars.is_dir() {
+        true => Ok(Some(jars)),
+        false => Err(format!("{} does not exist", jars.display())),
+    }
+}
+
+/// Returns the class path of ZooKeeper.
 fn find() -> Result<String, String> {
     let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
     if !java.is_ok_and(|status| status.success()) {
         return Err("`java` does not run".into());
     }
-    match env::var("ZK_CLASSPATH") {
-        Ok(class_path) => Ok(class_path),
-        Err(_) if Path::new(SERVER_JAR).exists() => {
-            Ok(format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}"))
-        }
-        Err(_) => Err(format!("{SERVER_JAR} does not exist, and ZK_CLASSPATH is not set")),
+    if let Ok(class_path) = env::var("ZK_CLASSPATH") {
+        return Ok(class_path);
+    }
+    match fetched_jars()? {
+        Some(jars) => Ok(format!("{}/*", jars.display())),
+        None if Path::new(SERVER_JAR).exists() => Ok(format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}")),
+        None => Err(format!("{SERVER_JAR} does not exist, and ZK_CLASSPATH is not set")),
     }
 }
 
@@ -80,14 +114,14 @@ pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
     ensemble_with_or_skip(Settings { servers, ..Settings::default() })
 }
 
-/// Starts a real ensemble with these settings, like [`ensemble_or_skip`]. Sets the class path.
+/// Starts a real ensemble with these settings, like [`ensemble_or_skip`].
 ///
 /// # Panics
 ///
 /// Those of [`ensemble_or_skip`].
 pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
     let class_path = or_skip(find)?;
-    match RealEnsemble::with_settings(Settings { class_path, ..settings }) {
+    match RealEnsemble::run(settings, class_path) {
         Ok(ensemble) => Some(ensemble),
         Err(error) => panic!("the real ZooKeeper does not start: {error}"),
     }
@@ -100,8 +134,6 @@ pub struct Settings {
     pub servers: usize,
     /// The server's `tickTime`. Session timeouts are between 2 and 20 ticks.
     pub tick: Duration,
-    /// The class path of ZooKeeper.
-    pub class_path: String,
     /// Additional lines for the configuration file of every server.
     pub extra: String,
     /// Additional system properties for every server, as `name=value`.
@@ -113,7 +145,6 @@ impl Default for Settings {
         Self {
             servers: 1,
             tick: Duration::from_millis(500),
-            class_path: format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}"),
             extra: String::new(),
             properties: Vec::new(),
         }
@@ -125,6 +156,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct RealEnsemble {
     settings: Settings,
+    class_path: String,
     servers: Vec<Server>,
     /// Removed when dropped.
     _directory: TempDir,
@@ -145,16 +177,19 @@ impl RealEnsemble {
     /// If ZooKeeper is missing, or a server does not serve in time. The error has the end of its
     /// log.
     pub fn start(servers: usize) -> io::Result<Self> {
-        let class_path = find().map_err(io::Error::other)?;
-        Self::with_settings(Settings { servers, class_path, ..Settings::default() })
+        Self::with_settings(Settings { servers, ..Settings::default() })
     }
 
     /// Starts an ensemble with these settings, and waits until every server serves.
     ///
     /// # Errors
     ///
-    /// If a server does not serve in time. The error has the end of its log.
+    /// Those of [`start`](Self::start).
     pub fn with_settings(settings: Settings) -> io::Result<Self> {
+        Self::run(settings, find().map_err(io::Error::other)?)
+    }
+
+    fn run(settings: Settings, class_path: String) -> io::Result<Self> {
         let directory = TempDir::with_prefix("zookeeper-")?;
         let servers = settings.servers.max(1);
         let ports = free_ports(servers * 3)?;
@@ -174,9 +209,9 @@ impl RealEnsemble {
             fs::write(directory.join("zoo.cfg"), configure(&settings, &directory, port, &quorum))?;
             servers.push(Server { port, directory, child: None });
         }
-        let mut ensemble = Self { settings, servers, _directory: directory };
+        let mut ensemble = Self { settings, class_path, servers, _directory: directory };
         for server in &mut ensemble.servers {
-            server.spawn(&ensemble.settings)?;
+            server.spawn(&ensemble.settings, &ensemble.class_path)?;
         }
         ensemble.wait_until_all_serve()?;
         Ok(ensemble)
@@ -223,7 +258,7 @@ impl RealEnsemble {
     pub fn restart(&mut self, server: usize) -> io::Result<()> {
         let server = &mut self.servers[server];
         server.kill()?;
-        server.spawn(&self.settings)?;
+        server.spawn(&self.settings, &self.class_path)?;
         server.wait_until_it_serves()
     }
 
@@ -235,7 +270,8 @@ impl RealEnsemble {
     /// If a process cannot be killed or started.
     pub fn restart_all(&mut self) -> io::Result<()> {
         self.servers.iter_mut().try_for_each(Server::kill)?;
-        self.servers.iter_mut().try_for_each(|server| server.spawn(&self.settings))
+        let spawn = |server: &mut Server| server.spawn(&self.settings, &self.class_path);
+        self.servers.iter_mut().try_for_each(spawn)
     }
 
     /// Stops the process of a server, with all its connections, until it is
@@ -283,6 +319,18 @@ impl RealEnsemble {
         })
     }
 
+    /// Returns the modelled release that behaves like these servers, from the answer to `srvr`.
+    ///
+    /// # Panics
+    ///
+    /// If the first server does not answer, or its release is older than all modelled ones.
+    pub fn version(&self) -> Version {
+        let answer = self.four_letter(0, "srvr").expect("a server that serves");
+        let release = answer.strip_prefix("Zookeeper version: ");
+        let version = release.and_then(Version::of_release);
+        version.unwrap_or_else(|| panic!("an unknown release: {answer}"))
+    }
+
     /// Returns the answer of a server to a four-letter word, such as `mntr`.
     ///
     /// # Errors
@@ -307,7 +355,7 @@ impl Drop for RealEnsemble {
 }
 
 impl Server {
-    fn spawn(&mut self, settings: &Settings) -> io::Result<()> {
+    fn spawn(&mut self, settings: &Settings, class_path: &str) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
         let child = Command::new("java")
             .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
@@ -315,7 +363,9 @@ impl Server {
             .arg("-Dzookeeper.admin.enableServer=false")
             .arg("-Dzookeeper.extendedTypesEnabled=true")
             .args(settings.properties.iter().map(|property| format!("-D{property}")))
-            .args(["-cp", &settings.class_path])
+            // For releases that log by Log4j, which otherwise reports errors only.
+            .arg("-Dorg.apache.logging.log4j.level=INFO")
+            .args(["-cp", class_path])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.directory.join("zoo.cfg"))
             .stdin(Stdio::null())

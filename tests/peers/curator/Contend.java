@@ -34,7 +34,9 @@ public final class Contend {
         marker = args[4];
         client = CuratorFrameworkFactory.newClient(args[0], new ExponentialBackoffRetry(100, 5));
         client.start();
-        client.create().orSetData().creatingParentsIfNeeded().forPath(marker);
+        if (client.checkExists().forPath(marker) == null) {
+            client.create().creatingParentsIfNeeded().forPath(marker);
+        }
         System.out.println("ready");
         System.in.read();
         switch (recipe) {
