@@ -13,22 +13,24 @@ use zk_testkit::real;
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 
+use crate::invalid;
+use crate::render::compare;
 use crate::script::{
     ALICE, BOB, Script, create, delete, exists, get_children, get_data, node, set_data,
 };
-use crate::{invalid, random};
 
 #[test]
 fn the_in_memory_server_answers_like_a_real_one() {
     let Some(real) = real::ensemble_or_skip(1) else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let config = Config::default().with_tick(Duration::from_millis(500));
+    let config =
+        Config::default().with_version(real.version()).with_tick(Duration::from_millis(500));
     let embedded = runtime.block_on(Embedded::with_config(config)).expect("a server");
 
     let expected = play(&real.address(0));
     let actual = play(&embedded.connect_string());
-    if let Err(difference) = random::compare(&expected, &actual) {
-        panic!("{difference}");
+    if let Err(differences) = compare(&expected, &actual) {
+        panic!("{differences}");
     }
 }
 
@@ -38,6 +40,7 @@ fn play(address: &str) -> Vec<String> {
     nodes(&mut script);
     creation(&mut script);
     times_to_live(&mut script);
+    modes(&mut script);
     invalid::checks(&mut script);
     transactions(&mut script);
     watches(&mut script);
@@ -145,6 +148,32 @@ fn creation(script: &mut Script) {
         vec![acl("ip", "127.0.0.0/8"), Acl::OPEN],
         vec![acl("ip", "127.0.0.0/33")],
         vec![acl("ip", "localhost")],
+        vec![acl("ip", "127.1")],
+        vec![acl("ip", "127.0.0.1.1")],
+        vec![acl("ip", "127.0.0.256")],
+        vec![acl("ip", "127.0.0.01")],
+        vec![acl("ip", "127.0.0.1/")],
+        vec![acl("ip", "127.0.0.1/-1")],
+        vec![acl("ip", "127.0.0.1/+8")],
+        vec![acl("ip", "127.0.0.1/8/8")],
+        vec![acl("ip", "")],
+        vec![acl("ip", "::")],
+        vec![acl("ip", "::/0")],
+        vec![acl("ip", "::1")],
+        vec![acl("ip", "::1/128")],
+        vec![acl("ip", "::1/129")],
+        vec![acl("ip", "1:2:3:4:5:6:7:8")],
+        vec![acl("ip", "1:2:3:4:5:6:7::")],
+        vec![acl("ip", "1:2:3:4:5:6:7")],
+        vec![acl("ip", "1::2:3:4:5:6:7:8")],
+        vec![acl("ip", "FE80::A0/10")],
+        vec![acl("ip", "fe80::1%lo")],
+        vec![acl("ip", "::12345")],
+        vec![acl("ip", "::g")],
+        vec![acl("ip", ":::")],
+        vec![acl("ip", "::1::")],
+        vec![acl("ip", "[::1]")],
+        vec![acl("ip", "::ffff:127.0.0.1")],
         vec![acl("sasl", "user")],
         vec![acl("unknown", "user")],
     ]
@@ -174,12 +203,45 @@ fn times_to_live(script: &mut Script) {
             let request = CreateTtlRequest { path: &path, ..request };
             script.ask(ALICE, Request::Multi(MultiRequest::new(&[MultiOp::CreateTtl(request)])));
         }
-        let path = format!("/multi-{}", mode.0);
-        let child = format!("{path}/child");
-        for op in [MultiOp::Create, MultiOp::Create2, MultiOp::CreateContainer] {
-            let ops = [op(node(&path, mode)), op(node(&child, CreateMode::EPHEMERAL))];
-            script.ask(ALICE, Request::Multi(MultiRequest::new(&ops)));
-            script.ask(ALICE, exists(&path, false));
+        let paths = [1, 2, 3].map(|number| format!("/multi-{}-{number}", mode.0));
+        let children = paths.each_ref().map(|path| format!("{path}/child"));
+        let creates = [MultiOp::Create, MultiOp::Create2, MultiOp::CreateContainer];
+        for (op, (path, child)) in creates.into_iter().zip(paths.iter().zip(&children)) {
+            let (node, child) = (op(node(path, mode)), op(node(child, CreateMode::EPHEMERAL)));
+            for ops in [&[node][..], &[node, child], &[child]] {
+                script.ask(ALICE, Request::Multi(MultiRequest::new(ops)));
+            }
+            script.ask(ALICE, exists(path, false));
+        }
+    }
+}
+
+/// Modes that a multi refuses, alone and behind a part that fails.
+fn modes(script: &mut Script) {
+    let acl = List::new(&[Acl::OPEN]);
+    for mode in [-1, 5, 6, 7, 8, 127, i32::MIN].map(CreateMode) {
+        let path = "/unknown";
+        let request = node(path, mode);
+        let with_ttl = CreateTtlRequest { path, data: None, acl, mode, ttl: 1_000 };
+        for op in [
+            MultiOp::Create(request),
+            MultiOp::Create2(request),
+            MultiOp::CreateContainer(request),
+            MultiOp::CreateTtl(with_ttl),
+        ] {
+            let failing = MultiOp::Check(CheckVersionRequest { path: "/missing", version: -1 });
+            let create = MultiOp::Create(node("/new", CreateMode::PERSISTENT));
+            for ops in [&[op][..], &[failing, op], &[create, op], &[op, failing]] {
+                script.ask(ALICE, Request::Multi(MultiRequest::new(ops)));
+            }
+        }
+        for request in
+            [Request::Create(request), Request::Create2(request), Request::CreateContainer(request)]
+        {
+            script.ask(ALICE, request);
+        }
+        for path in ["/unknown", "/new"] {
+            script.ask(ALICE, delete(path));
         }
     }
 }

@@ -111,6 +111,11 @@ pub(crate) fn malformed(script: &mut Script) {
         script.note("bad proof", &mut peer);
         script.last_zxid = Zxid(script.last_zxid.0 + 1);
     }
+    // All numbers that are or may become operations, except for the creation and the end of a
+    // session.
+    for opcode in (-9..=120).map(OpCode).filter(|opcode| *opcode != OpCode::PING) {
+        script.send_raw(ALICE, opcode, &());
+    }
     script.ask(ALICE, exists("/", false));
     for opcode in [OpCode(999), OpCode(-1), OpCode::NOTIFICATION] {
         let mut peer = script.newcomer(&RawClient::connect(LONG));

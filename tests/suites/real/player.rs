@@ -2,6 +2,7 @@
 
 use zk_proto::{CreateMode, ErrorCode, OpCode, Request, SessionId, Zxid};
 use zk_testkit::raw::{Credentials, Message, RawClient};
+use zk_testkit::server::Version;
 
 use crate::action::{Action, CLIENTS};
 use crate::render::Render;
@@ -12,6 +13,7 @@ const TIMEOUT: i32 = 10_000;
 /// The clients of one script, and the parent node that only this script uses.
 struct Player<'a> {
     address: &'a str,
+    version: Version,
     parent: &'a str,
     clients: Vec<Client>,
     render: Render,
@@ -24,10 +26,16 @@ struct Client {
     session: Credentials,
 }
 
-/// Runs a script against the server at `address`. Returns the transcript.
-pub(crate) fn play(address: &str, parent: &str, script: &[(usize, Action)]) -> Vec<String> {
+/// Runs a script against the server of this version at `address`. Returns the transcript.
+pub(crate) fn play(
+    address: &str,
+    version: Version,
+    parent: &str,
+    script: &[(usize, Action)],
+) -> Vec<String> {
     let mut player = Player {
         address,
+        version,
         parent,
         clients: Vec::new(),
         render: Render::default(),
@@ -40,10 +48,13 @@ pub(crate) fn play(address: &str, parent: &str, script: &[(usize, Action)]) -> V
     }
     player.set_out();
     for (who, action) in script {
-        player.transcript.push(format!("? {who} {action:?}"));
+        let heading = player.render.begin(&format!("{who} {action:?}"));
+        player.transcript.push(heading);
         player.act(*who, action);
     }
     for who in 0..CLIENTS {
+        let heading = player.render.begin(&format!("{who} ends"));
+        player.transcript.push(heading);
         player.close(who);
     }
     player.transcript
@@ -64,18 +75,20 @@ impl Player<'_> {
         Client { peer, session }
     }
 
-    /// Creates the parent node with some children. Zxids in the transcript are relative to this.
+    /// Creates the parent node with some children.
     fn set_out(&mut self) {
         for name in ["", "/a", "/b", "/a/x"] {
             let path = format!("{}{name}", self.parent);
             let peer = &mut self.clients[0].peer;
             peer.ask(&create(&path, CreateMode::PERSISTENT));
             match peer.next_message() {
-                Some(Message::Reply(reply)) => self.last_zxid = reply.header.zxid,
+                Some(Message::Reply(reply)) => {
+                    self.last_zxid = reply.header.zxid;
+                    self.render.message(Some(&Message::Reply(reply)));
+                }
                 other => panic!("no parent: {other:?}"),
             }
         }
-        self.render.start = self.last_zxid;
     }
 
     fn act(&mut self, who: usize, action: &Action) {
@@ -91,7 +104,7 @@ impl Player<'_> {
                 peer.ask_raw(*opcode, &());
                 self.record(who);
             }
-            // A check that succeeds has no reply.
+            // A check that succeeds has no reply, and since 3.9 any check costs the connection.
             (Action::Check(..), Some(request)) => {
                 peer.ask_raw(OpCode::CHECK, &request);
                 self.barrier(who);
@@ -118,7 +131,7 @@ impl Player<'_> {
                     if header.zxid > Zxid::ZERO {
                         self.last_zxid = header.zxid;
                     }
-                    is_refused = closes(reply.opcode, header.err);
+                    is_refused = self.closes(reply.opcode, header.err);
                     if !is_refused {
                         return;
                     }
@@ -136,14 +149,10 @@ impl Player<'_> {
 
     /// Records all messages sent up to now.
     fn barrier(&mut self, who: usize) {
-        self.clients[who].peer.ask(&Request::Ping(()));
-        loop {
-            let message = self.clients[who].peer.next_message();
+        for message in self.clients[who].peer.messages_until_pong() {
             self.note(who, message.as_ref());
-            match message {
-                Some(Message::Reply(reply)) if reply.opcode == OpCode::PING => return,
-                None => return,
-                Some(_) => {}
+            if message.is_none() {
+                self.resume(who);
             }
         }
     }
@@ -197,10 +206,10 @@ impl Player<'_> {
         let line = self.render.message(message);
         self.transcript.push(format!("{who}: {line}"));
     }
-}
 
-/// Returns whether the server closes the connection after such a reply.
-fn closes(opcode: OpCode, err: ErrorCode) -> bool {
-    let is_unknown = err == ErrorCode::UNIMPLEMENTED && !opcode.is_request();
-    is_unknown || err == ErrorCode::AUTH_FAILED
+    /// Returns whether the server closes the connection after such a reply.
+    fn closes(&self, opcode: OpCode, err: ErrorCode) -> bool {
+        let is_unknown = err == ErrorCode::UNIMPLEMENTED && !self.version.serves(opcode);
+        is_unknown || err == ErrorCode::AUTH_FAILED
+    }
 }

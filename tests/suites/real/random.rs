@@ -15,6 +15,7 @@ use zk_testkit::server;
 
 use crate::generators;
 use crate::player;
+use crate::render::compare;
 
 /// Longer than any run. A server's own work depends on its clock, so it is switched off.
 const NEVER: Duration = Duration::from_secs(1_000_000);
@@ -28,7 +29,9 @@ fn the_in_memory_server_answers_any_script_like_a_real_one() {
     };
     let Some(real) = real::ensemble_with_or_skip(settings) else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let version = real.version();
     let config = server::Config { container_check: NEVER, ..server::Config::default() }
+        .with_version(version)
         .with_tick(Duration::from_millis(500));
     let embedded = runtime.block_on(Embedded::with_config(config)).expect("a server");
     let (real, embedded) = (real.address(0), embedded.connect_string());
@@ -40,8 +43,8 @@ fn the_in_memory_server_answers_any_script_like_a_real_one() {
         let result = runner(seed).run(&generators::script(steps as usize), |script| {
             played.set(played.get() + 1);
             let parent = format!("/script-{}", played.get());
-            let expected = player::play(&real, &parent, &script);
-            let actual = player::play(&embedded, &parent, &script);
+            let expected = player::play(&real, version, &parent, &script);
+            let actual = player::play(&embedded, version, &parent, &script);
             compare(&expected, &actual).map_err(TestCaseError::fail)
         });
         if let Err(error) = result {
@@ -65,19 +68,4 @@ fn runner(seed: u64) -> TestRunner {
         ..Config::default()
     };
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
-}
-
-/// Finds the first difference, and reports it with the lines around it.
-pub(crate) fn compare(expected: &[String], actual: &[String]) -> Result<(), String> {
-    let length = expected.len().max(actual.len());
-    let differs = |line: &usize| expected.get(*line) != actual.get(*line);
-    let Some(line) = (0..length).find(differs) else { return Ok(()) };
-    let before = expected[line.saturating_sub(12)..line].iter().fold(String::new(), append);
-    let [expected, actual] =
-        [expected, actual].map(|lines| lines[line..].iter().take(3).fold(String::new(), append));
-    Err(format!("after\n{before}real:\n{expected}in-memory:\n{actual}"))
-}
-
-fn append(text: String, line: impl AsRef<str>) -> String {
-    text + "  " + line.as_ref() + "\n"
 }

@@ -1,14 +1,15 @@
 //! Two clients that send requests by turns, and a transcript of all messages that they receive.
 
+use core::fmt::Debug;
 use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use zk_proto::{
-    Acl, CreateMode, CreateRequest, DeleteRequest, Encode, ExistsRequest, GetChildrenRequest,
-    GetDataRequest, List, OpCode, Request, SetDataRequest, Zxid,
+    Acl, CreateMode, CreateRequest, DeleteRequest, Encode, ErrorCode, ExistsRequest,
+    GetChildrenRequest, GetDataRequest, List, OpCode, Request, SetDataRequest, Zxid,
 };
-use zk_testkit::raw::{Message, RawClient};
+use zk_testkit::raw::{Credentials, Message, RawClient};
 
 use crate::render::Render;
 
@@ -19,6 +20,7 @@ pub(crate) const BOB: usize = 1;
 pub(crate) struct Script {
     address: String,
     peers: [Peer; 2],
+    sessions: [Credentials; 2],
     render: Render,
     pub(crate) last_zxid: Zxid,
     pub(crate) transcript: Vec<String>,
@@ -29,48 +31,43 @@ impl Script {
         let [(alice, a), (bob, b)] = [(); 2].map(|()| {
             let mut peer = Peer::connect(address, &RawClient::connect(10_000));
             match peer.next_message() {
-                Some(Message::Connected(session)) => (peer, session.id),
+                Some(Message::Connected(session)) => (peer, session),
                 other => panic!("no session: {other:?}"),
             }
         });
         let mut script = Self {
             address: address.into(),
             peers: [alice, bob],
-            render: Render { start: Zxid::ZERO, sessions: vec![a, b] },
+            render: Render::new(vec![a.id, b.id]),
+            sessions: [a, b],
             last_zxid: Zxid::ZERO,
             transcript: Vec::new(),
         };
-        script.peers[BOB].ask(&Request::Ping(()));
-        if let Some(Message::Reply(pong)) = script.peers[BOB].next_message() {
-            script.render.start = pong.header.zxid;
-        }
+        script.begin("the last zxid");
+        script.barrier(BOB);
         script
     }
 
     pub(crate) fn ask(&mut self, who: usize, request: Request<'_>) {
-        self.transcript.push(format!("? {request:?}"));
+        self.begin(&format!("{request:?}"));
         self.peers[who].ask(&request);
         self.record_all(who);
     }
 
-    /// Sends a request that may have no reply.
+    /// Sends a request that may have no reply, or cost the connection.
     pub(crate) fn send(&mut self, who: usize, request: Request<'_>) {
-        self.transcript.push(format!("? {request:?}"));
-        self.peers[who].ask(&request);
-        self.peers[who].ask(&Request::Ping(()));
-        loop {
-            let message = self.peers[who].next_message();
-            self.write(&format!("{who}"), message.as_ref());
-            match message {
-                Some(Message::Reply(reply)) if reply.opcode == OpCode::PING => return,
-                None => return,
-                Some(_) => {}
-            }
-        }
+        self.send_raw(who, request.opcode(), &request);
+    }
+
+    /// Sends a request of any opcode and body that may have no reply, or cost the connection.
+    pub(crate) fn send_raw(&mut self, who: usize, opcode: OpCode, body: &(impl Encode + Debug)) {
+        self.begin(&format!("{opcode} {body:?}"));
+        self.peers[who].ask_raw(opcode, body);
+        self.barrier(who);
     }
 
     pub(crate) fn ask_raw(&mut self, who: usize, opcode: OpCode, body: &impl Encode) {
-        self.transcript.push(format!("? {opcode} malformed"));
+        self.begin(&format!("{opcode} malformed"));
         self.peers[who].ask_raw(opcode, body);
         self.record_all(who);
     }
@@ -84,6 +81,9 @@ impl Script {
                 self.last_zxid = reply.header.zxid;
             }
             self.write(&format!("{who}"), message.as_ref());
+            if message.is_none() {
+                self.resume(who);
+            }
             if is_last {
                 break;
             }
@@ -91,25 +91,37 @@ impl Script {
         self.barrier(1 - who);
     }
 
+    /// Continues a session on a new connection.
+    fn resume(&mut self, who: usize) {
+        let handshake = RawClient::resume(Zxid::ZERO, &self.sessions[who]);
+        self.peers[who] = Peer::connect(&self.address, &handshake);
+        let message = self.peers[who].next_message();
+        self.write(&format!("{who}"), message.as_ref());
+    }
+
     /// Records all messages sent up to now.
     pub(crate) fn barrier(&mut self, who: usize) {
-        self.peers[who].ask(&Request::Ping(()));
-        loop {
-            let message = self.peers[who].next_message();
+        for message in self.peers[who].messages_until_pong() {
             self.write(&format!("{who}"), message.as_ref());
-            if !matches!(message, Some(Message::Event { .. })) {
-                break;
+            if message.is_none() {
+                self.resume(who);
             }
         }
     }
 
-    pub(crate) fn newcomer(&self, handshake: &[u8]) -> Peer {
+    pub(crate) fn newcomer(&mut self, handshake: &[u8]) -> Peer {
+        self.begin("a new connection");
         Peer::connect(&self.address, handshake)
     }
 
     pub(crate) fn note(&mut self, who: &str, peer: &mut Peer) {
         let message = peer.next_message();
         self.write(who, message.as_ref());
+    }
+
+    fn begin(&mut self, what: &str) {
+        let heading = self.render.begin(what);
+        self.transcript.push(heading);
     }
 
     fn write(&mut self, who: &str, message: Option<&Message>) {
@@ -144,6 +156,31 @@ impl Peer {
     pub(crate) fn ask_raw(&mut self, opcode: OpCode, body: &impl Encode) {
         let frame = self.raw.raw_request(opcode, body);
         self.send(&frame);
+    }
+
+    /// Sends a ping. Returns all messages up to its reply, or up to the end of the connection, which
+    /// is `None`.
+    pub(crate) fn messages_until_pong(&mut self) -> Vec<Option<Message>> {
+        self.ask(&Request::Ping(()));
+        let mut messages = Vec::new();
+        let mut is_refused = false;
+        loop {
+            let message = self.next_message();
+            let reply = match &message {
+                Some(Message::Reply(reply)) => Some(reply),
+                _ => None,
+            };
+            let is_pong = reply.is_some_and(|reply| reply.opcode == OpCode::PING);
+            is_refused |= reply.is_some_and(|reply| reply.header.err == ErrorCode::UNIMPLEMENTED);
+            let is_last = message.is_none() || (is_pong && !is_refused);
+            // A server closes the connection behind a refusal. It may still answer the ping.
+            if !(is_pong && is_refused) {
+                messages.push(message);
+            }
+            if is_last {
+                return messages;
+            }
+        }
     }
 
     /// Returns the next message, or `None` if the connection is closed.
