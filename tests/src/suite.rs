@@ -7,6 +7,7 @@ use zk_session::Client;
 
 use crate::real::RealEnsemble;
 use crate::serve::Embedded;
+use crate::server::{Ensemble, Version};
 
 /// The longest timeout that servers grant, so that no session expires on a busy machine.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -24,6 +25,9 @@ pub trait Fixture {
 
     /// Returns the number of watches.
     fn watches(&self) -> usize;
+
+    /// Returns the release that its servers behave like.
+    fn version(&self) -> Version;
 }
 
 impl Fixture for Embedded {
@@ -41,6 +45,10 @@ impl Fixture for Embedded {
 
     fn watches(&self) -> usize {
         self.with(|ensemble| ensemble.watches())
+    }
+
+    fn version(&self) -> Version {
+        self.with(Ensemble::version)
     }
 }
 
@@ -62,6 +70,10 @@ impl Fixture for RealEnsemble {
         let monitor = self.four_letter(0, "mntr").expect("an answer");
         let count = monitor.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
         count.expect("a count").trim().parse().expect("a number")
+    }
+
+    fn version(&self) -> Version {
+        self.version()
     }
 }
 

@@ -281,9 +281,10 @@ impl Request<'_> {
     ///
     /// - A [`Check`](Self::Check) outside of a [`Multi`](Self::Multi). If the check succeeds, a
     ///   standalone server (seen on 3.6.3 and 3.8.0) can no longer read its transaction log, and
-    ///   never starts again. In an ensemble the leader steps down, again and again.
+    ///   never starts again. In an ensemble the leader steps down, again and again. 3.9.5 refuses
+    ///   any such check, and closes the connection.
     /// - A [`CreateTtl`](Self::CreateTtl) with a negative ttl and a mode without a time to live.
-    ///   The server (seen on 3.8.0 and 3.9.5) shuts down, and never starts again.
+    ///   The server (seen on 3.6.3, 3.8.0 and 3.9.5) shuts down, and never starts again.
     ///
     /// Both are harmless inside a multi. `tests/suites/real/survival.rs` shows them.
     ///

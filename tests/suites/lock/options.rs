@@ -109,7 +109,11 @@ async fn contenders_are_listed_in_the_order_of_the_queue() {
 
 #[tokio::test]
 async fn many_or_unreadable_contenders_are_listed() {
-    scenarios::many_or_unreadable_contenders_are_listed(&start().await).await;
+    for version in [Version::V3_8, Version::V3_9] {
+        let config = Config::default().with_version(version);
+        let embedded = Embedded::with_config(config).await.expect("a server");
+        scenarios::many_or_unreadable_contenders_are_listed(&embedded).await;
+    }
 }
 
 #[tokio::test]

@@ -3,12 +3,14 @@
 mod action;
 mod chaos;
 mod conformance;
+mod facts;
 mod generators;
 mod interop;
 mod invalid;
 #[cfg(feature = "gssapi")]
 mod kerberos;
 mod launcher;
+mod line;
 mod lock;
 mod operations;
 mod player;

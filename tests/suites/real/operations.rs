@@ -1,14 +1,16 @@
 //! Every operation of both clients on a real server: one script of method names that both share.
 
-use zk_session::proto::{Acl, ErrorCode, EventType, NodeKind, ReconfigRequest, SessionId, Ttl};
+use zk_session::proto::{
+    Acl, ErrorCode, EventType, NodeKind, OpCode, ReconfigRequest, SessionId, Ttl,
+};
 use zk_session::{Client, Error, ReadResult, TransactionResult, WatchUpdate, blocking};
 use zk_testkit::real;
 use zk_testkit::suite::HANG_TIMEOUT;
 
-/// Runs the script. `wait` waits for a reply, `fired` for a one-shot watch, `updated` for the next
+/// Runs the script on a server of this version. `wait` waits for a reply, `fired` for a one-shot watch, `updated` for the next
 /// update of a persistent watch.
 macro_rules! play {
-    ($client:expr, $wait:ident, $fired:ident, $updated:ident) => {{
+    ($client:expr, $version:expr, $wait:ident, $fired:ident, $updated:ident) => {{
         let client = $client;
         let server = |code| Error::Server(code);
 
@@ -79,8 +81,11 @@ macro_rules! play {
 
         // Access control.
         $wait!(client.add_auth("digest", b"me:secret")).expect("accepted");
-        let identities = $wait!(client.who_am_i()).expect("a server since 3.7");
-        assert!(identities.iter().any(|who| who.user.as_str() == "me"), "{identities:?}");
+        let has_who_am_i = $version.serves(OpCode::WHO_AM_I);
+        if has_who_am_i {
+            let identities = $wait!(client.who_am_i()).expect("a server since 3.7");
+            assert!(identities.iter().any(|who| who.user.as_str() == "me"), "{identities:?}");
+        }
         let stat = $wait!(client.set_acl("/c", &[Acl::CREATOR_ALL], Some(0))).expect("ours");
         assert_eq!(stat.aversion, 1);
         let (acl, _) = $wait!(client.get_acl("/c")).expect("ours");
@@ -129,6 +134,12 @@ macro_rules! play {
         for path in ["/a", "/c", "/r", "/w"] {
             $wait!(client.delete_all(path)).expect("our own node");
         }
+        // Last, since an unknown operation costs the connection.
+        if !has_who_am_i {
+            let unsupported = $wait!(client.who_am_i()).map_err(Error::from);
+            let (opcode, needs) = (OpCode::WHO_AM_I, "ZooKeeper 3.7");
+            assert_eq!(unsupported, Err(Error::Unsupported { opcode, needs }));
+        }
     }};
 }
 
@@ -151,7 +162,7 @@ async fn the_async_client_has_every_operation() {
             in_time($watch.next()).await
         };
     }
-    play!(&client, wait, fired, updated);
+    play!(&client, ensemble.version(), wait, fired, updated);
     client.close().await;
 }
 
@@ -178,6 +189,6 @@ fn the_blocking_client_has_every_operation() {
             $watch.wait_timeout(HANG_TIMEOUT).map(|update| update.expect("in time"))
         };
     }
-    play!(&client, wait, fired, updated);
+    play!(&client, ensemble.version(), wait, fired, updated);
     client.close();
 }

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms};
+use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
 use zk_session::sasl::{DigestMd5, SaslError};
 use zk_session::{Client, ConnectError, End, Error, blocking};
 use zk_testkit::real::{self, RealEnsemble, Settings};
+use zk_testkit::server::Version;
 
 /// The servers' users. Not all characters of the second password are ASCII.
 const JAAS: &str = r#"
@@ -48,11 +49,13 @@ async fn a_password_opens_what_belongs_to_its_user_on_every_connection() {
     let at = ensemble.connect_string();
     let alice = Client::builder(&at).sasl(DigestMd5::new("alice", "secret"));
     let alice = alice.connect().await.expect("the password is right");
-    let identities = alice.who_am_i().await.expect("since 3.7.0");
-    let is_alice = |id: &zk_session::proto::owned::ClientInfo| {
-        (&*id.auth_scheme, &*id.user) == ("sasl", "alice")
-    };
-    assert!(identities.iter().any(is_alice), "{identities:?}");
+    if ensemble.version().serves(OpCode::WHO_AM_I) {
+        let identities = alice.who_am_i().await.expect("it answers");
+        let is_alice = |id: &zk_session::proto::owned::ClientInfo| {
+            (&*id.auth_scheme, &*id.user) == ("sasl", "alice")
+        };
+        assert!(identities.iter().any(is_alice), "{identities:?}");
+    }
     let node = ("/hers", b"data");
     alice.create_with_acl(node.0, node.1, NodeKind::Persistent, ALICE).await.expect("new");
 
@@ -103,6 +106,24 @@ async fn a_refusal_ends_the_attempt_and_names_the_mechanism() {
             builder.sasl(mechanism).connect().map(drop)
         });
         assert_eq!(blocking.await.expect("no panic"), Err(expected));
+    }
+}
+
+#[tokio::test]
+async fn before_3_9_an_unknown_user_is_accepted_with_the_password_of_the_last_one() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let Some(ensemble) = ensemble(directory.path()) else { return };
+    let connect = async |user| {
+        let client = Client::builder(&ensemble.connect_string());
+        client.sasl(DigestMd5::new(user, "secret")).connect().await
+    };
+    connect("alice").await.expect("the password is right").close().await;
+    match connect("nobody").await {
+        Ok(client) => {
+            assert!(ensemble.version() < Version::V3_9);
+            client.close().await;
+        }
+        Err(error) => assert!(ensemble.version() >= Version::V3_9, "{error}"),
     }
 }
 

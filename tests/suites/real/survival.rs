@@ -1,67 +1,22 @@
 //! Which requests a real server survives, and how many random ones it executes.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use zk_proto::{
-    Acl, CheckVersionRequest, CreateMode, CreateTtlRequest, Decode, Encode, ErrorCode,
-    ExistsRequest, ExistsResponse, GeneratorMode, List, MultiOp, OpCode, Reader, ReplyHeader,
-    Request, RequestHeader, Xid, frame, owned,
+    Acl, CheckVersionRequest, CreateMode, CreateTtlRequest, Decode, ErrorCode, GeneratorMode, List,
+    MultiOp, OpCode, Reader, ReplyHeader, Request, RequestHeader, Xid, owned,
 };
-use zk_testkit::raw::RawClient;
 use zk_testkit::real::{RealEnsemble, ensemble_or_skip};
+use zk_testkit::suite::HANG_TIMEOUT;
+
+use crate::line::Line;
 
 /// The number of requests generated in each mode.
 const REQUESTS: usize = 1500;
-/// How long to wait for a reply that may never arrive.
-const READ_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A connection with its own session, for one request at a time.
-struct Line {
-    stream: TcpStream,
-}
-
-impl Line {
-    fn new(ensemble: &RealEnsemble) -> io::Result<Self> {
-        let mut line = Self { stream: TcpStream::connect(ensemble.address(0))? };
-        line.stream.set_read_timeout(Some(READ_TIMEOUT))?;
-        line.stream.write_all(&RawClient::connect(10_000))?;
-        line.read()?;
-        Ok(line)
-    }
-
-    fn write(&mut self, message: &impl Encode) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        frame::encode(message, &mut bytes).map_err(io::Error::other)?;
-        self.stream.write_all(&bytes)
-    }
-
-    fn read(&mut self) -> io::Result<Vec<u8>> {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length)?;
-        let mut payload = vec![0; u32::from_be_bytes(length) as usize];
-        self.stream.read_exact(&mut payload)?;
-        Ok(payload)
-    }
-
-    /// Returns the server's reply, or `None` if there is none.
-    fn ask(&mut self, request: &owned::Request) -> Option<ErrorCode> {
-        let header = RequestHeader { xid: Xid(1), opcode: request.opcode() };
-        self.write(&(header, request)).ok()?;
-        loop {
-            let payload = self.read().ok()?;
-            let header = ReplyHeader::decode(&mut Reader::new(&payload)).ok()?;
-            if header.xid != Xid::NOTIFICATION {
-                return Some(header.err);
-            }
-        }
-    }
-}
-
 /// Returns the percentage of executed requests, and that of creates.
 fn executed_share(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize) {
     let mut runner = TestRunner::deterministic();
@@ -78,7 +33,9 @@ fn executed_share(ensemble: &RealEnsemble, mode: GeneratorMode) -> (usize, usize
             created += usize::from(is_done);
         }
         let ends = matches!(request, owned::Request::CloseSession(()));
-        if answer.is_none() || ends || answer == Some(ErrorCode::AUTH_FAILED) {
+        let is_closed =
+            matches!(answer, None | Some(ErrorCode::AUTH_FAILED | ErrorCode::UNIMPLEMENTED));
+        if is_closed || ends {
             line = Line::new(ensemble).unwrap_or_else(|error| panic!("{error} after {request:?}"));
         }
     }
@@ -107,11 +64,20 @@ fn requests_known_to_crash_servers_crash_a_real_one() {
     for request in [Request::Check(check), Request::CreateTtl(create)] {
         assert!(request.harms_servers());
         let Some(mut ensemble) = ensemble_or_skip(1) else { return };
+        let version = ensemble.version();
         let mut line = Line::new(&ensemble).expect("connected");
         let header = RequestHeader { xid: Xid(1), opcode: request.opcode() };
         line.write(&(header, request)).expect("the peer reads");
-        assert!(line.read().is_err(), "no answer");
-        ensemble.restart(0).expect_err("the server cannot read its log");
+        let answer = line.read();
+        let restarted = ensemble.restart(0);
+        if request.opcode() == OpCode::CHECK && !version.checks_outside_multi() {
+            restarted.expect("the server has refused the check");
+            let header = ReplyHeader::decode(&mut Reader::new(&answer.expect("a refusal")));
+            assert_eq!(header.expect("a header").err, ErrorCode::UNIMPLEMENTED);
+        } else {
+            assert!(answer.is_err(), "no answer");
+            restarted.expect_err("the server cannot read its log");
+        }
     }
     // Within a multi they are checked, and applied correctly.
     let Some(mut ensemble) = ensemble_or_skip(1) else { return };
@@ -123,34 +89,25 @@ fn requests_known_to_crash_servers_crash_a_real_one() {
     ensemble.restart(0).expect("the server reads its log");
 }
 
-/// Facts in `docs/servers.md` about the order of replies and the first nodes.
+/// The epoch of an ensemble rises with every election.
 #[test]
-fn pings_are_answered_in_order_and_the_first_nodes_have_odd_counters() {
-    let Some(ensemble) = ensemble_or_skip(1) else { return };
+fn before_3_9_a_check_makes_the_leader_step_down_again_and_again() {
+    let Some(ensemble) = ensemble_or_skip(3) else { return };
+    if !ensemble.version().checks_outside_multi() {
+        return;
+    }
+    let epoch = || {
+        let answer = ensemble.four_letter(0, "srvr").ok()?;
+        let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;
+        i64::from_str_radix(zxid, 16).ok().map(|zxid| zxid >> 32)
+    };
+    let first = epoch().expect("a leader");
     let mut line = Line::new(&ensemble).expect("connected");
-    for number in 1..=200 {
-        let xid = if number % 10 == 0 { Xid::PING } else { Xid(number) };
-        let opcode = if xid == Xid::PING { OpCode::PING } else { OpCode::SYNC };
-        let header = RequestHeader { xid, opcode };
-        match opcode {
-            OpCode::PING => line.write(&header),
-            _ => line.write(&(header, "/")),
-        }
-        .expect("the peer reads");
-    }
-    for number in 1..=200 {
-        let payload = line.read().expect("an answer");
-        let header = ReplyHeader::decode(&mut Reader::new(&payload)).expect("a header");
-        assert_eq!(header.xid, if number % 10 == 0 { Xid::PING } else { Xid(number) });
-    }
-    for (path, counters) in
-        [("/", (-1, 0)), ("/zookeeper", (-2, 0)), ("/zookeeper/config", (0, -1))]
-    {
-        let header = RequestHeader { xid: Xid(1), opcode: OpCode::EXISTS };
-        line.write(&(header, ExistsRequest { path, watch: false })).expect("the peer reads");
-        let payload = line.read().expect("an answer");
-        let answer = <(ReplyHeader, ExistsResponse)>::decode_all(&payload);
-        let (_, ExistsResponse { stat }) = answer.expect("the node exists");
-        assert_eq!((stat.cversion, stat.aversion), counters, "{path}");
+    let check = CheckVersionRequest { path: "/", version: -1 };
+    line.write(&(RequestHeader { xid: Xid(1), opcode: OpCode::CHECK }, check)).expect("it reads");
+    let until = Instant::now() + HANG_TIMEOUT;
+    while epoch().is_none_or(|epoch| epoch < first + 2) {
+        assert!(Instant::now() < until, "epoch {:?} after {first}", epoch());
+        thread::sleep(Duration::from_millis(100));
     }
 }

@@ -28,6 +28,7 @@ pub struct QueueEntry {
     /// Its session.
     ///
     /// The session, the token and the time are 0 if the server refuses to report the node's stat.
+    /// Servers since 3.9 do so without read permission.
     pub session: SessionId,
     /// Its fencing token. A reader that was a writer before has a greater one here.
     pub token: Zxid,
@@ -114,7 +115,7 @@ async fn look_at<C: AnyClient>(client: &C, paths: &[String]) -> Result<Vec<Optio
         found.as_ref().is_err_and(is_unreadable).then(|| path.clone())
     };
     let unreadable: Vec<_> = paths.iter().zip(&read).filter_map(unreadable).collect();
-    // `exists` needs no read permission, except on strict servers.
+    // `exists` needs no read permission before 3.9.
     let stats = ask_each(client, &unreadable, |path| client.exists(path)).await?;
     let mut stats = stats.into_iter();
     let mut found = Vec::with_capacity(paths.len());
