@@ -448,6 +448,58 @@ fn a_proxy_passes_bytes_on_and_records_them() {
     assert!(refused.remarks.contains("0001.c2s"), "nothing is overwritten: {}", refused.remarks);
 }
 
+// ---- The corpus --------------------------------------------------------------------------------
+
+/// The longest file of the corpus, in bytes.
+const LONGEST: usize = 300_000;
+
+fn corpus() -> PathBuf {
+    captures::directory().with_file_name("corpus")
+}
+
+#[test]
+fn the_corpus_for_other_languages_is_that_of_the_recordings() {
+    let writes = std::env::var_os("ZK_WRITE_CORPUS").is_some();
+    let mut expected = vec!["README.md".to_owned()];
+    for capture in Capture::all() {
+        let Ran { code, out, .. } = run(&["--format", "json", &golden(&capture.name)]);
+        assert_eq!(code, Some(0), "{}", capture.name);
+        if out.len() > LONGEST {
+            continue;
+        }
+        let file = format!("{}.jsonl", capture.name);
+        if writes {
+            std::fs::write(corpus().join(&file), &out).expect("written");
+        }
+        let kept = std::fs::read_to_string(corpus().join(&file)).unwrap_or_default();
+        assert!(kept == out, "{file} is stale: the corpus' README says how to write it again");
+        expected.push(file);
+    }
+    let entries = std::fs::read_dir(corpus()).expect("the corpus");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("readable").file_name().into_string().expect("ASCII"))
+        .collect();
+    names.sort();
+    expected.sort();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_program_of_the_corpus_reads_it() {
+    let readme = std::fs::read_to_string(corpus().join("README.md")).expect("the README");
+    let (_, program) = readme.split_once("```python\n").expect("a program");
+    let (program, _) = program.split_once("```").expect("its end");
+    let output = Command::new("python3").args(["-c", program]).arg(corpus()).output();
+    let Ok(output) = output else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    let Ran { code, out, remarks } = ran(output);
+    assert_eq!((code, &remarks[..]), (Some(0), ""));
+    let count: usize = out.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
+    assert!(count > 700, "{count}");
+}
+
 // ---- The guide ---------------------------------------------------------------------------------
 
 #[test]
