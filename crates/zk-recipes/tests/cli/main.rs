@@ -8,6 +8,8 @@ mod help;
 #[cfg(target_os = "linux")]
 mod processes;
 mod run;
+#[cfg(target_os = "linux")]
+mod scenes;
 mod settings;
 mod show;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,232 @@
+//! What happens to processes and their descriptors, on the embedded ensemble and on a real one.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use zk_testkit::real;
+use zk_testkit::server::Config;
+
+use crate::{LIMIT, PATH, World, ended, out, output, send, unignoring};
+
+/// Sessions that do not expire, however busy this machine is.
+const LONG: &str = "--session-timeout 40";
+/// How many runs contend for one lock.
+const RUNS: usize = 100;
+
+/// An ensemble, by its connection string.
+struct Ensemble(String);
+
+impl Ensemble {
+    /// Returns a command line of `zk-lock`, for a shell.
+    fn line(&self, arguments: &str) -> String {
+        let program = env!("CARGO_BIN_EXE_zk-lock");
+        format!("'{program}' --connect {} {arguments}", self.0)
+    }
+
+    fn shell(&self, arguments: &str) -> Command {
+        let mut shell = unignoring("sh");
+        shell.args(["-c", &format!("exec {}", self.line(arguments))]);
+        shell
+    }
+
+    fn is_free(&self) -> bool {
+        output(self.shell(&format!("ls -q {PATH}"))).status.code() == Some(0)
+    }
+
+    fn becomes_free(&self) {
+        eventually("a free lock", || self.is_free());
+    }
+}
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LIMIT, "timed out waiting for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_running(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    Path::new(&format!("/proc/{pid}")).exists() && !stat.contains(") Z ")
+}
+
+/// `zk-lock run` with a command that has a child in a session of its own. Both read from a pipe.
+struct Job {
+    supervisor: Child,
+    stdin: Option<ChildStdin>,
+    keeper: String,
+    command: String,
+    daemon: String,
+}
+
+impl Job {
+    fn start(ensemble: &Ensemble, options: &str) -> Self {
+        let script =
+            "exec 3<&0; setsid sh -c 'echo $$; read x <&3' & echo $$ $PPID; read x; exit 5";
+        let script = script.replace('\'', "'\\''");
+        let arguments = format!("run {options} {PATH} sh -c '{script}'");
+        let mut shell = ensemble.shell(&arguments);
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut supervisor = shell.spawn().expect("sh starts");
+        let stdout = supervisor.stdout.take().expect("piped");
+        let mut lines: Vec<_> =
+            BufReader::new(stdout).lines().take(2).map(|line| line.expect("text")).collect();
+        // The daemon's line has one number.
+        lines.sort_by_key(|line| line.contains(' '));
+        let (command, keeper) = lines[1].split_once(' ').expect("two numbers");
+        let (command, keeper) = (command.to_owned(), keeper.to_owned());
+        let daemon = lines[0].clone();
+        Self { stdin: supervisor.stdin.take(), supervisor, keeper, command, daemon }
+    }
+
+    fn supervisor(&self) -> String {
+        self.supervisor.id().to_string()
+    }
+
+    /// Ends the command and the daemon by themselves.
+    fn release(&mut self) {
+        drop(self.stdin.take());
+    }
+
+    fn code(self) -> Option<i32> {
+        let (command, daemon) = (self.command, self.daemon);
+        let code = ended(self.supervisor).status.code();
+        eventually("the end of all processes", || !is_running(&command) && !is_running(&daemon));
+        code
+    }
+}
+
+/// Every shell, without a terminal, with every descriptor closed or on a full disk.
+fn shells_and_descriptors(ensemble: &Ensemble) {
+    let holding = Job::start(ensemble, LONG);
+    for shell in ["bash", "dash", "sh"] {
+        for descriptors in
+            ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", ">/dev/full 2>/dev/full"]
+        {
+            let line = ensemble.line(&format!("run -n -E 9 {PATH} true {descriptors}; echo $?"));
+            let other = ensemble.line(&format!("run /free sh -c 'exit 5' {descriptors}; echo $?"));
+            let mut command = unignoring("setsid");
+            command.args(["--wait", shell, "-c", &format!("{line}; {other}")]);
+            assert_eq!(out(&output(command)), "9\n5\n", "{shell} {descriptors}");
+        }
+    }
+    send("-TERM", &holding.supervisor());
+    assert_eq!(holding.code(), Some(128 + 15));
+    ensemble.becomes_free();
+}
+
+/// Each of many runs reads and writes a file. Without the lock, some would be lost.
+fn many_runs(ensemble: &Ensemble) {
+    let folder = TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("count");
+    std::fs::write(&file, "0").expect("a file");
+    let script = format!("n=$(cat {0}); echo $((n + 1)) > {0}", file.display());
+    let runs: Vec<_> = (0..RUNS)
+        .map(|_| {
+            let mut shell = ensemble.shell(&format!("run {LONG} {PATH} sh -c '{script}'"));
+            shell.stdout(Stdio::null()).stderr(Stdio::piped());
+            shell.spawn().expect("sh starts")
+        })
+        .collect();
+    for mut run in runs {
+        let mut message = String::new();
+        run.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
+        let status = run.wait().expect("a child");
+        assert_eq!((status.code(), &*message), (Some(0), ""));
+    }
+    let count = std::fs::read_to_string(&file).expect("a file");
+    assert_eq!(count.trim(), RUNS.to_string());
+    ensemble.becomes_free();
+}
+
+/// A stopped process keeps the lock, if it is not the keeper.
+fn stops(ensemble: &Ensemble) {
+    let stopped: [fn(&Job) -> String; 3] =
+        [Job::supervisor, |job| job.command.clone(), |job| job.daemon.clone()];
+    for of in stopped {
+        let mut job = Job::start(ensemble, LONG);
+        let pid = of(&job);
+        send("-STOP", &pid);
+        assert!(!ensemble.is_free() && is_running(&job.keeper));
+        job.release();
+        send("-CONT", &pid);
+        assert_eq!(job.code(), Some(5));
+        ensemble.becomes_free();
+    }
+    // A keeper that continues too late ends the command.
+    let job = Job::start(ensemble, "--session-timeout 1 --kill-after 0.01");
+    send("-STOP", &job.keeper);
+    ensemble.becomes_free();
+    send("-CONT", &job.keeper);
+    assert_eq!(job.code(), Some(73));
+    // Stopped processes end, too.
+    let job = Job::start(ensemble, &format!("{LONG} --kill-after 0.01"));
+    send("-STOP", &job.command);
+    send("-STOP", &job.daemon);
+    let removed = ensemble.shell(&format!("ls --json {PATH}"));
+    let node = out(&output(removed));
+    let (_, rest) = node.split_once("\"node\":\"").expect("a node");
+    let node = rest.split('"').next().expect("its end");
+    let removed = output(ensemble.shell(&format!("break {PATH} --yes --node {node}")));
+    assert_eq!(removed.status.code(), Some(0));
+    assert_eq!(job.code(), Some(73));
+    ensemble.becomes_free();
+}
+
+/// No process outlives the lock, whichever is killed.
+fn kills(ensemble: &Ensemble) {
+    let killed = |options: &str, of: fn(&Job) -> String| {
+        let mut job = Job::start(ensemble, &format!("{options} --kill-after 0.01"));
+        send("-KILL", &of(&job));
+        if of(&job) == job.daemon || of(&job) == job.command {
+            job.release();
+        }
+        let code = job.code();
+        ensemble.becomes_free();
+        code
+    };
+    assert_eq!(killed(LONG, Job::supervisor), None);
+    assert_eq!(killed("--session-timeout 1", |job| job.keeper.clone()), Some(73));
+    assert_eq!(killed(LONG, |job| job.command.clone()), Some(128 + 9));
+    assert_eq!(killed(LONG, |job| job.daemon.clone()), Some(5));
+}
+
+fn embedded(scene: fn(&Ensemble)) {
+    let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
+    scene(&Ensemble(world.embedded.connect_string()));
+}
+
+#[test]
+fn shells_without_a_terminal_and_without_descriptors_get_the_exit_code() {
+    embedded(shells_and_descriptors);
+}
+
+#[test]
+fn a_hundred_runs_take_turns() {
+    embedded(many_runs);
+}
+
+#[test]
+fn stopped_processes_keep_the_lock_and_a_stopped_keeper_loses_it() {
+    embedded(stops);
+}
+
+#[test]
+fn killed_processes_leave_no_other_behind() {
+    embedded(kills);
+}
+
+#[test]
+fn all_this_holds_on_a_real_ensemble() {
+    let Some(ensemble) = real::ensemble_or_skip(3) else { return };
+    let ensemble = Ensemble(ensemble.connect_string());
+    let done = output(ensemble.shell(&format!("doctor {PATH}")));
+    assert!(out(&done).contains("ok      this machine's clock agrees"), "{}", out(&done));
+    for scene in [shells_and_descriptors, many_runs, stops, kills] {
+        scene(&ensemble);
+    }
+}
