@@ -1,13 +1,14 @@
 //! Mechanisms that need something before they can begin.
 
 use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_session::proto::{ErrorCode, OpCode, SetSaslResponse};
 use zk_session::sasl::{BegunExchange, Exchange, Mechanism, SaslError};
 use zk_session::{Client, ConnectError, ServerAddress};
 
-use crate::server::{builder, pipes};
+use crate::server::{Server, builder, pipes};
 
 /// Has no ticket for the server `one`, and waits for those of others.
 #[derive(Debug)]
@@ -65,11 +66,40 @@ async fn a_mechanism_may_block_and_the_next_server_is_tried_if_it_fails() {
         }
         tokio::task::yield_now().await;
         ticket.send(()).unwrap();
-        server.welcome().await;
-        let request = server.expect(OpCode::SASL).await;
-        server.reply(request.xid, ErrorCode::OK, &SetSaslResponse { token: None }).await;
+        welcome(&mut server).await;
         server
     };
     let (client, _server) = tokio::join!(builder.connect_with(pipes), server);
     client.expect("there is a ticket for the second server");
+}
+
+async fn welcome(server: &mut Server) {
+    server.welcome().await;
+    let request = server.expect(OpCode::SASL).await;
+    server.reply(request.xid, ErrorCode::OK, &SetSaslResponse { token: None }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_connection_lasts_as_long_as_the_first() {
+    let (pipes, mut listener) = pipes(1 << 16);
+    let (ticket, tickets) = mpsc::channel();
+    let builder = Client::builder("two").seed(1).sasl(Tickets(Mutex::new(tickets)));
+    ticket.send(()).unwrap();
+    let begin = async {
+        let mut server = listener.accept().await;
+        welcome(&mut server).await;
+        server
+    };
+    let (client, mut server) = tokio::join!(builder.connect_with(pipes), begin);
+    let client = client.expect("a server answers");
+    // Longer than a server may be silent.
+    let request = tokio::time::timeout(Duration::from_secs(5), server.request()).await;
+    assert!(request.is_err(), "nothing but pings");
+    drop(server);
+    ticket.send(()).unwrap();
+    let mut server = listener.accept().await;
+    welcome(&mut server).await;
+    let request = tokio::time::timeout(Duration::from_secs(5), server.request()).await;
+    assert!(request.is_err(), "nothing but pings, and no end");
+    assert_eq!(client.statistics().connections, 2);
 }

@@ -228,10 +228,11 @@ impl Drop for Cork<'_> {
 }
 
 impl Inner {
-    /// Returns the time for attached machines. Without any, the clock is not read.
-    pub(super) fn now_for_machines(&self) -> Instant {
-        match self.router.dispatcher.attached() {
-            0 => Instant::START,
+    /// Returns the time for what takes part in the delivery of events: attached machines and SASL.
+    /// Without any, the clock is not read.
+    pub(super) fn now_for_events(&self) -> Instant {
+        match (self.router.dispatcher.attached(), self.router.mechanism()) {
+            (0, None) => Instant::START,
             _ => self.clock.now(),
         }
     }
