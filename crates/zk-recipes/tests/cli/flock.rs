@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use zk_recipes::session::proto::path;
 
-use crate::{World, ended, out, output, ready, unignoring};
+use crate::{PATH, World, ended, out, output, ready, unignoring};
 
 /// The two programs: `flock FILE` and `zk-lock run PATH`, with the same options.
 struct Programs<'a> {
@@ -86,7 +86,7 @@ fn each_line_of_the_manual_of_flock_does_the_same() {
         (held, "LOCK --nonblock NAME echo held", 1, ""),
         // -w, --wait, --timeout, with fractions
         ("", "LOCK -w 0 NAME echo free", 0, "free\n"),
-        ("", "LOCK -w 2.5 NAME echo free", 0, "free\n"),
+        ("", "LOCK -w 60.5 NAME echo free", 0, "free\n"),
         (held, "LOCK -w 0 NAME echo held", 1, ""),
         (held, "LOCK -w .007 NAME echo held", 1, ""),
         (held, "LOCK --wait 0.007 NAME echo held", 1, ""),
@@ -99,7 +99,7 @@ fn each_line_of_the_manual_of_flock_does_the_same() {
         ("", "LOCK -n -E 9 NAME sh -c 'exit 3'", 3, ""),
         ("", "LOCK -E 256 NAME true", 64, ""),
         // -s, --shared and -x, -e, --exclusive
-        (held_shared, "LOCK -s -w .007 NAME echo shared", 0, "shared\n"),
+        (held_shared, "LOCK -s -w 60.5 NAME echo shared", 0, "shared\n"),
         (held_shared, "LOCK --shared -n NAME echo shared", 0, "shared\n"),
         (held_shared, "LOCK -x -w .007 NAME echo alone", 1, ""),
         (held_shared, "LOCK -en NAME echo alone", 1, ""),
@@ -178,4 +178,35 @@ fn verbose_reports_how_long_the_lock_took() {
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(text.contains("acquired after 0.") && text.contains(" s: token "), "{text}");
     assert!(text.contains("/flock/verbose/_c_"), "{text}");
+}
+
+/// As `flock -u`: what follows does not hold the lock, also in the background.
+#[test]
+fn a_command_can_release_its_lock_and_continue() {
+    let world = World::new();
+    let program = env!("CARGO_BIN_EXE_zk-lock");
+    let at = world.embedded.connect_string();
+    let script = format!(
+        "setsid sh -c 'read x <&3' 3<&0 & '{program}' release && '{program}' release && \
+         '{program}' --connect {at} run -n {PATH} echo other && echo ready; read x; exit 5"
+    );
+    for how in [&[][..], &["-s"], &["--permits", "1", "--of", "1"]] {
+        let name = format!("{PATH}/{}", how.len());
+        let script = script.replace(PATH, &name);
+        let mut command = world.command(&[&["run"], how, &[&name, "-c", &script]].concat());
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("zk-lock starts");
+        let mut lines = [0; 12];
+        let stdout = child.stdout.as_mut().expect("piped");
+        std::io::Read::read_exact(stdout, &mut lines).expect("two lines");
+        assert_eq!(&lines, b"other\nready\n");
+        assert!(world.contenders().is_empty());
+        drop(child.stdin.take());
+        let done = ended(child);
+        assert_eq!((done.status.code(), crate::error_message(&done)), (Some(5), String::new()));
+    }
+    for descriptors in ["", "100,101", "0", "x,y"] {
+        let mut outside = unignoring(program);
+        outside.arg("release").env("ZK_LOCK_RELEASE", descriptors);
+        assert_eq!(output(outside).status.code(), Some(64), "{descriptors}");
+    }
 }

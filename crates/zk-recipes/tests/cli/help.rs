@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{out, output, unignoring};
 
-const COMMANDS: [&str; 6] = ["run", "ls", "watch", "break", "doctor", "top"];
+const COMMANDS: [&str; 7] = ["run", "release", "ls", "watch", "break", "doctor", "top"];
 
 fn help(arguments: &[&str], columns: &str) -> String {
     let mut command = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
@@ -48,7 +48,7 @@ fn the_documentation_names_every_option() {
             options(&text).into_iter().filter(|option| !known.contains(option)).collect();
         let generic = ["help", "version"];
         assert!(missing.iter().all(|option| generic.contains(option)), "{command}: {missing:?}");
-        assert!(readme.contains(&format!("zk-lock {command} ")), "{command}");
+        assert!(readme.contains(&format!("zk-lock {command}")), "{command}");
     }
 }
 

@@ -5,6 +5,7 @@ mod doctor;
 mod exec;
 mod generate;
 mod processes;
+mod release;
 mod run;
 mod sessions;
 mod settings;
@@ -144,6 +145,11 @@ enum Command {
     /// the name of the program. Its arguments are not published.
     #[command(after_help = EXAMPLES)]
     Run(run::Arguments),
+    /// Within the command of `run`: release the lock, while the command continues
+    ///
+    /// Returns when the lock is released; a later loss no longer ends the command. The descriptors
+    /// that ZK_LOCK_RELEASE names must be open: sudo(8), for example, closes them.
+    Release,
     /// Show the holders of a lock and its waiters
     Ls(show::ListArguments),
     /// Show the holders of a lock and its waiters, and every change, until interrupted or expired
@@ -178,7 +184,7 @@ impl Command {
             Self::Break(arguments) => Some(&arguments.path),
             Self::Doctor(arguments) => Some(&arguments.path),
             Self::Top(arguments) => Some(&arguments.path),
-            Self::Exec(_) | Self::Generate(_) => None,
+            Self::Release | Self::Exec(_) | Self::Generate(_) => None,
         }
     }
 }
@@ -265,6 +271,7 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
             None => supervise::run(&run, settings.session_timeout).await,
             Some(pid) => run::run(&settings, &run, Supervisor::new(pid, &handled)?, verbose).await,
         },
+        Command::Release => release::run().await,
         Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
         Command::Watch(arguments) => show::watch(&settings.connect().await?, &arguments).await,
         Command::Break(arguments) => break_lock(&settings.connect().await?, &arguments).await,

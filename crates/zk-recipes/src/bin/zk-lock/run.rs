@@ -24,6 +24,7 @@ use zk_recipes::{
 };
 
 use crate::processes::{Processes, is_stopped};
+use crate::release;
 use crate::settings::{Settings, seconds};
 use crate::show::Owner;
 use crate::signals::{Received, Signals, send};
@@ -311,12 +312,16 @@ async fn run_with(
     let mut command = exec::command(&arguments.command(), &supervisor.signals.blocked())?;
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
+    let (mut requests, inherited) = release::channel()?;
+    command.env(release::VARIABLE, inherited.descriptors());
     if let Some(group) = supervisor.group {
         command.process_group(group.as_raw_nonzero().get());
     }
     // Before there is any process that `kill -9` of the job could leave behind.
     supervisor.leave_group();
     let mut processes = Processes::spawn(&mut command)?;
+    drop(inherited);
+    let mut is_released = false;
     let must_end = loop {
         tokio::select! {
             ended = processes.wait_any() => {
@@ -327,7 +332,15 @@ async fn run_with(
                     supervisor.enter_group();
                 }
             }
-            loss = &mut lost => {
+            () = requests.next(), if !is_released => {
+                is_released = true;
+                let (client, confirmation) = (client.clone(), requests.confirmation.take());
+                tokio::spawn(async move {
+                    client.close().await;
+                    drop(confirmation);
+                });
+            }
+            loss = &mut lost, if !is_released => {
                 arguments.print_loss(&loss);
                 break true;
             }
@@ -349,7 +362,7 @@ async fn run_with(
         processes.end(grace, &mut supervisor.signals).await?;
     }
     match processes.status() {
-        Some(status) if !is_lost(held) => Ok(exit_code(status)),
+        Some(status) if is_released || !is_lost(held) => Ok(exit_code(status)),
         _ => Ok(arguments.lost()),
     }
 }
