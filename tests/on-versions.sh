@@ -14,11 +14,11 @@ case ${1-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit ;; esac
 IFS=, read -r -a versions <<< "${ZK_VERSIONS:-3.6.3,3.8.0,3.9.5}"
 logs=$(mktemp -d "${TMPDIR:-/tmp}/on-versions.XXXXXX")
 failures=0
-cargo test --package zk-testkit --test real --no-run
+cargo test --package zk-testkit --features gssapi --test real --no-run
 for version in "${versions[@]}"; do
     log=$logs/$version
     begun=$SECONDS
-    if ZK_REAL=require ZK_VERSIONS=$version cargo test --package zk-testkit --test real -- "$@" \
+    if ZK_REAL=require ZK_VERSIONS=$version cargo test --package zk-testkit --features gssapi --test real -- "$@" \
         < /dev/null > "$log" 2>&1; then
         verdict=passed
     else

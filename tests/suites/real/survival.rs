@@ -91,7 +91,7 @@ fn requests_known_to_crash_servers_crash_a_real_one() {
 
 /// The epoch of an ensemble rises with every election.
 #[test]
-fn before_3_9_a_check_makes_the_leader_step_down_again_and_again() {
+fn before_3_9_a_check_makes_the_leader_step_down() {
     let Some(ensemble) = ensemble_or_skip(3) else { return };
     if !ensemble.version().checks_outside_multi() {
         return;
@@ -106,8 +106,8 @@ fn before_3_9_a_check_makes_the_leader_step_down_again_and_again() {
     let check = CheckVersionRequest { path: "/", version: -1 };
     line.write(&(RequestHeader { xid: Xid(1), opcode: OpCode::CHECK }, check)).expect("it reads");
     let until = Instant::now() + HANG_TIMEOUT;
-    while epoch().is_none_or(|epoch| epoch < first + 2) {
-        assert!(Instant::now() < until, "epoch {:?} after {first}", epoch());
+    while epoch().is_none_or(|epoch| epoch == first) {
+        assert!(Instant::now() < until, "the leader of epoch {first} still leads");
         thread::sleep(Duration::from_millis(100));
     }
 }
