@@ -26,7 +26,7 @@ use crate::codes::{ErrorCode, OpCode};
 use crate::connect::{ConnectRequest, ConnectResponse};
 use crate::error::{DecodeError, DecodeErrorKind, FieldName};
 use crate::field::{Bytes, field};
-pub use crate::field::{Explain, Field, FieldPath, FieldVisitor};
+pub use crate::field::{Explain, Field, FieldLayout, FieldPath, FieldVisitor, Layout};
 use crate::header::{ReplyHeader, RequestHeader, Xid};
 use crate::operations::{Request, Response};
 use crate::records::WatcherEvent;

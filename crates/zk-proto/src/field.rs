@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::codes::OpCode;
 use crate::error::{DecodeError, FieldName};
 use crate::wire::{Decode, Reader};
 
@@ -26,6 +27,9 @@ pub trait Explain<'a>: Decode<'a> {
     /// The name of the type in `zookeeper.jute`.
     const TYPE: &'static str;
 
+    /// The layout of the type, from which tools in other languages can be generated.
+    const LAYOUT: &'static Layout;
+
     /// Reads one value as [`Decode::decode`] does, and passes each field to `visit`.
     ///
     /// The ranges of the fields are contiguous and cover the value. `path` is the path of the value
@@ -39,6 +43,55 @@ pub trait Explain<'a>: Decode<'a> {
         path: &FieldPath<'_>,
         visit: &mut FieldVisitor<'_>,
     ) -> Result<(), DecodeError>;
+}
+
+/// The layout of a type on the wire.
+///
+/// ```
+/// use zk_proto::explain::{Explain, Layout};
+/// use zk_proto::{OpCode, ExistsRequest};
+///
+/// let Layout::Record { name, fields } = *ExistsRequest::LAYOUT else { unreachable!() };
+/// let names: Vec<_> = fields.iter().map(|field| field.name).collect();
+/// assert_eq!((name, &names[..]), ("ExistsRequest", &["path", "watch"][..]));
+/// assert_eq!(OpCode::EXISTS.request_layout(), Some(ExistsRequest::LAYOUT));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// A value without parts.
+    Value {
+        /// The name of its type in `zookeeper.jute`: `byte`, `boolean`, `int`, `long`, `ustring` or
+        /// `buffer`.
+        wire_type: &'static str,
+        /// Whether it may be null, which its length -1 says. Vectors always may.
+        is_nullable: bool,
+        /// The values of a number that have a name.
+        names: &'static [(i32, &'static str)],
+    },
+    /// A value that may be absent at the end of a frame.
+    Optional(&'static Self),
+    /// The fields of a record, in order. The empty body is a record without fields.
+    Record {
+        /// The name of the record, as in `zookeeper.jute`.
+        name: &'static str,
+        /// The fields.
+        fields: &'static [FieldLayout],
+    },
+    /// A count of four bytes, -1 for null, and that many values.
+    Vector(&'static Self),
+    /// Items, each behind a [`MultiHeader`](crate::MultiHeader) whose operation determines its
+    /// layout, up to a header that is `done`.
+    Multi(&'static [(OpCode, &'static Self)]),
+}
+
+/// A field of a record, and its layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldLayout {
+    /// The name of the field.
+    pub name: &'static str,
+    /// The layout of its value.
+    pub layout: &'static Layout,
 }
 
 /// A callback that receives the fields of a value one by one.
@@ -127,9 +180,14 @@ pub(crate) fn leaf<'a, T: Explain<'a>, V: fmt::Display>(
 }
 
 macro_rules! leaves {
-    ($($type:ty as $wire_type:literal: $view:expr;)*) => {$(
+    ($($type:ty as $wire_type:literal $(or $null:ident)?: $view:expr;)*) => {$(
         impl<'a> Explain<'a> for $type {
             const TYPE: &'static str = $wire_type;
+            const LAYOUT: &'static Layout = &Layout::Value {
+                wire_type: $wire_type,
+                is_nullable: matches!(stringify!($($null)?).as_bytes(), b"null"),
+                names: &[],
+            };
 
             fn explain(
                 reader: &mut Reader<'a>,
@@ -148,13 +206,14 @@ leaves! {
     i32 as "int": |value: Self| value;
     i64 as "long": |value: Self| value;
     &'a str as "ustring": |value: Self| Text(Some(value));
-    Option<&'a str> as "ustring": Text;
-    Option<&'a [u8]> as "buffer": Buffer;
+    Option<&'a str> as "ustring" or null: Text;
+    Option<&'a [u8]> as "buffer" or null: Buffer;
 }
 
 /// An absent byte, as from old peers, is not shown.
 impl<'a> Explain<'a> for Option<bool> {
     const TYPE: &'static str = bool::TYPE;
+    const LAYOUT: &'static Layout = &Layout::Optional(bool::LAYOUT);
 
     fn explain(
         reader: &mut Reader<'a>,
@@ -171,6 +230,7 @@ impl<'a> Explain<'a> for Option<bool> {
 /// The empty body has no fields.
 impl<'a> Explain<'a> for () {
     const TYPE: &'static str = "void";
+    const LAYOUT: &'static Layout = &Layout::Record { name: "void", fields: &[] };
 
     fn explain(
         _: &mut Reader<'a>,

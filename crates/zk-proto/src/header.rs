@@ -67,7 +67,8 @@ impl fmt::Display for Xid {
 
 newtype_on_the_wire!(
     Xid(i32),
-    &[Xid::NOTIFICATION, Xid::PING, Xid::AUTH, Xid::SET_WATCHES, Xid::FIRST]
+    &[Xid::NOTIFICATION, Xid::PING, Xid::AUTH, Xid::SET_WATCHES, Xid::FIRST],
+    &[(-1, "NOTIFICATION"), (-2, "PING"), (-4, "AUTH"), (-8, "SET_WATCHES")]
 );
 
 record! {

@@ -99,7 +99,7 @@ macro_rules! hexadecimal {
             }
         }
 
-        newtype_on_the_wire!($name(i64), &[$name(0)]);
+        newtype_on_the_wire!($name(i64), &[$name(0)], &[]);
     )*};
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::error::DecodeError;
-use crate::field::{Explain, Field, FieldPath, FieldVisitor};
+use crate::field::{Explain, Field, FieldPath, FieldVisitor, Layout};
 use crate::sink::Sink;
 use crate::wire::{CheckedItems, Decode, Encode, Reader, put_length, total};
 
@@ -186,6 +186,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
 
 impl<'a, T: Explain<'a>> Explain<'a> for List<'a, T> {
     const TYPE: &'static str = "vector";
+    const LAYOUT: &'static Layout = &Layout::Vector(T::LAYOUT);
 
     fn explain(
         reader: &mut Reader<'a>,

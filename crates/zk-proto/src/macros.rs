@@ -78,6 +78,15 @@ macro_rules! record {
 
         impl<$lt> $crate::field::Explain<$lt> for $self {
             const TYPE: &'static str = stringify!($name);
+            const LAYOUT: &'static $crate::field::Layout = &$crate::field::Layout::Record {
+                name: stringify!($name),
+                fields: &[$(
+                    $crate::field::FieldLayout {
+                        name: stringify!($field),
+                        layout: <$type as $crate::field::Explain<'_>>::LAYOUT,
+                    },
+                )*],
+            };
 
             fn explain(
                 reader: &mut $crate::wire::Reader<$lt>,
@@ -195,13 +204,15 @@ macro_rules! wire_number {
             }
         }
 
-        newtype_on_the_wire!($name(i32), $name::KNOWN);
+        newtype_on_the_wire!(
+            $name(i32), $name::KNOWN, &[$( ($value, stringify!($constant)), )*]
+        );
     };
 }
 
-/// Encodes and decodes a newtype as the value that it wraps.
+/// Encodes and decodes a newtype as the value that it wraps. `$names` are the names of numbers.
 macro_rules! newtype_on_the_wire {
-    ($name:ident($inner:ty), $known:expr) => {
+    ($name:ident($inner:ty), $known:expr, $names:expr) => {
         impl $crate::wire::Encode for $name {
             #[inline]
             fn encoded_len(&self) -> usize {
@@ -225,6 +236,11 @@ macro_rules! newtype_on_the_wire {
 
         impl<'a> $crate::field::Explain<'a> for $name {
             const TYPE: &'static str = <$inner as $crate::field::Explain<'_>>::TYPE;
+            const LAYOUT: &'static $crate::field::Layout = &$crate::field::Layout::Value {
+                wire_type: Self::TYPE,
+                is_nullable: false,
+                names: $names,
+            };
 
             fn explain(
                 reader: &mut $crate::wire::Reader<'a>,

@@ -7,7 +7,7 @@ use core::fmt;
 
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::field::{Explain, FieldPath, FieldVisitor};
+use crate::field::{Explain, FieldPath, FieldVisitor, Layout};
 use crate::records::*;
 use crate::sink::Sink;
 use crate::wire::{Decode, Encode, Reader, total};
@@ -38,6 +38,9 @@ pub trait EncodeMultiItem: Encode {
 
 /// An item of a multi that can be read, such as [`MultiOp`] or [`MultiResult`].
 pub trait DecodeMultiItem<'a>: Copy + EncodeMultiItem {
+    /// The layout of each item, by the operation in its header.
+    const LAYOUTS: &'static [(OpCode, &'static Layout)];
+
     /// Reads the item that follows `header`.
     ///
     /// # Errors
@@ -190,6 +193,7 @@ impl<'a, T: DecodeMultiItem<'a>> Decode<'a> for Multi<'a, T> {
 
 impl<'a, T: DecodeMultiItem<'a>> Explain<'a> for Multi<'a, T> {
     const TYPE: &'static str = "multi";
+    const LAYOUT: &'static Layout = &Layout::Multi(T::LAYOUTS);
 
     fn explain(
         reader: &mut Reader<'a>,
@@ -250,6 +254,10 @@ macro_rules! multi_items {
         encoded_variants!([$lt] $item<$lt> { $($name)* });
 
         impl<$lt> DecodeMultiItem<$lt> for $item<$lt> {
+            const LAYOUTS: &'static [(OpCode, &'static Layout)] = &[$(
+                (OpCode::$opcode, <$record $(<$of>)? as Explain<'_>>::LAYOUT),
+            )*];
+
             fn decode_item(
                 header: MultiHeader,
                 reader: &mut Reader<$lt>,

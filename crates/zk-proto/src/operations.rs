@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::codes::{CreateMode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::field::{Explain, FieldPath, FieldVisitor};
+use crate::field::{Explain, FieldPath, FieldVisitor, Layout};
 use crate::list::List;
 use crate::multi::{MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse};
 use crate::records::*;
@@ -58,6 +58,24 @@ macro_rules! operations {
             /// ```
             pub fn is_request(self) -> bool {
                 matches!(self, $( Self::$opcode )|*)
+            }
+
+            /// Returns the layout of the body of a request, or `None` unless this
+            /// [is a request](Self::is_request).
+            pub fn request_layout(self) -> Option<&'static Layout> {
+                match self {
+                    $( Self::$opcode => Some(<operations!(@static $request $($asks)?) as Explain<'_>>::LAYOUT), )*
+                    _ => None,
+                }
+            }
+
+            /// Returns the layout of the body of a successful reply, or `None` unless this
+            /// [is a request](Self::is_request).
+            pub fn response_layout(self) -> Option<&'static Layout> {
+                match self {
+                    $( Self::$opcode => Some(<operations!(@static $response $($answers)?) as Explain<'_>>::LAYOUT), )*
+                    _ => None,
+                }
             }
         }
 
@@ -181,6 +199,8 @@ macro_rules! operations {
             operations!(@opcode Response { $($opcode => $name)* });
         }
     };
+    (@static $record:tt $lt:lifetime) => { $record<'static> };
+    (@static $record:tt) => { $record };
     (@opcode $body:ident { $($opcode:ident => $name:ident)* }) => {
         impl<S: crate::storage::Storage> $body<S> {
             /// Returns the operation.

@@ -8,6 +8,7 @@ mod proxy;
 mod record;
 mod show;
 mod tracker;
+mod wireshark;
 
 use std::io::{self, ErrorKind, Write as _};
 use std::net::ToSocketAddrs;
@@ -39,6 +40,8 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 )]
 struct Arguments {
     /// What a client sent: a file, `-` for the standard input, or hexadecimal digits
+    ///
+    /// `wireshark` prints a dissector for Wireshark instead.
     ///
     /// Blanks, colons, commas and 0x may separate the digits. A folder, or the name of a recording
     /// without its ending, is read with both directions and their order.
@@ -132,6 +135,9 @@ fn run() -> Result<(), Failure> {
             return Err(lines.join(" ").trim_start_matches("error: ").into());
         }
     };
+    if arguments.input.as_deref() == Some("wireshark") {
+        return Ok(io::stdout().write_all(wireshark::dissector().as_bytes())?);
+    }
     let filter = Filter {
         path: arguments.path.clone(),
         operations: arguments.op.clone(),
