@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| zk_testkit::fuzz::request(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zk_fuzz::fuzz::request(data));

@@ -9,7 +9,8 @@ use core::fmt::Debug;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use bytes::BytesMut;
+use arbitrary::{Arbitrary, Unstructured};
+use bytes::{Bytes, BytesMut};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeMultiItem, Encode, ErrorCode, List,
     Multi, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
@@ -17,6 +18,7 @@ use zk_proto::{
     conversation::{self, Conversation, Direction, End, Kind},
     explain::{self, MessageKind},
     frame::{self, FrameError, Piece, Splitter},
+    owned::{self, IntoOwned},
 };
 
 /// A fuzz target: its name, as in `fuzz/fuzz_targets` and `fuzz/corpus`, and its function.
@@ -28,10 +30,14 @@ pub const TARGETS: &[Target] = &[
     ("conversation", conversation),
     ("explain", explain),
     ("frame", frame),
+    ("machine", crate::fuzz_machine::machine),
     ("multi", multi),
+    ("owned", owned),
     ("request", request),
     ("response", response),
+    ("server", crate::fuzz_server::server),
     ("session", crate::fuzz_session::session),
+    ("text", crate::fuzz_text::text),
 ];
 
 /// The longest frame that [`frame`] accepts. It is short, so that inputs reach beyond it.
@@ -116,6 +122,28 @@ pub fn response(data: &[u8]) {
         let children: Vec<_> = response.children.iter().collect();
         assert_eq!(children.len(), response.children.len());
         assert_eq!(encoded(&List::new(&children)), body);
+    }
+}
+
+/// Generates requests and replies from the bytes, without any that harms a server. Each survives
+/// the way to its frame, to the borrowed form and back.
+pub fn owned(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    while !input.is_empty() {
+        let Ok(request) = owned::Request::arbitrary(&mut input) else { break };
+        assert!(!request.harms_servers(), "{request:?}");
+        let bytes = encoded(&request);
+        let borrowed = Request::decode(request.opcode(), &bytes).expect("what was encoded");
+        assert_eq!(encoded(&borrowed), bytes);
+        assert_eq!(borrowed.path(), request.path());
+        assert_eq!(borrowed.into_owned(), request);
+        let frame = Bytes::copy_from_slice(&bytes);
+        assert_eq!(encoded(&borrowed.to_owned_in(&frame)), bytes);
+
+        let Ok(response) = owned::Response::arbitrary(&mut input) else { break };
+        let bytes = encoded(&response);
+        let borrowed = Response::decode(response.opcode(), &bytes).expect("what was encoded");
+        assert_eq!(borrowed.into_owned(), response);
     }
 }
 

@@ -12,7 +12,10 @@ extern crate alloc;
 
 pub mod contention;
 pub mod fuzz;
+pub mod fuzz_machine;
+pub mod fuzz_server;
 pub mod fuzz_session;
+pub mod fuzz_text;
 pub mod guide;
 pub mod herd;
 pub mod kerberos;

@@ -266,6 +266,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too many paths for Miri")]
     fn what_passes_at_a_glance_passes_a_closer_look() {
         let ascii = || (0..=0x80_u8).map(char::from);
         for (a, b) in ascii().flat_map(|a| ascii().map(move |b| (a, b))) {

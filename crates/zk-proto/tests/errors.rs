@@ -165,6 +165,7 @@ fn the_first_string_of_a_list_that_is_wrong_is_the_error() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too long for Miri")]
 fn a_message_of_two_gibibytes_is_refused_before_it_is_written() {
     let megabyte = "x".repeat(1 << 20);
     let names = vec![&megabyte[..]; 2048];

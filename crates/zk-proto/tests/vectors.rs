@@ -12,11 +12,19 @@ use zk_proto::{
     Response, SessionId, SetAclRequest, Ttl, WatcherEvent, Xid, Zxid, frame,
 };
 
+/// Checks that the message encodes to these bytes, and that they decode to the message.
+macro_rules! check {
+    ($hexadecimal:expr, $message:expr, $decode:expr $(,)?) => {
+        // The message that is decoded borrows from the bytes, which end with this block.
+        check(&unhex($hexadecimal), $message, $decode)
+    };
+}
+
 const NO_PASSWORD: Option<&[u8]> = Some(&[0; 16]);
 
 #[test]
 fn a_new_session_is_asked_for() {
-    check(
+    check!(
         "0000002d 00000000 0000000000000000 00007530 0000000000000000
          00000010 00000000000000000000000000000000 00",
         ConnectRequest {
@@ -33,7 +41,7 @@ fn a_new_session_is_asked_for() {
 
 #[test]
 fn an_old_client_leaves_the_read_only_byte_out() {
-    check(
+    check!(
         "0000002c 00000000 0000000000000000 00007530 0000000000000000
          00000010 00000000000000000000000000000000",
         ConnectRequest {
@@ -58,7 +66,7 @@ fn a_session_is_granted() {
         read_only: Some(false),
     };
     assert!(!response.is_expired());
-    check(
+    check!(
         "00000025 00000000 00007530 0100000000000001
          00000010 30313233343536373839616263646566 00",
         response,
@@ -76,7 +84,7 @@ fn a_session_has_expired() {
         read_only: Some(false),
     };
     assert!(response.is_expired());
-    check(
+    check!(
         "00000025 00000000 00000000 0000000000000000
          00000010 00000000000000000000000000000000 00",
         response,
@@ -191,17 +199,17 @@ fn credentials() {
 
 #[test]
 fn replies() {
-    check(
+    check!(
         "00000010 fffffffe 0000000000000005 00000000",
         ReplyHeader { xid: Xid::PING, zxid: Zxid(5), err: ErrorCode::OK },
         ReplyHeader::decode_all,
     );
-    check(
+    check!(
         "00000010 00000001 0000000000000005 ffffff9b",
         ReplyHeader { xid: Xid(1), zxid: Zxid(5), err: ErrorCode::NO_NODE },
         ReplyHeader::decode_all,
     );
-    check(
+    check!(
         "0000001e ffffffff 0000000000000006 00000000 00000001 00000003 000000022f61",
         (
             ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(6), err: ErrorCode::OK },
@@ -224,7 +232,7 @@ fn a_failed_multi_says_which_operation_failed() {
     assert_eq!(results.failure(), Some((1, ErrorCode::NO_NODE)));
     let not_run = [MultiResult::Error(ErrorResponse { err: ErrorCode::RUNTIME_INCONSISTENCY })];
     assert_eq!(Multi::new(&not_run).failure(), None);
-    check(
+    check!(
         "00000033 00000003 0000000000000007 00000000 ffffffff0000000000 00000000
          ffffffff00ffffff9b ffffff9b ffffffff01ffffffff",
         (ReplyHeader { xid: Xid(3), zxid: Zxid(7), err: ErrorCode::OK }, Response::Multi(results)),
@@ -253,7 +261,7 @@ fn reads_fail_one_by_one() {
         MultiReadResult::GetChildren(GetChildrenResponse { children: List::new(&["a"]) }),
         MultiReadResult::Error(ErrorResponse { err: ErrorCode::NO_NODE }),
     ];
-    check(
+    check!(
         "00000028 000000080000000000 00000001 00000001 61 ffffffff00ffffff9b ffffff9b
          ffffffff01ffffffff",
         Multi::new(RESULTS),
@@ -268,7 +276,7 @@ fn numbers_that_nobody_knows_yet_stay_what_they_are() {
         Xid(1),
         Request::AddWatch(AddWatchRequest { path: "/a", mode: AddWatchMode(i32::MAX) }),
     );
-    check(
+    check!(
         "0000001e ffffffff 0000000000000006 ffffff01 00000063 80000000 000000022f61",
         (
             ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(6), err: ErrorCode(-255) },
@@ -276,7 +284,7 @@ fn numbers_that_nobody_knows_yet_stay_what_they_are() {
         ),
         Decode::decode_all,
     );
-    check("00000008 00000001 fffffc18", RequestHeader { xid: Xid(1), opcode: OpCode(-1000) }, {
+    check!("00000008 00000001 fffffc18", RequestHeader { xid: Xid(1), opcode: OpCode(-1000) }, {
         Decode::decode_all
     });
 }
@@ -289,7 +297,7 @@ fn a_multi_that_was_applied_has_a_result_for_each_operation() {
         MultiResult::Delete(()),
     ]);
     assert_eq!(results.failure(), None);
-    check(
+    check!(
         "0000002a 000000010000000000 000000022f61 0000000d0000000000 000000020000000000
          ffffffff01ffffffff",
         results,
@@ -324,27 +332,25 @@ fn a_list_yields_the_items_that_it_counts() {
 
 #[test]
 fn a_null_list_is_not_an_empty_one() {
-    check("00000004 ffffffff", List::<'_, &str>::NULL, Decode::decode_all);
-    check("00000004 00000000", List::<'_, &str>::default(), Decode::decode_all);
+    check!("00000004 ffffffff", List::<'_, &str>::NULL, Decode::decode_all);
+    check!("00000004 00000000", List::<'_, &str>::default(), Decode::decode_all);
     assert_ne!(List::<'_, &str>::NULL, List::default());
     assert_eq!(List::<'_, &str>::NULL.iter().next(), None);
 }
 
 fn check_request(bytes: &str, xid: Xid, request: Request<'static>) {
-    check(bytes, (RequestHeader { xid, opcode: request.opcode() }, request), |payload| {
+    check!(bytes, (RequestHeader { xid, opcode: request.opcode() }, request), |payload| {
         let mut reader = Reader::new(payload);
         let header = RequestHeader::decode(&mut reader)?;
         Ok((header, Request::decode(header.opcode, reader.rest())?))
     });
 }
 
-/// Checks that the message encodes to these bytes, and that they decode to the message.
-fn check<M: Encode + PartialEq + Debug>(
-    hexadecimal: &str,
+fn check<'b, M: Encode + PartialEq + Debug>(
+    bytes: &'b [u8],
     message: M,
-    decode: impl Fn(&'static [u8]) -> Result<M, DecodeError>,
+    decode: impl Fn(&'b [u8]) -> Result<M, DecodeError>,
 ) {
-    let bytes: &[u8] = Box::leak(unhex(hexadecimal).into());
     let mut encoded = vec![0; bytes.len()];
     assert_eq!(frame::encode_to_slice(&message, &mut encoded), Ok(bytes.len()));
     assert_eq!(encoded, bytes);

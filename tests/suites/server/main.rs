@@ -5,6 +5,9 @@ extern crate alloc;
 mod acls;
 mod ensemble;
 mod expiry;
+#[path = "../../examples/fuzz_server.rs"]
+#[allow(dead_code, reason = "the example's own `main`")]
+mod fuzz_server;
 mod hostile;
 mod persistent;
 mod read_only;

@@ -147,3 +147,13 @@ async fn pipelined_requests_are_answered_in_order() {
     let version = embedded.with(|ensemble| ensemble.node("/a").map(|node| node.stat().version));
     assert_eq!(version, Some(COUNT as i32));
 }
+
+/// The harness of `docs/fuzzing.md` runs, and the server executes most of its requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_fuzzing_harness_reads_every_reply() {
+    let embedded = Embedded::start(1).await.expect("a free port");
+    let address = embedded.address(0).to_string();
+    let harness = tokio::task::spawn_blocking(move || super::fuzz_server::fuzz(&address, 1000));
+    let executed = harness.await.expect("no panic").expect("an answer to every request");
+    assert!(executed > 200, "only {executed} of 1000 requests were executed");
+}

@@ -1,5 +1,4 @@
-//! Compares the codec with handwritten loads and stores: `cargo bench -p zk-proto --features
-//! bytes`.
+//! Compares the codec with handwritten loads and stores: `cargo bench -p zk-testkit --bench codec`.
 //!
 //! Before a measurement, the benchmark checks that all variants agree and allocate nothing. The
 //! last table shows medians, and their ratios to the handwritten code.
@@ -66,7 +65,6 @@ fn encode(
         },
         || by_hand(black_box(&mut third)),
     );
-    #[cfg(feature = "bytes")]
     {
         let mut first = bytes::BytesMut::with_capacity(ROOM);
         let mut second = first.clone();
