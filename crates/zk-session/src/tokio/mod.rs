@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::poll_fn;
+use core::pin::Pin;
 use core::time::Duration;
 
 use tokio::runtime;
@@ -27,13 +28,13 @@ use crate::chroot::Chroot;
 #[cfg(feature = "tls")]
 use crate::client::TlsConfig;
 use crate::client::{
-    ClientBuilder, Clock, ConnectError, DecodeAnswer, MultiOperation, RawClient, Router, Settings,
-    has_begun, not_sent, sets_watch, slot,
+    ClientBuilder, Clock, ConnectError, DecodeAnswer, MultiOperation, RawClient, Receiver, Router,
+    Settings, has_begun, not_sent, sets_watch, slot,
 };
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::dispatch::{Attached, Attachment, Token};
 use crate::error::{Error, RequestError};
-use crate::session::{End, RequestId, Session, SessionTicket, State};
+use crate::session::{End, Reply, RequestId, Session, SessionTicket, State};
 
 /// A session with an ensemble, kept alive across its servers. Cloning it is cheap.
 ///
@@ -89,6 +90,9 @@ fn detach(shared: &Shared) -> Option<SessionTicket> {
     inner.wake_driver();
     ticket
 }
+
+/// The result of `connect`, once it is known.
+type Connecting = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
 
 /// # The session
 impl Client {
@@ -259,6 +263,20 @@ impl Client {
         decode: Box<dyn DecodeAnswer<T>>,
         keep: impl FnOnce(&mut Inner, RequestId),
     ) -> Result<(RequestId, Answer<T>), RequestError> {
+        let mut keep = Some(keep);
+        let (id, receiver) = self.submit_request(request, &mut |inner, id| {
+            keep.take().into_iter().for_each(|keep| keep(inner, id));
+        })?;
+        Ok((id, Answer::new(receiver, decode, self.chroot.clone(), request.opcode())))
+    }
+
+    /// Compiled here, with the session, and not once for each type of answer.
+    #[inline(never)]
+    fn submit_request(
+        &self,
+        request: &Request<'_>,
+        keep: &mut dyn FnMut(&mut Inner, RequestId),
+    ) -> Result<(RequestId, Receiver<Result<Reply, Error>>), RequestError> {
         let (sender, receiver) = slot();
         let token = Token::Caller(ReplySender::new(sender));
         let mut inner = self.shared().lock();
@@ -274,7 +292,7 @@ impl Client {
         keep(&mut inner, id);
         inner.send(alone);
         drop(inner);
-        Ok((id, Answer::new(receiver, decode, self.chroot.clone(), request.opcode())))
+        Ok((id, receiver))
     }
 }
 
@@ -368,7 +386,14 @@ impl ClientBuilder<Client> {
     ///
     /// The attempt is abandoned. A session that it has created is closed.
     pub async fn connect(self) -> Result<Client, ConnectError> {
-        self.connect_with(TcpConnect).await
+        self.connect_by_tcp().await
+    }
+
+    /// Compiled here, with the driver and the session. The body of an async function is compiled in
+    /// each crate that awaits it.
+    #[inline(never)]
+    fn connect_by_tcp(self) -> Connecting {
+        Box::pin(self.connect_with(TcpConnect))
     }
 
     /// Connects by the transports of `connect`.
