@@ -11,6 +11,7 @@ mod connect_string;
 pub mod dispatch;
 mod end;
 mod error;
+mod growth;
 pub mod sasl;
 pub mod session;
 pub mod time;

@@ -12,6 +12,7 @@ use super::effects::{Deferred, Effects};
 use super::port::AnySession;
 use super::{Attached, Input, Port};
 use crate::error::Error;
+use crate::growth::{reserve, room_for_growth};
 use crate::session::{RequestId, State, WatchedEvent};
 use crate::time::Instant;
 
@@ -46,10 +47,8 @@ impl Watches {
     pub(super) fn insert(&mut self, id: RequestId, key: Key) {
         let len = id.place as usize + 1;
         if self.0.len() < len {
-            if self.0.capacity() < len {
-                // Less room is wasted than by doubling.
-                self.0.reserve_exact(len - self.0.len() + len / 4);
-            }
+            let more = len - self.0.len();
+            reserve(&mut self.0, more);
             self.0.resize(len, Owner::NOBODY);
         }
         if let Some(owner) = self.0.get_mut(id.place as usize) {
@@ -141,6 +140,7 @@ impl Machines {
         machine: Box<dyn Attached>,
     ) -> Key {
         let place = self.free.pop().unwrap_or_else(|| {
+            reserve(&mut self.slots, 1);
             self.slots.push(Slot::default());
             // A machine takes far more than one byte.
             u32::try_from(self.slots.len() - 1).expect("fewer machines than bytes of memory")
@@ -203,6 +203,9 @@ impl Machines {
         let after = *deadline;
         let is_done = machine.is_done();
         if before != after {
+            if self.timers.len() == self.timers.capacity() {
+                self.timers.reserve_exact(room_for_growth(self.timers.len()));
+            }
             self.timers.extend(after.map(|at| Reverse((at, key))));
             self.forget_changed_timers();
         }

@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 
+use crate::growth::reserve;
+
 /// The number of a value in a [`Slab`].
 pub(in crate::session) type Place = u32;
 
 /// No place. A slab never has as many values.
 pub(in crate::session) const NOWHERE: Place = Place::MAX;
-
-/// The fraction of its length by which a slab grows: less room is wasted than by doubling.
-const GROWTH: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Entry<T> {
@@ -59,9 +58,7 @@ impl<T> Slab<T> {
             *entry = Entry::Used(value);
             return core::mem::replace(&mut self.first_free, next);
         }
-        if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(self.entries.len() / GROWTH + 1);
-        }
+        reserve(&mut self.entries, 1);
         self.entries.push(Entry::Used(value));
         // No memory has room for more values than a place can count.
         (self.entries.len() - 1) as Place
