@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use uuid::Uuid;
-use zk_session::proto::Zxid;
+use zk_session::proto::{SequenceNumber, Zxid};
 
 use super::AttemptConfig;
 use super::name::{FastParser, LockMode, Name, Scheme};
@@ -17,10 +17,15 @@ use crate::error::LockError;
 /// distance to the end leaves room for requests in flight.
 pub(super) const LAST_SAFE_SEQUENCE: i32 = i32::MAX - (1 << 20);
 
+/// Returns whether a sequence number shows the order of creation.
+pub(super) fn is_safe(number: SequenceNumber) -> bool {
+    (0..=LAST_SAFE_SEQUENCE).contains(&number.0)
+}
+
 impl Name<'_> {
     /// Returns whether the sequence number shows the order of creation.
     pub(super) fn has_safe_sequence(&self) -> bool {
-        (0..=LAST_SAFE_SEQUENCE).contains(&self.sequence.0)
+        is_safe(self.sequence)
     }
 }
 

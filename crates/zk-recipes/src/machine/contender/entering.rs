@@ -9,7 +9,8 @@ use zk_session::{Error, Outcome};
 
 use super::super::creation::{Creation, Owner, Progress};
 use super::super::phase::{Node, Phase};
-use super::super::{AttemptConfig, Event, Name, OpId, Operation, UnknownNodePolicy};
+use super::super::queue::is_safe;
+use super::super::{AttemptConfig, Event, FastPathHint, Name, OpId, Operation, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
 use super::InjectedBug;
@@ -72,10 +73,14 @@ impl Contender {
         match progress {
             Progress::Pending => {}
             Progress::Created(nodes) => {
-                self.followed = self.followed_by(&nodes.first);
+                let before = self.config.hint.take();
+                self.config.hint = self.own_hint(&nodes.first, before);
                 self.enqueued(nodes.first, list);
             }
-            Progress::Found(nodes) => self.enqueued(nodes.first, None),
+            Progress::Found(nodes) => {
+                self.config.hint = self.own_hint(&nodes.first, None);
+                self.enqueued(nodes.first, None);
+            }
             Progress::NotCreated if self.is_releasing => self.leave(),
             Progress::NotCreated => self.create_again(),
             Progress::Failed(error) => self.fail(error.into()),
@@ -100,32 +105,35 @@ impl Contender {
         match list {
             _ if self.is_releasing => self.leave(),
             Some(list) => self.phase = Phase::Deciding { list },
-            None if self.followed > 0 => self.acquired(),
+            None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(),
             None => self.decide(),
         }
     }
 
-    /// Returns how many contenders in a row have found the lock free, if `node` is ours.
-    fn followed_by(&self, node: &Node) -> u32 {
-        let before = self.config.hint.filter(|_| self.follows_hint(node));
-        before.map_or(0, |before| before.followed.saturating_add(1))
+    /// Returns our hint for the next contender, which it may use if we acquire the lock. `before` is
+    /// the hint of the previous one.
+    fn own_hint(&self, node: &Node, before: Option<FastPathHint>) -> Option<FastPathHint> {
+        let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
+        let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
+        let own = FastPathHint { unknown_nodes, mode, number, czxid: node.czxid, followed: 0 };
+        let before = before.filter(|before| self.follows(&own, before));
+        let followed = before.map_or(0, |before| before.followed.saturating_add(1));
+        Some(FastPathHint { followed, ..own })
     }
 
-    fn follows_hint(&self, node: &Node) -> bool {
-        let AttemptConfig { scheme, unknown_nodes, hint, .. } = &self.config;
-        let name = scheme.parse(node.name()).filter(Name::has_safe_sequence);
-        let (Some(before), Some(Name { mode, sequence, .. })) = (hint, name) else {
+    fn follows(&self, own: &FastPathHint, before: &FastPathHint) -> bool {
+        if !is_safe(own.number) {
             return false;
-        };
+        }
         #[cfg(test)]
         match self.injected_bug {
             Some(InjectedBug::HintForAnyNumber) => return true,
-            Some(InjectedBug::HintForEver) => return sequence.0 == before.number.0 + 1,
+            Some(InjectedBug::HintForEver) => return own.number.0 == before.number.0 + 1,
             Some(InjectedBug::ShortcutAmongReaders) | None => {}
         }
         // An unknown node that counts may stand anywhere, however late it was created.
-        before.unknown_nodes == *unknown_nodes
-            && *unknown_nodes != UnknownNodePolicy::Count
-            && before.is_followed_by(mode, sequence, node.czxid)
+        before.unknown_nodes == own.unknown_nodes
+            && own.unknown_nodes != UnknownNodePolicy::Count
+            && before.is_followed_by(own.mode, own.number, own.czxid)
     }
 }

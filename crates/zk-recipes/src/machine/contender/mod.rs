@@ -28,7 +28,7 @@ use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
-    AttemptConfig, DisconnectPolicy, Event, FastPathHint, Input, LockMode, Machine, Name, OpId,
+    AttemptConfig, DisconnectPolicy, Event, FastPathHint, Input, LockMode, Machine, OpId,
     Operation, Output, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
@@ -58,9 +58,8 @@ pub struct Contender {
     warned: bool,
     /// Nodes to be deleted, and the pending request for each. `None`: refused, to be repeated.
     deletions: Vec<(Option<OpId>, Arc<str>)>,
-    /// How many contenders in a row have found the lock free, including this one.
-    followed: u32,
-    /// Whether the next contender may rely on our node, since we have acquired the lock.
+    /// Whether the next contender may rely on our node, since we have acquired the lock. Once we
+    /// have a node, `config.hint` is ours.
     leaves_hint: bool,
     outputs: Outputs,
     #[cfg(test)]
@@ -114,11 +113,7 @@ impl Machine for Contender {
     }
 
     fn hint(&self) -> Option<FastPathHint> {
-        let node = self.node.as_ref().filter(|_| self.is_done() && self.leaves_hint)?;
-        let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
-        let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
-        let (czxid, followed) = (node.czxid, self.followed);
-        Some(FastPathHint { unknown_nodes, mode, number, czxid, followed })
+        self.config.hint.filter(|_| self.is_done() && self.leaves_hint && self.node.is_some())
     }
 }
 
@@ -181,7 +176,6 @@ impl Contender {
             revoked: false,
             warned: false,
             deletions: Vec::new(),
-            followed: 0,
             leaves_hint: false,
             outputs: Outputs::default(),
             #[cfg(test)]
