@@ -449,6 +449,28 @@ fn a_proxy_passes_bytes_on_and_records_them() {
     assert!(refused.remarks.contains("0001.c2s"), "nothing is overwritten: {}", refused.remarks);
 }
 
+/// The picture is drawn at the end, when it is known how many connections there are.
+#[test]
+fn lanes_of_a_proxy_join_replies_that_came_before_the_next_connection() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let at = server.local_addr().expect("an address").to_string();
+    let (child, proxy) = proxy(&at, &["--connections", "2", "--format", "lanes"]);
+    let exists = b"\0\0\0\x0f\0\0\0\x01\0\0\0\x03\0\0\0\x02/a\x01";
+    let failed = b"\0\0\0\x10\0\0\0\x01\0\0\0\0\0\0\0\x05\xff\xff\xff\x9b";
+    for _ in 0..2 {
+        let mut client = TcpStream::connect(&proxy).expect("the proxy listens");
+        let (mut accepted, _) = server.accept().expect("the proxy connects");
+        client.write_all(exists).expect("sent");
+        accepted.read_exact(&mut [0; 19]).expect("passed on");
+        accepted.write_all(failed).expect("sent");
+        client.read_exact(&mut [0; 20]).expect("passed on");
+    }
+    let ran = ran(child.wait_with_output().expect("it ends after two connections"));
+    assert_eq!(ran.code, Some(0), "{}", ran.remarks);
+    assert_eq!(ran.out.matches("! EXISTS /a + watch: NO_NODE (").count(), 2, "{}", ran.out);
+    assert_eq!(ran.out.lines().count(), 3, "{}", ran.out);
+}
+
 // ---- Wireshark ---------------------------------------------------------------------------------
 
 /// Runs tshark with the dissector on a capture, or says why it does not.

@@ -46,8 +46,13 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowKind {
     Request,
-    Reply,
-    Event { cause: Option<usize> },
+    Reply {
+        /// Whether the row of the request has the result as well.
+        is_joined: bool,
+    },
+    Event {
+        cause: Option<usize>,
+    },
     Closed,
 }
 
@@ -166,34 +171,33 @@ impl Lanes {
                 (RowKind::Event { cause }, format!("{} {}", event.event_type, short(event.path)))
             }
             Kind::ConnectRequest => (RowKind::Request, "connect".to_owned()),
-            Kind::ConnectResponse => (RowKind::Reply, "connected".to_owned()),
+            Kind::ConnectResponse => (RowKind::Reply { is_joined: false }, "connected".to_owned()),
             Kind::Reply { request, .. } => {
                 let result = result(seen);
-                if let Some(place) = self.open.remove(&(connection, request))
-                    && self.names.len() > 1
-                {
-                    let row = &mut self.rows[place];
+                let place = self.open.remove(&(connection, request));
+                let row = place.and_then(|place| self.rows.get_mut(place));
+                let is_joined = row.is_some();
+                if let Some(row) = row {
                     row.is_error = seen.is_error();
-                    row.result = result;
+                    row.result.clone_from(&result);
                     if let Some(latency) = seen.latency {
                         row.result += &format!(" ({})", show::clock(latency));
                     }
-                    return;
                 }
                 let opcode = seen.opcode.map_or(String::new(), |opcode| opcode.to_string());
-                (RowKind::Reply, opcode + &result)
+                (RowKind::Reply { is_joined }, opcode + &result)
             }
             _ if message.direction == Direction::ToServer => {
                 (RowKind::Request, show::what(seen, false))
             }
-            _ => (RowKind::Reply, show::what(seen, false)),
+            _ => (RowKind::Reply { is_joined: false }, show::what(seen, false)),
         };
         self.push(connection, seen.time, kind, text);
         if self.left_out == 0
             && let Some(row) = self.rows.last_mut()
         {
             row.is_error = seen.is_error();
-            if message.direction == Direction::ToServer && self.names.len() > 1 {
+            if message.direction == Direction::ToServer {
                 self.open.insert((connection, message.number), self.rows.len() - 1);
             }
         }
@@ -217,7 +221,9 @@ impl Lanes {
                 RowKind::Request => {
                     diagram.message(row.time, client, server, Style::Plain, &row.text);
                 }
-                RowKind::Reply => diagram.message(row.time, server, client, style, &row.text),
+                RowKind::Reply { .. } => {
+                    diagram.message(row.time, server, client, style, &row.text);
+                }
                 RowKind::Event { .. } => {
                     diagram.message(row.time, server, client, Style::Event, &row.text);
                 }
@@ -238,7 +244,10 @@ impl Lanes {
             let style = if row.is_error { Style::Error } else { Style::Plain };
             let text = row.text.clone() + &row.result;
             match row.kind {
-                RowKind::Request | RowKind::Reply => diagram.note(row.time, lane, style, &text),
+                RowKind::Reply { is_joined: true } => {}
+                RowKind::Request | RowKind::Reply { .. } => {
+                    diagram.note(row.time, lane, style, &text);
+                }
                 RowKind::Event { cause: Some(cause) } => {
                     diagram.message(row.time, lanes[cause - 1], lane, Style::Event, &text);
                 }
