@@ -25,7 +25,7 @@ use zk_session::rustls::{
 };
 use zk_session::{AnyClient, Client, ConnectError, Outcome, TlsConfig, blocking};
 
-use crate::suite::SESSION_TIMEOUT;
+use crate::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 
 const OPEN: &[Acl<'static>] = &[Acl::OPEN];
 
@@ -141,6 +141,8 @@ struct Shared {
     config: Mutex<Arc<ServerConfig>>,
     accepted: AtomicUsize,
     handshakes: Mutex<Vec<HandshakeKind>>,
+    /// How each connection has ended after its handshake: whether the client has said so in TLS.
+    ends: watch::Sender<Vec<bool>>,
     /// Counts the times that all connections were cut.
     cuts: watch::Sender<usize>,
 }
@@ -158,6 +160,7 @@ impl TlsFront {
             config: Mutex::new(config),
             accepted: AtomicUsize::new(0),
             handshakes: Mutex::default(),
+            ends: watch::Sender::default(),
             cuts: watch::Sender::new(0),
         });
         let address = listener.local_addr()?;
@@ -195,6 +198,18 @@ impl TlsFront {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
+    /// Waits until this number of connections have ended, other than by [`cut`](Self::cut). Returns for
+    /// each whether the client has announced its end in TLS.
+    ///
+    /// # Panics
+    ///
+    /// If that takes too long.
+    pub async fn ends(&self, count: usize) -> Vec<bool> {
+        let mut ends = self.shared.ends.subscribe();
+        let ended = tokio::time::timeout(HANG_TIMEOUT, ends.wait_for(|ends| ends.len() >= count));
+        ended.await.expect("in time").expect("the sender lives").clone()
+    }
+
     /// Returns how each successful handshake was made.
     pub fn handshakes(&self) -> Vec<HandshakeKind> {
         lock(&self.shared.handshakes).clone()
@@ -229,7 +244,9 @@ async fn pass_on(shared: &Shared, client: TcpStream) -> io::Result<()> {
     lock(&shared.handshakes).extend(client.get_ref().1.handshake_kind());
     let mut server = TcpStream::connect(shared.server).await?;
     server.set_nodelay(true)?;
-    tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
+    let passed = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+    shared.ends.send_modify(|ends| ends.push(passed.is_ok()));
+    passed.map(drop)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

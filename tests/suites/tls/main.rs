@@ -2,6 +2,7 @@
 
 mod failures;
 mod reconnect;
+mod system;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -132,15 +133,43 @@ async fn a_server_is_known_by_the_name_that_the_caller_gives_it() {
     }
 }
 
+#[tokio::test]
+async fn the_server_learns_the_end_of_a_connection_by_tls() {
+    let ensemble = Ensemble::trusted(1).await;
+    // The server ends the connection of a session that is closed. The client that is detached ends it.
+    ensemble.client().await.close().await;
+    drop(ensemble.client().await.detach().await);
+    let (closed, detached) = (ensemble.blocking_client().await, ensemble.blocking_client().await);
+    spawn_blocking(move || {
+        closed.close();
+        drop(detached.detach());
+    })
+    .await
+    .expect("they end");
+    assert_eq!(ensemble.fronts[0].ends(4).await, [true; 4]);
+}
+
 #[test]
 fn invalid_settings_are_named() {
     use zk_session::TlsError;
     let authority = Authority::new("trusted");
     let [one, other] = ["one", "other"].map(|name| authority.issue(&[name]));
     let tls = TlsConfig::from_ca_pem(authority.pem().as_bytes()).expect("an authority");
+    let encrypted = [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n\
+         AAAA\n-----END EC PRIVATE KEY-----\n",
+    ];
+    let [pkcs8, older] = encrypted
+        .map(|key| tls.clone().client_certificate(one.certificate.as_bytes(), key.as_bytes()));
     let mismatch = tls.client_certificate(one.certificate.as_bytes(), other.key.as_bytes());
     let no_key = TlsConfig::from_ca_pem(one.key.as_bytes());
-    for (invalid, word) in [(mismatch, "key of the client"), (no_key, "none found")] {
+    for (invalid, word) in [
+        (mismatch, "key of the client"),
+        (no_key, "none found"),
+        (pkcs8, "it is encrypted"),
+        (older, "it is encrypted"),
+    ] {
         let Err(TlsError::Settings(reason)) = invalid else { panic!("{invalid:?}") };
         assert!(reason.contains(word), "{reason}");
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use std::io;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -22,8 +22,9 @@ use crate::connect_string::ServerAddress;
 /// has signed the server's certificate, and that the certificate is valid for the server's host as
 /// the connection string has it. A reconnect resumes the TLS session where the server allows it.
 ///
-/// The cryptography is that of the process's default [`CryptoProvider`]; without one, `ring`. For
-/// anything else make a [`ClientConfig`], and hand it [over](Self::from_rustls).
+/// The cryptography is that of the process's default [`CryptoProvider`]; without one, `ring`, if the
+/// feature `ring` is on, as it is by default. For anything else make a [`ClientConfig`], and hand it
+/// [over](Self::from_rustls).
 ///
 /// ```
 /// use zk_session::{TlsConfig, TlsError};
@@ -112,7 +113,10 @@ impl TlsConfig {
     pub fn client_certificate(mut self, chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         const KEY: &str = "key of the client";
         let chain = certificates(chain, "certificate of the client")?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| invalid(KEY, error))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match is_encrypted(key) {
+            true => invalid(KEY, "it is encrypted; `openssl pkey -in <file>` decrypts it"),
+            false => invalid(KEY, error),
+        })?;
         let config = Arc::make_mut(&mut self.config);
         let certified = CertifiedKey::from_der(chain, key, config.crypto_provider())
             .map_err(|error| invalid(KEY, error))?;
@@ -142,9 +146,7 @@ impl TlsConfig {
     }
 
     fn from_roots(roots: RootCertStore) -> Result<Self, TlsError> {
-        let provider = CryptoProvider::get_default().cloned();
-        let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
-        let config = ClientConfig::builder_with_provider(provider)
+        let config = ClientConfig::builder_with_provider(provider()?)
             .with_safe_default_protocol_versions()
             .map_err(|error| invalid("crypto provider", error))?;
         Ok(Self::from_rustls(config.with_root_certificates(roots).with_no_client_auth()))
@@ -246,6 +248,19 @@ impl TlsConfig {
     fn has_client_certificate(&self) -> bool {
         self.config.client_auth_cert_resolver.has_certs()
     }
+}
+
+fn provider() -> Result<Arc<CryptoProvider>, TlsError> {
+    let provider = CryptoProvider::get_default().cloned();
+    #[cfg(feature = "ring")]
+    let provider = provider.or_else(|| Some(rustls::crypto::ring::default_provider().into()));
+    provider.ok_or_else(|| invalid("crypto provider", "none is installed, and `ring` is off"))
+}
+
+/// Returns whether a key is PKCS#8 with a password, or has the older header for one.
+fn is_encrypted(key: &[u8]) -> bool {
+    const MARK: &[u8] = b"ENCRYPTED";
+    key.windows(MARK.len()).any(|text| text == MARK)
 }
 
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {

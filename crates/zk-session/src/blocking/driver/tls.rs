@@ -148,7 +148,11 @@ impl<T: Transport> Transport for TlsTransport<T> {
         self.send(&mut lock(&self.connection))
     }
 
+    /// Says first that it ends, if that can be sent at once.
     fn shutdown(&self) {
+        let mut connection = lock(&self.connection);
+        connection.send_close_notify();
+        let _ = self.send(&mut connection);
         self.inner.shutdown();
     }
 }

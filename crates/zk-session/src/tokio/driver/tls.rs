@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -38,9 +38,16 @@ impl<C: Connect> Connect for TlsConnect<C> {
 }
 
 /// A TLS stream whose errors say what failed.
-pub(crate) struct TlsTransport<T> {
+pub(crate) struct TlsTransport<T: Transport> {
     stream: TlsStream<T>,
     tls: TlsConfig,
+}
+
+impl<T: Transport> Drop for TlsTransport<T> {
+    /// Says that the connection ends, if that can be sent at once.
+    fn drop(&mut self) {
+        let _ = Pin::new(&mut self.stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+    }
 }
 
 impl<T: Transport> AsyncRead for TlsTransport<T> {
