@@ -25,9 +25,14 @@ const ALICE: &[Acl<'_>] =
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn ensemble(directory: &Path) -> Option<RealEnsemble> {
+    real::ensemble_with_or_skip(settings(directory))
+}
+
+/// Returns settings of servers that serve only users of [`JAAS`].
+pub(super) fn settings(directory: &Path) -> Settings {
     let jaas = directory.join("jaas.conf");
     fs::write(&jaas, JAAS).expect("a temporary directory is writable");
-    real::ensemble_with_or_skip(Settings {
+    Settings {
         properties: vec![
             format!("java.security.auth.login.config={}", jaas.display()),
             "zookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
@@ -35,7 +40,7 @@ fn ensemble(directory: &Path) -> Option<RealEnsemble> {
             "zookeeper.sessionRequireClientSASLAuth=true".into(),
         ],
         ..Settings::default()
-    })
+    }
 }
 
 fn no_auth<T>() -> Result<T, Error> {

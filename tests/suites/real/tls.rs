@@ -22,7 +22,8 @@ use zk_testkit::tls::{
     Authority, Identity, connect_blocking, connect_failures, load, write_and_read,
 };
 
-const NETTY: &str = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n";
+pub(super) const NETTY: &str =
+    "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n";
 const PASSWORD: &str = "a password";
 /// By default, a server knows only TLS 1.2, and only its ciphers.
 const TLS_12_AND_13: &str = "ssl.protocol=TLSv1.3\n\
@@ -33,6 +34,12 @@ const TLS_12_AND_13: &str = "ssl.protocol=TLSv1.3\n\
 fn start(servers: usize, lines: &str) -> Option<RealEnsemble> {
     let extra = format!("{NETTY}{lines}");
     real::ensemble_with_or_skip(Settings { servers, extra, ..Settings::default() })
+}
+
+/// Returns the lines for servers that serve plain and encrypted connections at one port.
+pub(super) fn lines_for_both(directory: &Path, authority: &Authority) -> String {
+    let stores = pem_stores(directory, &authority.issue(&["127.0.0.1"]), authority);
+    format!("client.portUnification=true\nssl.clientAuth=none\n{stores}{TLS_12_AND_13}")
 }
 
 /// A key store and a trust store as PEM.
@@ -73,7 +80,7 @@ fn pkcs12_stores(directory: &Path, identity: &Identity, trusted: &Authority) -> 
     lines
 }
 
-fn trusting(authority: &Authority) -> TlsConfig {
+pub(super) fn trusting(authority: &Authority) -> TlsConfig {
     TlsConfig::from_ca_pem(authority.pem().as_bytes()).expect("an authority")
 }
 
@@ -250,9 +257,7 @@ fn server_of(state: State) -> Option<usize> {
 async fn overhead() {
     let authority = Authority::new("trusted");
     let directory = TempDir::with_prefix("tls-").expect("a directory");
-    let stores = pem_stores(directory.path(), &authority.issue(&["127.0.0.1"]), &authority);
-    let lines =
-        format!("client.portUnification=true\nssl.clientAuth=none\n{stores}{TLS_12_AND_13}");
+    let lines = lines_for_both(directory.path(), &authority);
     let Some(ensemble) = start(1, &lines) else { return };
     let at = ensemble.connect_string();
     println!("client, connection, node: time and the client's CPU time for each request");

@@ -1,9 +1,12 @@
 //! Sessions on three real servers that are killed, stopped and restarted meanwhile.
 //!
 //! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_SEED` the seed. The seed determines
-//! the faults and the actions of the sessions, but not the behaviour of the servers.
+//! the faults and the actions of the sessions, but not the behaviour of the servers. With
+//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL.
 
+mod access;
 mod faults;
+mod holders;
 mod ledger;
 mod seat;
 
@@ -13,13 +16,15 @@ use std::env;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, block_in_place};
 use zk_session::proto::NodeKind;
 use zk_session::{Client, Outcome};
-use zk_testkit::real;
 
+use self::access::Access;
 use self::faults::Faults;
+use self::holders::Holders;
 use self::ledger::Ledger;
 use self::seat::{Found, Seat};
 
@@ -39,29 +44,30 @@ fn counter(number: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_keep_their_guarantees_while_servers_die() {
-    let Some(mut ensemble) = real::ensemble_or_skip(3) else { return };
+    let directory = TempDir::with_prefix("chaos-").expect("a directory");
+    let Some((mut ensemble, access)) = access::start(3, directory.path()) else { return };
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
     let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
     println!("{} s of chaos; to repeat: ZK_SEED={seed}", duration.as_secs());
     let mut rng = fastrand::Rng::with_seed(seed);
 
-    let at = ensemble.connect_string();
-    prepare(&connect(&at).await).await;
+    prepare(&access.connect().await).await;
     let ledger = Arc::new(Ledger::new(COUNTERS));
     let (stop, stopped) = watch::channel(false);
     let mut receivers = Vec::new();
     let mut seats: Vec<JoinHandle<Found>> = Vec::new();
     for number in 0..SEATS {
         let (bell, receiver) = watch::channel(0);
-        let seat = Seat::new(number, &at, rng.fork(), ledger.clone(), bell, stopped.clone());
+        let seat = Seat::new(number, &access, rng.fork(), ledger.clone(), bell, stopped.clone());
         seats.push(tokio::spawn(seat.run()));
         receivers.push(receiver);
     }
 
+    let holders = Holders::start(&access, &stopped);
     let end = Instant::now() + duration;
     let mut faults = Faults::new(rng);
     while Instant::now() < end {
-        let ringing = tokio::spawn(ring(at.clone()));
+        let ringing = tokio::spawn(ring(access.clone()));
         block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
         let rung = ringing.await.expect("no panic");
         wait_until_all_received(&mut receivers, rung).await;
@@ -72,7 +78,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         found.push(seat.await.expect("no panic"));
     }
 
-    judge(&connect(&at).await, &ledger, &found).await;
+    let held = holders.finish().await;
+    judge(&access.connect().await, &ledger, &found).await;
     let sum = |figure: fn(&Found) -> u64| found.iter().map(figure).sum::<u64>();
     println!("{ledger}");
     println!(
@@ -82,7 +89,10 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         sum(|found| found.expired.len() as u64),
         sum(|found| found.events),
     );
+    println!("{held}");
     assert_eq!(ledger.violations(), [""; 0]);
+    assert_eq!(held.double_holders, []);
+    assert!(held.acquisitions > 0, "nobody acquired the lock");
     for found in found {
         found.client.close().await;
     }
@@ -90,12 +100,6 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
 
 fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().and_then(|number| number.parse().ok())
-}
-
-async fn connect(at: &str) -> Client {
-    let builder =
-        Client::builder(at).session_timeout(SESSION_TIMEOUT).connect_timeout(HANG_TIMEOUT);
-    builder.connect().await.expect("a server answers")
 }
 
 async fn prepare(client: &Client) {
@@ -109,11 +113,11 @@ async fn prepare(client: &Client) {
 }
 
 /// Changes the bell during a fault. Returns its version, which all sessions must receive.
-async fn ring(at: String) -> i32 {
+async fn ring(access: Access) -> i32 {
     tokio::time::sleep(Duration::from_millis(500)).await;
     loop {
         // A separate session each time, since it may expire.
-        let client = connect(&at).await;
+        let client = access.connect().await;
         match client.set_data(BELL, b"", None).await {
             Ok(stat) => return stat.version,
             Err(error) => assert_eq!(error.outcome(), Outcome::Unknown, "{error}"),

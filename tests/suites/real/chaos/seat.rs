@@ -11,12 +11,13 @@ use zk_session::proto::{
 };
 use zk_session::{Client, End, Error, Outcome, PersistentWatch, RequestError, WatchUpdate};
 
+use super::access::Access;
 use super::ledger::{Entry, Ledger};
-use super::{BELL, COUNTERS, HANG_TIMEOUT, LIVING, connect, counter};
+use super::{BELL, COUNTERS, HANG_TIMEOUT, LIVING, counter};
 
 pub(super) struct Seat {
     number: usize,
-    at: String,
+    access: Access,
     rng: fastrand::Rng,
     ledger: Arc<Ledger>,
     /// The newest version of the bell received here.
@@ -39,19 +40,19 @@ pub(super) struct Found {
 impl Seat {
     pub(super) fn new(
         number: usize,
-        at: &str,
+        access: &Access,
         rng: fastrand::Rng,
         ledger: Arc<Ledger>,
         bell: watch::Sender<i32>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        Self { number, at: at.into(), rng, ledger, bell, stopped, events: 0 }
+        Self { number, access: access.clone(), rng, ledger, bell, stopped, events: 0 }
     }
 
     pub(super) async fn run(mut self) -> Found {
         let (mut expired, mut connections) = (Vec::new(), 0);
         loop {
-            let client = connect(&self.at).await;
+            let client = self.access.connect().await;
             let ended = self.live(&client).await;
             connections += client.statistics().connections;
             match ended {

@@ -1,0 +1,48 @@
+//! How the sessions reach the ensemble.
+
+use std::env;
+use std::path::Path;
+
+use zk_session::sasl::DigestMd5;
+use zk_session::{Client, TlsConfig};
+use zk_testkit::real::{self, RealEnsemble, Settings};
+use zk_testkit::tls::Authority;
+
+use super::{HANG_TIMEOUT, SESSION_TIMEOUT};
+use crate::{sasl, tls};
+
+#[derive(Clone)]
+pub(super) struct Access {
+    at: String,
+    /// With TLS, also SASL.
+    tls: Option<TlsConfig>,
+}
+
+/// Starts the servers, with TLS and SASL if `ZK_CHAOS_SECURE` is set, or prints that the test is
+/// skipped.
+pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, Access)> {
+    let (settings, tls) = match env::var_os("ZK_CHAOS_SECURE") {
+        None => (Settings::default(), None),
+        Some(_) => {
+            let authority = Authority::new("chaos");
+            let extra = format!("{}{}", tls::NETTY, tls::lines_for_both(directory, &authority));
+            let settings = Settings { extra, ..sasl::settings(directory) };
+            (settings, Some(tls::trusting(&authority)))
+        }
+    };
+    let ensemble = real::ensemble_with_or_skip(Settings { servers, ..settings })?;
+    let access = Access { at: ensemble.connect_string(), tls };
+    Some((ensemble, access))
+}
+
+impl Access {
+    pub(super) async fn connect(&self) -> Client {
+        let builder = Client::builder(&self.at);
+        let builder = builder.session_timeout(SESSION_TIMEOUT).connect_timeout(HANG_TIMEOUT);
+        let builder = match self.tls.clone() {
+            Some(tls) => builder.tls(tls).sasl(DigestMd5::new("alice", "secret")),
+            None => builder,
+        };
+        builder.connect().await.expect("a server answers")
+    }
+}
