@@ -82,7 +82,9 @@ async fn fifty_waiters_are_woken_one_at_a_time() {
     let notifications: u64 = clients.iter().map(|client| client.statistics().notifications).sum();
     let hand_overs = oracle.hand_overs().len() as u64;
     println!("{hand_overs} hand-overs with up to 50 waiters: {notifications} notifications");
-    assert!(notifications <= hand_overs, "a waiter was woken in vain");
+    // Each hand-over wakes one waiter. A holder that looks at its own node has that event, too.
+    let bound = hand_overs + oracle.acquisitions() as u64;
+    assert!(notifications <= bound, "{notifications} notifications: waiters were woken in vain");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
