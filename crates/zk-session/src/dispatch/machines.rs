@@ -25,7 +25,12 @@ pub struct Key {
 
 /// The machine of each watch, at the place that the session has given to the watch.
 #[derive(Default)]
-pub(super) struct Watches(Vec<Owner>);
+pub(super) struct Watches {
+    places: Vec<Owner>,
+    /// Watches whose places the session has given to others. Their events may be recorded there, and
+    /// not delivered yet.
+    displaced: Vec<Owner>,
+}
 
 #[derive(Clone)]
 struct Owner {
@@ -40,30 +45,37 @@ impl Owner {
 
 impl Watches {
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.places.is_empty() && self.displaced.is_empty()
     }
 
-    /// Forgets an earlier watch at the same place, which the session no longer has.
     pub(super) fn insert(&mut self, id: RequestId, key: Key) {
         let len = id.place as usize + 1;
-        if self.0.len() < len {
-            let more = len - self.0.len();
-            reserve(&mut self.0, more);
-            self.0.resize(len, Owner::NOBODY);
+        if self.places.len() < len {
+            let more = len - self.places.len();
+            reserve(&mut self.places, more);
+            self.places.resize(len, Owner::NOBODY);
         }
-        if let Some(owner) = self.0.get_mut(id.place as usize) {
-            *owner = Owner { number: id.number, key };
+        if let Some(owner) = self.places.get_mut(id.place as usize) {
+            let before = core::mem::replace(owner, Owner { number: id.number, key });
+            self.displaced.extend((before.number != 0).then_some(before));
         }
     }
 
     /// Forgets a watch and returns its machine.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Key> {
-        let owner = self.0.get(id.place as usize).filter(|owner| owner.number == id.number)?;
-        let key = owner.key;
-        *self.0.get_mut(id.place as usize)? = Owner::NOBODY;
-        while self.0.pop_if(|last| last.number == 0).is_some() {}
-        if self.0.is_empty() {
-            self.0 = Vec::new();
+        let is_same = |owner: &Owner| owner.number == id.number;
+        if let Some(owner) = self.places.get_mut(id.place as usize).filter(|owner| is_same(owner)) {
+            let key = core::mem::replace(owner, Owner::NOBODY).key;
+            while self.places.pop_if(|last| last.number == 0).is_some() {}
+            if self.places.is_empty() {
+                self.places = Vec::new();
+            }
+            return Some(key);
+        }
+        let place = self.displaced.iter().position(is_same)?;
+        let key = self.displaced.swap_remove(place).key;
+        if self.displaced.is_empty() {
+            self.displaced = Vec::new();
         }
         Some(key)
     }

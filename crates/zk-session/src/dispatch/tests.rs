@@ -596,3 +596,27 @@ fn effects_run_in_order_and_only_on_request() {
     world.dispatcher.take_effects().run();
     assert_eq!(world.log.take(), [""; 0]);
 }
+
+#[test]
+fn a_watch_set_before_an_event_is_delivered_takes_no_event_of_another() {
+    let mut world = World::connected();
+    // The reply comes ahead of the event in one drain. The new watch gets the place of the old one.
+    let machine = Recorder::reacting(&world.log, |line, port| {
+        if line.starts_with("reply 2") {
+            port.submit_and_watch(3, &exists());
+        }
+    });
+    let key = world.dispatcher.attach(world.now, machine);
+    world.act(key, |port| port.submit_and_watch(1, &exists()));
+    world.sent();
+    world.reply(1);
+    world.drain();
+    world.act(key, |port| sync(port, 2));
+    world.sent();
+    world.log.take();
+    world.reply(2);
+    world.fire();
+    world.drain();
+    let log = world.log.take();
+    assert_eq!((log.len(), log[1].as_str()), (2, "watch 1 /node"), "{log:?}");
+}
