@@ -8,6 +8,7 @@ mod frozen;
 mod herd;
 mod leader;
 mod multi_lock;
+mod oldest;
 mod reentrant;
 mod simple;
 mod timeouts;
