@@ -148,6 +148,9 @@ pub enum Loss {
     /// The [lease](zk_session::session::Session::lease) of the session has ended, so the ensemble
     /// [may expire it](crate::machine::DisconnectPolicy::UntilLeaseEnds).
     LeaseEnded,
+    /// The session has expired, and the client has [renewed](zk_session::State::Renewing) it. Only a
+    /// [candidate](crate::machine::ElectionMachine) reports this: it queues again on the new session.
+    Renewed,
 }
 
 impl fmt::Display for LockError {
@@ -220,6 +223,7 @@ impl fmt::Display for Loss {
         match self {
             Self::Ended(end) => write!(f, "{end}"),
             Self::NodeDeleted => f.write_str("our node was deleted"),
+            Self::Renewed => f.write_str("the session has expired and was renewed"),
             Self::Released => f.write_str("it was released"),
             Self::Disconnected => f.write_str("the connection was lost"),
             Self::LeaseEnded => f.write_str("the lease of the session has ended"),

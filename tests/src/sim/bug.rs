@@ -31,11 +31,13 @@ pub enum Bug {
     StaysReadOnly,
     /// Backs off between rounds of connection attempts, up to 5 s, whatever the session timeout.
     SleepsThroughOutages,
+    /// Takes the renewal of a session for the resumption of the old one, so that locks stay held.
+    KeepsLocksAcrossSessions,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -50,5 +52,6 @@ impl Bug {
         Self::NeverRenewsWatches,
         Self::StaysReadOnly,
         Self::SleepsThroughOutages,
+        Self::KeepsLocksAcrossSessions,
     ];
 }

@@ -137,6 +137,13 @@ impl Checker {
                 self.count("sessions ended");
                 self.views.entry(who).or_default().watching.clear();
             }
+            ClientEvent::State(State::Renewing) => {
+                self.count("sessions renewed");
+                let view = self.views.entry(who).or_default();
+                view.watching.renewed();
+                view.last_zxid = Zxid::ZERO;
+                self.locks.session_expired(who, &mut found);
+            }
             ClientEvent::State(State::Connected { .. }) => self.count("connections"),
             ClientEvent::State(State::ReadOnly { .. }) => self.count("read-only"),
             ClientEvent::State(_) => {}

@@ -120,6 +120,14 @@ impl LockChecker {
         }
     }
 
+    /// Checks that a client has no lock, and no attempt, when its next session begins.
+    pub(super) fn session_expired(&self, client: u64, found: &mut Vec<String>) {
+        let of_client = |(who, _): &(&Who, &Attempt)| who.0 == client;
+        for (who, attempt) in self.attempts.iter().filter(of_client) {
+            found.push(format!("{who:?}: {attempt:?} outlives its session"));
+        }
+    }
+
     fn release(&mut self, who: Who) {
         for holders in self.holders.values_mut() {
             holders.remove(&who);

@@ -66,6 +66,8 @@ pub struct Options {
     pub is_active: bool,
     /// Whether clients accept read-only servers. Half of all active clients do anyway.
     pub read_only: bool,
+    /// Whether clients renew their sessions. If not, a client that lost its session is replaced.
+    pub renew: bool,
     /// The shortest time that bytes travel in one direction.
     pub latency: Duration,
     /// The longest reply that clients accept, in bytes.
@@ -86,6 +88,7 @@ impl Default for Options {
             servers: 3,
             is_active: false,
             read_only: false,
+            renew: false,
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
             bug: None,
@@ -381,6 +384,7 @@ impl Sim {
         let mut config = Config::new(self.options.servers, self.rng.u64(..));
         config.timeout = timeout;
         config.max_reply = self.options.max_reply;
+        config.renew = self.options.renew;
         config.read_only = self.options.read_only || self.options.is_active && self.rng.bool();
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;

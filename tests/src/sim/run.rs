@@ -67,7 +67,7 @@ pub struct Report {
 }
 
 /// Executes a run: active clients with random faults, then a time without faults, then the end of
-/// all sessions.
+/// all sessions. With odd seeds, clients renew their sessions.
 pub fn run(seed: u64, scale: &Scale, bug: Option<Bug>, print: bool) -> Report {
     execute(scale, Options { seed, bug, print, ..Options::default() }).report()
 }
@@ -79,8 +79,13 @@ pub fn record(seed: u64, scale: &Scale, bug: Option<Bug>) -> Sim {
 }
 
 fn execute(scale: &Scale, options: Options) -> Sim {
-    let options =
-        Options { clients: scale.clients, max_reply: scale.max_reply, is_active: true, ..options };
+    let options = Options {
+        clients: scale.clients,
+        max_reply: scale.max_reply,
+        is_active: true,
+        renew: options.seed % 2 == 1,
+        ..options
+    };
     let mut sim = Sim::new(options.clone());
     sim.with(0, |now, client| {
         for call in Behaviour::setup() {

@@ -43,6 +43,11 @@ impl Watching {
         self.persistent.clear();
     }
 
+    /// Records that the session was renewed: only persistent watches stay.
+    pub(super) fn renewed(&mut self) {
+        self.once.clear();
+    }
+
     /// Records that a persistent watch is set.
     pub(super) fn set_persistent(&mut self, id: CallId, path: &str, below: bool) {
         if !self.unwanted.remove(&id) {

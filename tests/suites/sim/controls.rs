@@ -79,6 +79,11 @@ fn a_client_that_sleeps_through_outages_is_found() {
 }
 
 #[test]
+fn a_lock_held_across_sessions_is_found() {
+    assert_found(Bug::KeepsLocksAcrossSessions, "outlives its session");
+}
+
+#[test]
 fn a_lock_that_never_renews_its_watch_is_found() {
     assert_found(Bug::NeverRenewsWatches, "1 attempts unanswered");
 }

@@ -8,7 +8,7 @@ use cpu_time::ProcessTime;
 use zk_testkit::sim::{Report, Scale, run};
 
 /// What must happen at least once in a large number of runs.
-const REACHED: [&str; 20] = [
+const REACHED: [&str; 21] = [
     "answered: applied",
     "answered: not applied",
     "answered: unknown",
@@ -25,6 +25,7 @@ const REACHED: [&str; 20] = [
     "pause",
     "read-only",
     "sessions ended",
+    "sessions renewed",
     "stall",
     "step",
     "swallow",

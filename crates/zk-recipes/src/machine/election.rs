@@ -3,9 +3,9 @@
 use alloc::string::String;
 
 use uuid::Uuid;
-use zk_session::Error;
 use zk_session::proto::{Zxid, path};
 use zk_session::session::State;
+use zk_session::{End, Error};
 
 use super::outputs::Outputs;
 use super::retry_policy::RETRY_AFTER;
@@ -16,8 +16,8 @@ use crate::error::{LockError, Loss};
 /// [`Contender`].
 ///
 /// It leads as long as it holds the lock. If it loses the lock or its place in the queue while the
-/// session lives, it queues again after 100 ms, at the end. So events continue after
-/// [`Event::Lost`], unless the session has ended.
+/// session lives, it queues again after 100 ms, at the end. It does so too when its session is
+/// [renewed](State::Renewing). So events continue after [`Event::Lost`], unless the session has ended.
 ///
 /// It ignores the mode and the wait policy of its [`AttemptConfig`]. The GUID is that of the first
 /// attempt, and each later attempt takes the next one.
@@ -79,6 +79,10 @@ impl Machine for ElectionMachine {
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
     }
+
+    fn outlives_session(&self) -> bool {
+        true
+    }
 }
 
 impl ElectionMachine {
@@ -118,9 +122,14 @@ impl ElectionMachine {
     }
 
     fn session_changed(&mut self, state: State) {
-        self.session = Some(state);
+        let is_first = self.session.replace(state).is_none();
         self.config.follow(state);
-        self.contender.handle(Input::Session(state));
+        let seen = match state {
+            // The node of this attempt is gone. The next attempt belongs to the new session.
+            State::Renewing if !is_first => State::Ended(End::Expired),
+            state => state,
+        };
+        self.contender.handle(Input::Session(seen));
         match (state, self.step) {
             (State::Ended(end), Step::Retreating | Step::Pausing) => {
                 self.conclude(Event::Failed(LockError::Ended(end)));
@@ -163,6 +172,13 @@ impl ElectionMachine {
         match event {
             // It did not lead, and queues again: nothing changes for the caller.
             Event::Failed(LockError::NodeVanished) => self.step = Step::Retreating,
+            Event::Failed(LockError::Ended(_)) if self.is_renewing() => {
+                self.step = Step::Retreating;
+            }
+            Event::Lost(Loss::Ended(_)) if self.is_renewing() => {
+                self.step = Step::Retreating;
+                self.outputs.report(Event::Lost(Loss::Renewed));
+            }
             Event::Lost(Loss::Ended(_)) => self.outputs.report(event),
             Event::Lost(_) => {
                 self.step = Step::Retreating;
@@ -170,6 +186,10 @@ impl ElectionMachine {
             }
             event => self.outputs.report(event),
         }
+    }
+
+    fn is_renewing(&self) -> bool {
+        self.session == Some(State::Renewing)
     }
 
     fn conclude(&mut self, event: Event) {

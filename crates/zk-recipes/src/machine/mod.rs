@@ -150,6 +150,13 @@ pub trait Machine: core::fmt::Debug {
     fn hint(&self) -> Option<FastPathHint> {
         None
     }
+
+    /// Returns whether the machine continues when its session is [renewed](State::Renewing). It then
+    /// receives that state, and no replies to requests that end with the old session. The default is
+    /// `false`: the end of the session is its last input.
+    fn outlives_session(&self) -> bool {
+        false
+    }
 }
 
 /// The configuration of one attempt.

@@ -222,6 +222,11 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
             dispatch::Input::State(state) => {
                 self.is_connected = matches!(state, State::Connected { .. });
                 self.silent_since = port.now();
+                if state == State::Renewing {
+                    // They were dropped with the old session.
+                    self.watches.clear();
+                    self.renewing = None;
+                }
                 self.deliver(Input::Session(state), port);
             }
             dispatch::Input::Reply { tag, result } => {
@@ -255,5 +260,9 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
 
     fn is_done(&self) -> bool {
         self.is_finished
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.machine.outlives_session()
     }
 }

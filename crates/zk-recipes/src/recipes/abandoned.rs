@@ -91,4 +91,8 @@ impl<M: Machine> Machine for Tracked<M> {
     fn is_done(&self) -> bool {
         self.machine.is_done()
     }
+
+    fn outlives_session(&self) -> bool {
+        self.machine.outlives_session()
+    }
 }

@@ -52,8 +52,11 @@ impl SharedLeadership {
 /// [`Options::disconnect_policy`] limits for how long.
 ///
 /// A resource can refuse its late writes by its [token](Term::token), and ZooKeeper by
-/// [`Candidate::transaction`]. The end of the session ends the candidacy: stand again with a new
-/// client.
+/// [`Candidate::transaction`].
+///
+/// The end of the session ends the candidacy: stand again with a new client. With a client that
+/// [renews](zk_session::ClientBuilder::renew) its session, the candidate queues again on the new
+/// session by itself. A leader is a [follower](Leadership::Follower) first.
 ///
 /// # Cost
 ///

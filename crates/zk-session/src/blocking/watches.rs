@@ -74,7 +74,7 @@ impl Watch {
         match self.shared.wait(Wait::Reading, end, |_, waker| event.poll(waker)) {
             None => Ok(None),
             Some(Some(event)) => Ok(Some(seen_from(&self.chroot, event))),
-            Some(None) => Err(self.shared.lock().router.ended().unwrap_or(CLOSED)),
+            Some(None) => Err(self.shared.lock().router.end_of_watch()),
         }
     }
 }

@@ -166,8 +166,10 @@ impl<W: Waiters> Router<W> {
         let event = self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
         match event {
             Event::State(state) => {
-                if let Some(ended) = self.ended() {
-                    self.end_watches(&ended);
+                match (state, self.ended()) {
+                    (State::Renewing, _) => self.end_one_shot_watches(),
+                    (_, Some(ended)) => self.end_watches(&ended),
+                    _ => {}
                 }
                 self.delivered_state = state;
                 return Some(Some(state));
@@ -315,11 +317,22 @@ impl<W: Waiters> Router<W> {
         }
     }
 
-    /// Ends every watch.
-    fn end_watches(&mut self, error: &Error) {
+    /// Returns the error of a one-shot watch that has ended without an event.
+    pub(crate) fn end_of_watch(&self) -> Error {
+        // A session that goes on has succeeded the one of the watch.
+        let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+        self.ended().unwrap_or(expired)
+    }
+
+    fn end_one_shot_watches(&mut self) {
         for watcher in core::mem::take(&mut self.watches).into_values() {
             self.wakers().extend(watcher.close());
         }
+    }
+
+    /// Ends every watch.
+    fn end_watches(&mut self, error: &Error) {
+        self.end_one_shot_watches();
         for queue in self.persistent_watches.values_mut() {
             queue.end(error.clone());
             self.dispatcher.effects().wakers.extend(queue.reader.take());

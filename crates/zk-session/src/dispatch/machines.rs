@@ -11,9 +11,10 @@ use core::time::Duration;
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
 use super::{Attached, Input, Port};
+use crate::end::End;
 use crate::error::Error;
 use crate::growth::{reserve, room_for_growth};
-use crate::session::{RequestId, State, WatchedEvent};
+use crate::session::{Reply, RequestId, State, WatchedEvent};
 use crate::time::Instant;
 
 /// Identifies an attached machine. Keys are not reused after a machine is detached.
@@ -228,7 +229,8 @@ impl Machines {
     }
 
     fn detach(&mut self, session: &mut dyn AnySession, key: Key) {
-        let Some(slot) = self.slots.get_mut(key.place as usize) else { return };
+        let slot = self.slots.get_mut(key.place as usize);
+        let Some(slot) = slot.filter(|slot| slot.generation == key.generation) else { return };
         let Some(machine) = slot.machine.take() else { return };
         self.effects.deferred.push_back(Deferred::Drop(machine));
         slot.generation = slot.generation.wrapping_add(1);
@@ -278,6 +280,29 @@ impl Machines {
         input: Input,
     ) {
         self.with(session, now, key, |machine, port| machine.handle(input, port));
+    }
+
+    /// Delivers a reply. A machine that outlives its session learns of the expiry by the state.
+    pub(super) fn deliver_reply(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        key: Key,
+        tag: u64,
+        result: Result<Reply, Error>,
+    ) {
+        if let Err(Error::Ended { end: End::Expired, .. }) = result
+            && self.outlives_session(key)
+        {
+            return;
+        }
+        self.deliver(session, now, key, Input::Reply { tag, result });
+    }
+
+    fn outlives_session(&self, key: Key) -> bool {
+        let slot = self.slots.get(key.place as usize);
+        let slot = slot.filter(|slot| slot.generation == key.generation);
+        slot.and_then(|slot| slot.machine.as_ref()).is_some_and(|it| it.outlives_session())
     }
 
     fn deliver_late_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant, key: Key) {
@@ -334,6 +359,25 @@ impl Machines {
         });
     }
 
+    /// Delivers the end of the expired session, before the new one begins. Detaches all machines
+    /// except those that outlive it.
+    pub(super) fn renew(&mut self, session: &mut dyn AnySession, now: Instant) {
+        self.state = State::Renewing;
+        self.for_each(|all, key| {
+            let slot = &mut all.slots[key.place as usize];
+            for (_, id) in core::mem::take(&mut slot.watches) {
+                all.watches.remove(id);
+            }
+            if all.outlives_session(key) {
+                all.deliver(session, now, key, Input::State(State::Renewing));
+            } else {
+                all.deliver(session, now, key, Input::State(State::Ended(End::Expired)));
+                // Most machines are done then, and detached.
+                all.detach(session, key);
+            }
+        });
+    }
+
     pub(super) fn deliver_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant) {
         self.for_each(|all, key| all.deliver(session, now, key, Input::LeaseEnded));
     }
@@ -345,7 +389,7 @@ impl Machines {
     pub(super) fn settle(&mut self, session: &mut dyn AnySession, now: Instant) {
         let Waiting { refused, unsettled } = core::mem::take(&mut self.waiting);
         for Refusal { key, tag, error } in refused {
-            self.deliver(session, now, key, Input::Reply { tag, result: Err(error) });
+            self.deliver_reply(session, now, key, tag, Err(error));
         }
         for key in unsettled {
             // The process may have been stopped since the last events arrived.

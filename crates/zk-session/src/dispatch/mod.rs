@@ -79,6 +79,10 @@
 //! it. Refusals that are not delivered by then are dropped, and so are watches and timers. The
 //! machine is detached when the drain ends.
 //!
+//! When a session is [renewed](State::Renewing), its machines receive `State::Ended(End::Expired)`
+//! and are detached at once, except those that [outlive it](Attached::outlives_session). Nothing that
+//! a machine submitted on the old session reaches the new one.
+//!
 //! # What the owner receives
 //!
 //! [`poll_event`](Dispatcher::poll_event) returns every event that does not belong to machines
@@ -188,6 +192,17 @@ pub trait Attached: Send {
     /// machine's requests are still sent, but their replies are discarded. The machine itself is
     /// dropped as one of the [effects](Effects).
     fn is_done(&self) -> bool;
+
+    /// Returns whether the machine stays attached when the session is
+    /// [renewed](crate::session::State::Renewing). The default is `false`.
+    ///
+    /// * `false`: the machine receives `State::Ended(End::Expired)` as its last input.
+    /// * `true`: it receives [`State::Renewing`]. Its watches are gone by then. Requests that end
+    ///   with the session, and those that it makes in this call, have failed without a reply. Later
+    ///   requests wait for the new session.
+    fn outlives_session(&self) -> bool {
+        false
+    }
 }
 
 /// An input of an attached machine. Inputs come in the order of the session's events.
@@ -332,7 +347,7 @@ impl<T> Dispatcher<T> {
             };
             return Some(match event {
                 Event::Reply { token: Token::Machine(key, tag), result } => {
-                    machines.deliver(session, now, key, Input::Reply { tag, result });
+                    machines.deliver_reply(session, now, key, tag, result);
                     continue;
                 }
                 Event::Reply { token: Token::Caller(token), result } => {
@@ -344,6 +359,11 @@ impl<T> Dispatcher<T> {
                         continue;
                     }
                     Event::Watch { requests, persistent, event }
+                }
+                Event::State(State::Renewing) => {
+                    machines.renew(session, now);
+                    session.renew(now);
+                    Event::State(State::Renewing)
                 }
                 Event::State(state) => {
                     machines.deliver_state(session, now, state);

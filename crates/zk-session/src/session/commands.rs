@@ -225,6 +225,9 @@ impl<T> Session<T> {
     /// The server then deletes the session's ephemeral nodes. Without a connection the session ends
     /// here at once, and on the servers when it expires.
     pub fn close(&mut self) {
+        if self.is_expired() {
+            return self.finish(End::Closed);
+        }
         if self.end().is_some() {
             return;
         }

@@ -47,6 +47,9 @@ pub struct Config {
     /// Whether an authentication exchange comes first on each connection, before credentials,
     /// watches and requests. See [`Event::Authenticate`](super::Event::Authenticate).
     pub authenticate: bool,
+    /// Whether to open a new session after this one has expired. See
+    /// [`State::Renewing`](super::State::Renewing).
+    pub renew: bool,
     /// The seed of the order of servers, of all random delays and of the table of watches.
     ///
     /// Each client needs its own random seed: clients with the same seed connect to the same
@@ -75,6 +78,7 @@ impl Config {
             disconnect_timeout: None,
             read_only: false,
             authenticate: false,
+            renew: false,
             seed,
             resume: None,
         }

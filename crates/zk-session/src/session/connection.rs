@@ -176,8 +176,13 @@ impl<T> Session<T> {
     /// Ends the session and fails all pending requests.
     pub(super) fn finish(&mut self, end: End) {
         self.ended = Some(end);
-        self.timers.clear();
-        (self.refused, self.disconnect_timed_out) = (false, false);
+        if self.is_expired() {
+            self.timers.unset(SessionTimer::Retry);
+            self.timers.unset(SessionTimer::Lease);
+        } else {
+            self.timers.clear();
+            (self.refused, self.disconnect_timed_out) = (false, false);
+        }
         if let Some(lost) = self.connection.take() {
             let error = Error::Ended { end, outcome: Outcome::Unknown };
             for pending in lost.in_flight.into_lost() {
@@ -188,10 +193,14 @@ impl<T> Session<T> {
         for pending in self.outbox.take_all() {
             self.fail(pending, error.clone());
         }
-        for token in self.credentials.clear() {
-            self.events.push_back(Event::Reply { token, result: Err(error.clone()) });
+        if self.is_expired() {
+            self.watches.keep_persistent();
+        } else {
+            for token in self.credentials.clear() {
+                self.events.push_back(Event::Reply { token, result: Err(error.clone()) });
+            }
+            self.watches.clear();
         }
-        self.watches.clear();
         self.events.push_back(Event::State(self.state()));
     }
 

@@ -44,6 +44,12 @@ pub enum State {
     },
     /// The connection is lost. Only a server knows whether the session is still alive.
     Suspended,
+    /// The session has expired, and a new one is being opened in its place, because
+    /// [`Config::renew`](super::Config::renew) is set.
+    ///
+    /// The ephemeral nodes of the expired session are deleted. Its requests have failed, and its
+    /// one-shot watches are gone. Credentials and persistent watches pass to the new session.
+    Renewing,
     /// The session has ended.
     Ended(End),
 }

@@ -55,6 +55,7 @@ mod in_flight;
 mod outbox;
 mod read_only;
 mod rebalancing;
+mod renewing;
 mod replies;
 mod servers;
 mod timers;
@@ -120,6 +121,8 @@ pub struct Session<T> {
     /// The connection to a server, or the attempt to connect. If there is none, the retry timer
     /// says when the session tries the next server.
     connection: Option<Connection<T>>,
+    /// Whether a session before this one has expired.
+    is_successor: bool,
     /// Whether the session ends with the next reply, or with the connection.
     closing: bool,
     ended: Option<End>,
@@ -170,6 +173,8 @@ pub struct Statistics {
     pub notifications: u64,
     /// Connections on which the handshake succeeded.
     pub connections: u64,
+    /// Sessions that have expired and were [renewed](Config::renew).
+    pub renewals: u64,
 }
 
 /// # Getters
@@ -178,6 +183,7 @@ impl<T> Session<T> {
     pub fn state(&self) -> State {
         let session = self.id;
         match (self.ended, &self.connection) {
+            (Some(End::Expired), _) if self.config.renew => State::Renewing,
             (Some(end), _) => State::Ended(end),
             (None, Some(connection)) if connection.stage == Stage::Connected => {
                 let server = connection.server;
@@ -186,6 +192,7 @@ impl<T> Session<T> {
                     false => State::Connected { server, session },
                 }
             }
+            _ if !self.has_begun && self.is_successor => State::Renewing,
             _ if !self.has_begun => State::Connecting,
             _ => State::Suspended,
         }
@@ -201,7 +208,8 @@ impl<T> Session<T> {
         self.timeout
     }
 
-    /// Returns the newest transaction that a reply has reported. It never decreases.
+    /// Returns the newest transaction that a reply of this session has reported. It never decreases
+    /// within a session.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
     }
@@ -299,6 +307,7 @@ impl<T> Session<T> {
         });
         let mut session = Self {
             connection: None,
+            is_successor: false,
             closing: false,
             ended: None,
             id,

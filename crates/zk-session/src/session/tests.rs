@@ -10,6 +10,7 @@ mod persistent;
 mod properties;
 mod read_only;
 mod rebalancing;
+mod renewing;
 mod requests;
 mod resuming;
 mod room;

@@ -305,6 +305,16 @@ impl Watches {
         dropped
     }
 
+    /// Drops the one-shot watches, after the session has expired.
+    pub(super) fn keep_persistent(&mut self) {
+        let slots =
+            [Class::Node, Class::Child].into_iter().flat_map(|class| self.table.of_class(class));
+        let once: Vec<_> = slots.flat_map(|slot| slot.waiting(&self.callers)).collect();
+        for id in once {
+            self.remove(id, false);
+        }
+    }
+
     /// Records the loss of the connection, and of the server's watches with it. Requests in flight
     /// must have been abandoned before.
     pub(super) fn disconnected(&mut self) {

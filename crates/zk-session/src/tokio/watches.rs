@@ -8,8 +8,8 @@ use core::task::{Context, Poll, ready};
 use super::driver::Shared;
 use crate::chroot::Chroot;
 use crate::client::{Receiver, WatchUpdate, seen_from};
-use crate::error::{Error, Outcome};
-use crate::session::{End, RequestId, WatchedEvent};
+use crate::error::Error;
+use crate::session::{RequestId, WatchedEvent};
 use futures_core::Stream;
 
 /// A one-shot watch. Await it to receive the event; drop it to remove the watch.
@@ -63,12 +63,10 @@ impl Future for Watch {
         self.is_over = true;
         Poll::Ready(match event {
             Some(event) => Ok(seen_from(&self.chroot, event)),
-            None => Err(self.shared.lock().router.ended().unwrap_or(CLOSED)),
+            None => Err(self.shared.lock().router.end_of_watch()),
         })
     }
 }
-
-const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
 
 impl Drop for Watch {
     fn drop(&mut self) {

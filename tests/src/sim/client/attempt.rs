@@ -126,6 +126,9 @@ impl<M: Machine> Machine for Attempt<M> {
                     None => Input::Session(State::Suspended),
                 }
             }
+            (Some(Bug::KeepsLocksAcrossSessions), Input::Session(State::Renewing)) => {
+                Input::Session(State::Suspended)
+            }
             (_, input) => input,
         };
         self.machine.handle(input);
@@ -154,6 +157,10 @@ impl<M: Machine> Machine for Attempt<M> {
 
     fn is_done(&self) -> bool {
         self.machine.is_done()
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.machine.outlives_session() || self.bug == Some(Bug::KeepsLocksAcrossSessions)
     }
 }
 

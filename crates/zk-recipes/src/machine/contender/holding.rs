@@ -154,7 +154,7 @@ impl Contender {
                 self.suspend();
                 self.not_connected();
             }
-            State::Connecting => self.not_connected(),
+            State::Connecting | State::Renewing => self.not_connected(),
             State::Connected { .. } => {
                 self.lease_ended = false;
                 self.doubt();

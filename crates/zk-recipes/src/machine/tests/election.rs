@@ -193,6 +193,50 @@ fn a_release_ends_every_step() {
     }
 }
 
+#[test]
+fn a_candidate_of_an_expired_session_queues_again_on_the_next_one() {
+    for (arrive, reports) in [
+        (Candidate::standing as fn() -> Candidate, &[][..]),
+        (Candidate::following, &[]),
+        (Candidate::leading, &["Lost(Renewed)"]),
+        (Candidate::retreating, &[]),
+        (Candidate::pausing, &[]),
+    ] {
+        let mut h = arrive();
+        h.reconnect();
+        h.feed(Input::Session(State::Suspended));
+        h.wanted();
+        // The requests of the old session have no replies.
+        h.asked.iter_mut().for_each(|asked| asked.answered = true);
+        h.feed(Input::Session(State::Renewing));
+        let lines = h.wanted();
+        let is_report = |line: &&String| !line.starts_with("unwatch") && *line != "timer";
+        assert_eq!(lines.iter().filter(is_report).collect::<Vec<_>>(), reports);
+        h.feed(Input::Timer);
+        h.expect(&["create 2", "list"]);
+        // The new session begins.
+        h.reconnect();
+        h.created_again(9);
+        h.answer("list", children(&["2-9"]));
+        assert_eq!(h.wanted()[..2], ["Enqueued 2-9 token 109", "Acquired 2-9 token 109"]);
+    }
+}
+
+#[test]
+fn a_candidate_that_resigns_does_not_enter_the_next_session() {
+    for arrive in
+        [Candidate::following as fn() -> Candidate, Candidate::leading, Candidate::resigning]
+    {
+        let mut h = arrive();
+        h.reconnect();
+        h.feed(Input::Release);
+        h.wanted();
+        h.feed(Input::Session(State::Renewing));
+        assert_eq!(h.wanted().last().map(String::as_str), Some("Released"));
+        h.expect_last(&[]);
+    }
+}
+
 fn node_deleted(h: &mut Candidate) {
     h.deleted("watch own-7");
     h.answer("delete own-7", ok());

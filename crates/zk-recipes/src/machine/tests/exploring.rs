@@ -21,6 +21,7 @@ const ACQUIRES: [&str; 4] = [ONE, TWO, THREE, "3 acquires"];
 /// The milestone of each event that ends a held lock.
 fn lost_by(client: usize, loss: &Loss) -> Result<&'static str, String> {
     match loss {
+        Loss::Renewed => Err("loses a session that nobody renews".into()),
         Loss::NodeDeleted => Ok("loses its node"),
         Loss::Ended(_) => Ok("loses its session"),
         loss => Err(format!("{client} does not trust the ensemble: {loss}")),

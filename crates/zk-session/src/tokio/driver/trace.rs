@@ -58,6 +58,9 @@ impl Report {
             Self::State(State::ReadOnly { server, session }) => {
                 tracing::warn!(server, %session, "session connected to a read-only server");
             }
+            Self::State(State::Renewing) => {
+                tracing::warn!("session expired; opening a new one");
+            }
             Self::State(State::Ended(end)) => tracing::info!(%end, "session ended"),
             Self::State(other) => tracing::warn!(state = ?other, "session without a connection"),
             Self::Failure((server, reason)) => {
