@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::{sleep, timeout};
 use zk_recipes::machine::LockMode;
 use zk_recipes::{
-    Barrier, DoubleBarrier, Holding, LeaderElection, Leadership, LockError, LockRequest, MultiLock,
-    Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
+    Barrier, DoubleBarrier, Ephemeral, Holding, LeaderElection, Leadership, LockError, LockRequest,
+    Loss, MultiLock, Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
 };
 use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms, SessionId, Zxid};
-use zk_session::{Client, Error, Outcome, RequestError};
+use zk_session::session::SessionTicket;
+use zk_session::{Client, End, Error, Outcome, RequestError, WatchUpdate};
 
 use crate::suite::{
-    Fixture, HANG_TIMEOUT, client, ephemerals, eventually, nothing_is_left, waits_until,
+    Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left,
+    waits_until,
 };
 
 /// The time to wait before concluding that something does not happen.
@@ -407,6 +409,98 @@ pub async fn an_owner_releases_as_often_as_it_has_acquired(fixture: &impl Fixtur
     let guard = waiting.await.expect("no panic").expect("acquired");
     assert!(guard.fencing_token() > token);
     guard.release().await.expect("released");
+    nothing_is_left(fixture).await;
+}
+
+// ---- Expiry --------------------------------------------------------------------------------------
+
+/// Ends the session of a client that renews it, as an expiry does: by closing it from elsewhere.
+///
+/// # Panics
+///
+/// If the client has no session.
+pub async fn expire(fixture: &impl Fixture, ticket: impl Fn() -> Option<SessionTicket>) {
+    let old = ticket().expect("a session");
+    let is_old = || ticket().is_some_and(|now| now.id == old.id);
+    // Both clients take the connection from each other, so it may need several attempts.
+    while is_old() {
+        let thief = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
+        if let Ok(thief) = thief.resume(ticket().unwrap_or(old.clone())).connect().await {
+            thief.close().await;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What a service has made before its session expires works on the next session, three times.
+pub async fn a_service_survives_the_expiry_of_its_session(fixture: &impl Fixture) {
+    const PRESENCE: &str = "/services/printer/one";
+    let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let service = builder.renew(true).connect().await.expect("connected");
+    let other = client(fixture).await;
+    let mutex = Mutex::new(&service, "/locks/renewed").expect("a valid path");
+    let election = LeaderElection::new(&service, "/election/renewed").expect("a valid path");
+    let candidate = election.stand();
+    let here = Ephemeral::new(&service, PRESENCE, "10.0.0.7").expect("a valid path");
+    other.ensure_path("/config").await.expect("created");
+    let mut config = service.watch("/config").await.expect("watched");
+    let mut last = None;
+    for round in 0..3_u8 {
+        let guard = mutex.acquire().await.expect("free");
+        let term = candidate.elected().await.expect("the only one");
+        let now = (guard.fencing_token(), term.token, here.created().await.expect("created"));
+        assert!(
+            last.is_none_or(|(a, b, c)| now.0 > a && now.1 > b && now.2 > c),
+            "{last:?} {now:?}"
+        );
+        last = Some(now);
+        let lost = Arc::new(AtomicUsize::new(0));
+        let count = lost.clone();
+        guard.on_lost(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let (_, once) = service.exists_and_watch("/missing").await.expect("watched");
+        let before = service.session_id();
+
+        expire(fixture, || service.session_ticket()).await;
+
+        let loss = timeout(HANG_TIMEOUT, guard.lost()).await.expect("in time");
+        assert!(matches!(loss, Loss::Ended(End::Expired) | Loss::NodeDeleted), "{loss:?}");
+        let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+        assert_eq!(timeout(HANG_TIMEOUT, once).await.expect("in time"), Err(expired));
+        timeout(HANG_TIMEOUT, service.ready()).await.expect("in time").expect("it goes on");
+        // The first request of the new session.
+        service.sync("/config").await.expect("it waits for the session");
+        assert_ne!(service.session_id(), before);
+        // There may be one gap more for each attempt to end the session.
+        other.set_data("/config", &[round], None).await.expect("set");
+        let mut gaps = 0;
+        while let WatchUpdate::Gap = config.next().await.expect("it continues") {
+            gaps += 1;
+        }
+        assert!(gaps > 0, "a gap comes before the first event");
+        assert_eq!(lost.load(Ordering::SeqCst), 1, "the loss is reported once");
+        assert!(matches!(guard.state(), Holding::Lost(_)), "no lock passes to the next session");
+        guard.release().await.expect_err("it is lost");
+    }
+    assert!(service.statistics().renewals >= 3);
+    // Somebody deletes the node, and it is created again.
+    let before = here.created().await.expect("created");
+    other.delete(PRESENCE, None).await.expect("deleted");
+    let stat = async {
+        loop {
+            match other.exists(PRESENCE).await.expect("read") {
+                Some(stat) if stat.czxid > before => break stat,
+                _ => sleep(Duration::from_millis(1)).await,
+            }
+        }
+    };
+    let stat = timeout(HANG_TIMEOUT, stat).await.expect("in time");
+    assert_eq!(stat.ephemeral_owner, service.session_id());
+    here.close().await.expect("deleted");
+    assert_eq!(other.exists(PRESENCE).await, Ok(None));
+    candidate.close().await.expect("resigned");
+    drop(config);
     nothing_is_left(fixture).await;
 }
 

@@ -22,7 +22,7 @@ pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};
 pub use self::machine::multi_lock::MultiLockError;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::{
-    DisconnectPolicy, Event, Leadership, LockMode, Scheme, Term, UnknownNodePolicy,
+    DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term, UnknownNodePolicy,
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::recipes::{

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zk_recipes::blocking::{
-    Barrier, DoubleBarrier, LeaderElection, LockRequest, MultiLock, Mutex, ReentrantMutex, RwLock,
-    Semaphore,
+    Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
+    ReentrantMutex, RwLock, Semaphore,
 };
 use zk_recipes::{Holding, Leadership, LockError, Loss, MultiLoss, Options, Owner, Unconfirmed};
 
@@ -30,6 +30,48 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
         assert!(!what.is_empty(), "the watchdog ends the test");
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn a_service_survives_the_expiry_of_its_session() {
+    let ensemble = Ensemble::start(1);
+    let builder = Client::builder(&ensemble.embedded.connect_string());
+    let client = builder.session_timeout(SESSION_TIMEOUT).renew(true).connect().expect("connected");
+    let mutex = Mutex::new(&client, "/lock").expect("valid");
+    let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
+    let here = Ephemeral::new(&client, "/services/one", "10.0.0.7").expect("valid");
+    client.create("/config", b"", NodeKind::Persistent).expect("a new node");
+    let mut config = client.watch("/config").expect("watched");
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = mutex.acquire().expect("acquired");
+        let term = candidate.elected().expect("the only one");
+        let now = (guard.fencing_token(), term.token, here.created().expect("created"));
+        assert!(
+            last.is_none_or(|(a, b, c)| now.0 > a && now.1 > b && now.2 > c),
+            "{last:?} {now:?}"
+        );
+        last = Some(now);
+        let (_, once) = client.exists_and_watch("/missing").expect("watched");
+        let before = client.session_id();
+
+        assert!(ensemble.embedded.expire_session(before));
+
+        let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
+        assert_eq!(once.wait(), Err(expired));
+        let loss = guard.wait_lost(LONG).expect("in time");
+        assert!(matches!(loss, Loss::Ended(End::Expired) | Loss::NodeDeleted), "{loss:?}");
+        client.set_data("/config", b"new", None).expect("it waits for the next session");
+        assert_ne!(client.session_id(), before);
+        assert_eq!(config.wait(), Ok(WatchUpdate::Gap));
+        assert!(matches!(config.wait(), Ok(WatchUpdate::Event(_))));
+        guard.release().expect_err("it is lost");
+    }
+    assert_eq!(client.statistics().renewals, 3);
+    here.close().expect("deleted");
+    candidate.close().expect("resigned");
+    client.close();
+    eventually("no session is left", || ensemble.embedded.with(|all| all.sessions().count()) == 0);
 }
 
 #[test]

@@ -28,6 +28,7 @@ play! {
     candidates_lead_one_after_another,
     a_leader_that_loses_its_node_queues_again,
     an_owner_releases_as_often_as_it_has_acquired,
+    a_service_survives_the_expiry_of_its_session,
     no_client_passes_a_closed_barrier,
     a_double_barrier_can_be_used_again,
 }

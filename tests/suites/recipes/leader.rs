@@ -40,6 +40,11 @@ async fn in_line(embedded: &Embedded, count: usize) {
         .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_survives_the_expiry_of_its_session() {
+    scenarios::a_service_survives_the_expiry_of_its_session(&start().await).await;
+}
+
 #[tokio::test]
 async fn candidates_lead_one_after_another() {
     scenarios::candidates_lead_one_after_another(&start().await).await;

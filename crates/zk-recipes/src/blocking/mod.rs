@@ -238,6 +238,23 @@ pub type DoubleBarrier = recipes::DoubleBarrier<Client>;
 /// A participant that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
 pub type BarrierGuard = recipes::BarrierGuard<Client>;
 
+/// An ephemeral node that is kept alive. [`recipes::Ephemeral`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::blocking::Ephemeral;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("127.0.0.1:2181").renew(true).connect()?;
+/// let here = Ephemeral::new(&client, "/services/printer/host-7", "10.0.0.7:631")?;
+/// here.created()?;
+/// // ... until the process ends, or:
+/// here.close()?;
+/// # Ok(())
+/// # }
+/// ```
+pub type Ephemeral = recipes::Ephemeral<Client>;
+
 /// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].
 pub type Held = HeldLock<Client>;
 

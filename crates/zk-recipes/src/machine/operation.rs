@@ -75,36 +75,13 @@ impl WatchKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    CreateNode {
-        data: Bytes,
-        acl: AccessList,
-    },
-    #[cfg(feature = "study")]
-    CreateAlone {
-        data: Bytes,
-        acl: AccessList,
-    },
-    CreateNodes {
-        count: u32,
-        data: Bytes,
-        acl: AccessList,
-    },
-    CreateParent {
-        container: bool,
-        acl: AccessList,
-    },
-    CreateMaximum {
-        maximum: [u8; 4],
-        acl: AccessList,
-    },
-    Replace {
-        by: String,
-        data: Bytes,
-        acl: AccessList,
-    },
-    CreateMark {
-        acl: AccessList,
-    },
+    CreateNode { data: Bytes, acl: AccessList },
+    CreateAlone { data: Bytes, acl: AccessList },
+    CreateNodes { count: u32, data: Bytes, acl: AccessList },
+    CreateParent { container: bool, acl: AccessList },
+    CreateMaximum { maximum: [u8; 4], acl: AccessList },
+    Replace { by: String, data: Bytes, acl: AccessList },
+    CreateMark { acl: AccessList },
     Touch,
     Delete,
     List,
@@ -124,8 +101,7 @@ impl Operation {
         Self::new(prefix, Kind::CreateNode { data, acl })
     }
 
-    /// Creates the only node of a lock without a queue.
-    #[cfg(feature = "study")]
+    /// Creates an ephemeral node with this very path.
     pub(super) fn create_alone(path: Arc<str>, data: Bytes, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateAlone { data, acl })
     }
@@ -234,7 +210,6 @@ impl Operation {
             Kind::CreateNode { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list()))
             }
-            #[cfg(feature = "study")]
             Kind::CreateAlone { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL, acl.list()))
             }

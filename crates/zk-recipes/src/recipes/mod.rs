@@ -16,6 +16,7 @@ mod connection;
 pub(crate) mod contenders;
 mod conversion;
 mod double_barrier;
+mod ephemeral;
 mod guid;
 mod held;
 #[cfg(feature = "study")]
@@ -44,6 +45,7 @@ pub use self::client::SessionClient;
 pub use self::contenders::QueueEntry;
 pub use self::conversion::NotConverted;
 pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
+pub use self::ephemeral::Ephemeral;
 pub use self::held::{HeldLock, Holding};
 #[cfg(feature = "study")]
 pub use self::herd::{HerdGuard, HerdMutex};

@@ -182,6 +182,22 @@ pub type DoubleBarrier = recipes::DoubleBarrier<Client>;
 /// A participant that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
 pub type BarrierGuard = recipes::BarrierGuard<Client>;
 
+/// An ephemeral node that is kept alive. [`recipes::Ephemeral`] has its guarantee and cost.
+///
+/// ```no_run
+/// use zk_recipes::{Ephemeral, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("127.0.0.1:2181").renew(true).connect().await?;
+/// let here = Ephemeral::new(&client, "/services/printer/host-7", "10.0.0.7:631")?;
+/// here.created().await?;
+/// // ... until the process ends, or:
+/// here.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub type Ephemeral = recipes::Ephemeral<Client>;
+
 /// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].
 pub type Held = HeldLock<Client>;
 

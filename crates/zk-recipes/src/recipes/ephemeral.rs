@@ -1,0 +1,182 @@
+//! An ephemeral node that is kept alive.
+
+use alloc::sync::Arc;
+use core::fmt;
+use std::sync::{Mutex as StdMutex, PoisonError};
+use std::time::Instant;
+
+use zk_session::End;
+use zk_session::proto::Zxid;
+
+use super::call::Call;
+use super::client::{Limit, before};
+use super::macros::methods;
+use super::queue::Queue;
+use super::status::Handle;
+use super::{Options, SessionClient};
+use crate::error::{LockError, RecipeError, Unconfirmed};
+use crate::machine::{EphemeralMachine, Event, LockMode, Presence, Scheme, WaitPolicy};
+
+/// An ephemeral node that is kept alive: for service discovery, or to show that a process lives. It
+/// is Apache Curator's `PersistentNode`. Dropped, it deletes the node in the background.
+///
+/// # Guarantee
+///
+/// The node is created again when somebody has deleted it. With a client that
+/// [renews](zk_session::ClientBuilder::renew) its session, it is created again on each new session,
+/// too. There is a moment without the node in between.
+///
+/// If another session owns a node at the path, it waits until that one is deleted. A service that
+/// restarts finds the node of its last session until that expires.
+///
+/// The node is created with the [data](Options::data) and the access control lists of the options.
+/// Data written later is not kept when the node is created again. When the node is no longer wanted
+/// it is deleted by its path. A node that another session creates there right then, after somebody
+/// has deleted ours, may be deleted in its place.
+///
+/// # Cost
+///
+/// Two round trips and one watch.
+#[doc(alias("PersistentNode", "PersistentEphemeralNode", "presence", "registration"))]
+#[must_use = "a node that is dropped is deleted"]
+pub struct Ephemeral<C: SessionClient> {
+    call: Call<C>,
+    presence: SharedPresence,
+    handle: Handle,
+}
+
+impl<C: SessionClient> fmt::Debug for Ephemeral<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ephemeral = f.debug_struct("Ephemeral");
+        ephemeral.field("path", &self.call.path).field("presence", &self.presence());
+        ephemeral.finish_non_exhaustive()
+    }
+}
+
+/// What is known of the node, written while the session is locked.
+#[derive(Clone, Debug, Default)]
+struct SharedPresence(Arc<StdMutex<Presence>>);
+
+impl SharedPresence {
+    fn read(&self) -> Presence {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn observe(&self, event: &Event) {
+        let mut presence = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *presence = presence.after(event);
+    }
+}
+
+impl<C: SessionClient> Ephemeral<C> {
+    /// Creates the node at `path`, with this data, and keeps it alive. Missing parents are created
+    /// as containers. This waits for nothing: see [`created`](Self::created).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &C, path: &str, data: impl Into<bytes::Bytes>) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new().data(data))
+    }
+
+    /// Creates the node at `path` with the data, the access control lists and the observer of these
+    /// options, and keeps it alive. The other options have no effect.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
+        let queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
+        let presence = SharedPresence::default();
+        let ours = presence.clone();
+        let hook = Arc::new(move |event: &Event| ours.observe(event));
+        let machine = EphemeralMachine::new(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
+        let handle = queue.attach(machine, queue.note(), Some(hook));
+        Ok(Self { call: queue.call("created"), presence, handle })
+    }
+
+    /// Returns the path of the node.
+    pub fn path(&self) -> &str {
+        &self.call.path
+    }
+
+    /// Returns whether the node exists, as far as is known here.
+    pub fn presence(&self) -> Presence {
+        self.presence.read()
+    }
+
+    #[cfg(feature = "blocking")]
+    fn client(&self) -> &C {
+        &self.call.client
+    }
+
+    fn created_within(
+        &self,
+        limit: Limit,
+    ) -> impl Future<Output = Result<Zxid, RecipeError>> + Send + use<C> {
+        let end = limit.wait_policy.refusal().map(|_| C::now()).or(limit.end);
+        let presence = self.presence.clone();
+        let created = self.handle.status.wait(move |_| match presence.read() {
+            Presence::Missing => None,
+            decided => Some(decided),
+        });
+        let call = self.call.clone();
+        async move {
+            match before::<C, _>(end, created).await {
+                Some(Some(Presence::Created(czxid))) => Ok(czxid),
+                Some(Some(Presence::Failed(error))) => Err(call.failed(error)),
+                Some(_) => Err(call.failed(LockError::Ended(End::Closed))),
+                None => Err(call.failed(LockError::TimedOut)),
+            }
+        }
+    }
+
+    fn delete(
+        self,
+        end: Option<Instant>,
+    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+        let Self { call, presence, handle } = self;
+        let call = Call { operation: "close", ..call };
+        let status = handle.status.clone();
+        drop(handle);
+        async move {
+            let over = status.wait(|_| match presence.read() {
+                Presence::Closed => Some(Ok(())),
+                Presence::Failed(error) => Some(Err(error)),
+                Presence::Missing | Presence::Created(_) => None,
+            });
+            let unconfirmed = |why| Err(LockError::NotConfirmed(why));
+            let over = match before::<C, _>(end, over).await {
+                Some(Some(over)) => over,
+                // The runtime was shut down.
+                Some(None) => unconfirmed(Unconfirmed::Ended(End::Closed)),
+                None => unconfirmed(Unconfirmed::TimedOut),
+            };
+            over.map_err(|error| call.failed(error))
+        }
+    }
+}
+
+methods! { Ephemeral:
+    /// Waits until the node exists, and returns the transaction that created it. It may have been
+    /// deleted by then. Dropping the future, or its time limit, does not delete the node.
+    ///
+    /// # Errors
+    ///
+    /// The error that the node [failed](Presence::Failed) with, or [`End::Closed`] if it was closed.
+    enter fn created [created_until, created_timeout] (&self; limit) -> Result<Zxid, RecipeError> {
+        self.created_within(limit)
+    }
+
+    /// Deletes the node, and waits until it is deleted. Without a server it waits until the end of
+    /// the session's lease at most.
+    ///
+    /// # Errors
+    ///
+    /// The error that the node [failed](Presence::Failed) with before, or that refused the deletion.
+    /// [`LockError::NotConfirmed`] if no server has confirmed the deletion: it continues in the
+    /// background, or the session's end deletes the node.
+    release fn close [close_until, close_timeout] (self; end) -> Result<(), RecipeError> {
+        self.delete(end)
+    }
+}
