@@ -26,6 +26,7 @@ pub struct FieldName {
 pub struct DecodeError {
     kind: DecodeErrorKind,
     offset: u32,
+    #[cfg(feature = "field-names")]
     field: Option<&'static FieldName>,
 }
 
@@ -60,12 +61,24 @@ pub enum DecodeErrorKind {
 impl DecodeError {
     #[cold]
     pub(crate) fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self { kind, offset: u32::try_from(offset).unwrap_or(u32::MAX), field: None }
+        Self {
+            kind,
+            offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            #[cfg(feature = "field-names")]
+            field: None,
+        }
     }
 
     /// Adds the field, unless an inner field is known already.
+    #[cfg(feature = "field-names")]
     pub(crate) fn within(mut self, field: &'static FieldName) -> Self {
         self.field.get_or_insert(field);
+        self
+    }
+
+    /// Drops the name, which the linker then drops, too.
+    #[cfg(not(feature = "field-names"))]
+    pub(crate) fn within(self, _: &'static FieldName) -> Self {
         self
     }
 
@@ -87,9 +100,13 @@ impl DecodeError {
         self.offset as usize
     }
 
-    /// Returns the record and the field that were being decoded, if known.
+    /// Returns the record and the field that were being decoded, if known. Without the feature
+    /// `field-names`, they never are.
     pub fn field(&self) -> Option<&'static FieldName> {
-        self.field
+        #[cfg(feature = "field-names")]
+        return self.field;
+        #[cfg(not(feature = "field-names"))]
+        None
     }
 }
 
@@ -110,7 +127,7 @@ impl fmt::Display for DecodeErrorKind {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}", self.kind, self.offset)?;
-        match self.field {
+        match self.field() {
             Some(name) => write!(f, " in {}.{}", name.record, name.field),
             None => Ok(()),
         }

@@ -94,7 +94,8 @@ impl<'a, T: Copy + Decode<'a>> Iterator for Iter<'a, T> {
     type Item = T;
 
     // A call would keep the position in memory instead of a register.
-    #[inline(always)]
+    #[cfg_attr(target_os = "none", inline)]
+    #[cfg_attr(not(target_os = "none"), inline(always))]
     fn next(&mut self) -> Option<T> {
         self.left = self.left.checked_sub(1)?;
         match self.slice.next() {
@@ -157,7 +158,8 @@ impl<T: Encode> Encode for List<'_, T> {
     }
 
     // A call would keep the sink's position in memory instead of a register.
-    #[inline(always)]
+    #[cfg_attr(target_os = "none", inline)]
+    #[cfg_attr(not(target_os = "none"), inline(always))]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
             Items::Null => (-1i32).encode(out),

@@ -61,7 +61,8 @@ macro_rules! record {
         impl<$lt> $crate::wire::Decode<$lt> for $self {
             // A call for each record would copy its fields once more, which takes as long as
             // reading them.
-            #[inline(always)]
+            #[cfg_attr(target_os = "none", inline)]
+            #[cfg_attr(not(target_os = "none"), inline(always))]
             fn decode(
                 reader: &mut $crate::wire::Reader<$lt>,
             ) -> Result<Self, $crate::error::DecodeError> {
@@ -132,7 +133,8 @@ macro_rules! encoded_fields {
                 ])
             }
 
-            #[inline(always)]
+            #[cfg_attr(target_os = "none", inline)]
+            #[cfg_attr(not(target_os = "none"), inline(always))]
             fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
                 $( $crate::wire::Encode::encode(&self.$field, out); )*
             }

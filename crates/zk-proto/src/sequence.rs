@@ -51,9 +51,33 @@ impl SequenceNumber {
     }
 }
 
+impl SequenceNumber {
+    /// Writes the number to the buffer, as it [prints](Self), and returns the text.
+    ///
+    /// ```
+    /// use zk_proto::SequenceNumber;
+    ///
+    /// assert_eq!(SequenceNumber(-42).encode(&mut [0; 11]), "-000000042");
+    /// ```
+    pub fn encode(self, buffer: &mut [u8; 11]) -> &str {
+        let mut left = self.0.unsigned_abs();
+        for byte in buffer.iter_mut().rev() {
+            *byte = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        // Eleven characters only if the number needs them.
+        let is_full = buffer[1] != b'0' && self.0 < 0;
+        let text = &mut buffer[usize::from(!is_full)..];
+        if self.0 < 0 {
+            text[0] = b'-';
+        }
+        str::from_utf8(text).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for SequenceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:010}", self.0)
+        f.write_str(self.encode(&mut [0; 11]))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::sync::Arc;
 
 use zk_proto::path::{self, PathError};
+
+use crate::sync::Arc;
 
 /// The subtree that a client sees as the whole tree.
 ///

@@ -14,6 +14,7 @@ mod error;
 mod growth;
 pub mod sasl;
 pub mod session;
+pub mod sync;
 pub mod time;
 
 #[cfg(feature = "blocking")]

@@ -24,7 +24,9 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract, which is the same.
         let memory = unsafe { self.heap.alloc(layout) };
-        self.peak.fetch_max(self.heap.used(), Ordering::Relaxed);
+        // No interrupt allocates.
+        let peak = self.peak.load(Ordering::Relaxed).max(self.heap.used());
+        self.peak.store(peak, Ordering::Relaxed);
         memory
     }
 
@@ -38,6 +40,11 @@ unsafe impl GlobalAlloc for Heap {
 pub fn start() {
     // SAFETY: nothing else uses this memory.
     unsafe { HEAP.heap.init(&raw mut MEMORY as usize, SIZE) }
+}
+
+/// Returns the number of bytes in use, with the allocator's own.
+pub fn used() -> usize {
+    HEAP.heap.used()
 }
 
 /// Returns the most bytes that were ever in use, with the allocator's own.

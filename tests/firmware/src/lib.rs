@@ -3,6 +3,8 @@
 #![no_std]
 
 pub mod board;
+#[cfg(feature = "embassy")]
+pub mod embassy;
 #[cfg(feature = "lock")]
 pub mod heap;
 pub mod line;

@@ -17,6 +17,9 @@ pub(super) struct Program {
 pub(super) const LOCK: Program =
     Program { name: "lock", target: "thumbv7m-none-eabi", features: "lock" };
 
+/// The lock on a Cortex-M0. QEMU's Cortex-M3 runs it as well.
+pub(super) const LOCK_WITHOUT_ATOMICS: Program = Program { target: CODEC.target, ..LOCK };
+
 /// The codec alone, on a Cortex-M0.
 pub(super) const CODEC: Program =
     Program { name: "codec", target: "thumbv6m-none-eabi", features: "" };

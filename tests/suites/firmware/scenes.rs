@@ -13,7 +13,7 @@ use zk_testkit::suite::{HANG_TIMEOUT, client};
 use zk_testkit::turns::{Kind, Turn, overtaken, together};
 
 use super::board::Board;
-use super::image::{CODEC, LOCK};
+use super::image::{CODEC, LOCK, LOCK_WITHOUT_ATOMICS};
 
 /// The lock and the node that the program names.
 const LOCK_PATH: &str = "/locks/shared with firmware";
@@ -126,6 +126,17 @@ async fn a_board_takes_turns_with_curator() {
     let mut theirs = curator[0].go().map_while(Result::ok);
     std::thread::spawn(move || theirs.all(|turn| sender.send(turn).is_ok()));
     take_turns(&mut board, turns).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_without_atomic_operations_takes_the_lock() {
+    let Some(image) = LOCK_WITHOUT_ATOMICS.build_or_skip() else { return };
+    let embedded = Embedded::start(1).await.expect("loopback");
+    client(&embedded).await.create(NODE, b"", NodeKind::Persistent).await.expect("created");
+    let mut board = Board::start(&image, servers(&embedded.connect_string())).await;
+    board.wait_for("exclusive ").await;
+    board.wait_for("released").await;
+    board.wait_for("acquired").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,19 +1,62 @@
 //! What the programs take of the board's memory.
 
-use super::image::{CODEC, LOCK, Size};
+use std::path::Path;
 
+use super::image::{CODEC, LOCK, Program, Size};
+
+/// The limits leave no room to grow unnoticed.
 #[test]
-fn the_lock_fits() {
-    let Some(image) = LOCK.build_or_skip() else { return };
-    let size = Size::of(&image);
-    println!("{size:?}");
-    assert!(size.flash <= 116 * 1024 && size.ram <= 6400, "{size:?}");
+fn the_programs_fit() {
+    for (program, flash, ram) in [(LOCK, 81_000, 6_400), (CODEC, 6_400, 16)] {
+        let Some(image) = program.build_or_skip() else { return };
+        let size = Size::of(&image);
+        println!("{}: {size:?}", program.name);
+        assert!(size.flash <= flash && size.ram <= ram, "{}: {size:?}", program.name);
+    }
 }
 
+/// Prints the table in docs/embedding.md as it should be.
 #[test]
-fn the_codec_fits() {
-    let Some(image) = CODEC.build_or_skip() else { return };
-    let size = Size::of(&image);
-    println!("{size:?}");
-    assert!(size.flash <= 7600 && size.ram <= 16, "{size:?}");
+#[ignore = "links the lock many times"]
+fn the_table_of_features_is_right() {
+    const FEATURES: [&str; 7] = [
+        "conversions",
+        "fast-lists",
+        "field-names",
+        "private-names",
+        "schemes",
+        "semaphore",
+        "full",
+    ];
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/embedding.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let flash = |features: &'static str| {
+        let image = Program { features, ..LOCK }.build_or_skip()?;
+        Some(Size::of(&image).flash)
+    };
+    let Some(least) = flash("lock") else { return };
+    let mut wrong = Vec::new();
+    let mut check = |name: &str, bytes: usize| {
+        let start = format!("| {name} | ");
+        println!("{start}{} | {} |", thousands(bytes), thousands(bytes - least));
+        let row = page.lines().find_map(|line| line.strip_prefix(&start));
+        let cell = row.and_then(|row| row.split(" |").next());
+        let said: Option<usize> = cell.and_then(|cell| cell.replace(',', "").parse().ok());
+        if said.is_none_or(|said| said.abs_diff(bytes) * 100 > 3 * bytes) {
+            wrong.push(format!("{name}: {said:?} instead of {bytes}"));
+        }
+    };
+    check("none", least);
+    for feature in FEATURES {
+        let features: &'static str = format!("lock,zk-recipes/{feature}").leak();
+        check(&format!("`{feature}`"), flash(features).expect("nothing was missing before"));
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+fn thousands(number: usize) -> String {
+    match number / 1000 {
+        0 => number.to_string(),
+        thousands => format!("{thousands},{:03}", number % 1000),
+    }
 }

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use zk_session::proto::{Acl, Decode, Encode, List, Reader};
+use zk_session::sync::Arc;
 
 /// An owned access control list, kept in its encoded form.
 #[derive(Clone, PartialEq, Eq)]

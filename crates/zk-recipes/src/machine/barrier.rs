@@ -70,6 +70,7 @@ impl Machine for BarrierWait {
                 }
             }
             Input::Timer if self.step == Step::Pausing => self.read(),
+            #[cfg(feature = "conversions")]
             Input::Convert(_) => self.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => {
                 self.outputs.push_back(Output::Unwatch(self.last_op));

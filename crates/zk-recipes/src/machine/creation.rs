@@ -17,8 +17,7 @@ use core::ops::RangeInclusive;
 
 use zk_session::Error;
 use zk_session::proto::{
-    Create2Response, ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult,
-    Zxid, path,
+    Create2Response, ErrorCode, ExistsResponse, GetChildrenResponse, Zxid, path,
 };
 use zk_session::session::Reply;
 
@@ -201,10 +200,18 @@ impl Creation {
     }
 
     fn created(&self, result: Result<Reply, Error>) -> Result<Nodes, Error> {
-        let Some(asked) = self.batch else {
-            return Ok(Nodes { first: created_node(result)?, others: Vec::new() });
-        };
-        let (reply, asked) = (result?, asked as usize);
+        #[cfg(feature = "semaphore")]
+        if let Some(asked) = self.batch {
+            return Self::created_batch(result, asked as usize);
+        }
+        Ok(Nodes { first: created_node(result)?, others: Vec::new() })
+    }
+
+    #[cfg(feature = "semaphore")]
+    fn created_batch(result: Result<Reply, Error>, asked: usize) -> Result<Nodes, Error> {
+        let reply = result?;
+        use zk_session::proto::{MultiResponse, MultiResult};
+
         let results: MultiResponse<'_> = reply.decode()?;
         if let Some((_, code)) = results.failure() {
             return Err(Error::Server(code));
@@ -342,7 +349,10 @@ pub(super) fn submit_create(
     let (data, acl) = (config.data.clone(), config.acl.clone());
     outputs.submit(match batch {
         None => Operation::create_node(prefix, data, acl),
+        #[cfg(feature = "semaphore")]
         Some(count) => Operation::create_nodes(prefix, count, data, acl),
+        #[cfg(not(feature = "semaphore"))]
+        Some(_) => Operation::create_node(prefix, data, acl),
     })
 }
 

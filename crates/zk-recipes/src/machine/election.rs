@@ -66,6 +66,7 @@ impl Machine for ElectionMachine {
             },
             Input::LeaseEnded => self.lease_ended(),
             Input::Settled | Input::BehindAbandoned => self.contender.handle(input),
+            #[cfg(feature = "conversions")]
             Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.resign(),
         }

@@ -84,6 +84,7 @@ mod barrier;
 mod connection;
 mod contender;
 mod creation;
+#[cfg(feature = "semaphore")]
 mod double_barrier;
 mod election;
 mod ephemeral;
@@ -98,6 +99,7 @@ mod phase;
 mod queue;
 mod renewal;
 mod retry_policy;
+#[cfg(feature = "semaphore")]
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
@@ -107,9 +109,9 @@ mod synced_read;
 mod tests;
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
+use zk_session::sync::Arc;
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -120,6 +122,7 @@ use zk_session::{End, Error};
 pub use self::access::AccessList;
 pub use self::barrier::BarrierWait;
 pub use self::contender::Contender;
+#[cfg(feature = "semaphore")]
 pub use self::double_barrier::Participant;
 pub use self::election::{ElectionMachine, Leadership, Term};
 pub use self::ephemeral::{EphemeralMachine, Presence};
@@ -129,6 +132,7 @@ pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
+#[cfg(feature = "semaphore")]
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
@@ -333,6 +337,7 @@ pub enum Input {
     /// A command: change the mode of the held lock.
     ///
     /// [`Event::Converted`] or [`Event::NotConverted`] answers. Give no second one before that.
+    #[cfg(feature = "conversions")]
     Convert(LockMode),
     /// A command: leave when the recipe allows it.
     ///

@@ -1,7 +1,8 @@
 //! Names of lock nodes: how to build and how to parse them.
 
-use alloc::format;
 use alloc::string::String;
+#[cfg(feature = "schemes")]
+use alloc::string::ToString;
 use core::array::from_fn;
 use core::fmt;
 
@@ -34,11 +35,14 @@ enum PrefixFormat {
     /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
     Curator { dashes: bool },
     /// `<guid>`, without dashes.
+    #[cfg(feature = "schemes")]
     Kazoo,
     /// `<guid>-`, with the GUID in as few characters as possible.
+    #[cfg(feature = "private-names")]
     Compact,
     /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
     /// no GUID.
+    #[cfg(feature = "schemes")]
     Session,
 }
 
@@ -66,9 +70,11 @@ impl Scheme {
     pub const GO_ZK: Self = Self::new(PrefixFormat::Curator { dashes: false }, "lock-", None);
 
     /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
+    #[cfg(feature = "schemes")]
     pub const KAZOO_MUTEX: Self = Self::new(PrefixFormat::Kazoo, "__lock__", None);
 
     /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
+    #[cfg(feature = "schemes")]
     pub const KAZOO_READ_WRITE: Self =
         Self::new(PrefixFormat::Kazoo, "__lock__", Some("__rlock__"));
 
@@ -77,6 +83,7 @@ impl Scheme {
     /// This crate adds a GUID after the session; that recipe reads such names as well. Without a
     /// GUID, nothing would distinguish two contenders of one session, or an earlier node with the
     /// same name.
+    #[cfg(feature = "schemes")]
     pub const ZOOKEEPER_RECIPE: Self = Self::new(PrefixFormat::Session, "", None);
 
     /// A private lock, for contenders of this library only: `<guid>-<marker><sequence>`.
@@ -86,6 +93,7 @@ impl Scheme {
     ///
     /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
     /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
+    #[cfg(feature = "private-names")]
     pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
         Self { private: true, ..Self::new(PrefixFormat::Compact, exclusive, shared) }
     }
@@ -121,6 +129,8 @@ impl Scheme {
             _ => self.exclusive,
         };
         let mut text = [0; 36];
+        #[cfg(not(feature = "schemes"))]
+        let _ = session;
         match self.format {
             PrefixFormat::Curator { dashes } => {
                 let guid = match dashes {
@@ -129,11 +139,17 @@ impl Scheme {
                 };
                 ["_c_", guid, "-", marker, sequence].concat()
             }
+            #[cfg(feature = "schemes")]
             PrefixFormat::Kazoo => {
                 [guid.as_simple().encode_lower(&mut text), marker, sequence].concat()
             }
+            #[cfg(feature = "private-names")]
             PrefixFormat::Compact => [&*compact(guid), "-", marker, sequence].concat(),
-            PrefixFormat::Session => format!("x-{}-{}-{sequence}", session.0, guid.as_simple()),
+            #[cfg(feature = "schemes")]
+            PrefixFormat::Session => {
+                let guid = guid.as_simple().encode_lower(&mut text);
+                ["x-", &*session.0.to_string(), "-", guid, "-", sequence].concat()
+            }
         }
     }
 
@@ -141,8 +157,11 @@ impl Scheme {
     pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
         let (guid, rest) = match self.format {
             PrefixFormat::Curator { .. } => curator_guid(child)?,
+            #[cfg(feature = "schemes")]
             PrefixFormat::Kazoo => guid_of(child, 32)?,
+            #[cfg(feature = "private-names")]
             PrefixFormat::Compact => compact_guid(child)?,
+            #[cfg(feature = "schemes")]
             PrefixFormat::Session => return session_name(child),
         };
         let (mode, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
@@ -157,28 +176,36 @@ impl Scheme {
 /// # Schemes of other programs
 impl Scheme {
     /// One scheme for each naming in use. None of them parses the names of another.
-    const KNOWN: [Self; 6] = [
+    const KNOWN: &[Self] = &[
         Self::CURATOR_MUTEX,
         Self::CURATOR_READ_WRITE,
         Self::CURATOR_LEADER,
         Self::CURATOR_LEASE,
+        #[cfg(feature = "schemes")]
         Self::KAZOO_READ_WRITE,
+        #[cfg(feature = "schemes")]
         Self::ZOOKEEPER_RECIPE,
     ];
 
     /// Returns the scheme of a node's name, if it is a contender of any known kind of lock. A
     /// private scheme is recognized with any markers.
+    ///
+    /// Schemes whose feature is off are unknown.
     pub fn recognize(child: &str) -> Option<Self> {
-        let is_private = || {
-            let (_, rest) = compact_guid(child)?;
-            let sequence = |length| {
-                let (_, suffix) = rest.split_at_checked(rest.len().checked_sub(length)?)?;
-                SequenceNumber::parse(suffix)
-            };
-            sequence(10).or_else(|| sequence(11)).map(|_| Self::private("", None))
+        let known = Self::KNOWN.iter().find(|scheme| scheme.parse(child).is_some()).copied();
+        #[cfg(feature = "private-names")]
+        let known = known.or_else(|| Self::recognize_private(child));
+        known
+    }
+
+    #[cfg(feature = "private-names")]
+    fn recognize_private(child: &str) -> Option<Self> {
+        let (_, rest) = compact_guid(child)?;
+        let sequence = |length| {
+            let (_, suffix) = rest.split_at_checked(rest.len().checked_sub(length)?)?;
+            SequenceNumber::parse(suffix)
         };
-        let known = Self::KNOWN.into_iter().find(|scheme| scheme.parse(child).is_some());
-        known.or_else(is_private)
+        sequence(10).or_else(|| sequence(11)).map(|_| Self::private("", None))
     }
 }
 
@@ -197,8 +224,11 @@ impl fmt::Display for Scheme {
             (PrefixFormat::Curator { .. }, ..) => {
                 "a read/write lock of this crate or Apache Curator"
             }
+            #[cfg(feature = "schemes")]
             (PrefixFormat::Kazoo, ..) => "a kazoo lock",
+            #[cfg(feature = "private-names")]
             (PrefixFormat::Compact, ..) => "a lock with private names",
+            #[cfg(feature = "schemes")]
             (PrefixFormat::Session, ..) => "ZooKeeper's WriteLock",
         })
     }
@@ -298,8 +328,11 @@ impl NamePattern {
 /// fraction of [`Scheme::parse`].
 #[derive(Debug)]
 pub(super) struct FastParser {
-    patterns: [Option<NamePattern>; 4],
+    patterns: [Option<NamePattern>; PATTERNS],
 }
+
+/// One for each format and mode. Without the feature there is none, and no name is read.
+const PATTERNS: usize = if cfg!(feature = "fast-lists") { 4 } else { 0 };
 
 impl FastParser {
     /// Creates a parser for a list of at least this many names.
@@ -309,9 +342,11 @@ impl FastParser {
             PrefixFormat::Curator { .. } => {
                 [true, false].map(|dashes| Some(PrefixFormat::Curator { dashes }))
             }
-            PrefixFormat::Kazoo | PrefixFormat::Compact => [Some(scheme.format), None],
             // Session ids have no fixed length.
+            #[cfg(feature = "schemes")]
             PrefixFormat::Session => [None; 2],
+            #[cfg(any(feature = "schemes", feature = "private-names"))]
+            _ => [Some(scheme.format), None],
         };
         // If one marker is a prefix of the other, `Scheme::parse` reads shared nodes as malformed.
         let has_readers = scheme.shared.is_some_and(|shared| {
@@ -340,6 +375,7 @@ impl Scheme {
     /// of the scheme.
     pub(super) fn guid_tag(&self, guid: Uuid) -> Option<u64> {
         match self.format {
+            #[cfg(feature = "schemes")]
             PrefixFormat::Session => None,
             _ => guid_tag_of(self.prefix(LockMode::Exclusive, guid, SessionId(0)).as_bytes()),
         }
@@ -366,14 +402,18 @@ fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
 }
 
 /// The digits of a compact GUID, five bits each.
+#[cfg(feature = "private-names")]
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+#[cfg(feature = "private-names")]
 const COMPACT_LENGTH: usize = 26;
 
+#[cfg(feature = "private-names")]
 fn compact(guid: Uuid) -> String {
     let digit = |place: usize| DIGITS[(guid.as_u128() >> (5 * place)) as usize % DIGITS.len()];
     (0..COMPACT_LENGTH).rev().map(|place| char::from(digit(place))).collect()
 }
 
+#[cfg(feature = "private-names")]
 fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
     let (digits, rest) = child.split_at_checked(COMPACT_LENGTH)?;
     let value = digits.bytes().try_fold(0u128, |value, byte| {
@@ -395,6 +435,7 @@ fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
 
 /// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
 /// hexadecimal in C.
+#[cfg(feature = "schemes")]
 fn session_name(child: &str) -> Option<Name<'_>> {
     let rest = child.strip_prefix("x-")?;
     let unsigned = rest.strip_prefix('-').unwrap_or(rest);
@@ -425,7 +466,7 @@ pub struct Name<'a> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
+    use alloc::format;
 
     use super::*;
 
@@ -537,7 +578,7 @@ mod tests {
             for mode in [LockMode::Shared, LockMode::Exclusive] {
                 let child = writer.prefix(mode, guid(), SessionId(7)) + "0000000007";
                 let readers = Scheme::KNOWN.iter().filter(|scheme| scheme.parse(&child).is_some());
-                assert_eq!(readers.collect::<alloc::vec::Vec<_>>(), [&writer], "{child}");
+                assert_eq!(readers.collect::<alloc::vec::Vec<_>>(), [writer], "{child}");
             }
         }
     }

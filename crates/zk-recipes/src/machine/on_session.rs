@@ -9,8 +9,10 @@ use zk_session::session::Reply;
 use zk_session::time::Instant;
 use zk_session::{Error, State};
 
+#[cfg(feature = "conversions")]
+use super::LockMode;
 use super::operation::Watch;
-use super::{Event, Input, LockMode, Machine, OpId, Output, Renewal};
+use super::{Event, Input, Machine, OpId, Output, Renewal};
 
 /// Receives the events of a machine.
 ///
@@ -32,6 +34,7 @@ pub trait Observer: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Changes the mode of the held lock; see [`Input::Convert`].
+    #[cfg(feature = "conversions")]
     Convert(LockMode),
     /// Leaves when the recipe allows it. A [`Participant`](super::Participant) waits for the
     /// others; any other machine acts as for `Release`.
@@ -249,6 +252,7 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
         let input = match message.downcast_ref() {
+            #[cfg(feature = "conversions")]
             Some(Command::Convert(mode)) => Input::Convert(*mode),
             Some(Command::Leave) => Input::Leave,
             Some(Command::Release) => Input::Release,

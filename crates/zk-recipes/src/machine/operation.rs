@@ -1,16 +1,17 @@
 //! The requests that a machine submits.
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use zk_session::sync::Arc;
 
 use bytes::Bytes;
 use zk_session::Error;
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, GetEphemeralsResponse, Multi, MultiOp, Request, SetDataRequest,
-    SyncRequest, path,
+    GetEphemeralsRequest, GetEphemeralsResponse, Request, SyncRequest, path,
 };
+#[cfg(any(feature = "conversions", feature = "semaphore"))]
+use zk_session::proto::{Multi, MultiOp};
 use zk_session::session::Reply;
 
 use super::AccessList;
@@ -75,13 +76,40 @@ impl WatchKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    CreateNode { data: Bytes, acl: AccessList },
-    CreateAlone { data: Bytes, acl: AccessList },
-    CreateNodes { count: u32, data: Bytes, acl: AccessList },
-    CreateParent { container: bool, acl: AccessList },
-    CreateMaximum { maximum: [u8; 4], acl: AccessList },
-    Replace { by: String, data: Bytes, acl: AccessList },
-    CreateMark { acl: AccessList },
+    CreateNode {
+        data: Bytes,
+        acl: AccessList,
+    },
+    CreateAlone {
+        data: Bytes,
+        acl: AccessList,
+    },
+    #[cfg(feature = "semaphore")]
+    CreateNodes {
+        count: u32,
+        data: Bytes,
+        acl: AccessList,
+    },
+    CreateParent {
+        container: bool,
+        acl: AccessList,
+    },
+    #[cfg(feature = "semaphore")]
+    CreateMaximum {
+        maximum: [u8; 4],
+        acl: AccessList,
+    },
+    #[cfg(feature = "conversions")]
+    Replace {
+        by: String,
+        data: Bytes,
+        acl: AccessList,
+    },
+    #[cfg(feature = "semaphore")]
+    CreateMark {
+        acl: AccessList,
+    },
+    #[cfg(feature = "semaphore")]
     Touch,
     Delete,
     List,
@@ -107,11 +135,13 @@ impl Operation {
     }
 
     /// Creates several nodes with sequence numbers in one transaction.
+    #[cfg(feature = "semaphore")]
     pub(super) fn create_nodes(prefix: String, count: u32, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNodes { count, data, acl })
     }
 
     /// Creates the node with the number of permits, in the format of Curator's `SharedCount`.
+    #[cfg(feature = "semaphore")]
     pub(super) fn create_maximum(path: String, maximum: u32, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMaximum { maximum: maximum.to_be_bytes(), acl })
     }
@@ -123,6 +153,7 @@ impl Operation {
     }
 
     /// Replaces one lock node by another in one transaction.
+    #[cfg(feature = "conversions")]
     pub(super) fn replace(
         path: impl Into<Arc<str>>,
         by: String,
@@ -133,11 +164,13 @@ impl Operation {
     }
 
     /// Creates a node whose existence is a signal.
+    #[cfg(feature = "semaphore")]
     pub(super) fn create_mark(path: String, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMark { acl })
     }
 
     /// Changes a node whose change is a signal.
+    #[cfg(feature = "semaphore")]
     pub(super) fn touch(path: impl Into<Arc<str>>) -> Self {
         Self::new(path, Kind::Touch)
     }
@@ -213,14 +246,17 @@ impl Operation {
             Kind::CreateAlone { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL, acl.list()))
             }
+            #[cfg(feature = "semaphore")]
             Kind::CreateNodes { count, data, acl } => {
                 let one = create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list());
                 let all: Vec<_> = (0..*count).map(|_| MultiOp::Create(one)).collect();
                 return send(&Request::Multi(Multi::new(&all)));
             }
+            #[cfg(feature = "semaphore")]
             Kind::CreateMaximum { maximum, acl } => {
                 Request::Create(create(maximum, CreateMode::PERSISTENT, acl.list()))
             }
+            #[cfg(feature = "semaphore")]
             Kind::CreateMark { acl } => {
                 Request::Create(create(&[], CreateMode::PERSISTENT, acl.list()))
             }
@@ -230,6 +266,7 @@ impl Operation {
             Kind::CreateParent { container: false, acl } => {
                 Request::Create(create(&[], CreateMode::PERSISTENT, acl.list()))
             }
+            #[cfg(feature = "conversions")]
             Kind::Replace { by, data, acl } => {
                 let mode = CreateMode::EPHEMERAL;
                 let new = CreateRequest { path: by, data: Some(data), acl: acl.list(), mode };
@@ -237,7 +274,12 @@ impl Operation {
                 let both = [MultiOp::Create(new), MultiOp::Delete(old)];
                 return send(&Request::Multi(Multi::new(&both)));
             }
-            Kind::Touch => Request::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
+            #[cfg(feature = "semaphore")]
+            Kind::Touch => Request::SetData(zk_session::proto::SetDataRequest {
+                path,
+                data: Some(&[]),
+                version: -1,
+            }),
             Kind::Delete => Request::Delete(DeleteRequest { path, version: -1 }),
             Kind::List => Request::GetChildren(GetChildrenRequest { path, watch: false }),
             Kind::ListOwn => {

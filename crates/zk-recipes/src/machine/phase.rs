@@ -2,14 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
+#[cfg(feature = "private-names")]
 use alloc::vec::Vec;
+use zk_session::sync::Arc;
 
+#[cfg(feature = "conversions")]
 use zk_session::Error;
 use zk_session::proto::Zxid;
 
 use super::OpId;
 use super::creation::Creation;
+#[cfg(feature = "conversions")]
 use super::synced_read::SyncedRead;
 
 /// A lock node of this contender.
@@ -43,7 +46,14 @@ pub(super) struct SelfWatch {
     pub(super) armed: bool,
 }
 
+#[cfg(feature = "private-names")]
+pub(super) type Ranks = Vec<Rank>;
+/// Nothing is ranked, so the compiler drops the code for it.
+#[cfg(not(feature = "private-names"))]
+pub(super) type Ranks = core::convert::Infallible;
+
 /// A contender ranked by czxid because sequence numbers are unusable.
+#[cfg(feature = "private-names")]
 #[derive(Clone, Debug)]
 pub(super) struct Rank {
     pub(super) stat: OpId,
@@ -76,7 +86,7 @@ pub(super) enum Phase {
     /// Reads the stat of each contender. The sequence numbers are unusable, so the transactions
     /// that created the nodes decide.
     Ranking {
-        ranks: Vec<Rank>,
+        ranks: Ranks,
         left: usize,
     },
     /// Waits for the predecessor to be deleted.
@@ -101,6 +111,7 @@ pub(super) enum Phase {
 
 /// The progress of an upgrade or downgrade. It is independent of the phase: meanwhile the lock is
 /// held, or being released.
+#[cfg(feature = "conversions")]
 #[derive(Clone, Debug)]
 pub(super) enum Conversion {
     /// Replaces the writer's node by a reader's node with the same sequence number. `None`: the
@@ -113,3 +124,7 @@ pub(super) enum Conversion {
     /// Searches for the writer's node of a failed upgrade, to delete it.
     FindingWriter { search: Creation, error: Error },
 }
+
+/// No contender changes its mode, so the compiler drops the code for it.
+#[cfg(not(feature = "conversions"))]
+pub(super) type Conversion = core::convert::Infallible;

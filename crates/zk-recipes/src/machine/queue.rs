@@ -4,7 +4,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use uuid::Uuid;
-use zk_session::proto::{SequenceNumber, Zxid};
+use zk_session::proto::SequenceNumber;
+#[cfg(feature = "private-names")]
+use zk_session::proto::Zxid;
 
 use super::AttemptConfig;
 use super::name::{FastParser, LockMode, Name, Scheme};
@@ -203,6 +205,7 @@ impl QueueReader {
 
     /// Returns the position of a contender by the transactions that created the nodes, for queues
     /// whose sequence numbers are unusable.
+    #[cfg(feature = "private-names")]
     pub(super) fn position_by_czxid<'a>(
         &self,
         own: Zxid,
@@ -231,8 +234,13 @@ impl QueueReader {
         };
         let names = children.filter(may_be_ours).filter_map(|child| self.scheme.parse(child));
         let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.mode == self.mode;
-        let mut ours: Vec<_> = names.filter(is_ours).collect();
-        ours.sort_unstable_by_key(|name| (name.sequence, name.child));
+        // One node, unless somebody has forged more: a sort would be more code than it saves time.
+        let mut ours: Vec<Name<'_>> = Vec::new();
+        for name in names.filter(is_ours) {
+            let key = |name: &Name<'a>| (name.sequence, name.child);
+            let place = ours.partition_point(|other| key(other) < key(&name));
+            ours.insert(place, name);
+        }
         ours.into_iter().map(|name| name.child).collect()
     }
 

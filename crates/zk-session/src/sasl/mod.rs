@@ -51,7 +51,6 @@ mod gssapi;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -64,6 +63,7 @@ pub use self::gssapi::Gssapi;
 use crate::connect_string::ServerAddress;
 use crate::error::Error;
 use crate::session::{Cause, Reply, Session};
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// A way to prove an identity, which begins a new [`Exchange`] on each connection.

@@ -1,6 +1,5 @@
 //! The events, actions and states that a session reports.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -11,6 +10,7 @@ use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, Sessio
 use super::RequestId;
 use crate::end::End;
 use crate::error::Error;
+use crate::sync::Arc;
 
 /// The state of a session.
 ///

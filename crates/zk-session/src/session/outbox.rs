@@ -6,7 +6,6 @@
 //! been applied. Unsent ones were not, and are sent again on the next connection.
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -17,6 +16,7 @@ use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
 use super::RequestId;
 use super::in_flight::{InFlight, Sent};
 use super::watches::Registration;
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// A request that waits for its reply.

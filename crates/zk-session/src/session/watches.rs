@@ -16,7 +16,6 @@ mod slab;
 mod slot;
 mod table;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType};
@@ -26,6 +25,8 @@ use self::slab::Place;
 use self::slot::{Callers, Slot};
 use self::table::Table;
 use super::RequestId;
+
+use crate::sync::Arc;
 
 /// The longest `SetWatches` request with several watches, in bytes: far below what most servers
 /// accept.

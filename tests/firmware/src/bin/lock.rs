@@ -1,7 +1,8 @@
 //! A distributed lock on a microcontroller: takes the lock, holds it, releases it, for ever.
 //!
 //! In each turn it writes to its node twice, and prints the zxids of those transactions. So the
-//! ensemble can tell whether two turns overlap: `exclusive <token> <first> <second>`.
+//! ensemble can tell whether two turns overlap: `exclusive <token> <first> <second>`. It also prints
+//! the bytes of the heap in use before the attempt and with the lock held, and the most ever.
 
 #![no_std]
 #![no_main]
@@ -108,6 +109,8 @@ struct Board {
     lock: Option<Key>,
     work: Work,
     attempts: u64,
+    /// The bytes in use before the last attempt.
+    heap_before: usize,
 }
 
 #[entry]
@@ -127,6 +130,7 @@ fn main() -> ! {
         lock: None,
         work: Work::None,
         attempts: 0,
+        heap_before: 0,
     };
     loop {
         board.drain();
@@ -263,6 +267,7 @@ impl Board {
 
     fn enter_queue(&mut self, now: Instant) {
         set_status(Status::Waiting);
+        self.heap_before = heap::used();
         self.attempts += 1;
         // No other attempt may ever have had the same id.
         let guid = Uuid::from_u64_pair(board::seed(), self.attempts);
@@ -284,20 +289,24 @@ impl Board {
     fn done(&mut self, enter: Zxid, leave: Zxid) -> Work {
         if let Status::Held(token) = critical_section::with(|section| STATUS.borrow(section).get())
         {
-            print("heap ");
-            print_number(heap::peak() as u64);
-            print("\nexclusive");
-            for zxid in [token, enter, leave] {
-                print(" ");
-                print_number(zxid.0 as u64);
-            }
-            print("\n");
+            let heap = [self.heap_before, heap::used(), heap::peak()].map(|bytes| bytes as u64);
+            print_all("heap", heap);
+            print_all("exclusive", [token, enter, leave].map(|zxid| zxid.0 as u64));
         }
         if let Some(key) = self.lock {
             self.dispatcher.command(now(), key, &mut Command::Release);
         }
         Work::Done
     }
+}
+
+fn print_all(name: &str, numbers: [u64; 3]) {
+    print(name);
+    for number in numbers {
+        print(" ");
+        print_number(number);
+    }
+    print("\n");
 }
 
 #[panic_handler]

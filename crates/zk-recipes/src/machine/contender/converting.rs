@@ -312,8 +312,6 @@ impl Contender {
 }
 
 fn numbered(mut prefix: String, number: SequenceNumber) -> String {
-    use core::fmt::Write as _;
-    // Writing to a string never fails.
-    let _ = write!(prefix, "{number}");
+    prefix.push_str(number.encode(&mut [0; 11]));
     prefix
 }

@@ -9,7 +9,7 @@ use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::{Event, OpId};
 use super::Contender;
 use crate::error::LockError;
-use alloc::sync::Arc;
+use zk_session::sync::Arc;
 
 impl Contender {
     /// Stops watching others, deletes our node if there is one, and ends the attempt.

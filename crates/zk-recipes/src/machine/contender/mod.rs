@@ -7,16 +7,21 @@
 //! The attempt survives lost connections. Every step can be repeated, except the creation. The name
 //! of the new node contains a GUID, by which the contender finds it again.
 
+#[cfg(feature = "conversions")]
 mod converting;
 mod entering;
 mod holding;
 mod leaving;
+#[cfg(not(feature = "conversions"))]
+mod not_converting;
 mod queueing;
+#[cfg(feature = "private-names")]
+mod ranking;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use zk_session::sync::Arc;
 
 use zk_session::proto::{EventType, path};
 use zk_session::session::Reply;
@@ -92,6 +97,7 @@ impl Machine for Contender {
             Input::Session(state) => self.handle_session(state),
             Input::LeaseEnded => self.handle_end_of_lease(),
             Input::Timer => self.handle_timer(),
+            #[cfg(feature = "conversions")]
             Input::Convert(mode) => self.convert(mode),
             Input::Settled => self.settled(),
             Input::BehindAbandoned => self.behind_abandoned(),
@@ -203,6 +209,7 @@ impl Contender {
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
             Phase::Creating { .. } => self.handle_creation(op, result),
             Phase::Deciding { list } if *list == op => self.listed(result),
+            #[cfg(feature = "private-names")]
             Phase::Ranking { ranks, .. } => {
                 if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
                     self.ranked(rank, result);

@@ -1,13 +1,12 @@
 //! Waiting in the queue: reading it, watching the predecessor, and taking over the lock.
 
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
+use zk_session::proto::{ErrorCode, GetChildrenResponse};
 use zk_session::session::Reply;
 
-use super::super::phase::{Phase, Rank};
+use super::super::phase::Phase;
 use super::super::queue::{Observation, QueuePosition};
 use super::super::{AttemptConfig, Event, OpId, Operation, Output, UnknownNodePolicy};
 use super::Contender;
@@ -45,6 +44,7 @@ impl Contender {
             self.outputs.report(Event::UnknownNode(unknown_node));
         }
         match position {
+            #[cfg(feature = "private-names")]
             QueuePosition::Exhausted if self.config.scheme.is_private() => {
                 let scheme = self.config.scheme;
                 let others = children.iter().filter(|child| *child != own);
@@ -56,7 +56,7 @@ impl Contender {
         }
     }
 
-    fn judge(&mut self, position: QueuePosition, by_number: bool) {
+    pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool) {
         match position {
             QueuePosition::Absent => self.vanished(),
             QueuePosition::Exhausted => self.fail(LockError::SequenceExhausted),
@@ -77,49 +77,6 @@ impl Contender {
                 self.wait(predecessor, is_alone && by_number && only_rising);
             }
         }
-    }
-
-    // ---- Unusable sequence numbers
-    // ---------------------------------------------------------------
-
-    /// Asks for the stat of each contender, to sort them by the transactions that created them.
-    ///
-    /// Contenders missing from the list came after us, so the stats need not be of one moment. But
-    /// our own stat must be read last. If our node exists then, it existed while others were found
-    /// gone.
-    fn rank(&mut self, names: Vec<String>) {
-        let rank = |name: String| {
-            let stat = self.outputs.submit(Operation::stat(self.path_of(&name)));
-            Rank { stat, name, czxid: None }
-        };
-        let ranks: Vec<_> = names.into_iter().map(rank).collect();
-        self.phase = Phase::Ranking { left: ranks.len(), ranks };
-    }
-
-    pub(super) fn ranked(&mut self, place: usize, result: Result<Reply, Error>) {
-        let czxid = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
-            Ok(response) => Some(response.stat.czxid),
-            Err(Error::Server(ErrorCode::NO_NODE)) => None,
-            Err(error) => return self.retry_or_fail(error),
-        };
-        let queue_reader = self.queue_reader();
-        let Phase::Ranking { ranks, left } = &mut self.phase else {
-            return;
-        };
-        ranks[place].czxid = czxid;
-        *left -= 1;
-        if *left > 0 {
-            return;
-        }
-        let contenders = ranks.iter().filter_map(|rank| Some((rank.czxid?, rank.name.as_str())));
-        let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
-        let view = match own {
-            Some(own) if contenders.clone().any(|other| other == own) => {
-                queue_reader.position_by_czxid(own.0, contenders)
-            }
-            _ => QueuePosition::Absent,
-        };
-        self.judge(view, false);
     }
 
     // ---- Waiting -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ mod entering;
 mod leaving;
 
 use alloc::string::String;
-use alloc::sync::Arc;
+use zk_session::sync::Arc;
 
 use zk_session::proto::{Zxid, path};
 use zk_session::session::{Reply, State};
@@ -128,6 +128,7 @@ impl Machine for Participant {
                     self.repeat();
                 }
             }
+            #[cfg(feature = "conversions")]
             Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}

@@ -23,8 +23,8 @@ mod requests;
 mod tests;
 
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use zk_session::sync::Arc;
 
 use zk_session::proto::path;
 use zk_session::session::State;
@@ -166,6 +166,7 @@ impl Machine for SemaphoreMachine {
                 self.notify_parts(|| Input::Timer);
                 self.ask_for_what_is_missing();
             }
+            #[cfg(feature = "conversions")]
             Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.leave(),
         }

@@ -1,6 +1,6 @@
 //! The requests that share one watch.
 
-use alloc::sync::Arc;
+use crate::sync::Arc;
 use alloc::vec::Vec;
 
 use super::slab::{NOWHERE, Place, Slab};

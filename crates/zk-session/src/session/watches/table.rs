@@ -1,6 +1,6 @@
 //! The watches of a session, by class and path: a hash table with chains.
 
-use alloc::sync::Arc;
+use crate::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Class;

@@ -1,0 +1,19 @@
+//! A contender that keeps its mode, for programs without the feature `conversions`.
+
+use zk_session::Error;
+use zk_session::session::Reply;
+
+use super::super::OpId;
+use super::Contender;
+
+impl Contender {
+    pub(super) fn handle_conversion(&mut self, _: OpId, _: Result<Reply, Error>) {}
+
+    pub(super) fn repeat_conversion(&mut self) {}
+
+    pub(super) fn is_replacing_node(&self) -> bool {
+        false
+    }
+
+    pub(super) fn delete_replaced(&mut self) {}
+}

@@ -1,0 +1,55 @@
+//! The order of contenders whose sequence numbers are unusable.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, ExistsResponse};
+use zk_session::session::Reply;
+
+use super::super::Operation;
+use super::super::phase::{Phase, Rank};
+use super::super::queue::QueuePosition;
+use super::Contender;
+
+impl Contender {
+    /// Asks for the stat of each contender, to sort them by the transactions that created them.
+    ///
+    /// Contenders missing from the list came after us, so the stats need not be of one moment. But
+    /// our own stat must be read last. If our node exists then, it existed while others were found
+    /// gone.
+    pub(super) fn rank(&mut self, names: Vec<String>) {
+        let rank = |name: String| {
+            let stat = self.outputs.submit(Operation::stat(self.path_of(&name)));
+            Rank { stat, name, czxid: None }
+        };
+        let ranks: Vec<_> = names.into_iter().map(rank).collect();
+        self.phase = Phase::Ranking { left: ranks.len(), ranks };
+    }
+
+    pub(super) fn ranked(&mut self, place: usize, result: Result<Reply, Error>) {
+        let czxid = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(response) => Some(response.stat.czxid),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error),
+        };
+        let queue_reader = self.queue_reader();
+        let Phase::Ranking { ranks, left } = &mut self.phase else {
+            return;
+        };
+        ranks[place].czxid = czxid;
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        let contenders = ranks.iter().filter_map(|rank| Some((rank.czxid?, rank.name.as_str())));
+        let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
+        let view = match own {
+            Some(own) if contenders.clone().any(|other| other == own) => {
+                queue_reader.position_by_czxid(own.0, contenders)
+            }
+            _ => QueuePosition::Absent,
+        };
+        self.judge(view, false);
+    }
+}
