@@ -31,6 +31,16 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     assert_eq!((&*row("/other")[1], &*row("/other")[2]), ("2", "0"));
     let below = out(&world.run(&["top", "/locks", "--count", "1"]));
     assert!(below.contains("/locks: 1 locks, 1 holders, 1 waiters") && !below.contains("/other"));
+
+    // The first waiter has a permit node, but no permit.
+    let _third = permits.acquire();
+    let permit_nodes = |world: &World| {
+        let is_node = |path: &&str| path.starts_with("/other/leases/");
+        world.embedded.with(|ensemble| ensemble.paths().filter(is_node).count())
+    };
+    world.eventually("the permit node of a waiter", |world| permit_nodes(world) == 3);
+    let text = out(&world.run(&["top", "/other", "--count", "1"]));
+    assert!(text.contains("/other: 1 locks, 2 holders, 1 waiters"), "{text}");
 }
 
 /// A terminal of tmux.
@@ -103,5 +113,6 @@ fn a_terminal_shows_the_locks_live() {
     shows(" 0 locks, 0 holders, 0 waiters");
     assert!(!tmux.screen().contains("/locks/13"), "{}", tmux.screen());
     tmux.call(&["send-keys", "C-c"]);
-    shows("Pane is dead");
+    let is_dead = || tmux.call(&["display-message", "-p", "#{pane_dead}"]).trim() == "1";
+    world.eventually("the end", |_| is_dead());
 }

@@ -98,6 +98,13 @@ async fn read_semaphore(
     Ok(())
 }
 
+/// Returns how many permits of the semaphore at `path` are held.
+pub(crate) async fn permits_held(client: &Client, path: &str) -> Result<usize, Failure> {
+    let mut contents = Contents::default();
+    read_semaphore(client, path, &mut contents).await?;
+    Ok(contents.contenders.iter().filter(|one| one.entry.waits_for.is_none()).count())
+}
+
 /// Returns a contender of a mutex, read/write lock or election at `path`, if there is one.
 pub(crate) async fn direct_contender(
     client: &Client,

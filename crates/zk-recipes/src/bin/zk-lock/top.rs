@@ -81,7 +81,13 @@ async fn draw(
     let is_terminal = io::stdout().is_terminal();
     // Two lines are above the table, and one is below it.
     let height = size.map_or(MAX_ROWS, |size| usize::from(size.ws_row).saturating_sub(4));
-    let locks = board.take_summaries();
+    let mut locks = board.take_summaries();
+    // The names do not show which waiter has created its permit node already.
+    for lock in locks.iter_mut().filter(|lock| lock.is_semaphore && lock.waiters > 0).take(height) {
+        if let Ok(held) = contents::permits_held(client, &lock.path).await {
+            lock.holders = held;
+        }
+    }
     let sum = |of: fn(&Summary) -> usize| locks.iter().map(of).sum::<usize>();
     let per_second = |count: usize| match elapsed.as_secs_f64() {
         seconds if seconds > 0.1 => format!("{:.1}", count as f64 / seconds),
@@ -125,6 +131,8 @@ async fn draw(
 #[derive(Debug, PartialEq, Eq)]
 struct Summary {
     path: String,
+    is_semaphore: bool,
+    /// Of a semaphore all permit nodes, including those of its first waiter.
     holders: usize,
     waiters: usize,
     /// Since the last time.
@@ -242,6 +250,7 @@ impl Board {
             };
             summaries.push(Summary {
                 path: if lock.is_empty() { "/".to_owned() } else { lock.to_owned() },
+                is_semaphore: lock != parent,
                 holders: holders.len(),
                 waiters,
                 hand_overs: queue.hand_overs,
