@@ -367,6 +367,7 @@ impl Machines {
             let slot = &mut all.slots[key.place as usize];
             for (_, id) in core::mem::take(&mut slot.watches) {
                 all.watches.remove(id);
+                session.unwatch(id);
             }
             if all.outlives_session(key) {
                 all.deliver(session, now, key, Input::State(State::Renewing));

@@ -92,6 +92,9 @@ impl Port<'_> {
     /// by an `exists` that finds no node. [Drop](Self::unwatch) the watch then, to free its memory.
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
         if let Some(id) = self.try_submit(tag, request) {
+            if !id.has_watch() {
+                return;
+            }
             // Usually a machine has only one.
             self.own.reserve_exact(1);
             self.own.push((tag, id));

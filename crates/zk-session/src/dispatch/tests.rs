@@ -214,6 +214,19 @@ fn sync(port: &mut Port<'_>, tag: u64) {
 }
 
 #[test]
+fn a_request_that_sets_no_watch_may_be_submitted_with_one() {
+    let mut world = World::connected();
+    let key = world.attach();
+    let request = Request::Exists(ExistsRequest { path: NODE, watch: false });
+    world.act(key, move |port| port.submit_and_watch(7, &request));
+    assert_eq!(world.sent(), [OpCode::EXISTS]);
+    world.reply(1);
+    world.drain();
+    let log = world.log.take();
+    assert!(log.iter().any(|line| line.starts_with("reply 7")), "{log:?}");
+}
+
+#[test]
 fn everything_is_delivered_in_session_order() {
     let mut world = World::connected();
     let key = world.attach();

@@ -106,6 +106,10 @@ impl RequestId {
     const fn without_watch(number: u64) -> Self {
         Self { number, place: watches::NOWHERE }
     }
+
+    pub(crate) const fn has_watch(self) -> bool {
+        self.place != watches::NOWHERE
+    }
 }
 
 /// One session with an ensemble. See the [module](self) for how to drive it.

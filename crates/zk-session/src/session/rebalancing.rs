@@ -23,7 +23,7 @@ impl<T> Session<T> {
     /// session.update_servers(Instant::START, &[Some(0), None], 3);
     /// ```
     pub fn update_servers(&mut self, now: Instant, kept: &[Option<usize>], count: usize) {
-        if self.ended.is_some() {
+        if self.ended.is_some() && !self.is_expired() {
             return;
         }
         let old = kept.iter().take(self.servers.count());
@@ -55,7 +55,7 @@ impl<T> Session<T> {
             // Until now there may have been no server to probe, and the new ones may be read-write.
             self.begin_probing(now);
         }
-        if self.connection.is_none() {
+        if self.connection.is_none() && self.ended.is_none() {
             // Until now there may have been no server to try.
             let delay = self.servers.delay_after_loss(self.retry_limit(now));
             self.timers.set_earlier(SessionTimer::Retry, now + delay);

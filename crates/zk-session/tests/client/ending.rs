@@ -148,6 +148,31 @@ fn a_borrowed_state_blocks_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sessions_that_expire_at_once_are_renewed_after_a_pause() {
+    let (pipes, mut listener) = crate::server::pipes(1 << 16);
+    let builder = crate::server::builder().renew(true);
+    let begin = async {
+        let mut server = listener.accept().await;
+        server.welcome().await;
+        server
+    };
+    let (client, mut server) = tokio::join!(builder.connect_with(pipes), begin);
+    let client = client.expect("a server answers");
+    // Long after the beginning.
+    let request = tokio::time::timeout(Duration::from_secs(60), server.request()).await;
+    assert!(request.is_err(), "nothing but pings");
+    drop(server);
+    let before = tokio::time::Instant::now();
+    for _ in 0..20 {
+        let mut server = listener.accept().await;
+        server.handshake().await;
+        server.answer_handshake(0, SessionId::NONE).await;
+    }
+    assert!(before.elapsed() > Duration::from_secs(2), "{:?}", before.elapsed());
+    drop(client);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_dropped_while_connecting_leaves_nothing_behind() {
     let (pipes, mut listener) = crate::server::pipes(1 << 16);
     let connecting = tokio::spawn(crate::server::builder().connect_with(pipes));

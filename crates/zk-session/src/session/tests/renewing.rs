@@ -219,3 +219,18 @@ fn a_refused_credential_ends_the_session_for_good() {
     h.session.renew(h.now);
     assert_eq!(h.session.state(), State::Ended(End::AuthFailed));
 }
+
+#[test]
+fn the_list_of_servers_may_change_before_the_renewal() {
+    let mut h = Harness::renewing(Config { renew: true, ..Config::new(3, 0) });
+    h.expire();
+    h.events();
+    h.actions();
+    h.session.update_servers(h.now, &[Some(0), None, None], 1);
+    assert_eq!(h.actions(), [], "the new session has not begun");
+    h.renew();
+    for _ in 0..6 {
+        h.disconnect();
+        assert_eq!(h.reach(), 0);
+    }
+}
