@@ -116,7 +116,8 @@ pub enum Kind {
     Notification(ReplyHeader),
     /// A four-letter word, such as `ruok`, in place of a handshake. It is not a frame.
     Word([u8; 4]),
-    /// Bytes of a connection that began with a four-letter word: all that were passed.
+    /// All bytes passed to [`Conversation::read`], on a connection that began with a four-letter
+    /// word.
     Text,
     /// A frame without a header.
     Unreadable,

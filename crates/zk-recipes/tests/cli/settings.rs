@@ -1,4 +1,4 @@
-//! How `zk-lock` is told where and how to connect: options, variables, the configuration file.
+//! The settings of `zk-lock` for its connection: options, variables and the configuration file.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::{PATH, World, error_message, out, output, unignoring};
 fn zk_lock(arguments: &[&str]) -> Command {
     let mut command = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
     command.args(arguments);
-    // The files of whoever runs this.
+    // Keep the files of the user who runs the tests out.
     command.env("HOME", "/nonexistent").env("ZK_LOCK_CONFIG", "/dev/null");
     command
 }

@@ -76,7 +76,9 @@ pub trait Mechanism: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Begins an exchange with a server. Returns it with its first token. May wait for the network;
-    /// a client waits no longer than for the connection itself.
+    /// a client waits no longer than for the connection itself. Then it may call `begin` again, for the
+    /// next attempt, while the earlier call still waits. The async client has at most four such calls
+    /// in all, the blocking client four for each server; further attempts fail.
     ///
     /// # Errors
     ///

@@ -8,12 +8,6 @@ impl<T> Session<T> {
         self.config.renew && self.ended == Some(End::Expired)
     }
 
-    /// Returns whether the session is renewed after its expiry.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn renews(&self) -> bool {
-        self.config.renew
-    }
-
     /// Opens a new session in place of the expired one. Call it once [`State::Renewing`] was
     /// polled; in any other state it does nothing.
     ///

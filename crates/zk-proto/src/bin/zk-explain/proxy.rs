@@ -11,7 +11,7 @@ use zk_proto::conversation::Direction;
 use crate::Failure;
 use crate::output::Output;
 
-/// Chunks that wait to be shown. Beyond it, connections wait for whoever reads the output.
+/// The most chunks that wait to be shown. At this limit, connections wait for the output.
 const WAITING: usize = 1024;
 
 enum Event {

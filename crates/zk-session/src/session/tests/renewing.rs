@@ -71,7 +71,7 @@ fn requests_of_the_old_session_fail_and_later_ones_wait() {
     assert_eq!(h.answers(), [unknown(1)]);
     h.expire();
     let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
-    // Whoever submits this does not know of the expiry yet.
+    // Its caller has not seen the expiry yet.
     assert_eq!(h.session.submit(&SYNC, 3), Err(expired));
     let events = h.events();
     assert!(matches!(events[..], [Event::Reply { token: 2, result: Err(_) }, RENEWING]));

@@ -9,6 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::{Connect, probe};
@@ -20,9 +21,14 @@ type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<Made<T>>> + Send>>;
 /// A transport, and what SASL has begun for it.
 type Made<T> = (T, Option<BegunExchange>);
 
+/// How many threads a mechanism may occupy, most of them for attempts that were given up.
+const MOST_BEGINS: usize = 4;
+
 pub(super) struct Connector<C: Connect> {
     connect: C,
     mechanism: Option<Arc<dyn Mechanism>>,
+    /// A permit for each thread in which the mechanism begins.
+    begins: Arc<Semaphore>,
     attempt: Option<Attempt<C::Transport>>,
     probe: Option<Probe>,
     /// Abandoned attempts, to be dropped without the lock.
@@ -50,7 +56,8 @@ enum Probing {
 
 impl<C: Connect> Connector<C> {
     pub(super) fn new(connect: C, mechanism: Option<Arc<dyn Mechanism>>) -> Self {
-        Self { connect, mechanism, attempt: None, probe: None, given_up: Vec::new() }
+        let begins = Arc::new(Semaphore::new(MOST_BEGINS));
+        Self { connect, mechanism, begins, attempt: None, probe: None, given_up: Vec::new() }
     }
 
     /// Continues the attempt and the probe, and drops what was abandoned.
@@ -59,10 +66,17 @@ impl<C: Connect> Connector<C> {
         if let Some(Attempt::Requested(server)) = &self.attempt {
             let connecting = self.connect.connect(server);
             let (mechanism, server) = (self.mechanism.clone(), server.clone());
+            let begins = self.begins.clone();
             self.attempt = Some(Attempt::Connecting(Box::pin(async move {
                 let transport = connecting.await?;
                 let Some(mechanism) = mechanism else { return Ok((transport, None)) };
-                let begun = spawn_blocking(move || mechanism.begin(&server)).await?;
+                let permit = begins.try_acquire_owned().map_err(|_| busy())?;
+                let begin = move || {
+                    let begun = mechanism.begin(&server);
+                    drop(permit);
+                    begun
+                };
+                let begun = spawn_blocking(begin).await?;
                 Ok((transport, Some(begun.map_err(io::Error::other)?)))
             })));
         }
@@ -126,5 +140,70 @@ impl<C: Connect> Connector<C> {
         if let Some(unwanted) = unwanted {
             self.given_up.push(Box::new(unwanted));
         }
+    }
+}
+
+fn busy() -> io::Error {
+    let error = "the SASL mechanism has not begun for earlier attempts to connect";
+    io::Error::new(io::ErrorKind::ResourceBusy, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, mpsc};
+
+    use tokio::io::DuplexStream;
+
+    use super::*;
+    use crate::sasl::SaslError;
+
+    struct Pipes;
+
+    impl Connect for Pipes {
+        type Transport = DuplexStream;
+
+        fn connect(
+            &mut self,
+            _: &ServerAddress,
+        ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
+            Box::pin(async { Ok(tokio::io::duplex(1).0) })
+        }
+    }
+
+    /// Reports that it begins, and waits.
+    #[derive(Debug)]
+    struct Waiting(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
+
+    impl Mechanism for Waiting {
+        fn name(&self) -> &'static str {
+            "WAITING"
+        }
+
+        fn begin(&self, _: &ServerAddress) -> Result<BegunExchange, SaslError> {
+            self.0.send(()).expect("the test runs");
+            let _ = self.1.lock().expect("nobody panics").recv();
+            Err(SaslError::Mechanism("it was only waiting".into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_mechanism_that_hangs_occupies_few_threads() {
+        let (begins, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        let mechanism: Arc<dyn Mechanism> = Arc::new(Waiting(begins, Mutex::new(released)));
+        let mut connector = Connector::new(Pipes, Some(mechanism));
+        let server = ServerAddress { host: "one".into(), port: 2181 };
+        let mut cx = Context::from_waker(core::task::Waker::noop());
+        for _ in 0..MOST_BEGINS {
+            connector.connect_to(Some(server.clone()));
+            connector.poll(&mut cx);
+            begun.recv().expect("it begins");
+            assert!(connector.take_made().is_none());
+        }
+        connector.connect_to(Some(server));
+        connector.poll(&mut cx);
+        let made = connector.take_made().expect("it fails at once").map(drop);
+        assert_eq!(made.map_err(|error| error.kind()), Err(io::ErrorKind::ResourceBusy));
+        drop(release);
     }
 }

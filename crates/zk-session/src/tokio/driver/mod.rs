@@ -163,7 +163,7 @@ impl<C: Connect> Driver<C> {
         let mut progress = false;
         let unsent = inner.router.session().output().len();
         if inner.router.has_events() {
-            let now = inner.now_for_events();
+            let now = inner.clock.now();
             while self.pending_state.is_none()
                 && let Some(news) = inner.router.deliver_next(now)
             {

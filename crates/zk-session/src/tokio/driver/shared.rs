@@ -228,15 +228,6 @@ impl Drop for Cork<'_> {
 }
 
 impl Inner {
-    /// Returns the time for what takes part in the delivery of events: attached machines, SASL and
-    /// renewal. Without any, the clock is not read.
-    pub(super) fn now_for_events(&self) -> Instant {
-        match (self.router.dispatcher.attached(), self.router.mechanism()) {
-            (0, None) if !self.router.session().renews() => Instant::START,
-            _ => self.clock.now(),
-        }
-    }
-
     /// Wakes the driver after a command.
     pub(crate) fn wake_driver(&mut self) {
         if !self.is_driver_awake {
