@@ -1,6 +1,7 @@
 //! Both clients over TLS, to real servers with the Netty server factory.
 
 use std::fs;
+use std::future::ready;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +17,8 @@ use zk_session::rustls::pki_types::pem::PemObject as _;
 use zk_session::rustls::version::{TLS12, TLS13};
 use zk_session::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use zk_session::{AnyClient, Client, ConnectError, State, TlsConfig, TlsError, blocking};
+use zk_testkit::contention::Contention;
+use zk_testkit::oracle::percentile;
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 use zk_testkit::tls::{
@@ -265,25 +268,50 @@ async fn overhead() {
     for round in 0..3 {
         for tls in [None, Some(trusting(&authority))] {
             let name = if tls.is_some() { "TLS 1.3" } else { "plain" };
-            let mut builder = Client::builder(&at);
-            let mut blocking_builder = blocking::Client::builder(&at);
-            if let Some(tls) = tls {
-                builder = builder.tls(tls.clone());
-                blocking_builder = blocking_builder.tls(tls);
+            let mut clients = Vec::new();
+            for _ in 0..2 {
+                let builder = Client::builder(&at);
+                let builder = match &tls {
+                    Some(tls) => builder.tls(tls.clone()),
+                    None => builder,
+                };
+                clients.push(builder.connect().await.expect("it answers"));
             }
-            let client = builder.connect().await.expect("it answers");
-            measure(&client, &format!("{round}: async, {name}")).await;
-            client.close().await;
-            let name = format!("{round}: blocking, {name}");
+            let title = format!("{round}: async, {name}");
+            measure(&clients[0], &title).await;
+            measure_hand_over(&clients, &title).await;
+            for client in clients {
+                client.close().await;
+            }
+            let title = format!("{round}: blocking, {name}");
+            let builder = blocking::Client::builder(&at);
+            let builder = match tls {
+                Some(tls) => builder.tls(tls),
+                None => builder,
+            };
             spawn_blocking(move || {
-                let client = blocking_builder.connect().expect("it answers");
-                client.block_on(None, measure(&client, &name));
+                let client = builder.connect().expect("it answers");
+                client.block_on(None, measure(&client, &title));
                 client.close();
             })
             .await
             .expect("it works");
         }
     }
+}
+
+/// Sessions take a mutex by turns: each release wakes the next.
+async fn measure_hand_over(clients: &[Client], name: &str) {
+    let path = "/handed-over".to_owned();
+    let contention = Contention { path, rounds: 1000, hold: Duration::ZERO };
+    let cpu = ProcessTime::now();
+    let oracle = contention.run(clients, |_| ready(())).await.expect("every contender acquires");
+    let acquired = u32::try_from(oracle.acquisitions()).expect("few");
+    let cpu = cpu.elapsed() / acquired;
+    assert!(oracle.violations().is_empty(), "{:?}", oracle.violations());
+    let hand_overs = oracle.hand_overs();
+    let median = percentile(&hand_overs, 50).expect("two clients hand over");
+    println!("{name}, {} hand-overs: {median:?} (median), {cpu:?}", hand_overs.len());
 }
 
 async fn measure<C: AnyClient>(client: &C, name: &str) {
