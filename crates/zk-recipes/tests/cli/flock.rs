@@ -7,18 +7,20 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use zk_recipes::session::proto::path;
+use zk_testkit::real;
 
 use crate::{PATH, World, ended, out, output, ready, unignoring};
 
 /// The two programs: `flock FILE` and `zk-lock run PATH`, with the same options.
-struct Programs<'a> {
-    world: &'a World,
+struct Programs {
+    /// The servers of `zk-lock`.
+    connect: String,
     folder: TempDir,
 }
 
-impl<'a> Programs<'a> {
-    fn new(world: &'a World) -> Self {
-        Self { world, folder: TempDir::new().expect("a temporary folder") }
+impl Programs {
+    fn new(connect: String) -> Self {
+        Self { connect, folder: TempDir::new().expect("a temporary folder") }
     }
 
     /// Returns a shell that runs `script`, in which `LOCK` stands for the program and `NAME` for
@@ -27,8 +29,8 @@ impl<'a> Programs<'a> {
         let (lock, name) = match is_flock {
             true => ("flock".to_owned(), self.folder.path().join(name).display().to_string()),
             false => {
-                let at = self.world.embedded.connect_string();
-                let program = format!("'{}' --connect {at} run", env!("CARGO_BIN_EXE_zk-lock"));
+                let (program, at) = (env!("CARGO_BIN_EXE_zk-lock"), &self.connect);
+                let program = format!("'{program}' --connect {at} run");
                 (program, path::child("/flock", name))
             }
         };
@@ -64,10 +66,26 @@ impl<'a> Programs<'a> {
 #[test]
 fn each_line_of_the_manual_of_flock_does_the_same() {
     let world = World::new();
-    let programs = Programs::new(&world);
+    each_line(&Programs::new(world.embedded.connect_string()));
+}
+
+#[test]
+fn each_line_of_the_manual_does_the_same_on_a_real_server() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    each_line(&Programs::new(ensemble.connect_string()));
+}
+
+fn each_line(programs: &Programs) {
     let held = "LOCK NAME";
     let held_shared = "LOCK -s NAME";
     let held_exclusive = "LOCK -x NAME";
+    let pid = programs.folder.path().join("pid").display().to_string();
+    let stays = |option: &str| {
+        format!(
+            "LOCK {option} NAME sh -c 'sleep 60 > /dev/null 2>&1 & echo $! > {pid}'; \
+             LOCK -n NAME echo free; kill $(cat {pid})"
+        )
+    };
     for (holder, script, code, text) in [
         // The command.
         ("", "LOCK NAME echo 'a b c'", 0, "a b c\n"),
@@ -87,6 +105,8 @@ fn each_line_of_the_manual_of_flock_does_the_same() {
         // -w, --wait, --timeout, with fractions
         ("", "LOCK -w 0 NAME echo free", 0, "free\n"),
         ("", "LOCK -w 60.5 NAME echo free", 0, "free\n"),
+        // Shorter than the way to a server and back.
+        ("", "LOCK -w .000001 NAME echo free", 0, "free\n"),
         (held, "LOCK -w 0 NAME echo held", 1, ""),
         (held, "LOCK -w .007 NAME echo held", 1, ""),
         (held, "LOCK --wait 0.007 NAME echo held", 1, ""),
@@ -106,6 +126,11 @@ fn each_line_of_the_manual_of_flock_does_the_same() {
         (held_exclusive, "LOCK --shared -n NAME echo shared", 1, ""),
         (held_exclusive, "LOCK --exclusive -n NAME echo alone", 1, ""),
         (held_shared, "LOCK -x -s -n NAME echo shared", 0, "shared\n"),
+        // -o, --close: what stays behind does not hold the lock.
+        ("", &stays("-o"), 0, "free\n"),
+        ("", &stays("--close"), 0, "free\n"),
+        // -h, -V
+        ("", "LOCK -h > /dev/null && LOCK -V > /dev/null", 0, ""),
         // Wrong options, and none.
         ("", "LOCK --bogus NAME true", 64, ""),
         ("", "LOCK", 64, ""),
@@ -126,7 +151,7 @@ fn each_line_of_the_manual_of_flock_does_the_same() {
 #[test]
 fn a_script_can_run_itself_under_a_lock() {
     let world = World::new();
-    let programs = Programs::new(&world);
+    let programs = Programs::new(world.embedded.connect_string());
     for is_flock in [true, false] {
         let script = programs.folder.path().join("script");
         let guard = match is_flock {
@@ -158,7 +183,7 @@ fn a_script_can_run_itself_under_a_lock() {
 #[test]
 fn other_exit_codes_tell_more() {
     let world = World::new();
-    let programs = Programs::new(&world);
+    let programs = Programs::new(world.embedded.connect_string());
     for (script, flock, zk_lock) in [
         ("LOCK NAME /no/such/command", 69, 127),
         ("LOCK NAME /tmp", 69, 126),

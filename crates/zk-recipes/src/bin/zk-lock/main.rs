@@ -98,7 +98,7 @@ Examples:
 
 /// Locks of a ZooKeeper ensemble: hold one while a command runs, and show holders and waiters.
 #[derive(Parser)]
-#[command(name = "zk-lock", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "zk-lock", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(flatten)]
     settings: Settings,
@@ -123,8 +123,8 @@ enum Command {
     /// path of the lock node, without the chroot, in ZK_LOCK_NODE.
     ///
     /// zk-lock holds the lock until every process of the command has ended, including background
-    /// processes and daemons. Then it releases the lock. If no server answers, the lock is free
-    /// after the session timeout.
+    /// processes and daemons; with -o, until the command itself has. Then it releases the lock. If
+    /// no server answers, the lock is free after the session timeout.
     ///
     /// Signals: SIGTERM, SIGHUP, SIGINT and SIGQUIT are passed on to every process of the command,
     /// SIGUSR1 and SIGUSR2 to the command itself. Signals that are ignored when zk-lock starts stay

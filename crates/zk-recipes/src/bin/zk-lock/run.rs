@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
@@ -67,6 +68,9 @@ pub(crate) struct Arguments {
     /// Wait no longer than this for the lock; 0 is the same as -n
     #[arg(short, long, visible_alias = "timeout", env = "ZK_LOCK_WAIT", value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
+    /// Release the lock when the command itself ends, and leave its other processes alone
+    #[arg(short = 'o', long)]
+    close: bool,
     /// Exit with this code if the lock was not acquired
     #[arg(short = 'E', long, env = "ZK_LOCK_CONFLICT_EXIT_CODE", value_name = "CODE", default_value_t = code::NOT_ACQUIRED)]
     conflict_exit_code: u8,
@@ -234,8 +238,11 @@ async fn acquire_and_run(
     let deadline = arguments.limit().and_then(|limit| begun.checked_add(limit));
     let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
     let not_connected = || NotConnected { path: arguments.path.clone() };
+    // Semaphores do not report that they wait.
+    let (waiting, is_waiting) = watch::channel(arguments.permits.is_some());
+    let expired = expired(deadline, &client, is_waiting);
     let acquired = tokio::select! {
-        acquired = before(deadline, acquire(&client, arguments)) => match acquired {
+        acquired = before(expired, acquire(&client, arguments, waiting)) => match acquired {
             Some(Err(failure)) if arguments.tries_only() && is_connection_loss(&failure) => {
                 Err(Err(not_connected().into()))
             }
@@ -268,11 +275,29 @@ async fn acquire_and_run(
     }
 }
 
-/// Returns the output of `work`, or `None` if the deadline comes first.
-async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+/// Waits for the deadline, and then until the lock is known to be held by another contender: a
+/// free lock is acquired, however short the limit.
+async fn expired(
+    deadline: Option<Instant>,
+    client: &Client,
+    mut is_waiting: watch::Receiver<bool>,
+) {
     match deadline {
-        None => Some(work.await),
-        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => pending().await,
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+    }
+    tokio::select! {
+        _ = is_waiting.wait_for(|is_waiting| *is_waiting) => {}
+        () = connection_lost(client) => {}
+    }
+}
+
+/// Returns the output of `work`, or `None` if `expired` returns first.
+async fn before<T>(expired: impl Future, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        _ = expired => None,
     }
 }
 
@@ -325,10 +350,11 @@ async fn run_with(
     let must_end = loop {
         tokio::select! {
             ended = processes.wait_any() => {
-                if ended? {
+                let has_ended = processes.status().is_some();
+                if ended? || (arguments.close && has_ended) {
                     break false;
                 }
-                if processes.status().is_some() {
+                if has_ended {
                     supervisor.enter_group();
                 }
             }
@@ -451,7 +477,11 @@ impl Supervisor {
 ///
 /// The later of two contenders sees the earlier one, so looking after the acquisition is enough.
 /// Locks list their queue, and so look for all but semaphores, which are below nodes of their own.
-async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failure> {
+async fn acquire(
+    client: &Client,
+    arguments: &Arguments,
+    waiting: watch::Sender<bool>,
+) -> Result<Guard, Failure> {
     let path = &arguments.path;
     let refuse = |node: &str| {
         let how = match Scheme::recognize(node) {
@@ -461,7 +491,7 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
         };
         Err(format!("{path} is used as another kind of lock, by '{node}'{how}").into())
     };
-    let (guard, may_be_semaphore) = match acquire_with(client, arguments).await {
+    let (guard, may_be_semaphore) = match acquire_with(client, arguments, waiting).await {
         Ok(acquired) => acquired,
         Err(RecipeError { reason: LockError::OtherLock { node, .. }, .. }) => return refuse(&node),
         Err(error) if error.reason == LockError::NoMaximum => {
@@ -478,17 +508,19 @@ async fn acquire(client: &Client, arguments: &Arguments) -> Result<Guard, Failur
 }
 
 /// Returns the guard, and whether the list of the queue had nodes that may be those of a semaphore.
+/// Sets `waiting` when other contenders are ahead.
 async fn acquire_with(
     client: &Client,
     arguments: &Arguments,
+    waiting: watch::Sender<bool>,
 ) -> Result<(Guard, bool), RecipeError> {
     let has_unknown_nodes = Arc::new(AtomicBool::new(false));
     let seen = has_unknown_nodes.clone();
     let options = Options::new().data(description(&arguments.command()[0]));
-    let options = options.observer(move |_, event| {
-        if matches!(event, Event::UnknownNode(_)) {
-            seen.store(true, Ordering::Relaxed);
-        }
+    let options = options.observer(move |_, event| match event {
+        Event::UnknownNode(_) => seen.store(true, Ordering::Relaxed),
+        Event::Waiting { .. } => drop(waiting.send_replace(true)),
+        _ => {}
     });
     let path = &arguments.path;
     let at_once = arguments.tries_only();
