@@ -343,11 +343,11 @@ impl Conversation {
             if ConnectResponse::decode_all(payload).is_ok_and(is_handshake) {
                 return Kind::ConnectResponse;
             }
-            if let Ok(header @ ReplyHeader { xid: Xid(0), .. }) = header
-                && header.err != ErrorCode::OK
-                && ReplyHeader::decode_all(payload).is_ok()
-            {
-                return Kind::Refusal(header);
+            match ReplyHeader::decode_all(payload) {
+                Ok(header @ ReplyHeader { xid: Xid(0), err, .. }) if err != ErrorCode::OK => {
+                    return Kind::Refusal(header);
+                }
+                _ => {}
             }
         }
         match header {
@@ -490,9 +490,8 @@ impl Unanswered {
         let xid = if header.opcode == OpCode::PING { Xid::PING } else { header.xid };
         self.by_xid.insert((xid, number), header.opcode);
         self.by_number.insert(number, xid);
-        if self.len() > self.limit
-            && let Some((oldest, xid)) = self.by_number.pop_first()
-        {
+        let excess = if self.len() > self.limit { self.by_number.pop_first() } else { None };
+        if let Some((oldest, xid)) = excess {
             self.by_xid.remove(&(xid, oldest));
         }
     }

@@ -71,7 +71,7 @@ impl SequenceNumber {
         if self.0 < 0 {
             text[0] = b'-';
         }
-        str::from_utf8(text).unwrap_or_default()
+        core::str::from_utf8(text).unwrap_or_default()
     }
 }
 

@@ -193,9 +193,10 @@ impl Lanes {
             _ => (RowKind::Reply { is_joined: false }, show::what(seen, false)),
         };
         self.push(connection, seen.time, kind, text);
-        if self.left_out == 0
-            && let Some(row) = self.rows.last_mut()
-        {
+        if self.left_out > 0 {
+            return;
+        }
+        if let Some(row) = self.rows.last_mut() {
             row.is_error = seen.is_error();
             if message.direction == Direction::ToServer {
                 self.open.insert((connection, message.number), self.rows.len() - 1);
