@@ -23,6 +23,9 @@ pub trait Observer: Send {
     /// Handles an event.
     fn observe(&mut self, event: Event, port: &mut Port<'_>);
 
+    /// Called with each input before the machine handles it, for measurements.
+    fn input(&mut self, _input: &Input, _port: &mut Port<'_>) {}
+
     /// Called when the machine is done: it reports nothing more, and no node of it is left on the
     /// server.
     ///
@@ -117,6 +120,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         if self.is_finished {
             return;
         }
+        self.observer.input(&input, port);
         self.machine.handle(input);
         while let Some(output) = self.machine.poll_output() {
             self.perform(output, port);

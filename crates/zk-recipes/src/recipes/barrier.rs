@@ -38,7 +38,7 @@ impl<C: SessionClient> Barrier<C> {
     ///
     /// [`LockError::Path`] when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
+        Queue::new(client, "barrier", path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
     /// Returns the path of the barrier's node.

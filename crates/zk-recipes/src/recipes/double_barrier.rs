@@ -65,7 +65,7 @@ impl<C: SessionClient> DoubleBarrier<C> {
         members: usize,
         options: Options,
     ) -> Result<Self, RecipeError> {
-        let queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
+        let queue = Queue::new(client, "double_barrier", path, Scheme::CURATOR_MUTEX, options)?;
         Ok(Self { queue, members })
     }
 

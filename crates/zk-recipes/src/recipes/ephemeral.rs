@@ -86,7 +86,7 @@ impl<C: SessionClient> Ephemeral<C> {
     ///
     /// [`LockError::Path`] when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        let queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
+        let queue = Queue::new(client, "ephemeral", path, Scheme::CURATOR_MUTEX, options)?;
         let presence = SharedPresence::default();
         let ours = presence.clone();
         let hook = Arc::new(move |event: &Event| ours.observe(event));

@@ -34,7 +34,7 @@ impl<C: SessionClient> HerdMutex<C> {
     ///
     /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
+        Queue::new(client, "herd_mutex", path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
     fn enter(

@@ -76,7 +76,7 @@ impl<C: SessionClient> LeaderElection<C> {
     ///
     /// [`LockError::Path`] when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        Queue::new(client, path, Scheme::CURATOR_LEADER, options).map(Self)
+        Queue::new(client, "leader_election", path, Scheme::CURATOR_LEADER, options).map(Self)
     }
 
     /// Stands for election, until the candidate is closed or dropped, or the session ends.

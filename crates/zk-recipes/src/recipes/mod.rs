@@ -29,6 +29,7 @@ mod loss;
 pub(crate) mod macros;
 mod multi_lock;
 mod mutex;
+mod observed;
 mod once;
 mod options;
 mod queue;

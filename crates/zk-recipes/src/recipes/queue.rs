@@ -18,6 +18,7 @@ use super::client::before;
 use super::guid;
 use super::held::HeldLock;
 use super::hint_cache::HintCache;
+use super::observed::Observed;
 use super::options::{Attempt, Options};
 use super::reporter::{self, Hook, Note};
 use super::status::{Handle, Report};
@@ -28,6 +29,8 @@ use crate::machine::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitP
 #[derive(Clone)]
 pub(crate) struct Queue<C> {
     pub(crate) client: C,
+    /// The recipe, as observers of the process know it.
+    recipe: &'static str,
     pub(crate) path: Arc<str>,
     pub(crate) scheme: Scheme,
     pub(crate) options: Options,
@@ -49,6 +52,7 @@ impl<C> fmt::Debug for Queue<C> {
 impl<C: SessionClient> Queue<C> {
     pub(crate) fn new(
         client: &C,
+        recipe: &'static str,
         path: &str,
         default: Scheme,
         options: Options,
@@ -56,6 +60,7 @@ impl<C: SessionClient> Queue<C> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
         Ok(Self {
             client: client.clone(),
+            recipe,
             path: path.into(),
             scheme: options.scheme.unwrap_or(default),
             options,
@@ -128,7 +133,8 @@ impl<C: SessionClient> Queue<C> {
         hook: Option<Hook>,
     ) -> Handle {
         let machine = Tracked::new(machine, self.abandoned.clone());
-        reporter::start(&self.client, machine, note, hook, self.cleanups.clone())
+        let observed = Observed::new(self.recipe, &self.path);
+        reporter::start(&self.client, machine, observed, note, hook, self.cleanups.clone())
     }
 
     /// Creates a persistent node, and containers for its missing ancestors.

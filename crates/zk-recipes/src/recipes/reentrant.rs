@@ -113,7 +113,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
     ///
     /// [`LockError::Path`] when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        let queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
+        let queue = Queue::new(client, "reentrant_mutex", path, Scheme::CURATOR_MUTEX, options)?;
         let local = Local { queue: LocalQueue::default(), turn: None, last: None };
         Ok(Self { queue, local: Arc::new(StdMutex::new(local)) })
     }

@@ -9,8 +9,9 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use zk_session::dispatch::Port;
 
 use crate::error::LockError;
-use crate::machine::{Event, Machine, Observer, OnSession};
+use crate::machine::{Event, Input, Machine, Observer, OnSession};
 use crate::recipes::SessionClient;
+use crate::recipes::observed::Observed;
 use crate::recipes::status::{Handle, HeldNode, Report, SharedStatus, Status};
 
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
@@ -26,13 +27,20 @@ pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
 pub(crate) fn start(
     client: &impl SessionClient,
     machine: impl Machine + Send + 'static,
+    observed: Observed,
     note: Option<Note>,
     hook: Option<Hook>,
     cleanups: Arc<AtomicUsize>,
 ) -> Handle {
     let status = Arc::new(SharedStatus::new(cleanups));
-    let reporter =
-        Reporter { status: status.clone(), note, hook, leases: Vec::new(), is_acquired: false };
+    let reporter = Reporter {
+        status: status.clone(),
+        observed,
+        note,
+        hook,
+        leases: Vec::new(),
+        is_acquired: false,
+    };
     let machine = OnSession::new(machine, reporter, next_seed(client));
     Handle { status, attachment: client.attach(Box::new(machine)) }
 }
@@ -47,6 +55,7 @@ fn next_seed(client: &impl SessionClient) -> u64 {
 /// Writes the events of a machine to the status that its owner reads.
 struct Reporter {
     status: Arc<SharedStatus>,
+    observed: Observed,
     note: Option<Note>,
     hook: Option<Hook>,
     /// Permits reported before the node that they belong to.
@@ -56,7 +65,12 @@ struct Reporter {
 }
 
 impl Observer for Reporter {
+    fn input(&mut self, input: &Input, port: &mut Port<'_>) {
+        self.observed.input(input, port);
+    }
+
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        self.observed.event(&event, port);
         if let Some(hook) = &self.hook {
             hook(&event);
         }

@@ -45,7 +45,7 @@ impl<C: SessionClient> RwLock<C> {
     /// [`LockError::Path`] when the path is invalid, and [`LockError::NoReaders`] for a
     /// [scheme](Options::scheme) without shared nodes.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        let queue = Queue::new(client, path, Scheme::CURATOR_READ_WRITE, options)?;
+        let queue = Queue::new(client, "rw_lock", path, Scheme::CURATOR_READ_WRITE, options)?;
         if !queue.scheme.has_readers() {
             return Err(queue.call("new").failed(LockError::NoReaders));
         }

@@ -78,7 +78,7 @@ impl<C: SessionClient> Semaphore<C> {
         permits: Option<u32>,
         options: Options,
     ) -> Result<Self, RecipeError> {
-        let mut queue = Queue::new(client, path, Scheme::CURATOR_MUTEX, options)?;
+        let mut queue = Queue::new(client, "semaphore", path, Scheme::CURATOR_MUTEX, options)?;
         queue.scheme = Scheme::CURATOR_MUTEX;
         Ok(Self { queue, maximum: permits })
     }

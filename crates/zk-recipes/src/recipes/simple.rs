@@ -42,7 +42,7 @@ impl<C: SessionClient> SimpleLock<C> {
     ///
     /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        Queue::new(client, path, Scheme::CURATOR_MUTEX, options).map(Self)
+        Queue::new(client, "simple_lock", path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
     fn enter(

@@ -50,7 +50,7 @@ pub use self::answer::Answer;
 #[cfg(feature = "blocking-tls")]
 use self::driver::TlsConnect;
 pub use self::driver::{Connect, TcpConnect, TcpTransport, Transport};
-use self::driver::{Inner, Shared, Threads, Wait};
+use self::driver::{Inner, Shared, Wait};
 use self::room_waiter::RoomWaiter;
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
@@ -285,14 +285,13 @@ impl RawClient for Client {
     type Answer<T> = Answer<T>;
     type Watch = Watch;
     type PersistentWatch = PersistentWatch;
-    type Waiters = Threads;
     type RoomWaiter = RoomWaiter;
 
     fn chroot(&self) -> &Chroot {
         &self.chroot
     }
 
-    fn with_router<R>(&self, look: impl FnOnce(&Router<Threads>) -> R) -> R {
+    fn with_router<R>(&self, look: impl FnOnce(&Router) -> R) -> R {
         look(&self.shared().lock().router)
     }
 

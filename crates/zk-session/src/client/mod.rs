@@ -17,6 +17,7 @@ mod methods;
 mod multi_read;
 mod nodes;
 mod persistent_watches;
+mod reports;
 mod room;
 mod router;
 mod session_info;
@@ -47,7 +48,7 @@ pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
 pub(crate) use self::nodes::Nodes;
 pub(crate) use self::room::RoomTicket;
-pub(crate) use self::router::{Failure, Router, Waiters};
+pub(crate) use self::router::{Failure, ReplySender, Router};
 pub(crate) use self::slot::{Receiver, Sender, slot};
 #[cfg(feature = "blocking-tls")]
 pub use self::tls::TlsConfig;
@@ -67,8 +68,6 @@ pub(crate) trait RawClient: Sized {
     /// A one-shot watch.
     type Watch;
     type PersistentWatch;
-    /// The client's way to notify waiting callers.
-    type Waiters: Waiters;
     /// A caller that waits for room.
     type RoomWaiter;
 
@@ -76,7 +75,7 @@ pub(crate) trait RawClient: Sized {
     fn chroot(&self) -> &Chroot;
 
     /// Calls `look` with the router, under the session's lock.
-    fn with_router<R>(&self, look: impl FnOnce(&Router<Self::Waiters>) -> R) -> R;
+    fn with_router<R>(&self, look: impl FnOnce(&Router) -> R) -> R;
 
     /// Reads the session's clock.
     fn now(&self) -> Instant;

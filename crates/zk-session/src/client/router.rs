@@ -10,6 +10,7 @@ use std::io;
 
 use zk_proto::OpCode;
 
+use super::reports::Reports;
 use super::room::RoomQueue;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
@@ -20,31 +21,15 @@ use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
 use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
 
-/// How a client delivers replies and reports to observers.
-pub(crate) trait Waiters {
-    /// Sends a reply to the caller that waits for it.
-    type ReplySender;
-    /// A report for an observer.
-    type Report;
-
-    /// Delivers a reply, unless the caller is gone. Returns the waker to run once the session is
-    /// unlocked.
-    fn reply(
-        sender: Self::ReplySender,
-        reply: Result<Reply, Error>,
-        reports: &mut Vec<Self::Report>,
-    ) -> Option<Waker>;
-
-    /// Returns the report of a server that failed.
-    fn failed(failure: &Failure) -> Self::Report;
-}
+/// Sends a reply to the caller that waits for it.
+pub(crate) type ReplySender = Sender<Result<Reply, Error>>;
 
 /// A server that failed, and the reason.
 pub(crate) type Failure = (String, String);
 
 /// A session and the callers that wait for it.
-pub(crate) struct Router<W: Waiters> {
-    pub(crate) dispatcher: Dispatcher<W::ReplySender>,
+pub(crate) struct Router {
+    pub(crate) dispatcher: Dispatcher<ReplySender>,
     pub(crate) servers: Arc<[ServerAddress]>,
     /// The last error of the transport.
     pub(crate) error: Option<io::Error>,
@@ -60,21 +45,23 @@ pub(crate) struct Router<W: Waiters> {
     watches: HashMap<RequestId, Sender<WatchedEvent>>,
     persistent_watches: HashMap<RequestId, WatchQueue>,
     /// Events polled from the session but not delivered yet.
-    undelivered: VecDeque<Event<W::ReplySender>>,
+    undelivered: VecDeque<Event<ReplySender>>,
     room: RoomQueue,
-    /// Reports to deliver once the session is unlocked, since that runs user code.
-    pub(crate) reports: Vec<W::Report>,
+    reports: Reports,
 }
 
-impl<W: Waiters> Router<W> {
+impl Router {
     pub(crate) fn new(
-        session: Session<Token<W::ReplySender>>,
+        session: Session<Token<ReplySender>>,
         servers: Vec<ServerAddress>,
         authenticator: Option<Authenticator>,
     ) -> Self {
+        let delivered_state = session.state();
+        let mut dispatcher = Dispatcher::new(session);
         Self {
-            delivered_state: session.state(),
-            dispatcher: Dispatcher::new(session),
+            reports: Reports::new(&mut dispatcher),
+            delivered_state,
+            dispatcher,
             servers: servers.into(),
             error: None,
             last_failure: None,
@@ -85,16 +72,15 @@ impl<W: Waiters> Router<W> {
             persistent_watches: HashMap::new(),
             undelivered: VecDeque::new(),
             room: RoomQueue::default(),
-            reports: Vec::new(),
         }
     }
 
     /// Returns the session, without the events for attached machines.
-    pub(crate) fn session(&self) -> &Session<Token<W::ReplySender>> {
+    pub(crate) fn session(&self) -> &Session<Token<ReplySender>> {
         self.dispatcher.session()
     }
 
-    pub(crate) fn session_mut(&mut self) -> &mut Session<Token<W::ReplySender>> {
+    pub(crate) fn session_mut(&mut self) -> &mut Session<Token<ReplySender>> {
         self.dispatcher.session_mut()
     }
 
@@ -171,12 +157,13 @@ impl<W: Waiters> Router<W> {
                     (_, Some(ended)) => self.end_watches(&ended),
                     _ => {}
                 }
-                self.delivered_state = state;
+                if core::mem::replace(&mut self.delivered_state, state) != state {
+                    self.reports.state(state, &self.servers);
+                }
                 return Some(Some(state));
             }
             Event::Reply { token, result } => {
-                let woken = W::reply(token, result, &mut self.reports);
-                self.wakers().extend(woken);
+                self.wakers().extend(token.send(result));
             }
             Event::Watch { requests, persistent, event } => {
                 self.update(&persistent, |queue| queue.push_event(event.clone()));
@@ -202,6 +189,11 @@ impl<W: Waiters> Router<W> {
         Some(None)
     }
 
+    /// Emits the reports to observers once the session is unlocked.
+    pub(crate) fn emit_reports(&mut self) {
+        self.reports.emit(&mut self.dispatcher);
+    }
+
     /// Replaces the list of servers. Servers in both lists keep their identity.
     pub(crate) fn set_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
         let place = |server| servers.iter().position(|new| new == server);
@@ -221,7 +213,7 @@ impl<W: Waiters> Router<W> {
     }
 
     /// Handles an event that names a server by its index. Ignores all others.
-    fn handle_server_event(&mut self, now: Instant, event: Event<W::ReplySender>) {
+    fn handle_server_event(&mut self, now: Instant, event: Event<ReplySender>) {
         match event {
             Event::Disconnected { server, cause } => {
                 if let Some(authenticator) = &mut self.authenticator {
@@ -244,7 +236,7 @@ impl<W: Waiters> Router<W> {
         let reason = error.as_ref().map_or_else(|| cause.to_string(), ToString::to_string);
         if let Some(address) = self.servers.get(server) {
             let failure = (address.to_string(), reason);
-            self.reports.push(W::failed(&failure));
+            self.reports.failed(&failure);
             self.last_failure = Some(failure);
         }
         if self.session().statistics().connections == 0 {
@@ -294,7 +286,7 @@ impl<W: Waiters> Router<W> {
         server: usize,
         step: impl FnOnce(
             &mut Authenticator,
-            &mut Session<Token<W::ReplySender>>,
+            &mut Session<Token<ReplySender>>,
             &ServerAddress,
         ) -> Result<(), SaslError>,
     ) {
@@ -303,7 +295,7 @@ impl<W: Waiters> Router<W> {
         let Some(server) = self.servers.get(server) else { return };
         if let Err(error) = step(authenticator, session, server) {
             let (mechanism, server) = (authenticator.mechanism().name(), server.to_string());
-            self.reports.push(W::failed(&(server.clone(), error.to_string())));
+            self.reports.failed(&(server.clone(), error.to_string()));
             self.given_up = Some(ConnectError::AuthenticationFailed { mechanism, server, error });
         }
     }
@@ -341,7 +333,7 @@ impl<W: Waiters> Router<W> {
 }
 
 /// # Room
-impl<W: Waiters> Router<W> {
+impl Router {
     /// Returns whether a waiter for room can stop waiting: there is room, or there will never be.
     pub(crate) fn try_enter(&mut self, ticket: &mut RoomTicket) -> Option<Result<(), Error>> {
         if let Some(ended) = self.ended() {
@@ -394,25 +386,12 @@ mod tests {
     use super::*;
     use crate::session::Config;
 
-    struct NoWaiters;
-
-    impl Waiters for NoWaiters {
-        type ReplySender = ();
-        type Report = ();
-
-        fn reply((): (), _: Result<Reply, Error>, _: &mut Vec<()>) -> Option<Waker> {
-            None
-        }
-
-        fn failed(_: &Failure) {}
-    }
-
     #[test]
     fn a_failed_server_is_reported_by_name_after_the_list_is_replaced() {
         let [before, after] =
             ["before", "after"].map(|host| ServerAddress { host: host.into(), port: 1 });
         let session = Session::new(Instant::START, Config::new(1, 0));
-        let mut router = Router::<NoWaiters>::new(session, vec![before], None);
+        let mut router = Router::new(session, vec![before], None);
         router.set_servers(Instant::START, vec![after]);
         while router.deliver_next(Instant::START).is_some() {}
         let failure = ("before:1".into(), Cause::Rebalanced.to_string());

@@ -49,6 +49,10 @@ impl Extend<Waker> for Wakers {
 /// User code that is deferred until the session is unlocked.
 pub(crate) enum Deferred {
     Run(Box<dyn FnOnce() + Send>),
+    /// A report to an observer of the process, which must not wait for the session.
+    #[cfg(feature = "tracing")]
+    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
+    Report(Box<dyn FnOnce() + Send>),
     /// The machine may own values with a `Drop` of the user.
     Drop(Box<dyn Attached>),
 }
@@ -57,6 +61,8 @@ impl fmt::Debug for Deferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Run(_) => "Run",
+            #[cfg(feature = "tracing")]
+            Self::Report(_) => "Report",
             Self::Drop(_) => "Drop",
         })
     }
@@ -66,6 +72,8 @@ impl Deferred {
     pub(crate) fn run(self) {
         match self {
             Self::Run(run) => run(),
+            #[cfg(feature = "tracing")]
+            Self::Report(run) => run(),
             Self::Drop(machine) => drop(machine),
         }
     }

@@ -210,6 +210,7 @@ impl<T> Session<T> {
             self.remove_watch(removal);
         }
         if let Owner::Caller(token) = pending.owner {
+            self.exchanges.push(pending.opcode, Some(&error), None);
             self.events.push_back(Event::Reply { token, result: Err(error) });
         }
     }

@@ -220,9 +220,10 @@ impl<T> Session<T> {
             }
         }
         let unsent = self.outbox.remove_late(now);
-        for Late { token, watch } in sent {
-            let result = Err(Error::DeadlinePassed { outcome: Outcome::Unknown });
-            self.events.push_back(Event::Reply { token, result });
+        for Late { opcode, token, watch } in sent {
+            let error = Error::DeadlinePassed { outcome: Outcome::Unknown };
+            self.exchanges.push(opcode, Some(&error), None);
+            self.events.push_back(Event::Reply { token, result: Err(error) });
             if let Some(watch) = watch {
                 self.unwatch(watch);
             }

@@ -50,6 +50,7 @@ mod connection;
 mod credentials;
 mod deadlines;
 mod event;
+pub(crate) mod exchanges;
 mod handshake;
 mod in_flight;
 mod outbox;
@@ -80,6 +81,7 @@ use self::connection::{Connection, Stage};
 use self::credentials::Credentials;
 pub use self::deadlines::ping_interval;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
+use self::exchanges::Exchanges;
 use self::outbox::{Late, Outbox, Owner, Pending};
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
@@ -163,6 +165,7 @@ pub struct Session<T> {
     /// The number of the last request.
     last_request: u64,
     statistics: Statistics,
+    exchanges: Exchanges,
     actions: VecDeque<Action>,
     events: VecDeque<Event<T>>,
 }
@@ -333,6 +336,7 @@ impl<T> Session<T> {
             can_remove_watches: true,
             last_request: 0,
             statistics: Statistics::default(),
+            exchanges: Exchanges::default(),
             actions: VecDeque::new(),
             events: VecDeque::new(),
             config,

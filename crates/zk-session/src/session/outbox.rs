@@ -42,7 +42,7 @@ impl<T> Pending<T> {
         self.deadline.take_if(|deadline| *deadline <= now)?;
         let watch = self.registration.as_ref().map(Registration::id);
         match core::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Caller(token) => Some(Late { token, watch }),
+            Owner::Caller(token) => Some(Late { opcode: self.opcode, token, watch }),
             _ => None,
         }
     }
@@ -74,6 +74,7 @@ struct Unsent<T> {
 /// A request whose deadline has passed.
 #[derive(Debug)]
 pub(super) struct Late<T> {
+    pub(super) opcode: OpCode,
     pub(super) token: T,
     /// The watch that the request sets.
     pub(super) watch: Option<RequestId>,

@@ -52,7 +52,7 @@ impl<T> Session<T> {
             self.demand_authentication(header);
             return Ok(());
         }
-        self.handle_reply(header, Err(length))
+        self.handle_reply(now, header, Err(length))
     }
 
     fn too_long(&self, length: usize) -> Cause {
@@ -95,7 +95,7 @@ impl<T> Session<T> {
             }
             _ => {
                 payload.advance(reader.position());
-                self.handle_reply(header, Ok(payload))
+                self.handle_reply(now, header, Ok(payload))
             }
         }
     }
@@ -156,6 +156,7 @@ impl<T> Session<T> {
     /// Handles the reply to a request. For a reply that is too long, `body` is its length in bytes.
     fn handle_reply(
         &mut self,
+        now: Instant,
         header: ReplyHeader,
         body: Result<Bytes, usize>,
     ) -> Result<(), Cause> {
@@ -189,6 +190,8 @@ impl<T> Session<T> {
                     }),
                     (code, _) => Err(Error::refused(opcode, code)),
                 };
+                let latency = now - sent.sent_at;
+                self.exchanges.push(opcode, result.as_ref().err(), Some(latency));
                 self.events.push_back(Event::Reply { token, result });
             }
             Owner::Session if pending.opcode == OpCode::CLOSE_SESSION => {

@@ -22,7 +22,7 @@ pub use self::answer::Answer;
 #[cfg(feature = "tls")]
 use self::driver::TlsConnect;
 pub use self::driver::{Connect, TcpConnect, Transport};
-use self::driver::{Driver, Inner, ReplySender, RoomWaiter, Shared, Tasks};
+use self::driver::{Driver, Inner, RoomWaiter, Shared};
 pub use self::watches::{PersistentWatch, Watch};
 use crate::chroot::Chroot;
 #[cfg(feature = "tls")]
@@ -278,7 +278,7 @@ impl Client {
         keep: &mut dyn FnMut(&mut Inner, RequestId),
     ) -> Result<(RequestId, Receiver<Result<Reply, Error>>), RequestError> {
         let (sender, receiver) = slot();
-        let token = Token::Caller(ReplySender::new(sender));
+        let token = Token::Caller(sender);
         let mut inner = self.shared().lock();
         let alone = inner.router.session().pending() == 0;
         let sent = match self.request_timeout {
@@ -300,14 +300,13 @@ impl RawClient for Client {
     type Answer<T> = Answer<T>;
     type Watch = Watch;
     type PersistentWatch = PersistentWatch;
-    type Waiters = Tasks;
     type RoomWaiter = RoomWaiter;
 
     fn chroot(&self) -> &Chroot {
         &self.chroot
     }
 
-    fn with_router<R>(&self, look: impl FnOnce(&Router<Tasks>) -> R) -> R {
+    fn with_router<R>(&self, look: impl FnOnce(&Router) -> R) -> R {
         look(&self.shared().lock().router)
     }
 
@@ -348,7 +347,7 @@ impl RawClient for Client {
 
     fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Answer<()>, RequestError> {
         let (sender, receiver) = slot();
-        let token = Token::Caller(ReplySender::new(sender));
+        let token = Token::Caller(sender);
         let mut inner = self.shared().lock();
         let added = inner.router.session_mut().add_auth(scheme, auth, token);
         inner.wake_driver();

@@ -94,7 +94,7 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
-    assert_eq!(reported.take(), " INFO session connected server=0 session=0x77\n");
+    assert_eq!(reported.take(), " INFO session connected server=one:2181 session=0x77\n");
 
     let (answer, ()) = tokio::join!(client.sync("/"), async {
         let sync = server.expect(OpCode::SYNC).await;

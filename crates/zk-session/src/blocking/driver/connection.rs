@@ -3,14 +3,10 @@
 use alloc::sync::Arc;
 
 use super::connect::Transport;
-use crate::client::{Inbox, Sender};
+use crate::client::{Inbox, ReplySender};
 use crate::dispatch::Token;
-use crate::error::Error;
-use crate::session::{Reply, Session};
+use crate::session::Session;
 use crate::time::Instant;
-
-/// Sends a reply to the thread that waits for it.
-pub(super) type ReplySender = Sender<Result<Reply, Error>>;
 
 pub(super) struct Connection {
     pub(super) transport: Arc<dyn Transport>,

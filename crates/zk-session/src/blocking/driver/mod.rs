@@ -22,7 +22,7 @@ pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 pub(super) use self::reading::Wait;
 #[cfg(test)]
 pub(super) use self::shared::MOST_ATTEMPTS;
-pub(super) use self::shared::{Inner, Shared, Threads};
+pub(super) use self::shared::{Inner, Shared};
 #[cfg(feature = "blocking-tls")]
 pub(super) use self::tls::TlsConnect;
 

@@ -11,15 +11,14 @@ use core::time::Duration;
 use std::{io, thread};
 
 use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
-use super::connection::{Connection, ReplySender};
+use super::connection::Connection;
 use super::probe;
 use super::readers::Readers;
-use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, Router, Waiters};
+use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, ReplySender, Router};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
-use crate::error::Error;
 use crate::sasl::BegunExchange;
-use crate::session::{Action, Reply, Session};
+use crate::session::{Action, Session};
 use crate::time::Instant;
 
 /// The pause before writing the rest of what a connection had no room for.
@@ -34,20 +33,6 @@ pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
 /// The function that connects to servers, independent of the type of transport.
 type ConnectFn = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
 
-/// Callers that wait as threads.
-pub(crate) struct Threads;
-
-impl Waiters for Threads {
-    type ReplySender = ReplySender;
-    type Report = ();
-
-    fn reply(sender: ReplySender, reply: Result<Reply, Error>, _: &mut Vec<()>) -> Option<Waker> {
-        sender.send(reply)
-    }
-
-    fn failed(_: &Failure) {}
-}
-
 /// The state that all threads of a session share.
 pub(in crate::blocking) struct Shared {
     inner: EffectsMutex<Inner>,
@@ -56,7 +41,7 @@ pub(in crate::blocking) struct Shared {
 }
 
 pub(in crate::blocking) struct Inner {
-    pub(in crate::blocking) router: Router<Threads>,
+    pub(in crate::blocking) router: Router,
     /// The connection, once the session may use it.
     pub(super) connection: Option<Connection>,
     /// The threads that read from it or could.
@@ -91,7 +76,7 @@ impl Shared {
         connect: impl Connect,
         clock: Clock,
         max_reply: usize,
-        make: impl FnOnce(Instant) -> Router<Threads>,
+        make: impl FnOnce(Instant) -> Router,
     ) -> Self {
         Self {
             inner: EffectsMutex::new(Inner {
@@ -200,7 +185,7 @@ impl Inner {
             self.router.dispatcher.settle(shared.now());
         }
         self.router.admit_waiters();
-        self.router.reports.clear();
+        self.router.emit_reports();
     }
 
     /// Delivers all events. Returns whether there were any; a machine that received one may have

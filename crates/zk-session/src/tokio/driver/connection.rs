@@ -6,8 +6,7 @@ use core::task::{Context, Poll};
 use std::io;
 
 use super::Transport;
-use super::reply_sender::ReplySender;
-use crate::client::{Clock, Inbox};
+use crate::client::{Clock, Inbox, ReplySender};
 use crate::dispatch::Token;
 use crate::session::Session;
 

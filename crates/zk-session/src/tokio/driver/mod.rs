@@ -4,15 +4,12 @@ mod connect;
 mod connection;
 mod connector;
 mod probe;
-mod reply_sender;
 mod shared;
 #[cfg(feature = "tls")]
 mod tls;
-mod trace;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
@@ -23,8 +20,7 @@ use tokio::time::Sleep;
 pub use self::connect::{Connect, TcpConnect, Transport};
 use self::connection::Connection;
 use self::connector::Connector;
-pub(crate) use self::reply_sender::ReplySender;
-pub(crate) use self::shared::{Inner, RoomWaiter, Shared, Tasks};
+pub(crate) use self::shared::{Inner, RoomWaiter, Shared};
 #[cfg(feature = "tls")]
 pub(crate) use self::tls::TlsConnect;
 use crate::connect_string::ServerAddress;
@@ -38,8 +34,6 @@ pub(crate) struct Driver<C: Connect> {
     sleep: Pin<Box<Sleep>>,
     /// The newest state, if it is not published yet.
     pending_state: Option<State>,
-    /// Reports for observers that are not delivered yet.
-    reports: Vec<trace::Report>,
     /// Whether the driver has yielded to let the runtime look for received bytes.
     has_yielded: bool,
 }
@@ -53,7 +47,6 @@ impl<C: Connect> Driver<C> {
             max_reply,
             sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
             pending_state: None,
-            reports: Vec::new(),
             has_yielded: false,
         }
     }
@@ -172,9 +165,7 @@ impl<C: Connect> Driver<C> {
             }
         }
         inner.router.admit_waiters();
-        if !inner.router.reports.is_empty() {
-            self.reports.append(&mut inner.router.reports);
-        }
+        inner.router.emit_reports();
         // A machine that received an event may have submitted requests.
         progress || inner.router.session().output().len() > unsent
     }
@@ -195,18 +186,10 @@ impl<C: Connect> Driver<C> {
         }
     }
 
-    /// Runs user code without the lock. Publishes the newest state first, because code that
-    /// observes a state may wait for that one, and then reports.
+    /// Publishes the newest state, without the lock: that runs wakers.
     fn publish(&mut self) {
         if let Some(state) = self.pending_state.take() {
-            // The same state is published again when the lease ends. That is not reported to
-            // observers.
-            if self.shared.states.send_replace(state) != state {
-                self.reports.push(trace::Report::state(state));
-            }
-        }
-        if !self.reports.is_empty() {
-            self.reports.drain(..).for_each(trace::Report::emit);
+            self.shared.states.send_replace(state);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The state that the driver shares with the handles of its client.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
@@ -10,35 +9,13 @@ use std::thread::{self, ThreadId};
 use tokio::sync::watch;
 
 use super::connection::Connection;
-use super::reply_sender::ReplySender;
-use super::trace;
 use crate::client::{
-    Clock, EffectsMutex, Failure, Guard, HasEffects, RoomTicket, Router, Waiters, WatchUpdate,
+    Clock, EffectsMutex, Failure, Guard, HasEffects, RoomTicket, Router, WatchUpdate,
 };
 use crate::dispatch::{Commands, Effects, Key};
 use crate::error::Error;
-use crate::session::{Reply, RequestId, State};
+use crate::session::{RequestId, State};
 use crate::time::Instant;
-
-/// Callers that wait as futures.
-pub(crate) struct Tasks;
-
-impl Waiters for Tasks {
-    type ReplySender = ReplySender;
-    type Report = trace::Report;
-
-    fn reply(
-        sender: ReplySender,
-        reply: Result<Reply, Error>,
-        reports: &mut Vec<trace::Report>,
-    ) -> Option<Waker> {
-        sender.send(reply, reports)
-    }
-
-    fn failed(failure: &Failure) -> trace::Report {
-        trace::Report::failure(failure)
-    }
-}
 
 /// The state that the driver shares with the handles of its client.
 pub(crate) struct Shared {
@@ -47,7 +24,7 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct Inner {
-    pub(crate) router: Router<Tasks>,
+    pub(crate) router: Router,
     pub(crate) clock: Clock,
     /// The connection, while there is one.
     pub(super) connection: Option<Connection>,
@@ -78,7 +55,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, make: impl FnOnce(Instant) -> Router<Tasks>) -> Self {
+    pub(crate) fn new(clock: Clock, make: impl FnOnce(Instant) -> Router) -> Self {
         let router = make(clock.now());
         Self {
             states: watch::Sender::new(router.session().state()),
