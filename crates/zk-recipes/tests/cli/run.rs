@@ -140,11 +140,19 @@ fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    // All nodes below the path, not only contenders.
+    let below = |world: &World| {
+        let is_below = |node: &&str| node.starts_with(&format!("{PATH}/"));
+        world.embedded.with(|ensemble| {
+            ensemble.paths().filter(is_below).map(str::to_owned).collect::<Vec<_>>()
+        })
+    };
     for how in [&["--permits", "1", "--of", "2"][..], &["--shared"], &["--exclusive"]] {
         let output = world.run(&[&["run", PATH], how, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(70), "{how:?}");
-        assert!(error_message(&output).contains(guard.node()), "{how:?}");
-        assert_eq!(world.contenders().len(), 1, "{how:?}");
+        let message = error_message(&output);
+        assert!(message.contains(guard.node()) && message.contains(": leave out"), "{message}");
+        assert_eq!(below(&world), [guard.node_path()], "{how:?}");
     }
     let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
     let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
@@ -158,6 +166,23 @@ fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
     let output = world.run(&["run", PATH, "--", "true"]);
     assert_eq!(output.status.code(), Some(70));
     assert!(error_message(&output).contains(permit.node()));
+}
+
+#[test]
+fn another_kind_of_lock_that_comes_while_a_semaphore_waits_is_seen() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let semaphore = Semaphore::new(&client, PATH, 1).expect("valid");
+    let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
+    let arguments = [&LONG[..], &["run", "--permits", "1", PATH, "echo", "not me"]].concat();
+    let waiting = world.command(&arguments).spawn().expect("zk-lock starts");
+    world.eventually("a waiter", |world| world.contenders().len() == 3);
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    drop(permit);
+    let output = ended(waiting);
+    assert_eq!((output.status.code(), out(&output)), (Some(70), String::new()));
+    assert!(error_message(&output).contains(guard.node()), "{}", error_message(&output));
 }
 
 #[test]

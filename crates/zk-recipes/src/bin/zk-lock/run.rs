@@ -18,7 +18,7 @@ use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zk_recipes::session::{self, Client, RequestError, State};
+use zk_recipes::session::{self, Client, RequestError, State, Watch};
 use zk_recipes::{
     Event, Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
     RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
@@ -133,7 +133,8 @@ enum Guard {
     Mutex(MutexGuard),
     Read(ReadGuard),
     Write(WriteGuard),
-    Permits(PermitGuard),
+    /// The watch stays until the session ends: removing it would be another request.
+    Permits(PermitGuard, Option<Watch>),
 }
 
 impl Guard {
@@ -142,7 +143,7 @@ impl Guard {
             Self::Mutex(guard) => guard,
             Self::Read(guard) => guard,
             Self::Write(guard) => guard,
-            Self::Permits(guard) => guard,
+            Self::Permits(guard, _) => guard,
         }
     }
 }
@@ -477,6 +478,7 @@ impl Supervisor {
 ///
 /// The later of two contenders sees the earlier one, so looking after the acquisition is enough.
 /// Locks list their queue, and so look for all but semaphores, which are below nodes of their own.
+/// A semaphore creates nodes that stay, so it looks before, and again if anything has changed.
 async fn acquire(
     client: &Client,
     arguments: &Arguments,
@@ -485,13 +487,21 @@ async fn acquire(
     let path = &arguments.path;
     let refuse = |node: &str| {
         let how = match Scheme::recognize(node) {
+            _ if arguments.permits.is_some() => ": leave out --permits",
             Some(Scheme::CURATOR_READ_WRITE) => ": use -s or -x",
-            Some(Scheme::CURATOR_MUTEX) if arguments.permits.is_none() => ": leave out -s and -x",
+            Some(Scheme::CURATOR_MUTEX) => ": leave out -s and -x",
             _ => "",
         };
         Err(format!("{path} is used as another kind of lock, by '{node}'{how}").into())
     };
-    let (guard, may_be_semaphore) = match acquire_with(client, arguments, waiting).await {
+    let (other, mut watch) = match arguments.permits {
+        Some(_) => contents::direct_contender_and_watch(client, path).await?,
+        None => (None, None),
+    };
+    if let Some(node) = other {
+        return refuse(&node);
+    }
+    let (mut guard, may_be_semaphore) = match acquire_with(client, arguments, waiting).await {
         Ok(acquired) => acquired,
         Err(RecipeError { reason: LockError::OtherLock { node, .. }, .. }) => return refuse(&node),
         Err(error) if error.reason == LockError::NoMaximum => {
@@ -499,10 +509,23 @@ async fn acquire(
         }
         Err(error) => return Err(error.into()),
     };
-    let other = match (arguments.permits, may_be_semaphore) {
-        (Some(_), _) => contents::direct_contender(client, path).await?,
-        (None, true) => contents::semaphore_contender(client, path).await?,
-        (None, false) => None,
+    let other = match &mut guard {
+        Guard::Permits(_, kept) => {
+            let has_changed = match &mut watch {
+                // The session delivers its event ahead of all later replies.
+                Some(watch) => {
+                    tokio::select! { biased; _ = watch => true, () = ready(()) => false }
+                }
+                None => true,
+            };
+            *kept = watch;
+            match has_changed {
+                true => contents::direct_contender(client, path).await?,
+                false => None,
+            }
+        }
+        _ if may_be_semaphore => contents::semaphore_contender(client, path).await?,
+        _ => None,
     };
     other.map_or(Ok(guard), |node| refuse(&node))
 }
@@ -526,10 +549,11 @@ async fn acquire_with(
     let at_once = arguments.tries_only();
     let guard = if let Some(permits) = arguments.permits {
         let semaphore = Semaphore::with(client, path, arguments.of, options)?;
-        Guard::Permits(match at_once {
+        let guard = match at_once {
             true => semaphore.try_acquire_many(permits).await?,
             false => semaphore.acquire_many(permits).await?,
-        })
+        };
+        Guard::Permits(guard, None)
     } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
         Guard::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
