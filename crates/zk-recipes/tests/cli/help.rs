@@ -81,6 +81,7 @@ fn manual_pages_and_completions_are_generated_for_every_command() {
         let text = read(name);
         assert!(COMMANDS.iter().all(|command| text.contains(command)), "{name}");
         assert!(text.contains("session-timeout"), "{name}");
+        assert!(!text.contains("supervisor") && !text.contains("handled"), "{name}: {text}");
     }
     // Bash completes the commands and the options.
     let complete = |words: &str| {
@@ -96,6 +97,7 @@ fn manual_pages_and_completions_are_generated_for_every_command() {
     };
     let commands = complete("zk-lock");
     assert!(COMMANDS.iter().all(|command| commands.contains(command)), "{commands}");
+    assert!(!commands.contains("exec") && !commands.contains("generate"), "{commands}");
     let run = complete("zk-lock run");
     assert!(run.contains("--nonblock") && run.contains("--tls-ca"), "{run}");
 }

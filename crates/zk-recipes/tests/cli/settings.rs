@@ -1,14 +1,15 @@
 //! The settings of `zk-lock` for its connection: options, variables and the configuration file.
 
-use std::fs;
-use std::process::Command;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
 use zk_testkit::real::{self, Settings};
 use zk_testkit::tls::{Authority, TlsFront, server_config};
 
-use crate::{PATH, World, error_message, out, output, unignoring};
+use crate::{PATH, World, ended, error_message, out, output, unignoring};
 
 fn zk_lock(arguments: &[&str]) -> Command {
     let mut command = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
@@ -28,6 +29,7 @@ impl Folder {
     fn file(&self, name: &str, text: &str) -> String {
         let file = self.0.path().join(name);
         fs::write(&file, text).expect("a file");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
         file.display().to_string()
     }
 }
@@ -185,6 +187,52 @@ fn servers_are_reached_by_tls_with_certificates_from_files() {
         let done = output(zk_lock(&[&start[..], with, &run].concat()));
         assert_eq!(done.status.code(), Some(69), "{with:?} {}", error_message(&done));
     }
+}
+
+#[test]
+fn a_secret_that_every_user_can_read_is_reported() {
+    let world = World::new();
+    let folder = Folder::new();
+    let at = world.embedded.connect_string();
+    let auth = folder.file("auth", "digest:alice:secret\n");
+    for (mode, is_reported) in [(0o600, false), (0o640, false), (0o644, true)] {
+        fs::set_permissions(&auth, Permissions::from_mode(mode)).expect("ours");
+        let done = output(zk_lock(&["--connect", &at, "--auth-file", &auth, "run", PATH, "true"]));
+        let message = error_message(&done);
+        assert_eq!((done.status.code(), !message.is_empty()), (Some(0), is_reported), "{message}");
+        assert!(message.is_empty() || message.contains(&format!("chmod o-r {auth}")), "{message}");
+    }
+}
+
+#[test]
+fn the_nodes_of_a_run_have_the_access_control_list_that_was_set() {
+    let world = World::new();
+    let folder = Folder::new();
+    let at = world.embedded.connect_string();
+    let auth = folder.file("auth", "digest:alice:secret\n");
+    let acl = "auth::cdrwa,world:anyone:r";
+    let mut holder = zk_lock(&["--connect", &at, "--auth-file", &auth, "run", PATH, "cat"]);
+    holder.env("ZK_LOCK_ACL", acl).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = holder.spawn().expect("zk-lock starts");
+    world.eventually("a holder", |world| world.contenders().len() == 1);
+    let node = world.contenders().remove(0);
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    for node in [PATH, &node] {
+        let (acl, _) = world.runtime.block_on(client.get_acl(node)).expect("readable");
+        let perms: Vec<_> = acl.iter().map(|entry| (&*entry.id.scheme, entry.perms)).collect();
+        assert_eq!(perms, [("digest", Perms::ALL), ("world", Perms::READ)], "{node}");
+    }
+    // Others see the lock, and can neither queue nor break it.
+    assert_eq!(output(zk_lock(&["--connect", &at, "ls", "-q", PATH])).status.code(), Some(1));
+    for arguments in [&["run", PATH, "true"][..], &["break", PATH, "--yes", "--node", "lock-0"]] {
+        let done = output(zk_lock(&[&["--connect", &at], arguments].concat()));
+        assert_eq!(done.status.code(), Some(70), "{arguments:?} {}", error_message(&done));
+    }
+    drop(holder.stdin.take());
+    assert_eq!(ended(holder).status.code(), Some(0));
+    let wrong =
+        output(zk_lock(&["--connect", &at, "run", "--acl", "world:anyone:x", PATH, "true"]));
+    assert_eq!(wrong.status.code(), Some(64));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::ValueEnum as _;
+use clap::{Command, ValueEnum as _};
 use clap_complete::Shell;
 
 use crate::{Failure, full_command};
@@ -18,9 +18,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(Arguments { folder }: &Arguments) -> Result<ExitCode, Failure> {
     // The pages have no page for `help`.
     let command = full_command().disable_help_subcommand(true);
-    clap_mangen::generate_to(command.clone(), folder)?;
+    let visible = without_hidden(&command);
+    clap_mangen::generate_to(command, folder)?;
     for shell in Shell::value_variants() {
-        let file = clap_complete::generate_to(*shell, &mut command.clone(), "zk-lock", folder)?;
+        let file = clap_complete::generate_to(*shell, &mut visible.clone(), "zk-lock", folder)?;
         if *shell == Shell::Bash {
             // clap_complete spells the name in two ways, and finds no subcommand (clap #6421).
             let text = std::fs::read_to_string(&file)?;
@@ -28,4 +29,19 @@ pub(crate) fn run(Arguments { folder }: &Arguments) -> Result<ExitCode, Failure>
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the declaration without hidden commands and options, which clap_complete would offer.
+fn without_hidden(command: &Command) -> Command {
+    let options = command.get_arguments().filter(|option| !option.is_hide_set()).cloned();
+    let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let visible = Command::new(command.get_name().to_owned())
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(options)
+        .subcommands(commands.map(without_hidden));
+    match command.get_about() {
+        Some(about) => visible.about(about.clone()),
+        None => visible,
+    }
 }

@@ -1,5 +1,6 @@
 //! `zk-lock`: locks of a ZooKeeper ensemble, from the command line.
 
+mod acl;
 mod contents;
 mod doctor;
 mod exec;

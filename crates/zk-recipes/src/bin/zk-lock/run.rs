@@ -29,7 +29,7 @@ use crate::release;
 use crate::settings::{Settings, seconds};
 use crate::show::Owner;
 use crate::signals::{Received, Signals, send};
-use crate::{Failure, code, contents, exec, explain, print_error};
+use crate::{Failure, acl, code, contents, exec, explain, print_error};
 
 /// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
 /// ends earlier than the session by as much.
@@ -81,6 +81,13 @@ pub(crate) struct Arguments {
     /// Exit with this code if the lock was lost, whatever the command returns
     #[arg(long, env = "ZK_LOCK_LOST_EXIT_CODE", value_name = "CODE", default_value_t = code::LOST)]
     lost_exit_code: u8,
+    /// Who may do what with the nodes that this run creates, as in zkCli: scheme:id:permissions,...
+    ///
+    /// The lock node and its parents have this list, such as auth::cdrwa,world:anyone:r. Others can
+    /// use the lock if they have r, c and d. Without it, everyone may do everything. The list of an
+    /// existing node stays as it is.
+    #[arg(long, env = "ZK_LOCK_ACL", value_name = "ACL", value_parser = acl::check)]
+    acl: Option<String>,
     /// Run this command line by the shell, $SHELL or /bin/sh
     #[arg(short = 'c', long = "command", value_name = "COMMAND", conflicts_with = "command")]
     command_line: Option<OsString>,
@@ -539,7 +546,10 @@ async fn acquire_with(
 ) -> Result<(Guard, bool), RecipeError> {
     let has_unknown_nodes = Arc::new(AtomicBool::new(false));
     let seen = has_unknown_nodes.clone();
-    let options = Options::new().data(description(&arguments.command()[0]));
+    let mut options = Options::new().data(description(&arguments.command()[0]));
+    if let Some(acl) = arguments.acl.as_deref().and_then(|text| acl::parse(text).ok()) {
+        options = options.acl(&acl).parent_acl(&acl);
+    }
     let options = options.observer(move |_, event| match event {
         Event::UnknownNode(_) => seen.store(true, Ordering::Relaxed),
         Event::Waiting { .. } => drop(waiting.send_replace(true)),

@@ -1,5 +1,6 @@
 //! How to reach the ensemble: options, environment variables and the configuration file.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,11 +8,13 @@ use clap::{Arg, Args, Command};
 use zk_recipes::session::sasl::DigestMd5;
 use zk_recipes::session::{Client, TlsConfig};
 
-use crate::{Failure, Usage};
+use crate::{Failure, Usage, print_error};
 
 /// The files read without `--config`: the first that exists, below the home directory and at all.
 const FILES: [&str; 2] = [".config/zk-lock.conf", "/etc/zk-lock.conf"];
 const CONFIG: &str = "ZK_LOCK_CONFIG";
+/// In the mode of a file.
+const EVERYONE_READS: u32 = 0o004;
 
 #[derive(Args)]
 #[command(next_help_heading = "Ensemble")]
@@ -60,7 +63,12 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
-        let mut builder = Client::builder(&self.connect)
+        self.connect_to(&self.connect).await
+    }
+
+    /// Connects to other servers than those of the settings.
+    pub(crate) async fn connect_to(&self, servers: &str) -> Result<Client, Failure> {
+        let mut builder = Client::builder(servers)
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout);
         if let Some(user) = &self.sasl_user {
@@ -97,7 +105,7 @@ impl Settings {
         };
         match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
-                Ok(Some(tls.client_certificate(&read(certificate)?, &read(key)?)?))
+                Ok(Some(tls.client_certificate(&read(certificate)?, &read_secret(key)?)?))
             }
             (None, None) => Ok(Some(tls)),
             _ => Err(Usage::new("--tls-cert and --tls-key need each other").into()),
@@ -156,13 +164,25 @@ fn default_file() -> Option<PathBuf> {
 /// everyone on this machine.
 fn secret(file: Option<&Path>, variable: &str) -> Result<Option<String>, Failure> {
     match file {
-        Some(file) => Ok(Some(String::from_utf8(read(file)?)?)),
+        Some(file) => Ok(Some(String::from_utf8(read_secret(file)?)?)),
         None => match std::env::var(variable) {
             Ok(text) => Ok(Some(text)),
             Err(std::env::VarError::NotPresent) => Ok(None),
             Err(error) => Err(Usage::new(format!("{variable}: {error}")).into()),
         },
     }
+}
+
+/// Reads a file, and warns if every user can.
+fn read_secret(file: &Path) -> Result<Vec<u8>, Failure> {
+    let text = read(file)?;
+    // Not of a pipe, such as `<(pass show zookeeper)`.
+    let metadata = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file);
+    if metadata.is_some_and(|metadata| metadata.permissions().mode() & EVERYONE_READS != 0) {
+        let name = file.display();
+        print_error(&format_args!("every user can read the secret in {name}: chmod o-r {name}"));
+    }
+    Ok(text)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
