@@ -1,9 +1,11 @@
 //! What `doctor` finds at a lock.
 
+use zk_recipes::session::Client;
 use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
 use zk_recipes::{Mutex, Options, RwLock, UnknownNodePolicy};
+use zk_testkit::real;
 
-use crate::{LONG, PATH, World, ended, error_message, out, ready};
+use crate::{LONG, PATH, World, ended, error_message, out, output, ready, unignoring};
 
 /// Runs `doctor`, and returns its exit code and its report.
 fn examine(world: &World) -> (Option<i32>, String) {
@@ -111,4 +113,38 @@ fn foreign_and_unreadable_nodes_and_locks_of_two_kinds_are_listed() {
         assert!(report.contains(part), "{part}: {report}");
     }
     drop(guards);
+}
+
+#[test]
+fn a_server_that_lists_no_sessions_leaves_the_last_write_of_a_holder() {
+    // The last line of a property counts.
+    let extra = "4lw.commands.whitelist=srvr\n".to_owned();
+    let settings = real::Settings { extra, ..real::Settings::default() };
+    let Some(ensemble) = real::ensemble_with_or_skip(settings) else { return };
+    let at = ensemble.connect_string();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let client = runtime.block_on(Client::connect(&at)).expect("connected");
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = runtime.block_on(mutex.acquire()).expect("free");
+    let examine = || {
+        let mut doctor = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
+        doctor.args(["--connect", &at, "doctor", PATH]);
+        let done = output(doctor);
+        assert_eq!(done.status.code(), Some(0), "{}", out(&done));
+        out(&done)
+    };
+    let report = examine();
+    for part in [
+        ", connected or not\n",
+        "\nnote    the session of lock-0 has not expired; its client may be connected or not\n",
+        &*format!("\nnote    {at} does not list its sessions: 4lw.commands.whitelist "),
+        "\nnote    the clocks were not compared\n",
+        "\nLook for the holder's process; ",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    runtime.block_on(client.set_data(&guard.node_path(), b"alive", None)).expect("written");
+    let report = examine();
+    assert!(report.contains(", connected or not; wrote "), "{report}");
 }

@@ -41,7 +41,7 @@ impl Ensemble {
     }
 }
 
-fn eventually(what: &str, condition: impl Fn() -> bool) {
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < LIMIT, "timed out waiting for {what}");
@@ -195,6 +195,33 @@ fn kills(ensemble: &Ensemble) {
     assert_eq!(killed(LONG, |job| job.daemon.clone()), Some(5));
 }
 
+/// `doctor` sees that the holder is stopped, until its session expires.
+fn a_silent_holder(ensemble: &Ensemble) {
+    for _ in 0..5 {
+        let job = Job::start(ensemble, "--session-timeout 4 --kill-after 0.01");
+        send("-STOP", &job.keeper);
+        let mut was_seen = false;
+        eventually("a free lock", || {
+            let done = output(ensemble.shell(&format!("doctor {PATH}")));
+            let report = out(&done);
+            if report.contains("\nproblem the client of lock-") && report.contains(" silent for ") {
+                assert_eq!(done.status.code(), Some(1), "{report}");
+                let advice = report.lines().last().unwrap_or_default();
+                assert!(advice.starts_with("Wait for ") && advice.contains("expires"), "{report}");
+                was_seen = true;
+            }
+            report.contains("\nThe lock is free")
+        });
+        send("-CONT", &job.keeper);
+        assert_eq!(job.code(), Some(73));
+        // On a busy machine, the session may expire between two reports.
+        if was_seen {
+            return;
+        }
+    }
+    panic!("doctor does not see that the holder is stopped");
+}
+
 fn embedded(scene: fn(&Ensemble)) {
     let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
     scene(&Ensemble(world.embedded.connect_string()));
@@ -221,12 +248,17 @@ fn killed_processes_leave_no_other_behind() {
 }
 
 #[test]
+fn doctor_sees_a_stopped_holder() {
+    embedded(a_silent_holder);
+}
+
+#[test]
 fn all_this_holds_on_a_real_ensemble() {
     let Some(ensemble) = real::ensemble_or_skip(3) else { return };
     let ensemble = Ensemble(ensemble.connect_string());
     let done = output(ensemble.shell(&format!("doctor {PATH}")));
     assert!(out(&done).contains("ok      this machine's clock agrees"), "{}", out(&done));
-    for scene in [shells_and_descriptors, many_runs, stops, kills] {
+    for scene in [shells_and_descriptors, many_runs, stops, kills, a_silent_holder] {
         scene(&ensemble);
     }
 }

@@ -1,16 +1,18 @@
 //! Examines a lock that seems stuck, without writing anything: `doctor`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_recipes::Scheme;
-use zk_recipes::session::proto::SessionId;
+use zk_recipes::session::Client;
+use zk_recipes::session::proto::{ErrorCode, SessionId};
 
 use crate::contents::{self, Contender, Contents, label};
 use crate::sessions::{self, Connection, Sessions};
 use crate::settings::Settings;
-use crate::show::{age, owner, print, session};
+use crate::show::{age, age_of, owner, print, session};
 use crate::text::{cell, line};
 use crate::{Failure, code};
 
@@ -36,6 +38,9 @@ struct Facts<'a> {
     sessions: &'a Sessions,
     /// The children of the lock path that are no contenders.
     unknown: &'a [String],
+    /// When nodes were last written by the servers' clock, if their sessions are unknown: milliseconds
+    /// since 1970.
+    written: &'a BTreeMap<String, i64>,
     /// By how many milliseconds the servers' clock is ahead, if they say.
     clock: Option<i64>,
 }
@@ -66,8 +71,19 @@ pub(crate) async fn run(
     let before = milliseconds();
     let client = settings.connect().await?;
     let after = milliseconds();
-    let sessions = sessions::ask(&client).await;
+    let mut sessions = sessions::ask(&client).await;
     let contents = contents::read(&client, path).await?.unwrap_or_default();
+    let clocks = clocks(settings, &client, &contents, &sessions).await;
+    let is_listed =
+        |contender: &Contender| sessions.connections.contains_key(&contender.entry.session.0);
+    if !clocks.is_empty() || !contents.contenders.iter().all(is_listed) {
+        // Also for contenders that have come in between.
+        sessions.ask_again(&client).await;
+    }
+    let written = match sessions.silent.is_empty() {
+        true => BTreeMap::new(),
+        false => written(&client, path, &contents).await?,
+    };
     let children = contents::children(&client, path).await?.unwrap_or_default();
     let is_semaphore = contents.contenders.iter().any(|contender| contender.kind == "semaphore");
     let unknown: Vec<_> = children
@@ -77,14 +93,70 @@ pub(crate) async fn run(
         .collect();
     let own = sessions.connections.get(&client.session_id().0);
     let clock = own.and_then(|own| own.established).map(|at| at - at.clamp(before, after));
-    let facts = Facts { path, contents: &contents, sessions: &sessions, unknown: &unknown, clock };
+    let facts = Facts {
+        path,
+        contents: &contents,
+        sessions: &sessions,
+        unknown: &unknown,
+        written: &written,
+        clock,
+    };
     let findings = facts.findings();
     let listed = findings.iter().map(|(level, text)| format!("{level:8}{text}\n"));
     let listed: String = listed.collect();
     let servers = client.servers().iter().map(ToString::to_string).collect::<Vec<_>>();
     print(&format!("{}\n{listed}\n{}\n", facts.contenders(&servers), facts.advice()))?;
+    for clock in clocks {
+        clock.close().await;
+    }
     let is_well = findings.iter().all(|(level, _)| *level != Level::Problem);
     Ok(ExitCode::from(if is_well { 0 } else { code::NOT_ACQUIRED }))
+}
+
+/// Connects to the other servers that contenders are connected to. A session of our own that has
+/// just been served shows the clock by which a server measures silence.
+async fn clocks(
+    settings: &Settings,
+    client: &Client,
+    contents: &Contents,
+    sessions: &Sessions,
+) -> Vec<Client> {
+    let server = |session: SessionId| Some(sessions.connections.get(&session.0)?.server);
+    let own = server(client.session_id());
+    let of_contenders = contents.contenders.iter().map(|contender| server(contender.entry.session));
+    let others: BTreeSet<_> = of_contenders.filter(|other| *other != own).flatten().collect();
+    let mut clocks = Vec::new();
+    for server in others {
+        if let Some(server) = client.servers().get(server)
+            && let Ok(client) = settings.connect_to(&server.to_string()).await
+        {
+            clocks.push(client);
+        }
+    }
+    clocks
+}
+
+/// Returns when the nodes of the first contenders were written, if after their creation. Their
+/// clients were alive then, unless another client has written.
+async fn written(
+    client: &Client,
+    path: &str,
+    contents: &Contents,
+) -> Result<BTreeMap<String, i64>, Failure> {
+    let mut written = BTreeMap::new();
+    for Contender { kind, entry } in contents.contenders.iter().take(MAX_LISTED) {
+        let Some(node) = contents::node_path(path, kind, &entry.node) else { continue };
+        match client.exists(&node).await {
+            Ok(Some(stat)) if stat.mzxid > stat.czxid => {
+                written.insert(entry.node.clone(), stat.mtime);
+            }
+            Ok(_) => {}
+            // Servers since 3.9 need permission to read.
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(written)
 }
 
 fn milliseconds() -> i64 {
@@ -154,7 +226,10 @@ impl Facts<'_> {
         match self.liveness(contender) {
             Liveness::NoSession => String::new(),
             Liveness::NotConnected => ", not connected".to_owned(),
-            Liveness::Unknown => ", connected or not".to_owned(),
+            Liveness::Unknown => match self.written.get(&contender.entry.node) {
+                Some(at) => format!(", connected or not; wrote {} ago", age_of(*at)),
+                None => ", connected or not".to_owned(),
+            },
             Liveness::Connected(connection) => {
                 let server = servers.get(connection.server).map_or("?", |server| server);
                 let timeout = connection.timeout.map(|timeout| format!(", timeout {timeout:?}"));
@@ -174,6 +249,13 @@ impl Facts<'_> {
         u64::try_from(silence).ok().map(Duration::from_millis)
     }
 
+    /// Returns for how long the client of a session has been silent, if it is too long: clients send
+    /// pings within a third of the timeout.
+    fn long_silence(&self, connection: &Connection) -> Option<(Duration, Duration)> {
+        let (silence, timeout) = (self.silence(connection)?, connection.timeout?);
+        (silence > timeout / 2).then_some((silence, timeout))
+    }
+
     fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         if self.contents.kinds.len() > 1 {
@@ -186,8 +268,15 @@ impl Facts<'_> {
             let text = format!("{} does not list its sessions: {}", line(server), line(reason));
             findings.push((Level::Note, text));
         }
-        findings.push(examine_clock(self.clock));
+        findings.push(examine_clock(self.clock.or_else(|| self.clock_of_nodes())));
         findings
+    }
+
+    /// Returns by how much the servers' clock is ahead at least, if nodes were created in the future.
+    fn clock_of_nodes(&self) -> Option<i64> {
+        let newest =
+            self.contents.contenders.iter().map(|contender| contender.entry.since).max()?;
+        Some(newest.saturating_sub(milliseconds())).filter(|ahead| *ahead > 0)
     }
 
     fn examine_sessions(&self, findings: &mut Vec<Finding>) {
@@ -208,10 +297,7 @@ impl Facts<'_> {
                     findings.push((Level::Problem, text));
                 }
                 Liveness::Connected(connection) => {
-                    if let (Some(silence), Some(timeout)) =
-                        (self.silence(connection), connection.timeout)
-                        && silence > timeout / 2
-                    {
+                    if let Some((silence, _)) = self.long_silence(connection) {
                         let text = format!(
                             "the client of {node} has been silent for {silence:?}: it may be stopped"
                         );
@@ -225,7 +311,12 @@ impl Facts<'_> {
                         findings.push((Level::Note, text));
                     }
                 }
-                Liveness::Unknown => {}
+                Liveness::Unknown => {
+                    let text = format!(
+                        "the session of {node} has not expired; its client may be connected or not"
+                    );
+                    findings.push((Level::Note, text));
+                }
             }
         }
         if all_connected && !self.contents.contenders.is_empty() {
@@ -283,12 +374,24 @@ impl Facts<'_> {
                 Some(_) => "Nobody holds the lock at this moment: look again.".to_owned(),
             };
         };
-        let worst =
-            self.holders().find(|holder| !matches!(self.liveness(holder), Liveness::Connected(_)));
+        let worst = self.holders().find(|holder| match self.liveness(holder) {
+            Liveness::Connected(connection) => self.long_silence(connection).is_some(),
+            _ => true,
+        });
         let holder = worst.unwrap_or(holder);
         let node = cell(&label(&holder.entry.node));
         let remove = format!("`zk-lock break {path} --node {node}`");
-        match self.liveness(holder) {
+        let liveness = self.liveness(holder);
+        if let Liveness::Connected(connection) = liveness
+            && let Some((silence, timeout)) = self.long_silence(connection)
+        {
+            let left = timeout.saturating_sub(silence);
+            return format!(
+                "Wait for {left:?}: unless the holder's process, at {}, continues, its session expires.",
+                connection.address
+            );
+        }
+        match liveness {
             Liveness::NoSession => {
                 format!("Find out who made {node}, and remove it: {remove}.")
             }
@@ -361,6 +464,7 @@ mod tests {
             contents: &contents,
             sessions: &sessions,
             unknown: &[],
+            written: &BTreeMap::new(),
             clock: None,
         };
         let silence = |id: i64| facts.silence(&sessions.connections[&id]);

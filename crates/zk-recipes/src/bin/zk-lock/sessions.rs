@@ -41,6 +41,13 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) const NONE: Self = Self { connections: BTreeMap::new(), silent: Vec::new() };
+
+    /// Asks again, and keeps sessions that have ended meanwhile.
+    pub(crate) async fn ask_again(&mut self, client: &Client) {
+        let Self { connections, silent } = ask(client).await;
+        self.connections.extend(connections);
+        self.silent = silent;
+    }
 }
 
 /// Asks all servers for their sessions.

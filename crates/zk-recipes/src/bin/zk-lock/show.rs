@@ -222,12 +222,21 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], width: usize) -> Str
 /// Returns the time in seconds since the node was created, by the local clock, which may differ
 /// from the servers'.
 pub(crate) fn age_seconds(entry: &QueueEntry) -> u64 {
+    seconds_since(entry.since)
+}
+
+fn seconds_since(milliseconds: i64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    now.saturating_sub(u64::try_from(entry.since / 1000).unwrap_or(0))
+    now.saturating_sub(u64::try_from(milliseconds / 1000).unwrap_or(0))
 }
 
 pub(crate) fn age(entry: &QueueEntry) -> String {
-    match age_seconds(entry) {
+    age_of(entry.since)
+}
+
+/// Returns the time since then, in milliseconds since 1970, in words.
+pub(crate) fn age_of(milliseconds: i64) -> String {
+    match seconds_since(milliseconds) {
         seconds @ 0..120 => format!("{seconds}s"),
         seconds @ 120..7200 => format!("{}m", seconds / 60),
         seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
