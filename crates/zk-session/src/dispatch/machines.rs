@@ -257,7 +257,12 @@ impl Machines {
             timers.pop();
         }
         if timers.len() > 2 * slots.len() + 8 {
-            timers.retain(is_valid);
+            // Not `retain`: a deadline that was switched off and on again is there twice.
+            timers.clear();
+            let places = (0..).zip(slots.iter());
+            timers.extend(places.filter_map(|(place, slot)| {
+                Some(Reverse((slot.deadline?, Key { place, generation: slot.generation })))
+            }));
         }
     }
 

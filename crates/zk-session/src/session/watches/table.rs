@@ -10,11 +10,20 @@ use super::slot::{Slot, visits};
 /// An odd number whose bits are spread evenly: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Multiplies, and folds the high half of the product onto the low half. Without the high half, two
+/// words that differ in their last bits would differ alike for every seed.
+fn folded_product(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    product as u64 ^ (product >> 64) as u64
+}
+
 /// Computes the hashes of a path and its ancestors, from the shortest to the longest, in time in
 /// proportion to the length of the path.
 #[derive(Clone, Copy)]
 struct Hasher<'a> {
     path: &'a str,
+    /// Secret and odd.
+    factor: u64,
     /// The hash of the first bytes, which are whole words.
     hash: u64,
     hashed: usize,
@@ -22,8 +31,7 @@ struct Hasher<'a> {
 
 impl<'a> Hasher<'a> {
     fn mix(&mut self, word: u64) {
-        let product = (self.hash ^ word).wrapping_mul(SPREAD);
-        self.hash = product ^ product >> 32;
+        self.hash = folded_product(self.hash ^ word, self.factor);
     }
 
     /// Returns the first `end` bytes of the path and their hash, if they are a string.
@@ -87,7 +95,8 @@ impl Table {
     }
 
     fn hasher<'a>(&self, path: &'a str) -> Hasher<'a> {
-        Hasher { path, hash: self.seed, hashed: 0 }
+        let factor = folded_product(self.seed ^ SPREAD, SPREAD) | 1;
+        Hasher { path, factor, hash: self.seed, hashed: 0 }
     }
 
     fn hash(&self, path: &str) -> u32 {
@@ -192,5 +201,22 @@ impl Table {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_collide_for_one_seed_do_not_for_others() {
+        // The second word undoes what the difference in the first one does, if a hash has no secret
+        // but its start.
+        let [one, other] = ["/aaaaaaaaaaaaaaa", "/aaaaaa!aaa!aaa!"];
+        let collides = |seed| {
+            let table = Table::new(seed);
+            table.hash(one) == table.hash(other)
+        };
+        assert!((0..1_000).filter(|seed| collides(SPREAD.wrapping_mul(*seed))).count() < 3);
     }
 }
