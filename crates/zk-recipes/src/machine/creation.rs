@@ -357,8 +357,15 @@ pub(super) fn submit_create(
 }
 
 fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
-    let prefix = config.scheme.prefix(mode, config.guid, config.session);
-    path::child(&config.lock_path, &prefix)
+    // Most names are shorter than this, so that the path is allocated once.
+    const NAME: usize = 64;
+    let mut path = String::with_capacity(config.lock_path.len() + NAME);
+    path.push_str(&config.lock_path);
+    if !path.ends_with('/') {
+        path.push('/');
+    }
+    config.scheme.push_prefix(&mut path, mode, config.guid, config.session);
+    path
 }
 
 /// Returns the node that a create of one node has created. A reply that cannot be read leaves the

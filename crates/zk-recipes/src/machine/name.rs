@@ -119,16 +119,25 @@ impl Scheme {
     /// Returns the name of a new node without the sequence number, which the server appends. In a
     /// scheme without shared nodes, every mode is exclusive.
     pub fn prefix(&self, mode: LockMode, guid: Uuid, session: SessionId) -> String {
-        self.name(mode, guid, session, "")
+        let mut name = String::new();
+        self.push_prefix(&mut name, mode, guid, session);
+        name
     }
 
-    /// Returns the name of a node of this crate.
-    fn name(&self, mode: LockMode, guid: Uuid, session: SessionId, sequence: &str) -> String {
+    /// Appends the name of a new node, without the sequence number, to the path of its parent.
+    pub(super) fn push_prefix(
+        &self,
+        path: &mut String,
+        mode: LockMode,
+        guid: Uuid,
+        session: SessionId,
+    ) {
         let marker = match (mode, self.shared) {
             (LockMode::Shared, Some(shared)) => shared,
             _ => self.exclusive,
         };
         let mut text = [0; 36];
+        let mut push = |parts: &[&str]| parts.iter().for_each(|part| path.push_str(part));
         #[cfg(not(feature = "schemes"))]
         let _ = session;
         match self.format {
@@ -137,18 +146,16 @@ impl Scheme {
                     true => guid.as_hyphenated().encode_lower(&mut text),
                     false => guid.as_simple().encode_lower(&mut text),
                 };
-                ["_c_", guid, "-", marker, sequence].concat()
+                push(&["_c_", guid, "-", marker]);
             }
             #[cfg(feature = "schemes")]
-            PrefixFormat::Kazoo => {
-                [guid.as_simple().encode_lower(&mut text), marker, sequence].concat()
-            }
+            PrefixFormat::Kazoo => push(&[guid.as_simple().encode_lower(&mut text), marker]),
             #[cfg(feature = "private-names")]
-            PrefixFormat::Compact => [&*compact(guid), "-", marker, sequence].concat(),
+            PrefixFormat::Compact => push(&[&*compact(guid), "-", marker]),
             #[cfg(feature = "schemes")]
             PrefixFormat::Session => {
                 let guid = guid.as_simple().encode_lower(&mut text);
-                ["x-", &*session.0.to_string(), "-", guid, "-", sequence].concat()
+                push(&["x-", &*session.0.to_string(), "-", guid, "-"]);
             }
         }
     }
@@ -300,7 +307,7 @@ struct NamePattern {
 impl NamePattern {
     /// Returns `None` if the names are too long or too short for the pattern.
     fn new(scheme: &Scheme, mode: LockMode) -> Option<Self> {
-        let name = |guid, sequence| scheme.name(mode, guid, SessionId(0), sequence);
+        let name = |guid, sequence| scheme.prefix(mode, guid, SessionId(0)) + sequence;
         let (lowest, highest) = (name(Uuid::nil(), "0000000000"), name(Uuid::max(), "9999999999"));
         let (lowest, highest) = (lowest.as_bytes(), highest.as_bytes());
         let pattern = Self {

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::task::Waker;
 
 use zk_session::dispatch::Port;
 
@@ -118,9 +119,7 @@ impl Reporter {
 
     fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {
         let (waiters, callbacks) = self.status.change(change);
-        for (_, waker) in waiters {
-            port.wake(waker);
-        }
+        waiters.wakers().for_each(|waker| port.wake(waker));
         if let Some(callbacks) = callbacks {
             port.defer(move || callbacks.finish());
         }
@@ -131,7 +130,7 @@ impl Drop for Reporter {
     /// The session has ended, unless that was reported already.
     fn drop(&mut self) {
         let (waiters, callbacks) = self.status.change(Report::finish);
-        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+        waiters.wakers().for_each(Waker::wake);
         if let Some(callbacks) = callbacks {
             callbacks.finish();
         }

@@ -126,9 +126,39 @@ pub(crate) struct SharedStatus(Mutex<Content>);
 
 struct Content {
     report: Report,
-    waiters: Vec<(u64, Waker)>,
+    waiters: Waiters,
     last: u64,
     on_loss: Vec<OnLoss>,
+}
+
+/// Wakers by ticket. The first one needs no allocation.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    first: Option<(u64, Waker)>,
+    others: Vec<(u64, Waker)>,
+}
+
+impl Waiters {
+    fn push(&mut self, ticket: u64, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some((ticket, waker));
+        } else {
+            self.others.push((ticket, waker));
+        }
+    }
+
+    fn remove(&mut self, ticket: u64) -> Option<Waker> {
+        let is_same = |waiter: &(u64, Waker)| waiter.0 == ticket;
+        let removed = self.first.take_if(|first| is_same(first)).or_else(|| {
+            let place = self.others.iter().position(is_same)?;
+            Some(self.others.swap_remove(place))
+        });
+        removed.map(|(_, waker)| waker)
+    }
+
+    pub(crate) fn wakers(self) -> impl Iterator<Item = Waker> {
+        self.first.into_iter().chain(self.others).map(|(_, waker)| waker)
+    }
 }
 
 /// A callback for the loss of the lock.
@@ -163,7 +193,12 @@ impl SharedStatus {
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },
         };
-        Self(Mutex::new(Content { report, waiters: Vec::new(), last: 0, on_loss: Vec::new() }))
+        Self(Mutex::new(Content {
+            report,
+            waiters: Waiters::default(),
+            last: 0,
+            on_loss: Vec::new(),
+        }))
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -187,7 +222,7 @@ impl SharedStatus {
     pub(crate) fn change(
         &self,
         change: impl FnOnce(&mut Report),
-    ) -> (Vec<(u64, Waker)>, Option<LossCallbacks>) {
+    ) -> (Waiters, Option<LossCallbacks>) {
         let mut content = self.content();
         change(&mut content.report);
         let loss = content.report.loss();
@@ -233,11 +268,9 @@ pub(crate) struct WaitFor<F> {
 
 impl<F> WaitFor<F> {
     /// Takes the waker out, so that it is dropped after unlocking.
-    fn leave(&mut self) -> Option<(u64, Waker)> {
+    fn leave(&mut self) -> Option<Waker> {
         let ticket = self.ticket.take()?;
-        let waiters = &mut self.status.content().waiters;
-        let place = waiters.iter().position(|(waiter, _)| *waiter == ticket)?;
-        Some(waiters.swap_remove(place))
+        self.status.content().waiters.remove(ticket)
     }
 }
 
@@ -256,7 +289,7 @@ impl<T, F: FnMut(&mut Report) -> Option<T> + Unpin> Future for WaitFor<F> {
         }
         content.last += 1;
         let ticket = content.last;
-        content.waiters.push((ticket, waker));
+        content.waiters.push(ticket, waker);
         this.ticket = Some(ticket);
         Poll::Pending
     }
