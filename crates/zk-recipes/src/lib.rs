@@ -13,6 +13,8 @@ extern crate std;
 pub mod blocking;
 mod error;
 pub mod machine;
+#[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
+pub mod metrics;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub mod recipes;
 #[cfg(feature = "tokio")]

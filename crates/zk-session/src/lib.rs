@@ -22,6 +22,8 @@ pub mod time;
 pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod client;
+#[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
+pub mod metrics;
 #[cfg(feature = "tokio")]
 mod tokio;
 

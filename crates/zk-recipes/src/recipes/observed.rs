@@ -1,142 +1,57 @@
-//! What the process's observers learn of an attempt. Without the feature `tracing`, nothing.
+//! What the process's observers learn of an attempt. Without the features `tracing` and `metrics`,
+//! nothing.
 //!
 //! Observers are user code. So they are called after the session is unlocked, in the order of the
 //! machine's events.
 
 #[cfg(feature = "tracing")]
-pub(crate) use self::traced::Observed;
-#[cfg(not(feature = "tracing"))]
-pub(crate) use self::unobserved::Observed;
+mod log;
+#[cfg(feature = "metrics")]
+mod meter;
 
-#[cfg(feature = "tracing")]
-mod traced {
-    use alloc::string::String;
-    use alloc::sync::Arc;
-    use core::time::Duration;
+use zk_session::dispatch::Port;
 
-    use tracing::Span;
-    use zk_session::dispatch::Port;
-    use zk_session::proto::Zxid;
-    use zk_session::time::Instant;
+use crate::machine::{Event, Input};
 
-    use crate::error::LockError;
-    use crate::machine::{Event, Input};
-
-    /// The span of an attempt, and the times from which it is measured.
-    pub(crate) struct Observed {
-        /// Shared by counting, since a clone of a span runs code of the subscriber.
-        span: Arc<Span>,
-        /// When the attempt began to wait.
-        waiting_since: Option<Instant>,
-        held: Option<Held>,
-    }
-
-    #[derive(Clone)]
-    struct Held {
-        since: Instant,
-        node: String,
-        token: Zxid,
-    }
-
-    impl Observed {
-        /// Begins the span, which runs user code.
-        pub(crate) fn new(recipe: &'static str, path: &str) -> Self {
-            // At this level, every event has the span.
-            let span = tracing::warn_span!(target: "zk_recipes", "attempt", recipe, path);
-            Self { span: Arc::new(span), waiting_since: None, held: None }
-        }
-
-        /// Notes an input, before the machine handles it.
-        pub(crate) fn input(&mut self, _: &Input, port: &Port<'_>) {
-            self.waiting_since.get_or_insert(port.now());
-        }
-
-        /// Reports an event.
-        pub(crate) fn event(&mut self, event: &Event, port: &mut Port<'_>) {
-            let now = port.now();
-            let held = self.held.clone();
-            let since = held.as_ref().map(|held| held.since).or(self.waiting_since);
-            match event {
-                Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
-                    let since = held.as_ref().map_or(now, |held| held.since);
-                    self.held = Some(Held { since, node: node.clone(), token: *token });
-                }
-                Event::Lost(_) | Event::Released | Event::Failed(_) => {
-                    self.held = None;
-                    // A candidate that has lost waits again.
-                    self.waiting_since = Some(now);
-                }
-                _ => {}
-            }
-            let elapsed = since.map_or(Duration::ZERO, |since| now - since);
-            let (span, event) = (self.span.clone(), event.clone());
-            port.defer(move || emit(&span, &event, held.as_ref(), elapsed));
-        }
-    }
-
-    /// Emits an event. `held` is the lock before the event, and `elapsed` the time for which it was
-    /// held, or else waited for.
-    fn emit(span: &Span, event: &Event, held: Option<&Held>, elapsed: Duration) {
-        macro_rules! emit {
-            ($level:ident, $($fields:tt)*) => {
-                tracing::$level!(target: "zk_recipes", parent: span, $($fields)*)
-            };
-        }
-        match (event, held) {
-            (Event::Enqueued { node, token }, _) => {
-                emit!(debug, %node, token = token.0, "enqueued");
-            }
-            (Event::Waiting { behind, ahead }, _) => emit!(debug, %behind, ahead, "waiting"),
-            (Event::Acquired { node, token }, _) => {
-                emit!(info, %node, token = token.0, waited = ?elapsed, "acquired");
-            }
-            (Event::Converted { mode, node, token }, _) => {
-                emit!(info, ?mode, %node, token = token.0, "converted");
-            }
-            (Event::Released, Some(Held { node, token, .. })) => {
-                emit!(info, %node, token = token.0, held = ?elapsed, "released");
-            }
-            (Event::Lost(loss), Some(Held { node, token, .. })) => {
-                emit!(warn, %node, token = token.0, held = ?elapsed, %loss, "lost");
-            }
-            (Event::Failed(error), Some(Held { node, token, .. })) => {
-                emit!(warn, %node, token = token.0, held = ?elapsed, %error, "release failed");
-            }
-            (Event::Failed(error @ (LockError::Busy | LockError::TimedOut)), None) => {
-                emit!(debug, waited = ?elapsed, %error, "gave up");
-            }
-            (Event::Failed(error), None) => {
-                emit!(warn, waited = ?elapsed, %error, "failed");
-            }
-            (Event::Released, None) => emit!(debug, waited = ?elapsed, "gave up"),
-            (Event::Abandoned { node, error }, _) => {
-                emit!(warn, %node, %error, "the ensemble refuses to delete the node");
-            }
-            (Event::Suspended, _) => emit!(warn, "suspended"),
-            (Event::Resumed, _) => emit!(info, "resumed"),
-            (Event::Revoked, _) => emit!(info, "another client asks for the release"),
-            (Event::UnknownNode(node), _) => emit!(debug, %node, "unknown node"),
-            (Event::NotConverted(error), _) => emit!(debug, %error, "not converted"),
-            (Event::Lost(_) | Event::Permits(_), _) => {}
-        }
-    }
+/// The reports about one attempt.
+pub(crate) struct Observed {
+    #[cfg(feature = "tracing")]
+    log: log::Log,
+    #[cfg(feature = "metrics")]
+    meter: meter::Meter,
 }
 
-#[cfg(not(feature = "tracing"))]
-mod unobserved {
-    use zk_session::dispatch::Port;
-
-    use crate::machine::{Event, Input};
-
-    pub(crate) struct Observed;
-
-    impl Observed {
-        pub(crate) const fn new(_: &'static str, _: &str) -> Self {
-            Self
+#[cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(unused_variables))]
+impl Observed {
+    /// Begins to observe an attempt, which runs user code.
+    pub(crate) fn new(recipe: &'static str, path: &str) -> Self {
+        Self {
+            #[cfg(feature = "tracing")]
+            log: log::Log::new(recipe, path),
+            #[cfg(feature = "metrics")]
+            meter: meter::Meter::new(recipe),
         }
+    }
 
-        pub(crate) const fn input(&self, _: &Input, _: &Port<'_>) {}
+    /// Notes an input, before the machine handles it.
+    pub(crate) fn input(&mut self, input: &Input, port: &mut Port<'_>) {
+        #[cfg(feature = "tracing")]
+        self.log.input(port.now());
+        #[cfg(feature = "metrics")]
+        self.meter.input(input, port);
+    }
 
-        pub(crate) const fn event(&self, _: &Event, _: &Port<'_>) {}
+    /// Reports an event.
+    pub(crate) fn event(&mut self, event: &Event, port: &mut Port<'_>) {
+        #[cfg(feature = "tracing")]
+        self.log.event(event, port);
+        #[cfg(feature = "metrics")]
+        self.meter.event(event, port);
+    }
+
+    /// Reports that no node is left on the server.
+    pub(crate) fn finish(&mut self, port: &mut Port<'_>) {
+        #[cfg(feature = "metrics")]
+        self.meter.finish(port);
     }
 }

@@ -107,6 +107,7 @@ impl Observer for Reporter {
     }
 
     fn finish(&mut self, port: &mut Port<'_>) {
+        self.observed.finish(port);
         self.change(Report::finish, port);
     }
 }

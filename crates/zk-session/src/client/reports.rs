@@ -1,50 +1,45 @@
-//! What a client reports to the observers of its process. Without the feature `tracing`, nothing.
+//! What a client reports to the observers of its process. Without the features `tracing` and
+//! `metrics`, nothing.
 //!
 //! Observers are user code. So reports are collected while the session is locked, and emitted as
 //! one of the effects.
 
 #[cfg(feature = "tracing")]
-pub(crate) use self::traced::Reports;
-#[cfg(not(feature = "tracing"))]
+mod log;
+#[cfg(feature = "metrics")]
+pub(crate) mod meter;
+
+#[cfg(any(feature = "tracing", feature = "metrics"))]
+pub(crate) use self::observed::Reports;
+#[cfg(not(any(feature = "tracing", feature = "metrics")))]
 pub(crate) use self::unobserved::Reports;
 
-#[cfg(feature = "tracing")]
-mod traced {
+#[cfg(any(feature = "tracing", feature = "metrics"))]
+mod observed {
+    #[cfg(feature = "tracing")]
     use alloc::boxed::Box;
-    use alloc::string::{String, ToString};
+    use alloc::string::ToString;
+    #[cfg(feature = "tracing")]
     use alloc::vec::Vec;
-    use core::time::Duration;
-
-    use zk_proto::OpCode;
 
     use crate::client::Failure;
     use crate::connect_string::ServerAddress;
     use crate::dispatch::{Deferred, Dispatcher};
-    use crate::error::Error;
     use crate::session::State;
-    use crate::session::exchanges::Exchange;
 
-    /// The time after which a request is logged as slow.
-    const SLOW: Duration = Duration::from_secs(1);
-
-    /// The log lines that are not emitted yet.
-    #[derive(Debug)]
+    /// The reports that are not emitted yet.
+    #[derive(Debug, Default)]
     pub(crate) struct Reports {
-        lines: Vec<Line>,
-    }
-
-    #[derive(Debug)]
-    enum Line {
-        /// The server is that of the state, if it has one.
-        State(State, String),
-        Failure(Failure),
-        Slow(Duration, OpCode, Option<Error>),
+        #[cfg(feature = "tracing")]
+        lines: Vec<super::log::Line>,
+        #[cfg(feature = "metrics")]
+        meter: super::meter::Meter,
     }
 
     impl Reports {
         pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>) -> Self {
             dispatcher.session_mut().record_exchanges();
-            Self { lines: Vec::new() }
+            Self::default()
         }
 
         /// Reports a new state.
@@ -55,64 +50,42 @@ mod traced {
                 }
                 _ => None,
             };
-            self.lines.push(Line::State(state, server.unwrap_or_default()));
+            let server = server.unwrap_or_default();
+            #[cfg(feature = "metrics")]
+            self.meter.state(state, &server);
+            #[cfg(feature = "tracing")]
+            self.lines.push(super::log::Line::State(state, server));
         }
 
         /// Reports a server that failed.
         pub(crate) fn failed(&mut self, failure: &Failure) {
-            self.lines.push(Line::Failure(failure.clone()));
+            #[cfg(feature = "metrics")]
+            self.meter.failed(&failure.0);
+            #[cfg(feature = "tracing")]
+            self.lines.push(super::log::Line::Failure(failure.clone()));
         }
 
         /// Emits the reports once the session is unlocked.
         pub(crate) fn emit<T>(&mut self, dispatcher: &mut Dispatcher<T>) {
-            let slow = |exchange: Exchange| {
-                let Exchange { opcode, error, latency } = exchange;
-                let latency = latency.filter(|latency| *latency >= SLOW)?;
-                Some(Line::Slow(latency, opcode, error))
-            };
             let exchanges = dispatcher.session_mut().take_exchanges();
-            self.lines.extend(exchanges.into_iter().filter_map(slow));
-            if !self.lines.is_empty() {
-                let lines = core::mem::take(&mut self.lines);
-                let emit = move || lines.into_iter().for_each(Line::emit);
-                dispatcher.effects().deferred.push_back(Deferred::Report(Box::new(emit)));
+            #[cfg(feature = "tracing")]
+            {
+                self.lines.extend(exchanges.iter().filter_map(super::log::Line::slow));
+                if !self.lines.is_empty() {
+                    let lines = core::mem::take(&mut self.lines);
+                    let emit = move || lines.into_iter().for_each(super::log::Line::emit);
+                    dispatcher.effects().deferred.push_back(Deferred::Report(Box::new(emit)));
+                }
             }
-        }
-    }
-
-    impl Line {
-        fn emit(self) {
-            match self {
-                Self::State(State::Connected { session, .. }, server) => {
-                    tracing::info!(target: "zk_session", %server, %session, "session connected");
-                }
-                Self::State(State::ReadOnly { session, .. }, server) => tracing::warn!(
-                    target: "zk_session", %server, %session, "session connected to a read-only server"
-                ),
-                Self::State(State::Renewing, _) => {
-                    tracing::warn!(target: "zk_session", "session expired; opening a new one");
-                }
-                Self::State(State::Ended(end), _) => {
-                    tracing::info!(target: "zk_session", %end, "session ended");
-                }
-                Self::State(state, _) => {
-                    tracing::warn!(target: "zk_session", ?state, "session without a connection");
-                }
-                Self::Failure((server, reason)) => {
-                    tracing::warn!(target: "zk_session", %server, %reason, "connection failed");
-                }
-                Self::Slow(elapsed, operation, None) => {
-                    tracing::warn!(target: "zk_session", ?elapsed, %operation, "slow request");
-                }
-                Self::Slow(elapsed, operation, Some(error)) => tracing::warn!(
-                    target: "zk_session", ?elapsed, %operation, %error, "slow request failed"
-                ),
+            #[cfg(feature = "metrics")]
+            if let Some(emit) = self.meter.collect(dispatcher.session(), exchanges) {
+                dispatcher.effects().deferred.push_back(Deferred::Report(emit));
             }
         }
     }
 }
 
-#[cfg(not(feature = "tracing"))]
+#[cfg(not(any(feature = "tracing", feature = "metrics")))]
 mod unobserved {
     use crate::client::Failure;
     use crate::connect_string::ServerAddress;

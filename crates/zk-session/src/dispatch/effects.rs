@@ -50,7 +50,7 @@ impl Extend<Waker> for Wakers {
 pub(crate) enum Deferred {
     Run(Box<dyn FnOnce() + Send>),
     /// A report to an observer of the process, which must not wait for the session.
-    #[cfg(feature = "tracing")]
+    #[cfg(any(feature = "tracing", feature = "metrics"))]
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     Report(Box<dyn FnOnce() + Send>),
     /// The machine may own values with a `Drop` of the user.
@@ -61,7 +61,7 @@ impl fmt::Debug for Deferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Run(_) => "Run",
-            #[cfg(feature = "tracing")]
+            #[cfg(any(feature = "tracing", feature = "metrics"))]
             Self::Report(_) => "Report",
             Self::Drop(_) => "Drop",
         })
@@ -72,7 +72,7 @@ impl Deferred {
     pub(crate) fn run(self) {
         match self {
             Self::Run(run) => run(),
-            #[cfg(feature = "tracing")]
+            #[cfg(any(feature = "tracing", feature = "metrics"))]
             Self::Report(run) => run(),
             Self::Drop(machine) => drop(machine),
         }

@@ -119,7 +119,10 @@ use core::any::Any;
 pub use self::attachment::Attachment;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::attachment::Commands;
-#[cfg(all(any(test, feature = "tracing"), any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(
+    any(test, feature = "tracing", feature = "metrics"),
+    any(feature = "tokio", feature = "blocking")
+))]
 pub(crate) use self::effects::Deferred;
 pub use self::effects::Effects;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -210,7 +210,7 @@ impl<T> Session<T> {
             self.remove_watch(removal);
         }
         if let Owner::Caller(token) = pending.owner {
-            self.exchanges.push(pending.opcode, Some(&error), None);
+            self.exchanges.failed(pending.opcode, &error);
             self.events.push_back(Event::Reply { token, result: Err(error) });
         }
     }

@@ -222,7 +222,7 @@ impl<T> Session<T> {
         let unsent = self.outbox.remove_late(now);
         for Late { opcode, token, watch } in sent {
             let error = Error::DeadlinePassed { outcome: Outcome::Unknown };
-            self.exchanges.push(opcode, Some(&error), None);
+            self.exchanges.failed(opcode, &error);
             self.events.push_back(Event::Reply { token, result: Err(error) });
             if let Some(watch) = watch {
                 self.unwatch(watch);

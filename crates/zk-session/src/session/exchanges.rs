@@ -1,55 +1,75 @@
-//! What became of requests, for the feature `tracing`.
+//! What became of requests, for the features `tracing` and `metrics`.
 
 // Only the clients use it.
 #![cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 
-#[cfg(feature = "tracing")]
+#[cfg(any(feature = "tracing", feature = "metrics"))]
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use zk_proto::OpCode;
+#[cfg(any(feature = "tracing", feature = "metrics"))]
+use zk_proto::{Decode as _, MultiHeader, Reader};
 
+use super::Reply;
 use crate::error::Error;
 
 /// A request that was answered or has failed.
-#[cfg(feature = "tracing")]
+#[cfg(any(feature = "tracing", feature = "metrics"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) opcode: OpCode,
     pub(crate) error: Option<Error>,
+    /// Whether the reply says that the transaction was not applied.
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    pub(crate) is_rolled_back: bool,
     /// The time from the transport's taking the request to the reply, if there was one.
     pub(crate) latency: Option<Duration>,
 }
 
-/// The exchanges that a client has not taken yet. Without the feature it stores nothing.
+/// The exchanges that a client has not taken yet. Without the features it stores nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
     /// `None` unless somebody takes them: they would fill the memory.
-    #[cfg(feature = "tracing")]
+    #[cfg(any(feature = "tracing", feature = "metrics"))]
     recorded: Option<Vec<Exchange>>,
 }
 
-#[cfg(feature = "tracing")]
+#[cfg(any(feature = "tracing", feature = "metrics"))]
 impl Exchanges {
-    pub(super) fn push(
+    /// Records a request that was answered.
+    pub(super) fn answered(
         &mut self,
         opcode: OpCode,
-        error: Option<&Error>,
-        latency: Option<Duration>,
+        result: &Result<Reply, Error>,
+        latency: Duration,
     ) {
         if let Some(recorded) = &mut self.recorded {
-            recorded.push(Exchange { opcode, error: error.cloned(), latency });
+            let is_rolled_back = result.as_ref().is_ok_and(is_rolled_back);
+            let (error, latency) = (result.as_ref().err().cloned(), Some(latency));
+            recorded.push(Exchange { opcode, error, is_rolled_back, latency });
+        }
+    }
+
+    /// Records a request that has failed without a reply.
+    pub(super) fn failed(&mut self, opcode: OpCode, error: &Error) {
+        if let Some(recorded) = &mut self.recorded {
+            let error = Some(error.clone());
+            recorded.push(Exchange { opcode, error, is_rolled_back: false, latency: None });
         }
     }
 }
 
-#[cfg(not(feature = "tracing"))]
+#[cfg(not(any(feature = "tracing", feature = "metrics")))]
 impl Exchanges {
     #[inline]
-    pub(super) const fn push(&self, _: OpCode, _: Option<&Error>, _: Option<Duration>) {}
+    pub(super) const fn answered(&self, _: OpCode, _: &Result<Reply, Error>, _: Duration) {}
+
+    #[inline]
+    pub(super) const fn failed(&self, _: OpCode, _: &Error) {}
 }
 
-#[cfg(feature = "tracing")]
+#[cfg(any(feature = "tracing", feature = "metrics"))]
 impl<T> super::Session<T> {
     /// Records exchanges from now on. [Take](Self::take_exchanges) them after each drain.
     pub(crate) fn record_exchanges(&mut self) {
@@ -60,4 +80,18 @@ impl<T> super::Session<T> {
     pub(crate) fn take_exchanges(&mut self) -> Vec<Exchange> {
         self.exchanges.recorded.as_mut().map(core::mem::take).unwrap_or_default()
     }
+
+    /// Returns how many watches servers have to keep for the session.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn watches(&self) -> usize {
+        self.watches.len()
+    }
+}
+
+/// Returns whether a reply is that to a transaction that was not applied: the results are errors.
+#[cfg(any(feature = "tracing", feature = "metrics"))]
+fn is_rolled_back(reply: &Reply) -> bool {
+    let first = || MultiHeader::decode(&mut Reader::new(&reply.body));
+    reply.opcode == OpCode::MULTI
+        && first().is_ok_and(|first| first.opcode == OpCode::ERROR && !first.done)
 }

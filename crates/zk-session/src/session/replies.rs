@@ -190,8 +190,7 @@ impl<T> Session<T> {
                     }),
                     (code, _) => Err(Error::refused(opcode, code)),
                 };
-                let latency = now - sent.sent_at;
-                self.exchanges.push(opcode, result.as_ref().err(), Some(latency));
+                self.exchanges.answered(opcode, &result, now - sent.sent_at);
                 self.events.push_back(Event::Reply { token, result });
             }
             Owner::Session if pending.opcode == OpCode::CLOSE_SESSION => {

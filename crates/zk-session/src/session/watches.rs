@@ -193,6 +193,11 @@ impl Watches {
         Self { table: Table::new(seed), callers: Callers::new() }
     }
 
+    #[cfg(feature = "metrics")]
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// Forgets all watches.
     pub(super) fn clear(&mut self) {
         self.table.clear();

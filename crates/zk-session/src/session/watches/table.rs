@@ -83,6 +83,11 @@ impl Table {
         self.slots.get_mut(place)
     }
 
+    #[cfg(feature = "metrics")]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(super) fn count(&self, class: Class) -> usize {
         self.counts[class as usize]
     }

@@ -1,0 +1,147 @@
+//! The metrics of a client, for the feature `metrics`.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use zk_proto::{ErrorCode, OpCode};
+
+use crate::end::End;
+use crate::error::Error;
+use crate::metrics::names;
+use crate::session::exchanges::Exchange;
+use crate::session::{Session, State, Statistics};
+
+/// What the recorder of the process knows of a session, and what it does not know yet.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    counted: Statistics,
+    watches: usize,
+    is_connected: bool,
+    /// Whether a server has served this session.
+    has_begun: bool,
+    measured: Vec<Measured>,
+}
+
+#[derive(Debug)]
+enum Measured {
+    Exchange(Exchange),
+    Connected { server: String, again: bool },
+    Disconnected,
+    Failed { server: String },
+    Expired(u64),
+    Renewed(u64),
+    Watches { before: usize, now: usize },
+    WatchEvents(u64),
+}
+
+impl Meter {
+    pub(super) fn state(&mut self, state: State, server: &str) {
+        let was_connected = self.is_connected;
+        self.is_connected = matches!(state, State::Connected { .. } | State::ReadOnly { .. });
+        if was_connected {
+            self.measured.push(Measured::Disconnected);
+        }
+        if self.is_connected {
+            let again = core::mem::replace(&mut self.has_begun, true);
+            self.measured.push(Measured::Connected { server: server.into(), again });
+        }
+        match state {
+            State::Renewing => self.has_begun = false,
+            State::Ended(End::Expired) => self.measured.push(Measured::Expired(1)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn failed(&mut self, server: &str) {
+        self.measured.push(Measured::Failed { server: server.into() });
+    }
+
+    /// Returns a function that gives the recorder everything new. It runs user code.
+    pub(super) fn collect<T>(
+        &mut self,
+        session: &Session<T>,
+        exchanges: Vec<Exchange>,
+    ) -> Option<Box<dyn FnOnce() + Send>> {
+        let measured = &mut self.measured;
+        measured.extend(exchanges.into_iter().map(Measured::Exchange));
+        let now = session.statistics();
+        let counted = core::mem::replace(&mut self.counted, now);
+        if now.renewals > counted.renewals {
+            let renewals = now.renewals - counted.renewals;
+            measured.extend([Measured::Expired(renewals), Measured::Renewed(renewals)]);
+        }
+        if now.notifications > counted.notifications {
+            measured.push(Measured::WatchEvents(now.notifications - counted.notifications));
+        }
+        let before = core::mem::replace(&mut self.watches, session.watches());
+        if self.watches != before {
+            measured.push(Measured::Watches { before, now: self.watches });
+        }
+        let measured = core::mem::take(measured);
+        if measured.is_empty() {
+            return None;
+        }
+        Some(Box::new(|| measured.into_iter().for_each(Measured::record)))
+    }
+}
+
+impl Measured {
+    fn record(self) {
+        match self {
+            Self::Exchange(exchange) => record(&exchange),
+            Self::Connected { server, again } => {
+                metrics::counter!(names::CONNECTIONS, "server" => server).increment(1);
+                metrics::gauge!(names::CONNECTED).increment(1.0);
+                if again {
+                    metrics::counter!(names::RECONNECTS).increment(1);
+                }
+            }
+            Self::Disconnected => metrics::gauge!(names::CONNECTED).decrement(1.0),
+            Self::Failed { server } => {
+                metrics::counter!(names::FAILURES, "server" => server).increment(1);
+            }
+            Self::Expired(count) => metrics::counter!(names::EXPIRIES).increment(count),
+            Self::Renewed(count) => metrics::counter!(names::RENEWALS).increment(count),
+            Self::Watches { before, now } if now > before => {
+                metrics::gauge!(names::WATCHES).increment((now - before) as f64);
+            }
+            Self::Watches { before, now } => {
+                metrics::gauge!(names::WATCHES).decrement((before - now) as f64);
+            }
+            Self::WatchEvents(count) => metrics::counter!(names::WATCH_EVENTS).increment(count),
+        }
+    }
+}
+
+fn record(exchange: &Exchange) {
+    let operation = name_of(exchange.opcode);
+    let outcome = outcome(exchange);
+    metrics::counter!(names::REQUESTS, "operation" => operation, "outcome" => outcome).increment(1);
+    if let Some(latency) = exchange.latency {
+        metrics::histogram!(names::LATENCY, "operation" => operation).record(latency);
+    }
+}
+
+fn name_of(opcode: OpCode) -> &'static str {
+    opcode.name().unwrap_or("UNKNOWN")
+}
+
+/// Returns the code of a refusal as the server names it, or what became of the request here.
+fn outcome(exchange: &Exchange) -> String {
+    let of_code = |code: ErrorCode| code.name().map_or_else(|| code.0.to_string(), Into::into);
+    let outcome = match &exchange.error {
+        None if exchange.is_rolled_back => "rolled_back",
+        None => "ok",
+        Some(Error::Server(code) | Error::Transaction { code, .. }) => return of_code(*code),
+        Some(Error::Unsupported { .. }) => "unsupported",
+        Some(Error::ConnectionLost) => "connection_lost",
+        Some(Error::Undeliverable) => "undeliverable",
+        Some(Error::DeadlinePassed { .. }) => "deadline_passed",
+        Some(Error::NoConnection) => "no_connection",
+        Some(Error::Ended { .. }) => "session_ended",
+        Some(Error::ReplyTooLarge { .. }) => "reply_too_large",
+        Some(_) => "failed",
+    };
+    outcome.into()
+}
