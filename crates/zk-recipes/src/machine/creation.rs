@@ -268,7 +268,8 @@ impl Creation {
         let mut paths = match found {
             Ok(paths) => paths,
             Err(Error::Server(ErrorCode::NO_NODE)) => return Progress::NotCreated,
-            Err(unread @ Error::ReplyTooLarge { .. }) => {
+            // The session's own nodes can be listed all the same, to delete ours.
+            Err(unread @ (Error::ReplyTooLarge { .. } | Error::Server(ErrorCode::NO_AUTH))) => {
                 let own = Operation::list_own(prefix(self.mode, owner.config));
                 self.step = Step::ListingOwn { list: owner.outputs.submit(own), unread };
                 return Progress::Pending;

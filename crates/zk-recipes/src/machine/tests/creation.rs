@@ -409,7 +409,7 @@ fn a_list_that_fails_is_repeated_behind_another_sync() {
         rig.answers(result, &["timer"]);
         rig.timer(&["sync", "list"]);
     }
-    Rig::creating().synced().answers(refused(ErrorCode::NO_AUTH), &["failed: ErrorCode(NO_AUTH)"]);
+    Rig::creating().synced().answers(refused(ErrorCode::NO_AUTH), &["list own"]);
 }
 
 // ---- The list of the session's own nodes ---------------------------------------------------------

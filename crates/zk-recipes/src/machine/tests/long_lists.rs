@@ -62,23 +62,32 @@ fn a_try_reports_a_list_that_is_too_long() {
     h.expect_last(&[&failed()]);
 }
 
-#[test]
-fn a_node_of_unknown_outcome_is_deleted_without_the_full_list() {
+/// Fails the search for a lost create. Then the node is found among our own ones, and deleted.
+fn search_fails(unread: fn() -> Result<Reply, Error>, failed: &str) {
     for own in [&[][..], &["own-7"], &["own-7", "own-9"]] {
         let mut h = Harness::resolving();
         h.answer("sync", ok());
-        h.answer("list", too_long());
+        h.answer("list", unread());
         h.expect(&["list own"]);
         h.answer("list own", own_nodes(own));
         let deletions: Vec<_> = own.iter().map(|label| format!("delete {label}")).collect();
-        let failed = failed();
         let lines = deletions.iter().map(String::as_str);
-        h.expect(&lines.clone().chain([failed.as_str()]).collect::<Vec<_>>());
+        h.expect(&lines.clone().chain([failed]).collect::<Vec<_>>());
         for deletion in &deletions {
             h.answer(deletion, ok());
         }
         h.expect_last(&[]);
     }
+}
+
+#[test]
+fn a_node_of_unknown_outcome_is_deleted_without_the_full_list() {
+    search_fails(too_long, &failed());
+}
+
+#[test]
+fn a_node_of_unknown_outcome_is_deleted_although_the_list_is_forbidden() {
+    search_fails(|| refused(ErrorCode::NO_AUTH), "Failed: ErrorCode(NO_AUTH)");
 }
 
 #[test]

@@ -197,14 +197,6 @@ fn a_node_without_a_readable_stat_is_deleted() {
 }
 
 #[test]
-fn a_forbidden_list_fails() {
-    let mut h = Harness::resolving();
-    h.answer("sync", ok());
-    h.answer("list", refused(ErrorCode::NO_AUTH));
-    h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
-}
-
-#[test]
 fn a_timer_of_an_earlier_step_does_no_harm() {
     let mut h = Harness::resolving();
     h.answer("list", Err(QUEUE_FULL));
