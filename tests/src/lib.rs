@@ -5,6 +5,7 @@
 //! | [`fuzz`] | the decoder, with arbitrary bytes | microseconds |
 //! | [`server`] | the replies of a server, with a virtual clock and injected failures | microseconds |
 //! | [`sim`] | whole clients under random faults, from a seed | milliseconds |
+//! | [`linearizable`] | a history of concurrent operations on a register or a lock | microseconds |
 //! | [`serve`] | a client over TCP, against the in-memory server | milliseconds |
 //! | [`real`] | a real ZooKeeper | seconds, and Java |
 
@@ -19,6 +20,7 @@ pub mod fuzz_text;
 pub mod guide;
 pub mod herd;
 pub mod kerberos;
+pub mod linearizable;
 pub mod oracle;
 pub mod paced;
 pub mod peers;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use zk_testkit::sim::picture::{self, View};
-use zk_testkit::sim::{Bug, Report, Scale, record, run};
+use zk_testkit::sim::{Bug, Fault, Report, Scale, rare, record, run};
 
 /// Runs whole clients and an ensemble on a virtual clock, with random faults.
 #[derive(Debug, Parser)]
@@ -150,6 +150,9 @@ impl fmt::Display for Summary {
             f,
             "{failures}{runs} runs, {steps} steps, {acquisitions} acquisitions, {failed} runs with violations"
         )?;
-        totals.iter().try_for_each(|(what, count)| writeln!(f, "{count:>8} {what}"))
+        totals.iter().try_for_each(|(what, count)| writeln!(f, "{count:>9} {what}"))?;
+        let all = Fault::NAMES.iter().chain(&rare::OF_SESSIONS).chain(&rare::OF_MACHINES);
+        let mut missed = all.filter(|what| !totals.contains_key(*what));
+        missed.try_for_each(|what| writeln!(f, "    never {what}"))
     }
 }

@@ -93,6 +93,11 @@ impl Behaviour {
         if self.next_call.is_some_and(|at| at <= now) {
             for _ in 0..self.rng.usize(1..4) {
                 let call = self.choose();
+                if let Call::Read { path } = &call
+                    && self.rng.bool()
+                {
+                    client.call(now, Call::Sync { path: path.clone() });
+                }
                 self.call(now, client, call);
             }
             if self.watching.is_none() {
@@ -148,7 +153,13 @@ impl Behaviour {
         match event {
             ClientEvent::Lock(id, LockEvent::Acquired { .. }) => {
                 let is_often = self.attempts.get(id).is_some_and(|(lock, _)| *lock == OFTEN);
-                let hold = self.up_to(if is_often { 10 } else { 200 });
+                // Some hold the lock for longer than their lease lasts.
+                let is_long = !is_often && self.rng.u8(..32) == 0;
+                let hold = self.up_to(match is_often {
+                    true => 10,
+                    false if is_long => 10_000,
+                    false => 200,
+                });
                 if let Some((_, at)) = self.attempts.get_mut(id) {
                     *at = (*at).min(now + hold);
                 }

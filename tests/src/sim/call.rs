@@ -3,7 +3,7 @@
 
 use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
-    GetDataRequest, Request, SetDataRequest,
+    GetDataRequest, Request, SetDataRequest, SyncRequest,
 };
 
 /// One request.
@@ -43,6 +43,11 @@ pub enum Call {
         /// The path.
         path: String,
     },
+    /// Waits until the server has applied all writes before this request.
+    Sync {
+        /// The path.
+        path: String,
+    },
     /// Sets a persistent watch.
     Watch {
         /// The path.
@@ -62,6 +67,7 @@ impl Call {
             | Self::Read { path }
             | Self::Look { path }
             | Self::Peek { path }
+            | Self::Sync { path }
             | Self::Watch { path, .. } => path,
         }
     }
@@ -94,6 +100,7 @@ impl Call {
             Self::Read { .. } => Request::GetData(GetDataRequest { path, watch: true }),
             Self::Look { .. } => Request::Exists(ExistsRequest { path, watch: true }),
             Self::Peek { .. } => Request::Exists(ExistsRequest { path, watch: false }),
+            Self::Sync { .. } => Request::Sync(SyncRequest { path }),
             Self::Watch { below, .. } => {
                 let mode = match below {
                     true => AddWatchMode::PERSISTENT_RECURSIVE,

@@ -15,6 +15,7 @@ use zk_recipes::machine::Event as LockEvent;
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome, State};
 
+use super::histories::Histories;
 use super::locks::LockChecker;
 use super::watching::{Seen, Watching};
 use super::{Call, CallId, ClientEvent, SimClient};
@@ -23,7 +24,7 @@ use crate::server::Ensemble;
 /// The prefix of nodes that the checker counts one by one.
 const MADE: &str = "/made/";
 /// The prefix of nodes that always exist.
-const REGISTERS: &str = "/registers/";
+pub(super) const REGISTERS: &str = "/registers/";
 
 /// What is known about the effect of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,7 @@ struct View {
 #[derive(Debug, Default)]
 pub struct Checker {
     pub(super) locks: LockChecker,
+    histories: Histories,
     views: BTreeMap<u64, View>,
     /// Clients that must lose neither session nor lock before they are connected again.
     keepers: BTreeSet<u64>,
@@ -104,11 +106,13 @@ impl Checker {
     /// Handles an event of a client.
     pub fn handle_event(
         &mut self,
-        who: u64,
-        session: SessionId,
+        now: Duration,
+        (who, session): (u64, SessionId),
         event: &ClientEvent,
         ensemble: &Ensemble,
     ) {
+        let owns = |attempt| self.locks.owns(attempt, ensemble);
+        self.histories.handle_event(now, who, event, owns);
         self.check_kept(who, event);
         let mut found = Vec::new();
         match event {
@@ -148,6 +152,7 @@ impl Checker {
             ClientEvent::State(State::ReadOnly { .. }) => self.count("read-only"),
             ClientEvent::State(_) => {}
             ClientEvent::AcquiredWithoutList(_) => self.count("locks without a list"),
+            ClientEvent::Reached(what) => self.count(what),
             _ => {
                 if let ClientEvent::Lock(_, LockEvent::Failed(error)) = event
                     && matches!(error, LockError::Request(Error::ReplyTooLarge { .. }))
@@ -307,6 +312,7 @@ impl Checker {
         self.conclude_calls(ensemble);
         let mut found = Vec::new();
         self.locks.conclude(ensemble, &mut found);
+        self.histories.conclude(&mut found);
         found.into_iter().for_each(|what| self.violated(what));
     }
 
@@ -404,7 +410,9 @@ fn seen(call: &Call, result: &Result<Reply, Error>) -> Option<Seen> {
         Call::Create { mode: CreateMode::PERSISTENT | CreateMode::EPHEMERAL, .. } => {
             reply.decode::<Create2Response<'_>>().ok()?.stat
         }
-        Call::Create { .. } | Call::Delete { .. } | Call::Watch { .. } => return None,
+        Call::Create { .. } | Call::Delete { .. } | Call::Watch { .. } | Call::Sync { .. } => {
+            return None;
+        }
     };
     Some(Some(stat.mzxid))
 }

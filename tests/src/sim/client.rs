@@ -15,7 +15,7 @@ use core::time::Duration;
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
-use zk_proto::{SessionId, Xid, Zxid};
+use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
     AttemptConfig, Command, Contender, LockMode, Machine, OnSession, PermitRequest, Scheme,
     SemaphoreMachine,
@@ -26,11 +26,14 @@ use zk_session::time::Instant;
 use zk_session::{Error, Outcome, State};
 
 use self::attempt::{Attempt, Log};
-use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind};
+use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind, rare};
 
 /// The position of the last zxid in the handshake: after the length of the frame and the protocol
 /// version.
 const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
+
+/// The unit of the drift of clocks.
+const MILLION: i64 = 1_000_000;
 
 /// A simulated client. See the module `sim`.
 #[derive(Debug)]
@@ -57,6 +60,12 @@ pub struct SimClient {
     /// Unfinished attempts.
     attempts: BTreeMap<AttemptId, Key>,
     log: Log,
+    /// How much faster its clock is than that of the servers, in millionths.
+    drift: i64,
+    /// The answered requests of the authentication exchange.
+    rounds: u8,
+    /// The state last reported.
+    state: State,
 }
 
 /// # Getters
@@ -88,7 +97,7 @@ impl SimClient {
 
     /// Returns the time until which the ensemble must keep the session.
     pub fn lease(&self) -> Option<Duration> {
-        self.dispatcher.session().lease().map(Instant::since_start)
+        self.dispatcher.session().lease().map(|at| self.on_servers(at))
     }
 
     /// Returns the session timeout.
@@ -109,14 +118,14 @@ impl SimClient {
 
 /// # Inputs
 impl SimClient {
-    /// Creates a client that starts now.
-    pub fn new(now: Duration, mut config: Config, bug: Option<Bug>) -> Self {
+    /// Creates a client that starts now. Its clock is faster by `drift` millionths.
+    pub fn new(now: Duration, mut config: Config, bug: Option<Bug>, drift: i64) -> Self {
         let accepts_read_only = config.read_only;
         let servers = u32::try_from(config.servers).unwrap_or(u32::MAX);
         config.read_only |= bug == Some(Bug::AlwaysAcceptsReadOnly);
         let max_reply = config.max_reply;
         Self {
-            dispatcher: Dispatcher::new(Session::new(instant(now), config)),
+            dispatcher: Dispatcher::new(Session::new(instant(now, drift), config)),
             accepts_read_only,
             bug,
             inbox: BytesMut::new(),
@@ -131,6 +140,9 @@ impl SimClient {
             watches: BTreeMap::new(),
             attempts: BTreeMap::new(),
             log: Log::default(),
+            drift,
+            rounds: 0,
+            state: State::Connecting,
         }
     }
 
@@ -139,38 +151,43 @@ impl SimClient {
         self.inbox.clear();
         self.frames = Splitter::new(self.max_reply);
         self.transmitted = 0;
-        self.session().handle_connected(instant(now));
+        let at = self.instant(now);
+        self.session().handle_connected(at);
         self.drain(now);
     }
 
     /// Handles the end of the connection, or the failure of a connection attempt.
     pub fn handle_disconnected(&mut self, now: Duration) {
-        self.session().handle_disconnected(instant(now));
+        let at = self.instant(now);
+        self.session().handle_disconnected(at);
         self.drain(now);
     }
 
     /// Handles the answer to a probe.
     pub fn handle_probed(&mut self, now: Duration, server: usize, read_write: bool) {
         if self.bug != Some(Bug::StaysReadOnly) {
-            self.session().handle_probed(instant(now), server, read_write);
+            let at = self.instant(now);
+            self.session().handle_probed(at, server, read_write);
             self.drain(now);
         }
     }
 
     /// Handles any piece of the byte stream.
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
+        let at = self.instant(now);
         self.inbox.extend_from_slice(bytes);
         loop {
             match self.frames.split(&mut self.inbox) {
                 Ok(Some(Piece::Frame(frame))) if self.drops(&frame) => {}
-                Ok(Some(Piece::Frame(frame))) => self.session().handle_frame(instant(now), frame),
+                Ok(Some(Piece::Frame(frame))) => self.session().handle_frame(at, frame),
                 Ok(Some(Piece::TooLong { start, length })) => {
-                    self.session().handle_oversized(instant(now), &start, length);
+                    let at = self.instant(now);
+                    self.session().handle_oversized(at, &start, length);
                 }
                 Ok(None) => return,
                 Err(error) => {
                     self.inbox.clear();
-                    self.session().handle_bad_frame(instant(now), error);
+                    self.session().handle_bad_frame(at, error);
                 }
             }
             self.drain(now);
@@ -180,12 +197,12 @@ impl SimClient {
     /// Handles the passing of time, after all input of this instant.
     pub fn handle_timeout(&mut self, now: Duration) {
         if self.dispatcher.is_unsettled() {
-            self.dispatcher.settle(instant(now));
+            self.dispatcher.settle(self.instant(now));
             self.drain(now);
         }
-        if self.sleeps_until.is_none_or(|until| until <= instant(now)) {
+        if self.sleeps_until.is_none_or(|until| until <= self.instant(now)) {
             self.sleeps_until = None;
-            self.dispatcher.handle_timeout(instant(now));
+            self.dispatcher.handle_timeout(self.instant(now));
             self.drain(now);
         }
     }
@@ -278,7 +295,7 @@ impl SimClient {
             Some(Bug::NeverRenewsWatches) => attached.without_renewals(),
             _ => attached,
         };
-        let key = self.dispatcher.attach(instant(now), Box::new(attached));
+        let key = self.dispatcher.attach(self.instant(now), Box::new(attached));
         self.attempts.insert(id, key);
     }
 
@@ -286,7 +303,7 @@ impl SimClient {
     pub fn release(&mut self, now: Duration, attempt: AttemptId) {
         self.log.record(ClientEvent::Released(attempt));
         if let Some(key) = self.attempts.get(&attempt) {
-            self.dispatcher.command(instant(now), *key, &mut Command::Release);
+            self.dispatcher.command(self.instant(now), *key, &mut Command::Release);
         }
         self.drain(now);
     }
@@ -304,8 +321,9 @@ impl SimClient {
 
     fn submit(&mut self, id: CallId, call: Arc<Call>, until: Option<Duration>) {
         let (request, token) = (call.request(), Token::Caller(id));
+        let until = until.map(|until| self.instant(until));
         let submitted = match until {
-            Some(until) => self.session().submit_until(&request, token, instant(until)),
+            Some(until) => self.session().submit_until(&request, token, until),
             None => self.session().submit(&request, token),
         };
         let watches = call.watches();
@@ -324,15 +342,19 @@ impl SimClient {
 impl SimClient {
     /// Delivers everything that the session has to report.
     fn drain(&mut self, now: Duration) {
-        while let Some(event) = self.dispatcher.poll_event(instant(now)) {
+        while let Some(event) = self.dispatcher.poll_event(self.instant(now)) {
             self.handle_event(now, event);
         }
         self.dispatcher.take_effects().run();
     }
 
     fn handle_event(&mut self, now: Duration, event: Event<CallId>) {
+        if let Some(what) = rare::of_session(self.state, &event) {
+            self.log.record(ClientEvent::Reached(what));
+        }
         match event {
             Event::State(state) => {
+                self.state = state;
                 self.log.record(ClientEvent::State(state));
                 (self.failures, self.sleeps_until) = (0, None);
             }
@@ -342,7 +364,7 @@ impl SimClient {
                     let doublings = (self.failures / self.servers - 1).min(16);
                     let longest =
                         Duration::from_millis(100 << doublings).min(Duration::from_secs(5));
-                    self.sleeps_until = Some(instant(now) + longest * 3 / 4);
+                    self.sleeps_until = Some(self.instant(now) + longest * 3 / 4);
                 }
             }
             Event::Reply { token, result } => self.answered(token, result),
@@ -354,6 +376,16 @@ impl SimClient {
                     self.log.record(ClientEvent::Fired(id, event.clone()));
                 }
             }
+            Event::Authenticate { .. } => self.authenticate(1),
+            Event::AuthenticationReply { result, .. } => {
+                // Servers without SASL answer each token with none. The exchange takes two rounds.
+                let at = self.instant(now);
+                self.rounds += u8::from(result.is_ok());
+                match self.rounds {
+                    2 => self.dispatcher.session_mut().authenticated(at),
+                    _ => self.authenticate(2),
+                }
+            }
             Event::Gap { requests } if self.bug != Some(Bug::HidesGaps) => {
                 for id in requests.iter().filter_map(|request| self.watches.get(request)) {
                     self.log.record(ClientEvent::Gap(*id));
@@ -361,6 +393,14 @@ impl SimClient {
             }
             _ => {}
         }
+    }
+
+    /// Sends the next request of the authentication exchange.
+    fn authenticate(&mut self, round: u8) {
+        self.rounds = round - 1;
+        let request = Request::Sasl(GetSaslRequest { token: Some(&[round]) });
+        // The connection may be lost already.
+        let _ = self.session().authenticate(&request);
     }
 
     fn answered(&mut self, id: CallId, result: Result<Reply, Error>) {
@@ -398,7 +438,8 @@ impl SimClient {
     pub fn transmit(&mut self, now: Duration, room: usize) -> Bytes {
         let output = self.session().output();
         let mut bytes = output[..output.len().min(room)].to_vec();
-        self.session().handle_sent(instant(now), bytes.len());
+        let at = self.instant(now);
+        self.session().handle_sent(at, bytes.len());
         if self.bug == Some(Bug::ForgetsLastZxid) {
             for (at, byte) in (self.transmitted..).zip(&mut bytes) {
                 if LAST_ZXID_SEEN.contains(&at) {
@@ -418,10 +459,23 @@ impl SimClient {
             return Some(Duration::ZERO);
         }
         let timeout = self.dispatcher.poll_timeout()?;
-        Some(timeout.max(self.sleeps_until.unwrap_or(timeout)).since_start())
+        Some(self.on_servers(timeout.max(self.sleeps_until.unwrap_or(timeout))))
+    }
+
+    fn instant(&self, now: Duration) -> Instant {
+        instant(now, self.drift)
+    }
+
+    /// Returns the first time of the servers' clock at which this client's clock shows `at`.
+    fn on_servers(&self, at: Instant) -> Duration {
+        let nanos = at.since_start().as_nanos() as i128 * i128::from(MILLION);
+        let rate = i128::from(MILLION + self.drift);
+        Duration::from_nanos(((nanos + rate - 1) / rate).min(u64::MAX.into()) as u64)
     }
 }
 
-fn instant(now: Duration) -> Instant {
-    Instant::after_start(now)
+/// Returns the time on a clock that is faster by `drift` millionths.
+fn instant(now: Duration, drift: i64) -> Instant {
+    let local = now.as_nanos() as i128 * i128::from(MILLION + drift) / i128::from(MILLION);
+    Instant::after_start(Duration::from_nanos(local as u64))
 }

@@ -57,6 +57,8 @@ pub enum ClientEvent {
     Woken(AttemptId, String),
     /// The lock was released, or the attempt cancelled.
     Released(AttemptId),
+    /// A [rare event](super::rare) of the session or of a machine.
+    Reached(&'static str),
     /// An attempt has nothing left to do.
     AttemptFinished(AttemptId),
 }

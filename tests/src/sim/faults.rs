@@ -5,7 +5,7 @@ use core::iter;
 use super::*;
 
 /// The way in which all servers become unreachable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outage {
     /// The servers are dead: connections break, and new ones are refused.
     Dead,
@@ -45,9 +45,25 @@ pub enum Fault {
     Hold(usize, Duration),
     /// Applies one transaction on a server that is held back.
     Step(usize),
+    /// Makes all servers unreachable.
+    Outage(Outage, Duration),
+    /// Delays all bytes between a client and the servers by the first duration in each direction.
+    Slow(usize, Duration, Duration),
+    /// A third party forbids an operation on a node, for a time.
+    Forbid(usize, Duration),
+    /// A third party deletes the node of a contender.
+    Clean(usize),
+    /// This many contenders of a third party enter a queue.
+    Contend(usize, usize),
 }
 
 impl Fault {
+    /// The names of all faults.
+    pub const NAMES: [&'static str; 17] = [
+        "cut", "stall", "isolate", "pause", "crash", "swallow", "expire", "kill", "part", "hold",
+        "step", "outage", "slow", "forbid", "clean", "contend", "crowd",
+    ];
+
     /// Returns the name of the fault.
     pub fn name(&self) -> &'static str {
         match self {
@@ -62,6 +78,12 @@ impl Fault {
             Self::Partition(..) => "part",
             Self::Hold(..) => "hold",
             Self::Step(..) => "step",
+            Self::Outage(..) => "outage",
+            Self::Slow(..) => "slow",
+            Self::Forbid(..) => "forbid",
+            Self::Clean(..) => "clean",
+            Self::Contend(_, 1) => "contend",
+            Self::Contend(..) => "crowd",
         }
     }
 }
@@ -80,10 +102,16 @@ enum Kind {
     Partition,
     Hold,
     Step,
+    Outage,
+    Slow,
+    Forbid,
+    Clean,
+    Contend,
+    Crowd,
 }
 
 /// The weight of each kind in the random choice.
-const WEIGHTS: [(Kind, usize); 11] = [
+const WEIGHTS: [(Kind, usize); 17] = [
     (Kind::Cut, 10),
     (Kind::Stall, 6),
     (Kind::Isolate, 2),
@@ -95,7 +123,18 @@ const WEIGHTS: [(Kind, usize); 11] = [
     (Kind::Partition, 4),
     (Kind::Hold, 5),
     (Kind::Step, 3),
+    (Kind::Outage, 1),
+    (Kind::Slow, 2),
+    (Kind::Forbid, 3),
+    (Kind::Clean, 3),
+    (Kind::Contend, 2),
+    (Kind::Crowd, 1),
 ];
+
+/// The longest delay of a slow link in one direction: the shortest session timeout.
+const MAX_DELAY: Duration = Duration::from_secs(4);
+/// The number of contenders that enter a queue at once.
+const CROWD: usize = 300;
 
 impl Kind {
     fn draw(rng: &mut fastrand::Rng) -> Self {
@@ -145,6 +184,13 @@ impl Fault {
             Kind::Partition => Self::Partition(server, rest.mul_f64(rng.f64())),
             Kind::Hold => Self::Hold(server, time),
             Kind::Step => Self::Step(server),
+            Kind::Outage => Self::Outage(Outage::ALL[rng.usize(..3)], time),
+            // Up to the session timeout in each direction.
+            Kind::Slow => Self::Slow(client, MAX_DELAY.mul_f64(rng.f64()), rest.mul_f64(rng.f64())),
+            Kind::Forbid => Self::Forbid(rng.usize(..256), time),
+            Kind::Clean => Self::Clean(rng.usize(..4)),
+            Kind::Contend => Self::Contend(rng.usize(..4), 1),
+            Kind::Crowd => Self::Contend(rng.usize(..4), CROWD),
         }
     }
 }
@@ -190,6 +236,16 @@ impl Sim {
                 self.queue.schedule(self.now + time, Occurrence::Release(server));
             }
             Fault::Step(server) => self.apply_one(server),
+            Fault::Outage(outage, time) => self.make_unreachable(outage, time),
+            Fault::Slow(client, delay, time) => {
+                self.slots[client].slow = (delay, self.now + time);
+            }
+            Fault::Forbid(node, time) => {
+                self.forbid_outside(node);
+                self.queue.schedule(self.now + time, Occurrence::Permit);
+            }
+            Fault::Clean(queue) => self.clean_outside(queue),
+            Fault::Contend(queue, contenders) => self.contend_outside(queue, contenders),
         }
     }
 
@@ -240,10 +296,15 @@ impl Sim {
         let machines = self.slots.iter().filter_map(|slot| slot.machine.as_ref().zip(Some(slot)));
         let kept = machines.filter(|(machine, _)| keeps(machine)).map(|(_, slot)| slot.incarnation);
         let count = self.checker.expect_kept(kept);
+        self.make_unreachable(outage, time);
+        count
+    }
+
+    fn make_unreachable(&mut self, outage: Outage, time: Duration) {
         match outage {
             Outage::Dead => (0..self.options.servers).for_each(|server| {
                 self.kill(server);
-                self.queue.schedule(back, Occurrence::Restart(server));
+                self.queue.schedule(self.now + time, Occurrence::Restart(server));
             }),
             Outage::Silent | Outage::Cut => (0..self.options.clients).for_each(|client| {
                 if outage == Outage::Cut {
@@ -252,7 +313,6 @@ impl Sim {
                 self.isolate(client, time);
             }),
         }
-        count
     }
 
     /// Pauses a client for `time`.
@@ -336,6 +396,7 @@ impl Sim {
         self.trace.moment(self.now, || What::Healed);
         for slot in &mut self.slots {
             slot.paused_until = slot.paused_until.min(self.now);
+            slot.slow = Default::default();
         }
         self.blocked.clear();
         for server in 0..self.options.servers {
@@ -343,6 +404,7 @@ impl Sim {
             self.reunite(server);
             self.release(server);
         }
+        self.permit_outside();
         self.reap_half_open();
         for client in 0..self.slots.len() {
             self.drain_client(client);

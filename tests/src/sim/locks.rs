@@ -51,6 +51,11 @@ impl LockChecker {
         self.holders.get(lock)?.keys().next().copied()
     }
 
+    /// Returns whether the ensemble has the node of an attempt.
+    pub(super) fn owns(&self, who: Who, ensemble: &Ensemble) -> bool {
+        self.attempts.get(&who).is_some_and(|attempt| is_there(attempt, ensemble))
+    }
+
     pub(super) fn handle_event(
         &mut self,
         (client, session): (u64, SessionId),
@@ -74,8 +79,11 @@ impl LockChecker {
                 let attempt = self.attempts.get(&who);
                 let own = attempt.and_then(|attempt| attempt.node.as_deref());
                 // A writer's end wakes all readers behind it, and each change of the permits
-                // wakes waiters of a semaphore.
-                let only_one = attempt.is_some_and(|attempt| attempt.demand == LockKind::Mutex);
+                // wakes waiters of a semaphore. An attempt whose own node was deleted by others
+                // still watches its predecessor.
+                let only_one = attempt.is_some_and(|attempt| {
+                    attempt.demand == LockKind::Mutex && is_there(attempt, ensemble)
+                });
                 if only_one
                     && own != Some(path)
                     && *self.woken.entry(path.clone()).or_insert(who) != who

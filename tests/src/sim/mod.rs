@@ -21,17 +21,20 @@ mod checker;
 mod client;
 mod event;
 mod faults;
+mod histories;
 mod link;
 mod locks;
 mod moment;
 mod network;
+mod outsider;
 pub mod picture;
 mod queue;
+pub mod rare;
 mod run;
 mod trace;
 mod watching;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -52,6 +55,9 @@ use crate::server::{self, ConnId, Ensemble, Output};
 use link::{Link, Segment};
 use queue::Queue;
 use trace::Trace;
+
+/// How much faster or slower the clock of an active client may be, in millionths.
+const MAX_DRIFT: i64 = 10_000;
 
 /// Configuration of a simulation.
 #[derive(Clone, Debug)]
@@ -117,6 +123,8 @@ pub struct Sim {
     probes: FxHashMap<ConnId, Probe>,
     /// The end of each blockade of one direction between a client and a server.
     blocked: BTreeMap<(usize, usize, Direction), Duration>,
+    /// Nodes on which a third party forbids operations.
+    forbidden: BTreeSet<String>,
     checker: Checker,
     /// The number of violations in the trace.
     recorded: usize,
@@ -132,6 +140,8 @@ struct Slot {
     link: Option<LinkId>,
     /// The end of a pause, in which the client handles no input.
     paused_until: Duration,
+    /// The additional delay of bytes in each direction, and its end.
+    slow: (Duration, Duration),
     behaviour: Behaviour,
 }
 
@@ -150,6 +160,8 @@ enum Occurrence {
     Reunite(usize),
     /// A held server catches up.
     Release(usize),
+    /// A third party permits everything again.
+    Permit,
     /// A new client starts in this slot.
     Begin(usize),
     /// A paused client continues.
@@ -195,6 +207,7 @@ impl Sim {
             conns: FxHashMap::default(),
             probes: FxHashMap::default(),
             blocked: BTreeMap::new(),
+            forbidden: BTreeSet::new(),
             checker: Checker::default(),
             recorded: 0,
             trace: Trace::new(options.print, options.record),
@@ -371,6 +384,7 @@ impl Sim {
             Occurrence::Restart(server) => self.restart(server),
             Occurrence::Reunite(server) => self.reunite(server),
             Occurrence::Release(server) => self.release(server),
+            Occurrence::Permit => self.permit_outside(),
             Occurrence::Begin(client) if self.slots[client].machine.is_none() => self.begin(client),
             Occurrence::Begin(_) => {}
             Occurrence::Resume(client) => self.drain_client(client),
@@ -386,12 +400,17 @@ impl Sim {
         config.max_reply = self.options.max_reply;
         config.renew = self.options.renew;
         config.read_only = self.options.read_only || self.options.is_active && self.rng.bool();
+        let mut drift = 0;
+        if self.options.is_active {
+            config.authenticate = self.rng.u8(..3) == 0;
+            drift = self.rng.i64(-MAX_DRIFT..=MAX_DRIFT);
+        }
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;
         if self.options.is_active {
             slot.behaviour = Behaviour::new(self.now, self.rng.u64(..), slot.incarnation);
         }
-        slot.machine = Some(SimClient::new(self.now, config, self.options.bug));
+        slot.machine = Some(SimClient::new(self.now, config, self.options.bug, drift));
         self.trace.moment(self.now, || What::Begun(client));
         self.drain_client(client);
     }

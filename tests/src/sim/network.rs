@@ -35,7 +35,11 @@ impl Sim {
     }
 
     fn send(&mut self, id: LinkId, direction: Direction, segment: Segment) {
-        let at = self.arrival();
+        let mut at = self.arrival();
+        if let Some(link) = self.links.get(&id) {
+            let (delay, until) = self.slots[link.client].slow;
+            at += if self.now < until { delay } else { Duration::ZERO };
+        }
         if let (Some(link), Segment::Bytes(bytes)) = (self.links.get(&id), &segment) {
             let (client, server, bytes) = (link.client, link.server, bytes);
             self.trace.wire(self.now, || What::Sent {
@@ -261,7 +265,8 @@ impl Sim {
         while let Some(event) = machine.poll_event() {
             self.trace.moment(self.now, || What::Client(client, event.clone()));
             slot.behaviour.handle_event(self.now, &event);
-            self.checker.handle_event(slot.incarnation, machine.id(), &event, &self.ensemble);
+            let who = (slot.incarnation, machine.id());
+            self.checker.handle_event(self.now, who, &event, &self.ensemble);
         }
         // A client whose pause ends now handles its timeouts only now.
         let due = if slot.paused_until < self.now { self.now } else { Duration::ZERO };

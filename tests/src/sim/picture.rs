@@ -181,11 +181,18 @@ impl Chart {
             Fault::Hold(server, time) => (&mut self.servers, *server, "l", *time),
             Fault::Pause(client, time) => (&mut self.sessions, *client, "p", *time),
             Fault::Crash(client, time) => (&mut self.sessions, *client, "d", *time),
-            Fault::Isolate(client, time) | Fault::Stall(client, _, time) => {
-                (&mut self.sessions, *client, "l", *time)
-            }
+            Fault::Isolate(client, time)
+            | Fault::Stall(client, _, time)
+            | Fault::Slow(client, _, time) => (&mut self.sessions, *client, "l", *time),
             Fault::Step(server) => {
                 return self.server_marks[*server].push(Mark { at, name: fault.name(), title });
+            }
+            // They concern no single server.
+            Fault::Outage(..) | Fault::Forbid(..) | Fault::Clean(_) | Fault::Contend(..) => {
+                for marks in &mut self.server_marks {
+                    marks.push(Mark { at, name: fault.name(), title: title.clone() });
+                }
+                return;
             }
             Fault::Cut(client, _) | Fault::Swallow(client) | Fault::Expire(client) => {
                 return self.marks[*client].push(Mark { at, name: fault.name(), title });

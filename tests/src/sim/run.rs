@@ -30,7 +30,7 @@ impl Scale {
     pub fn small() -> Self {
         Self {
             clients: 4,
-            faults: 15,
+            faults: 20,
             faulty: Duration::from_secs(10),
             busy: Duration::from_secs(13),
             max_reply: Options::default().max_reply,
@@ -41,7 +41,7 @@ impl Scale {
     pub fn large() -> Self {
         Self {
             clients: 10,
-            faults: 25,
+            faults: 35,
             faulty: Duration::from_secs(30),
             busy: Duration::from_secs(40),
             max_reply: Options::default().max_reply,
@@ -101,8 +101,10 @@ fn execute(scale: &Scale, options: Options) -> Sim {
     sim.heal();
     sim.advance(scale.busy - scale.faulty);
     sim.wind_down();
-    let losses = sim.checker.counts().get("swallow").map_or(0, |count| *count as u32);
-    sim.run_until(GRACE + GRACE_PER_LOSS * losses, Sim::is_quiet);
+    let counts = sim.checker.counts();
+    // A server withholds events of nodes that a client may not read.
+    let losses = ["swallow", "forbid"].iter().filter_map(|fault| counts.get(fault)).sum::<u64>();
+    sim.run_until(GRACE + GRACE_PER_LOSS * losses as u32, Sim::is_quiet);
     sim.advance(REST);
     sim.conclude();
     sim.close_all();

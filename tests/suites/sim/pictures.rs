@@ -19,7 +19,7 @@ fn one_seed_is_one_picture() {
 
     // Bars of holders and waiters, arrows of events, marks of faults.
     for (what, least) in [
-        ("class=\"h\" x=", 60),
+        ("class=\"h\" x=", 30),
         ("class=\"w\" x=", 10),
         ("marker-end=", 10),
         ("<g><title>", 10),

@@ -12,7 +12,7 @@ use zk_session::State;
 use zk_session::dispatch::Port;
 use zk_session::session::Reply;
 
-use super::super::{AttemptId, Bug, ClientEvent};
+use super::super::{AttemptId, Bug, ClientEvent, rare};
 
 /// The event queue that a client shares with its attempts.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,7 @@ pub(super) struct Attempt<M> {
     watches: Vec<(OpId, String)>,
     /// Whether the last input was the reply to the create of its node.
     is_created: bool,
+    rare: rare::Watcher,
 }
 
 impl<M> Attempt<M> {
@@ -88,12 +89,27 @@ impl<M> Attempt<M> {
         log: Log,
         bug: Option<Bug>,
     ) -> Self {
-        let watches = Vec::new();
-        Self { id, machine, lock_path, guid, log, bug, watches, is_created: false }
+        Self {
+            id,
+            machine,
+            lock_path,
+            guid,
+            log,
+            bug,
+            watches: Vec::new(),
+            is_created: false,
+            rare: rare::Watcher::default(),
+        }
     }
 
     pub(super) fn observer(&self) -> Reporter {
         Reporter { id: self.id, log: self.log.clone() }
+    }
+
+    fn reached(&self, what: Option<&'static str>) {
+        if let Some(what) = what {
+            self.log.record(ClientEvent::Reached(what));
+        }
     }
 
     fn skips(&self, operation: &Operation) -> bool {
@@ -104,6 +120,8 @@ impl<M> Attempt<M> {
 
 impl<M: Machine> Machine for Attempt<M> {
     fn handle(&mut self, input: Input) {
+        let reached = self.rare.input(&input);
+        self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
         self.is_created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
@@ -136,6 +154,8 @@ impl<M: Machine> Machine for Attempt<M> {
 
     fn poll_output(&mut self) -> Option<Output> {
         let output = self.machine.poll_output();
+        let reached = output.as_ref().and_then(|output| self.rare.output(output));
+        self.reached(reached);
         match &output {
             Some(Output::Submit { op, operation }) if self.skips(operation) => {
                 let reply = Reply { opcode: OpCode::SYNC, zxid: Zxid::ZERO, body: Bytes::new() };

@@ -1,0 +1,165 @@
+//! Histories of a run, for the checker of linearizability.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use zk_proto::{GetDataResponse, SetDataResponse, Zxid};
+use zk_recipes::machine::Event as LockEvent;
+use zk_session::session::Reply;
+use zk_session::{Error, Outcome};
+
+use super::{AttemptId, Call, CallId, ClientEvent, LockKind};
+use crate::linearizable::{Model, OnLock, OnRegister, Operation, check};
+
+/// A client and its request or attempt.
+type Who = (u64, u64);
+
+/// A held lock.
+#[derive(Debug)]
+struct Hold {
+    lock: String,
+    token: Zxid,
+    acquired: Duration,
+    /// When its owner gave it up.
+    released: Option<Duration>,
+}
+
+/// The histories of all registers and all exclusive locks.
+#[derive(Debug, Default)]
+pub(super) struct Histories {
+    registers: BTreeMap<String, Vec<Operation<OnRegister>>>,
+    locks: BTreeMap<String, Vec<Operation<OnLock>>>,
+    /// Unanswered requests, and when they were submitted.
+    calls: BTreeMap<Who, (Duration, alloc::sync::Arc<Call>)>,
+    /// The answered `sync` of each client: its number, and when it was submitted.
+    synced: BTreeMap<u64, (CallId, Duration)>,
+    attempts: BTreeMap<Who, (Duration, String)>,
+    holds: BTreeMap<Who, Hold>,
+}
+
+impl Histories {
+    /// Records an event. `owns` says whether the ensemble has the node of an attempt.
+    pub(super) fn handle_event(
+        &mut self,
+        now: Duration,
+        who: u64,
+        event: &ClientEvent,
+        owns: impl Fn((u64, AttemptId)) -> bool,
+    ) {
+        match event {
+            ClientEvent::Submitted(id, call, _)
+                if matches!(**call, Call::Write { .. } | Call::Read { .. } | Call::Sync { .. })
+                    && call.path().starts_with(super::checker::REGISTERS) =>
+            {
+                self.calls.insert((who, *id), (now, call.clone()));
+            }
+            ClientEvent::Answered(id, result) => self.answered(now, (who, *id), result),
+            ClientEvent::AttemptStarted(id, lock, LockKind::Mutex | LockKind::Write) => {
+                self.attempts.insert((who, *id), (now, lock.clone()));
+            }
+            ClientEvent::Lock(id, event) => {
+                self.lock_event(now, (who, *id), event, owns((who, *id)));
+            }
+            ClientEvent::Released(id) => {
+                let owns = owns((who, *id));
+                if let Some(hold) = self.holds.get_mut(&(who, *id)) {
+                    // Otherwise its node is gone, and the owner does not know it yet.
+                    hold.released = owns.then_some(now);
+                }
+            }
+            ClientEvent::AttemptFinished(id) => {
+                self.attempts.remove(&(who, *id));
+                self.gave_up((who, *id), None);
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, now: Duration, who: Who, result: &Result<Reply, Error>) {
+        let Some((from, call)) = self.calls.remove(&who) else { return };
+        let (client, id) = who;
+        let (from, to, what) = match (&*call, result) {
+            (Call::Sync { .. }, Ok(_)) => {
+                self.synced.insert(client, (id, from));
+                return;
+            }
+            (Call::Write { data, .. }, Ok(reply)) => {
+                let Ok(SetDataResponse { stat }) = reply.decode() else { return };
+                let (data, version) = (data.clone(), Some(stat.version));
+                (from, Some(now), OnRegister::Write { data, version })
+            }
+            (Call::Write { data, .. }, Err(error)) if error.outcome() != Outcome::NotApplied => {
+                (from, None, OnRegister::Write { data: data.clone(), version: None })
+            }
+            (Call::Read { .. }, Ok(reply)) => {
+                let Some((_, from)) = self.synced.get(&client).filter(|(sync, _)| sync + 1 == id)
+                else {
+                    return;
+                };
+                let Ok(GetDataResponse { data, stat }) = reply.decode() else { return };
+                let data = String::from_utf8_lossy(data.unwrap_or_default()).into_owned();
+                (*from, Some(now), OnRegister::Read { data, version: stat.version })
+            }
+            _ => return,
+        };
+        let history = self.registers.entry(call.path().to_owned()).or_default();
+        history.push(Operation { from, to, what });
+    }
+
+    fn lock_event(&mut self, now: Duration, who: Who, event: &LockEvent, owns: bool) {
+        match event {
+            LockEvent::Acquired { token, .. } => {
+                let Some((from, lock)) = self.attempts.get(&who) else { return };
+                let what = OnLock::Acquire(token.0);
+                let history = self.locks.entry(lock.clone()).or_default();
+                // Otherwise its node is gone already: it held the lock before, if ever.
+                let (acquired, to) = if owns { (now, Some(now)) } else { (*from, None) };
+                history.push(Operation { from: *from, to, what });
+                let (lock, token) = (lock.clone(), *token);
+                self.holds.insert(who, Hold { lock, token, acquired, released: None });
+            }
+            LockEvent::Released => self.gave_up(who, Some(now)),
+            LockEvent::Lost(_) | LockEvent::Failed(_) => self.gave_up(who, None),
+            _ => {}
+        }
+    }
+
+    /// Records the end of a hold. A lock that was lost is free at any time after its acquisition.
+    fn gave_up(&mut self, who: Who, to: Option<Duration>) {
+        let Some(Hold { lock, token, acquired, released }) = self.holds.remove(&who) else {
+            return;
+        };
+        let what = OnLock::Release(token.0);
+        let to = to.filter(|_| released.is_some());
+        let operation = Operation { from: released.unwrap_or(acquired), to, what };
+        self.locks.entry(lock).or_default().push(operation);
+    }
+
+    /// Checks all histories, and adds violations to `found`.
+    pub(super) fn conclude(&mut self, found: &mut Vec<String>) {
+        // Clients that crashed.
+        for who in self.holds.keys().copied().collect::<Vec<_>>() {
+            self.gave_up(who, None);
+        }
+        for (from, call) in core::mem::take(&mut self.calls).into_values() {
+            if let Call::Write { path, data } = &*call {
+                let what = OnRegister::Write { data: data.clone(), version: None };
+                let history = self.registers.entry(path.clone()).or_default();
+                history.push(Operation { from, to: None, what });
+            }
+        }
+        judge(&self.registers, found);
+        judge(&self.locks, found);
+    }
+}
+
+fn judge<M: Model + Clone + core::fmt::Debug>(
+    histories: &BTreeMap<String, Vec<Operation<M>>>,
+    found: &mut Vec<String>,
+) {
+    for (path, history) in histories {
+        if let Err(stuck) = check(history) {
+            found.push(format!("{path}: its history is not linearizable at {stuck:?}"));
+        }
+    }
+}

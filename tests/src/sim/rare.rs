@@ -1,0 +1,292 @@
+//! Rare events: the paths of recovery that runs must reach.
+//!
+//! They are observed from outside: from the events of a session, and from the inputs and outputs of
+//! a machine. So they cost nothing in production.
+
+use alloc::collections::BTreeSet;
+
+use zk_proto::{ErrorCode, Request};
+use zk_recipes::machine::{Event as LockEvent, Input, OpId, Operation, Output};
+use zk_recipes::{LockError, Loss};
+use zk_session::session::{Cause, Event};
+use zk_session::{End, Error, State};
+
+/// Every rare event of a session.
+pub const OF_SESSIONS: [&str; 21] = [
+    "session: closed by its server",
+    "session: connect timeout",
+    "session: read timeout",
+    "session: reply before its request was sent",
+    "session: left a read-only server",
+    "session: resumed",
+    "session: resumed read-only",
+    "session: suspended read-only",
+    "session: read-write again",
+    "session: expired",
+    "session: renewing",
+    "session: renewed",
+    "session: renewed read-only",
+    "session: ended while read-only",
+    "session: lease ended",
+    "session: lease ended while connected",
+    "session: gap",
+    "session: authenticates",
+    "session: request lost",
+    "session: request too late, unsent",
+    "session: request too late, sent",
+];
+
+/// Every rare event of a machine.
+pub const OF_MACHINES: [&str; 36] = [
+    "lock: reply of the create lost",
+    "lock: looks for a lost create",
+    "lock: looks for a lost create again",
+    "lock: finds a lost create",
+    "lock: creates again",
+    "lock: looks among its own nodes",
+    "lock: creates the parents",
+    "lock: reply of a list lost",
+    "lock: reply of a watch lost",
+    "lock: reply of a deletion lost",
+    "lock: deletes again",
+    "lock: predecessor gone before its watch",
+    "lock: takes over by an event",
+    "lock: gives up a takeover",
+    "lock: renews a watch",
+    "lock: verifies its node",
+    "lock: verifies its node in vain",
+    "lock: refused temporarily",
+    "lock: refused by an access control list",
+    "lock: tries again later",
+    "lock: suspended",
+    "lock: resumed",
+    "lock: lost with the session",
+    "lock: lost with its node",
+    "lock: lost with the lease",
+    "lock: fails because of a request",
+    "lock: fails with the session",
+    "lock: fails without its node",
+    "lock: fails behind an unreadable node",
+    "lock: release not confirmed",
+    "lock: abandons a node",
+    "lock: released before it was enqueued",
+    "lock: released while it waits",
+    "lock: session read-only",
+    "lock: session renewing",
+    "lock: lease ends while it waits",
+];
+
+/// Returns the rare event that an event of a session is.
+pub(super) fn of_session<T>(before: State, event: &Event<T>) -> Option<&'static str> {
+    Some(match event {
+        Event::Disconnected { cause, .. } => match cause {
+            Cause::Transport => "session: closed by its server",
+            Cause::ConnectTimeout => "session: connect timeout",
+            Cause::ReadTimeout => "session: read timeout",
+            Cause::Unasked => "session: reply before its request was sent",
+            Cause::ReadWriteFound => "session: left a read-only server",
+            _ => "session: disconnected for another reason",
+        },
+        Event::State(after) => match (before, after) {
+            (State::Suspended, State::Connected { .. }) => "session: resumed",
+            (State::Suspended, State::ReadOnly { .. }) => "session: resumed read-only",
+            (State::ReadOnly { .. }, State::Suspended) => "session: suspended read-only",
+            (State::ReadOnly { .. }, State::Connected { .. }) => "session: read-write again",
+            (State::ReadOnly { .. }, State::Ended(_)) => "session: ended while read-only",
+            (State::Renewing, State::Connected { .. }) => "session: renewed",
+            (State::Renewing, State::ReadOnly { .. }) => "session: renewed read-only",
+            (_, State::Ended(End::Expired)) => "session: expired",
+            (_, State::Renewing) => "session: renewing",
+            _ => return None,
+        },
+        Event::LeaseEnded if matches!(before, State::Connected { .. }) => {
+            "session: lease ended while connected"
+        }
+        Event::LeaseEnded => "session: lease ended",
+        Event::Gap { .. } => "session: gap",
+        Event::Authenticate { .. } => "session: authenticates",
+        Event::Reply { result: Err(Error::ConnectionLost), .. } => "session: request lost",
+        Event::Reply { result: Err(error @ Error::DeadlinePassed { .. }), .. } => {
+            match error.outcome() {
+                zk_session::Outcome::NotApplied => "session: request too late, unsent",
+                _ => "session: request too late, sent",
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// The kind of a machine's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Create,
+    Parent,
+    Delete,
+    List,
+    ListOwn,
+    Sync,
+    Look,
+    Watch,
+    Other,
+}
+
+impl Kind {
+    fn of(operation: &Operation) -> Self {
+        operation.with_request(|request| match request {
+            _ if operation.watches() => Self::Watch,
+            Request::Create2(_) | Request::Multi(_) => Self::Create,
+            Request::Create(_) | Request::CreateContainer(_) => Self::Parent,
+            Request::Delete(_) => Self::Delete,
+            Request::GetChildren(_) => Self::List,
+            Request::GetEphemerals(_) => Self::ListOwn,
+            Request::Sync(_) => Self::Sync,
+            Request::Exists(_) => Self::Look,
+            _ => Self::Other,
+        })
+    }
+}
+
+/// Finds the rare events of one machine.
+#[derive(Debug, Default)]
+pub(super) struct Watcher {
+    /// Pending requests, and watches that are answered.
+    requests: Vec<(OpId, Kind)>,
+    /// Watches whose request was answered.
+    set: BTreeSet<OpId>,
+    deleted: BTreeSet<String>,
+    creates: u32,
+    searches: u32,
+    is_settling: bool,
+    is_enqueued: bool,
+    is_held: bool,
+}
+
+impl Watcher {
+    /// Returns the rare event that an input is.
+    pub(super) fn input(&mut self, input: &Input) -> Option<&'static str> {
+        Some(match input {
+            Input::Reply { op, result } => return self.reply(*op, result),
+            Input::Watch { op, .. } => {
+                self.requests.retain(|(other, _)| other != op);
+                return None;
+            }
+            Input::Timer => "lock: tries again later",
+            Input::Session(State::ReadOnly { .. }) => "lock: session read-only",
+            Input::Session(State::Renewing) => "lock: session renewing",
+            Input::LeaseEnded if !self.is_held => "lock: lease ends while it waits",
+            Input::Release if self.is_held => return None,
+            Input::Release if self.is_enqueued => "lock: released while it waits",
+            Input::Release => "lock: released before it was enqueued",
+            _ => return None,
+        })
+    }
+
+    fn reply(
+        &mut self,
+        op: OpId,
+        result: &Result<zk_session::session::Reply, Error>,
+    ) -> Option<&'static str> {
+        let place = self.requests.iter().position(|(other, _)| *other == op)?;
+        let (_, kind) = self.requests[place];
+        if kind == Kind::Watch && result.is_ok() && !self.set.insert(op) {
+            return Some("lock: renews a watch");
+        }
+        if kind != Kind::Watch {
+            self.requests.swap_remove(place);
+        }
+        Some(match (kind, result) {
+            (Kind::Look, Ok(_)) if self.is_enqueued => "lock: verifies its node",
+            (Kind::Look, Ok(_)) => "lock: finds a lost create",
+            (Kind::Look, Err(Error::Server(ErrorCode::NO_NODE))) => {
+                "lock: verifies its node in vain"
+            }
+            (Kind::Watch, Err(Error::Server(ErrorCode::NO_NODE))) => {
+                "lock: predecessor gone before its watch"
+            }
+            (Kind::Create, Err(Error::ConnectionLost)) => "lock: reply of the create lost",
+            (Kind::List, Err(Error::ConnectionLost)) => "lock: reply of a list lost",
+            (Kind::Watch, Err(Error::ConnectionLost)) => "lock: reply of a watch lost",
+            (Kind::Delete, Err(Error::ConnectionLost)) => "lock: reply of a deletion lost",
+            (_, Err(Error::Server(ErrorCode::NO_AUTH))) => {
+                "lock: refused by an access control list"
+            }
+            (_, Err(Error::Server(code)))
+                if !matches!(*code, ErrorCode::NO_NODE | ErrorCode::NODE_EXISTS) =>
+            {
+                "lock: refused temporarily"
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns the rare event that an output is.
+    pub(super) fn output(&mut self, output: &Output) -> Option<&'static str> {
+        match output {
+            Output::Submit { op, operation } => {
+                let kind = Kind::of(operation);
+                self.requests.push((*op, kind));
+                self.submits(kind, operation.path())
+            }
+            Output::Settle => {
+                self.is_settling = true;
+                None
+            }
+            Output::Event(event) => self.event(event),
+            _ => None,
+        }
+    }
+
+    fn submits(&mut self, kind: Kind, path: &str) -> Option<&'static str> {
+        Some(match kind {
+            Kind::List if core::mem::take(&mut self.is_settling) => "lock: gives up a takeover",
+            Kind::Create => {
+                self.creates += 1;
+                match self.creates {
+                    1 => return None,
+                    _ => "lock: creates again",
+                }
+            }
+            Kind::Parent => "lock: creates the parents",
+            Kind::Delete if !self.deleted.insert(path.to_owned()) => "lock: deletes again",
+            Kind::ListOwn => "lock: looks among its own nodes",
+            Kind::Sync => {
+                self.searches += 1;
+                match self.searches {
+                    1 => "lock: looks for a lost create",
+                    _ => "lock: looks for a lost create again",
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn event(&mut self, event: &LockEvent) -> Option<&'static str> {
+        Some(match event {
+            LockEvent::Enqueued { .. } => {
+                self.is_enqueued = true;
+                return None;
+            }
+            LockEvent::Acquired { .. } => {
+                self.is_held = true;
+                match core::mem::take(&mut self.is_settling) {
+                    true => "lock: takes over by an event",
+                    false => return None,
+                }
+            }
+            LockEvent::Suspended => "lock: suspended",
+            LockEvent::Resumed => "lock: resumed",
+            LockEvent::Lost(Loss::NodeDeleted) => "lock: lost with its node",
+            LockEvent::Lost(Loss::LeaseEnded) => "lock: lost with the lease",
+            LockEvent::Lost(_) => "lock: lost with the session",
+            LockEvent::Failed(LockError::NodeVanished) => "lock: fails without its node",
+            LockEvent::Failed(LockError::Unreadable { .. }) => {
+                "lock: fails behind an unreadable node"
+            }
+            LockEvent::Failed(LockError::NotConfirmed(_)) => "lock: release not confirmed",
+            LockEvent::Failed(LockError::Ended(_)) => "lock: fails with the session",
+            LockEvent::Failed(_) => "lock: fails because of a request",
+            LockEvent::Abandoned { .. } => "lock: abandons a node",
+            _ => return None,
+        })
+    }
+}
