@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use tempfile::TempDir;
 use zk_recipes::Mutex;
 
 use crate::{LONG, PATH, World, ended, error_message, out, send, unignoring};
@@ -198,20 +199,23 @@ fn a_program_replaced_while_it_waits_runs_its_command() {
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
-    let folder = std::env::temp_dir().join(format!("zk-lock-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a place");
-    let program = folder.join("zk-lock");
-    std::fs::copy(env!("CARGO_BIN_EXE_zk-lock"), &program).expect("a copy");
+    let folder = TempDir::new().expect("a temporary folder");
+    let program = folder.path().join("zk-lock");
+    // Another process writes the copy. Children of other tests could inherit a descriptor of ours,
+    // and no program runs that is open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zk-lock")).arg(&program).status();
+    assert!(copied.expect("cp runs").success());
     let mut command = Command::new(&program);
-    command.args(["--connect", &world.embedded.connect_string(), "run", PATH, "--", "echo", "ran"]);
+    command.args(["--connect", &world.embedded.connect_string()]).args(LONG);
+    command.args(["run", PATH, "--", "echo", "ran"]);
     let zk_lock =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("zk-lock starts");
     world.eventually("a waiter", |world| world.contenders().len() == 2);
-    std::fs::write(folder.join("new"), "no program").expect("an upgrade");
-    std::fs::rename(folder.join("new"), &program).expect("an upgrade");
+    let new = folder.path().join("new");
+    std::fs::write(&new, "no program").expect("an upgrade");
+    std::fs::rename(new, &program).expect("an upgrade");
     world.runtime.block_on(guard.release()).expect("held");
     let output = ended(zk_lock);
-    std::fs::remove_dir_all(&folder).expect("ours");
     assert_eq!((output.status.code(), out(&output)), (Some(0), "ran\n".to_owned()));
 }
 

@@ -1,6 +1,8 @@
 //! What happens to processes and their descriptors, on the embedded ensemble and on a real one.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use crate::{LIMIT, PATH, World, ended, out, output, send, unignoring};
 
 /// Sessions that do not expire, however busy this machine is.
 const LONG: &str = "--session-timeout 40";
+const SHELLS: [&str; 2] = ["bash", "dash"];
 /// How many runs contend for one lock.
 const RUNS: usize = 100;
 
@@ -49,6 +52,18 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+fn which(program: &str) -> String {
+    let mut command = unignoring("sh");
+    command.args(["-c", &format!("command -v {program}")]);
+    out(&output(command)).trim_end().to_owned()
+}
+
+fn is_root() -> bool {
+    let mut command = unignoring("id");
+    command.arg("-u");
+    out(&output(command)) == "0\n"
+}
+
 fn is_running(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     Path::new(&format!("/proc/{pid}")).exists() && !stat.contains(") Z ")
@@ -64,11 +79,17 @@ struct Job {
 }
 
 impl Job {
-    fn start(ensemble: &Ensemble, options: &str) -> Self {
-        let script =
-            "exec 3<&0; setsid sh -c 'echo $$; read x <&3' & echo $$ $PPID; read x; exit 5";
+    fn start(ensemble: &Ensemble, shell: &str, options: &str) -> Self {
+        Self::start_as(ensemble, "", shell, options)
+    }
+
+    /// `user` is a command line that becomes another user and runs a command.
+    fn start_as(ensemble: &Ensemble, user: &str, shell: &str, options: &str) -> Self {
+        let script = format!(
+            "exec 3<&0; setsid {shell} -c 'echo $$; read x <&3' & echo $$ $PPID; read x; exit 5"
+        );
         let script = script.replace('\'', "'\\''");
-        let arguments = format!("run {options} {PATH} sh -c '{script}'");
+        let arguments = format!("run {options} {PATH} {user} {shell} -c '{script}'");
         let mut shell = ensemble.shell(&arguments);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut supervisor = shell.spawn().expect("sh starts");
@@ -102,8 +123,8 @@ impl Job {
 
 /// Every shell, without a terminal, with every descriptor closed or on a full disk.
 fn shells_and_descriptors(ensemble: &Ensemble) {
-    let holding = Job::start(ensemble, LONG);
-    for shell in ["bash", "dash", "sh"] {
+    let holding = Job::start(ensemble, "sh", LONG);
+    for shell in SHELLS {
         for descriptors in
             ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", ">/dev/full 2>/dev/full"]
         {
@@ -143,12 +164,72 @@ fn many_runs(ensemble: &Ensemble) {
     ensemble.becomes_free();
 }
 
+/// As a unit of systemd: no terminal, no environment, no home, an empty or closed standard input.
+fn without_an_environment(ensemble: &Ensemble) {
+    for shell in SHELLS {
+        let shell = which(shell);
+        for stdin in ["</dev/null", "<&-"] {
+            let environment = ["", &*format!("SHELL={shell}")];
+            for environment in environment {
+                let run =
+                    ensemble.line(&format!("run {PATH} -c 'cd / && exit $((ZK_LOCK_TOKEN > 0))'"));
+                let line = format!("env -i {environment} setsid --wait {run} {stdin}; echo $?");
+                let mut command = unignoring(&shell);
+                command.args(["-c", &line]);
+                let done = output(command);
+                let message = String::from_utf8_lossy(&done.stderr);
+                assert_eq!((&*out(&done), &*message), ("1\n", ""), "{line}");
+            }
+        }
+    }
+    ensemble.becomes_free();
+}
+
+/// A user without privileges, and a command without those of `zk-lock`.
+fn other_users(ensemble: &Ensemble) {
+    if !is_root() {
+        return eprintln!("skipped: only root can become another user");
+    }
+    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs";
+    let shell = |line: &str| {
+        let mut command = unignoring("sh");
+        command.args(["-c", line]);
+        output(command)
+    };
+    for line in [
+        format!("{nobody} {}", ensemble.line(&format!("run {PATH} -c 'id -u; exit 5'"))),
+        ensemble.line(&format!("run {PATH} {nobody} sh -c 'id -u; exit 5'")),
+    ] {
+        let done = shell(&line);
+        assert_eq!((done.status.code(), &*out(&done)), (Some(5), "65534\n"), "{line}");
+    }
+    // A secret of root's.
+    let secret = TempDir::new().expect("a temporary folder");
+    let file = secret.path().join("auth");
+    std::fs::write(&file, "digest:alice:secret").expect("a file");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
+    let settings = format!("--auth-file {} ls {PATH}", file.display());
+    let denied = shell(&format!("{nobody} {}", ensemble.line(&settings)));
+    assert_eq!(denied.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&denied.stderr).contains("Permission denied"));
+    // A change of user clears the signal that follows the death of a parent. The keeper ends the
+    // command all the same.
+    let job = Job::start_as(ensemble, nobody, "sh", &format!("{LONG} --kill-after 0.01"));
+    send("-KILL", &job.supervisor());
+    assert_eq!(job.code(), None);
+    ensemble.becomes_free();
+}
+
 /// A stopped process keeps the lock, if it is not the keeper.
 fn stops(ensemble: &Ensemble) {
+    SHELLS.into_iter().for_each(|shell| stops_of(ensemble, shell));
+}
+
+fn stops_of(ensemble: &Ensemble, shell: &str) {
     let stopped: [fn(&Job) -> String; 3] =
         [Job::supervisor, |job| job.command.clone(), |job| job.daemon.clone()];
     for of in stopped {
-        let mut job = Job::start(ensemble, LONG);
+        let mut job = Job::start(ensemble, shell, LONG);
         let pid = of(&job);
         send("-STOP", &pid);
         assert!(!ensemble.is_free() && is_running(&job.keeper));
@@ -158,13 +239,13 @@ fn stops(ensemble: &Ensemble) {
         ensemble.becomes_free();
     }
     // A keeper that continues too late ends the command.
-    let job = Job::start(ensemble, "--session-timeout 1 --kill-after 0.01");
+    let job = Job::start(ensemble, shell, "--session-timeout 1 --kill-after 0.01");
     send("-STOP", &job.keeper);
     ensemble.becomes_free();
     send("-CONT", &job.keeper);
     assert_eq!(job.code(), Some(73));
     // Stopped processes end, too.
-    let job = Job::start(ensemble, &format!("{LONG} --kill-after 0.01"));
+    let job = Job::start(ensemble, shell, &format!("{LONG} --kill-after 0.01"));
     send("-STOP", &job.command);
     send("-STOP", &job.daemon);
     let removed = ensemble.shell(&format!("ls --json {PATH}"));
@@ -179,8 +260,12 @@ fn stops(ensemble: &Ensemble) {
 
 /// No process outlives the lock, whichever is killed.
 fn kills(ensemble: &Ensemble) {
+    SHELLS.into_iter().for_each(|shell| kills_of(ensemble, shell));
+}
+
+fn kills_of(ensemble: &Ensemble, shell: &str) {
     let killed = |options: &str, of: fn(&Job) -> String| {
-        let mut job = Job::start(ensemble, &format!("{options} --kill-after 0.01"));
+        let mut job = Job::start(ensemble, shell, &format!("{options} --kill-after 0.01"));
         send("-KILL", &of(&job));
         if of(&job) == job.daemon || of(&job) == job.command {
             job.release();
@@ -198,7 +283,7 @@ fn kills(ensemble: &Ensemble) {
 /// `doctor` sees that the holder is stopped, until its session expires.
 fn a_silent_holder(ensemble: &Ensemble) {
     for _ in 0..5 {
-        let job = Job::start(ensemble, "--session-timeout 4 --kill-after 0.01");
+        let job = Job::start(ensemble, "sh", "--session-timeout 4 --kill-after 0.01");
         send("-STOP", &job.keeper);
         let mut was_seen = false;
         eventually("a free lock", || {
@@ -233,6 +318,16 @@ fn shells_without_a_terminal_and_without_descriptors_get_the_exit_code() {
 }
 
 #[test]
+fn no_environment_is_needed() {
+    embedded(without_an_environment);
+}
+
+#[test]
+fn users_without_privileges_hold_locks() {
+    embedded(other_users);
+}
+
+#[test]
 fn a_hundred_runs_take_turns() {
     embedded(many_runs);
 }
@@ -258,7 +353,15 @@ fn all_this_holds_on_a_real_ensemble() {
     let ensemble = Ensemble(ensemble.connect_string());
     let done = output(ensemble.shell(&format!("doctor {PATH}")));
     assert!(out(&done).contains("ok      this machine's clock agrees"), "{}", out(&done));
-    for scene in [shells_and_descriptors, many_runs, stops, kills, a_silent_holder] {
+    for scene in [
+        shells_and_descriptors,
+        without_an_environment,
+        other_users,
+        many_runs,
+        stops,
+        kills,
+        a_silent_holder,
+    ] {
         scene(&ensemble);
     }
 }
