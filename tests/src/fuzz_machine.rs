@@ -255,7 +255,7 @@ impl World {
                 operation.with_request(|request| self.body(request, &stat, number, data, &children))
             }
         };
-        Ok(Ok(Reply { opcode, zxid: Zxid(self.zxid), body: Bytes::from(body) }))
+        Ok(Ok(Reply::new(opcode, Zxid(self.zxid), Bytes::from(body))))
     }
 
     fn stat(&self, input: &mut Unstructured<'_>) -> arbitrary::Result<Stat> {

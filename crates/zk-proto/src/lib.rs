@@ -46,6 +46,8 @@ mod storage;
 mod ttl;
 mod wire;
 
+#[cfg(feature = "bytes")]
+pub use bytes;
 #[cfg(feature = "codec")]
 pub use codec::{ClientCodec, ClientMessage, CodecError, FrameCodec, ServerCodec, ServerMessage};
 pub use codes::{

@@ -29,7 +29,7 @@ const SCATTER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 fn reply(opcode: OpCode, body: &impl Encode) -> Reply {
     let mut bytes = BytesMut::new();
     body.encode(&mut bytes);
-    Reply { opcode, zxid: Zxid(1), body: Bytes::from(bytes) }
+    Reply::new(opcode, Zxid(1), Bytes::from(bytes))
 }
 
 fn submitted(contender: &mut Contender) -> OpId {

@@ -9,6 +9,8 @@ extern crate alloc;
 #[cfg(any(test, feature = "tokio", feature = "blocking"))]
 extern crate std;
 
+#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+mod auto_traits;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod error;
@@ -20,6 +22,8 @@ pub mod recipes;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+pub use bytes;
+pub use uuid;
 pub use zk_session as session;
 
 pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};

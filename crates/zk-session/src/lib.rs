@@ -7,6 +7,8 @@ extern crate alloc;
 #[cfg(any(test, feature = "tokio", feature = "blocking"))]
 extern crate std;
 
+#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+mod auto_traits;
 mod chroot;
 mod connect_string;
 pub mod dispatch;
@@ -27,6 +29,7 @@ pub mod metrics;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+pub use bytes;
 pub use chroot::Chroot;
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, ServerAddress};
 pub use end::End;

@@ -263,8 +263,9 @@ impl SimClient {
             LockKind::Read => (Scheme::CURATOR_READ_WRITE, LockMode::Shared),
             LockKind::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
         };
-        let config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
-        let config = AttemptConfig { mode, hint: self.log.hint(lock_path), ..config };
+        let mut config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
+        config.mode = mode;
+        config.hint = self.log.hint(lock_path);
         match demand {
             LockKind::Permits { count, of } => {
                 let request =

@@ -167,6 +167,7 @@ pub trait Machine: core::fmt::Debug {
 
 /// The configuration of one attempt.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AttemptConfig {
     /// The lock path, as a path of the server: with the [chroot](zk_session::Chroot).
     pub lock_path: Arc<str>,
@@ -245,6 +246,7 @@ impl AttemptConfig {
 /// * That state, or a later one, is no connection to a quorum. [`State::ReadOnly`] is none.
 /// * The connection breaks before a reply arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WaitPolicy {
     /// Enters the queue and waits.
     #[default]
@@ -277,6 +279,7 @@ impl WaitPolicy {
 ///
 /// If the policy ends before the session does, the machine releases the lock and reports it lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DisconnectPolicy {
     /// Until the [lease](zk_session::session::Session::lease_has_ended) of the session ends: as
     /// long as the servers must keep the session. Curator's locks are lost at about that time, too.
@@ -303,6 +306,7 @@ impl DisconnectPolicy {
 
 /// An input of a machine.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Input {
     /// A request has its result, or a watch was [renewed](Renewal).
     Reply {

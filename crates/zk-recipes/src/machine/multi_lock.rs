@@ -145,6 +145,7 @@ enum State {
 
 /// An input of [`MultiAcquire`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Input {
     /// The lock that is waited for was acquired.
     Acquired,

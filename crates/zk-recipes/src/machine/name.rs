@@ -460,6 +460,7 @@ fn session_name(child: &str) -> Option<Name<'_>> {
 
 /// The parsed name of a contender's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Name<'a> {
     /// The whole name.
     pub child: &'a str,

@@ -35,6 +35,7 @@ pub trait Observer: Send {
 
 /// A command from the owner of an attached machine, sent by [`Attached::command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Command {
     /// Changes the mode of the held lock; see [`Input::Convert`].
     #[cfg(feature = "conversions")]

@@ -33,6 +33,7 @@ impl Name<'_> {
 
 /// What to do about children of the lock path that are no contenders of this lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnknownNodePolicy {
     /// Refuses contenders of other [known](Scheme::recognize) kinds of locks, and ignores other
     /// nodes.
@@ -308,6 +309,7 @@ fn sort_key(child: &str) -> SortKey<'_> {
 
 /// A contender in a list of the queue, with the node that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueuedNode<'a> {
     /// The name of its node.
     pub name: Name<'a>,

@@ -70,11 +70,11 @@ pub(super) const QUEUE_FULL: Error = Error::QueueFull { limit: 1 };
 pub(super) fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = Vec::new();
     body.encode(&mut bytes);
-    Ok(Reply { opcode, zxid: Zxid(1), body: bytes.into() })
+    Ok(Reply::new(opcode, Zxid(1), bytes.into()))
 }
 
 pub(super) fn ok() -> Result<Reply, Error> {
-    Ok(Reply { opcode: OpCode::DELETE, zxid: Zxid(1), body: Bytes::new() })
+    Ok(Reply::new(OpCode::DELETE, Zxid(1), Bytes::new()))
 }
 
 fn children(labels: &[&str]) -> Result<Reply, Error> {

@@ -17,12 +17,14 @@ use crate::session::WatchedEvent;
 ///     match update? {
 ///         WatchUpdate::Event(event) => println!("{:?} {}", event.event_type, event.path),
 ///         WatchUpdate::Gap => println!("read everything again"),
+///         _ => {}
 ///     }
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WatchUpdate {
     /// A watched node has changed.
     Event(WatchedEvent),

@@ -207,6 +207,7 @@ pub enum Event<T> {
 
 /// The reply to a request that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reply {
     /// The operation of the request.
     pub opcode: OpCode,
@@ -218,6 +219,11 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Creates a reply, to test what handles replies.
+    pub const fn new(opcode: OpCode, zxid: Zxid, body: Bytes) -> Self {
+        Self { opcode, zxid, body }
+    }
+
     /// Decodes the body as `R`. Ignores fields that a newer server appends.
     ///
     /// # Errors
@@ -230,7 +236,7 @@ impl Reply {
     /// use zk_session::session::Reply;
     /// use zk_session::{Error, Outcome};
     ///
-    /// let reply = Reply { opcode: OpCode::SET_DATA, zxid: Zxid(7), body: Bytes::from_static(b"short") };
+    /// let reply = Reply::new(OpCode::SET_DATA, Zxid(7), Bytes::from_static(b"short"));
     /// let error = reply.decode::<SetDataResponse>().unwrap_err();
     /// assert!(matches!(error, Error::Reply(_)));
     /// assert_eq!(error.outcome(), Outcome::Unknown);
@@ -242,6 +248,7 @@ impl Reply {
 
 /// A change of a watched node, reported by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WatchedEvent {
     /// The kind of change.
     pub event_type: EventType,
@@ -250,4 +257,11 @@ pub struct WatchedEvent {
     /// The transaction that changed the node. It is -1 from servers before 3.9, and for changes
     /// reported after a reconnect.
     pub zxid: Zxid,
+}
+
+impl WatchedEvent {
+    /// Creates an event, to test what handles events.
+    pub const fn new(event_type: EventType, path: Arc<str>, zxid: Zxid) -> Self {
+        Self { event_type, path, zxid }
+    }
 }

@@ -27,7 +27,7 @@ async fn watch(client: &Client, server: &mut Server, mode: AddWatchMode) -> Pers
 fn reported(notice: Result<WatchUpdate, Error>) -> (EventType, String) {
     match notice.unwrap() {
         WatchUpdate::Event(event) => (event.event_type, event.path.to_string()),
-        WatchUpdate::Gap => panic!("nothing is missing"),
+        other => panic!("{other:?}, although nothing is missing"),
     }
 }
 

@@ -158,7 +158,7 @@ impl<M: Machine> Machine for Attempt<M> {
         self.reached(reached);
         match &output {
             Some(Output::Submit { op, operation }) if self.skips(operation) => {
-                let reply = Reply { opcode: OpCode::SYNC, zxid: Zxid::ZERO, body: Bytes::new() };
+                let reply = Reply::new(OpCode::SYNC, Zxid::ZERO, Bytes::new());
                 self.machine.handle(Input::Reply { op: *op, result: Ok(reply) });
                 return self.poll_output();
             }
@@ -193,5 +193,5 @@ fn without_others(reply: Reply, guid: &str) -> Reply {
     let own: Vec<_> = response.children.iter().filter(|child| child.contains(guid)).collect();
     let mut body = BytesMut::new();
     GetChildrenResponse { children: own[..].into() }.encode(&mut body);
-    Reply { body: body.freeze(), ..reply }
+    Reply::new(reply.opcode, reply.zxid, body.freeze())
 }

@@ -55,7 +55,8 @@ pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCo
         tokio::select! {
             update = changes.next() => match update? {
                 WatchUpdate::Event(event) => board.handle(event.event_type, &event.path),
-                WatchUpdate::Gap => board = Board::read(client, path).await?,
+                // A gap, or anything else that may have changed the queue.
+                _ => board = Board::read(client, path).await?,
             },
             _ = ticks.tick() => {
                 let elapsed = since.elapsed();

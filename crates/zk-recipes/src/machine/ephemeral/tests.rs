@@ -25,7 +25,7 @@ const fn connected(session: SessionId) -> Input {
 fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = BytesMut::new();
     body.encode(&mut bytes);
-    Ok(Reply { opcode, zxid: Zxid(1), body: bytes.freeze() })
+    Ok(Reply::new(opcode, Zxid(1), bytes.freeze()))
 }
 
 /// The machine, its requests without a reply, and its other outputs.

@@ -19,11 +19,11 @@ const TOKEN: Zxid = Zxid(105);
 fn reply(body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = Vec::new();
     body.encode(&mut bytes);
-    Ok(Reply { opcode: OpCode::EXISTS, zxid: Zxid(1), body: bytes.into() })
+    Ok(Reply::new(OpCode::EXISTS, Zxid(1), bytes.into()))
 }
 
 fn done() -> Result<Reply, Error> {
-    Ok(Reply { opcode: OpCode::DELETE, zxid: Zxid(1), body: Bytes::new() })
+    Ok(Reply::new(OpCode::DELETE, Zxid(1), Bytes::new()))
 }
 
 fn refused(code: ErrorCode) -> Result<Reply, Error> {

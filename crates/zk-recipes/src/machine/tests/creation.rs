@@ -188,7 +188,8 @@ fn created_all(labels: &[&str]) -> Result<Reply, Error> {
     let paths: Vec<_> = labels.iter().map(|label| path(label)).collect();
     let result = |path: &'static str| MultiResult::Create(CreateResponse { path });
     let results: Vec<_> = paths.into_iter().map(|path| result(path.leak())).collect();
-    Ok(Reply { zxid: czxid(7), ..reply(OpCode::MULTI, &Multi::new(&results))? })
+    let reply = reply(OpCode::MULTI, &Multi::new(&results))?;
+    Ok(Reply::new(reply.opcode, czxid(7), reply.body))
 }
 
 fn own_nodes(labels: &[&str]) -> Result<Reply, Error> {

@@ -118,7 +118,7 @@ pub(super) fn created(numbers: &[i32]) -> Result<Reply, Error> {
     let results: Vec<_> =
         paths.iter().map(|path| MultiResult::Create(CreateResponse { path })).collect();
     let answer = reply(OpCode::MULTI, &Multi::new(&results));
-    answer.map(|reply| Reply { zxid: Zxid(100), ..reply })
+    answer.map(|reply| Reply::new(reply.opcode, Zxid(100), reply.body))
 }
 
 pub(super) fn stat(owner: SessionId) -> Result<Reply, Error> {

@@ -357,7 +357,7 @@ impl Tree {
         };
         let log = self.log;
         let answer = answer.map_err(Error::Server).flatten();
-        Some(answer.map(|reply| Reply { zxid: Zxid(log.into()), ..reply }))
+        Some(answer.map(|reply| Reply::new(reply.opcode, Zxid(log.into()), reply.body)))
     }
 
     /// Creates a node in its own transaction.

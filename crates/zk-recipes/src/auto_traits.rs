@@ -1,0 +1,56 @@
+//! The auto traits and sizes of public types, which callers rely on.
+
+use core::mem::size_of;
+
+use crate::machine::{AttemptConfig, Contender, SemaphoreMachine};
+use crate::{LockError, Loss, Options};
+
+const fn is_shared<T: Send + Sync + Unpin + 'static>() {}
+
+const _: () = {
+    is_shared::<LockError>();
+    is_shared::<Loss>();
+    is_shared::<Options>();
+    is_shared::<AttemptConfig>();
+    is_shared::<Contender>();
+    is_shared::<SemaphoreMachine>();
+};
+
+#[cfg(feature = "tokio")]
+const _: () = {
+    is_shared::<crate::Mutex>();
+    is_shared::<crate::MutexGuard>();
+    is_shared::<crate::RwLock>();
+    is_shared::<crate::ReadGuard>();
+    is_shared::<crate::WriteGuard>();
+    is_shared::<crate::Semaphore>();
+    is_shared::<crate::PermitGuard>();
+    is_shared::<crate::ReentrantMutex>();
+};
+
+#[cfg(feature = "blocking")]
+const _: () = {
+    use crate::blocking::{Mutex, MutexGuard, RwLock, Semaphore};
+    is_shared::<Mutex>();
+    is_shared::<MutexGuard>();
+    is_shared::<RwLock>();
+    is_shared::<Semaphore>();
+};
+
+/// Futures of an acquisition can be spawned.
+#[cfg(feature = "tokio")]
+#[allow(dead_code, reason = "compiled, not called")]
+fn acquisitions_are_send(mutex: &crate::Mutex, guard: crate::MutexGuard) {
+    fn is_send(_: impl Send) {}
+    is_send(mutex.acquire());
+    is_send(mutex.try_acquire());
+    is_send(guard.release());
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn what_is_passed_around_is_small() {
+    #[cfg(feature = "tokio")]
+    assert_eq!(size_of::<crate::MutexGuard>(), 152);
+    assert!(size_of::<LockError>() <= 72, "{}", size_of::<LockError>());
+}

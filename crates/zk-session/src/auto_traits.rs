@@ -1,0 +1,48 @@
+//! The auto traits and sizes of public types, which callers rely on.
+
+use core::mem::size_of;
+
+use crate::dispatch::Dispatcher;
+use crate::session::{Action, Event, Reply, Session};
+use crate::{Error, State, WatchUpdate, WatchedEvent};
+
+const fn is_shared<T: Send + Sync + Unpin + 'static>() {}
+const fn is_sent<T: Send + Unpin + 'static>() {}
+
+const _: () = {
+    is_shared::<Error>();
+    is_shared::<State>();
+    is_shared::<WatchUpdate>();
+    is_shared::<WatchedEvent>();
+    is_shared::<Session<u64>>();
+    is_shared::<Event<u64>>();
+    is_sent::<Dispatcher<u64>>();
+    is_shared::<crate::ConnectError>();
+};
+
+#[cfg(feature = "tokio")]
+const _: () = {
+    is_shared::<crate::Client>();
+    is_shared::<crate::Watch>();
+    is_shared::<crate::PersistentWatch>();
+};
+
+#[cfg(feature = "blocking")]
+const _: () = {
+    use crate::blocking::{Client, PersistentWatch, Watch};
+    is_shared::<Client>();
+    // As the receiver of a channel.
+    is_sent::<Watch>();
+    is_sent::<PersistentWatch>();
+};
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn what_is_passed_around_is_small() {
+    assert_eq!(size_of::<Action>(), 16);
+    assert_eq!(size_of::<Reply>(), 48);
+    assert_eq!(size_of::<WatchedEvent>(), 32);
+    assert!(size_of::<Error>() <= 56, "{}", size_of::<Error>());
+    #[cfg(feature = "tokio")]
+    assert!(size_of::<crate::Client>() <= 64, "{}", size_of::<crate::Client>());
+}
