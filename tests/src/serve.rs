@@ -2,7 +2,10 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::future::poll_fn;
 use core::net::{Ipv4Addr, SocketAddr};
+use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +17,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use zk_proto::SessionId;
 
 use crate::server::{Config, ConnId, Ensemble, Output};
@@ -260,15 +263,13 @@ async fn run_timer(shared: Arc<Shared>) {
             state.armed = state.ensemble.poll_timeout();
             state.armed
         };
-        let due = async {
-            match next {
-                Some(next) => tokio::time::sleep_until(shared.instant(next)).await,
-                None => core::future::pending().await,
-            }
+        let changed = shared.timeout_changed.notified();
+        let Some(next) = next else {
+            changed.await;
+            continue;
         };
-        tokio::select! {
-            () = due => shared.input(|ensemble, now| ensemble.handle_timeout(now)),
-            () = shared.timeout_changed.notified() => {}
+        if timeout_at(shared.instant(next), changed).await.is_err() {
+            shared.input(|ensemble, now| ensemble.handle_timeout(now));
         }
     }
 }
@@ -295,10 +296,13 @@ async fn serve(shared: Arc<Shared>, conn: ConnId, link: Arc<Pipe>, stream: TcpSt
     // Replies are already combined into one write, so Nagle's algorithm would only cost time.
     let _ = stream.set_nodelay(true);
     let (receiver, sender) = stream.into_split();
-    tokio::select! {
-        _ = read(&shared, conn, receiver) => {}
-        _ = write(&link, sender) => {}
-    }
+    let (mut reading, mut writing) =
+        (pin!(read(&shared, conn, receiver)), pin!(write(&link, sender)));
+    poll_fn(|cx| match reading.as_mut().poll(cx) {
+        Poll::Pending => writing.as_mut().poll(cx).map(drop),
+        Poll::Ready(_) => Poll::Ready(()),
+    })
+    .await;
     lock(&shared.state).links.remove(&conn);
     shared.input(|ensemble, _| ensemble.handle_disconnect(conn));
 }
