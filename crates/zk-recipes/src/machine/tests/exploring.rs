@@ -1,6 +1,7 @@
 //! Exhaustive exploration of small worlds: workloads that must keep their invariants, and worlds
 //! with an injected bug, which must violate one.
 
+mod barrier;
 mod double_barrier;
 mod election;
 mod locks;

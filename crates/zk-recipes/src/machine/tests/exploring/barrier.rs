@@ -1,0 +1,132 @@
+//! Every course of waiting at a barrier within bounds.
+
+use super::super::world::{
+    Bug, Line, Milestones, OutsideChange, OwnerAction, Progress, ReportContext, Timing, Tree,
+    Workload, session,
+};
+use super::*;
+
+const BARRIER: &str = "/barrier";
+
+#[derive(Clone, Hash)]
+struct Barrier {
+    waiters: Vec<Waiter>,
+    is_open: bool,
+}
+
+#[derive(Clone, Default, Hash)]
+struct Waiter {
+    gives_up: bool,
+    is_over: bool,
+}
+
+impl Workload for Barrier {
+    type Machine = BarrierWait;
+
+    fn nodes(&self) -> Vec<(&str, &[u8])> {
+        alloc::vec![(BARRIER, b"")]
+    }
+
+    fn machines(&self) -> Vec<BarrierWait> {
+        let wait = |client| {
+            let mut wait = BarrierWait::new(BARRIER.into(), WaitPolicy::Queue);
+            wait.handle(Input::Session(State::Connected { server: 0, session: session(client) }));
+            wait
+        };
+        (0..self.waiters.len()).map(wait).collect()
+    }
+
+    fn owner_actions(&self, client: usize) -> Vec<(OwnerAction, Timing)> {
+        match self.waiters[client].gives_up {
+            true => Vec::new(),
+            false => alloc::vec![(OwnerAction::Release, Timing::Budgeted)],
+        }
+    }
+
+    fn owner_acted(&mut self, client: usize, _: OwnerAction, _: &mut Milestones) {
+        self.waiters[client].gives_up = true;
+    }
+
+    fn reported(
+        &mut self,
+        client: usize,
+        event: &Event,
+        mut context: ReportContext<'_>,
+    ) -> Result<(), String> {
+        let waiter = &mut self.waiters[client];
+        let is_closed = context.tree.find_at(BARRIER, context.now).is_some();
+        context.reach(match event {
+            _ if waiter.is_over => return Err(format!("{client} reports {event:?} at the end")),
+            Event::Released if waiter.gives_up => "gives up",
+            Event::Released if is_closed => {
+                return Err(format!("{client} passes while it is closed"));
+            }
+            Event::Released => "passes",
+            Event::Failed(LockError::Ended(_)) => "ends with its session",
+            event => return Err(format!("{client} reports {event:?}")),
+        });
+        waiter.is_over = true;
+        Ok(())
+    }
+
+    fn progress(&self, client: usize) -> Progress {
+        match self.waiters[client].is_over {
+            true => Progress::Over,
+            false => Progress::Nothing,
+        }
+    }
+
+    fn check(&mut self, _: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Another program opens the barrier in the end. Before, it may open and close it at once.
+    fn outside_changes(&self, _: &Tree, may_go_wrong: bool) -> Vec<(OutsideChange, Timing)> {
+        match self.is_open {
+            true => Vec::new(),
+            false => {
+                let again = may_go_wrong.then_some((OutsideChange::Recreate, Timing::Optional));
+                again.into_iter().chain([(OutsideChange::Change, Timing::Eventually)]).collect()
+            }
+        }
+    }
+
+    fn apply_outside(&mut self, outside: OutsideChange, tree: &mut Tree) {
+        if let OutsideChange::Recreate = outside {
+            return tree.recreate(BARRIER);
+        }
+        self.is_open = true;
+        let node = tree.find_at(BARRIER, tree.log).expect("it is closed");
+        tree.delete(node);
+    }
+}
+
+fn barrier(waiters: usize, bounds: Bounds) -> World<Barrier> {
+    let waiters = alloc::vec![Waiter::default(); waiters];
+    World::new(bounds, Barrier { waiters, is_open: false })
+}
+
+#[test]
+fn two_that_wait_pass_when_it_opens() {
+    let bounds = Bounds { early_commands: 1, late: true, ..Bounds::CALM };
+    search::prove(barrier(2, bounds), 90, &["passes", "gives up"]);
+}
+
+#[test]
+fn two_that_wait_pass_in_spite_of_faults_and_lagging_servers() {
+    let bounds = Bounds { servers: 2, faults: 2, late: true, ..Bounds::CALM };
+    search::prove(barrier(2, bounds), 37_844, &["passes", "ends with its session"]);
+}
+
+#[test]
+#[ignore = "larger bounds"]
+fn two_that_wait_pass_in_spite_of_many_faults() {
+    let bounds = Bounds { servers: 3, faults: 3, early_commands: 1, late: true, ..Bounds::CALM };
+    search::prove(barrier(2, bounds), 0, &["passes", "gives up", "ends with its session"]);
+}
+
+#[test]
+fn without_a_watch_one_waits_for_ever() {
+    let bounds = Bounds { bug: Some(Bug::DataUnwatched), late: true, ..Bounds::CALM };
+    search::refute(barrier(1, bounds), "0 waits for ever", 5);
+}
