@@ -39,7 +39,9 @@ pub struct Operation<M> {
 pub fn check<M: Model + Clone>(history: &[Operation<M>]) -> Result<(), Vec<Operation<M>>> {
     let mut history = history.to_vec();
     history.sort_by_key(|operation| operation.from);
-    let required = history.iter().filter(|operation| operation.to.is_some()).count();
+    let is_unknown = |place: &usize| history[*place].to.is_none();
+    let unknown: Vec<_> = (0..history.len()).filter(is_unknown).collect();
+    let required = history.len() - unknown.len();
     let mut known = HashSet::new();
     let (mut furthest, mut stuck) = (0, Vec::new());
     let mut open = vec![(Taken::default(), M::State::default())];
@@ -47,7 +49,7 @@ pub fn check<M: Model + Clone>(history: &[Operation<M>]) -> Result<(), Vec<Opera
         if taken.required == required {
             return Ok(());
         }
-        let next = taken.next(&history);
+        let next = taken.next(&history, &unknown);
         if taken.required >= furthest {
             (furthest, stuck) = (taken.required, next.clone());
         }
@@ -83,11 +85,8 @@ struct Taken {
 
 impl Taken {
     /// Returns the operations that began before any other one that is not taken has ended.
-    fn next<M>(&self, history: &[Operation<M>]) -> Vec<usize> {
-        let is_left = |place: &usize| {
-            let is_unknown = history[*place].to.is_none();
-            (is_unknown || *place >= self.before) && !self.others.contains(place)
-        };
+    fn next<M>(&self, history: &[Operation<M>], unknown: &[usize]) -> Vec<usize> {
+        let is_left = |place: &usize| !self.others.contains(place);
         let mut ends = Duration::MAX;
         for operation in (self.before..history.len()).filter(is_left).map(|at| &history[at]) {
             // They are sorted by their beginning.
@@ -97,7 +96,9 @@ impl Taken {
             ends = ends.min(operation.to.unwrap_or(Duration::MAX));
         }
         let has_begun = |place: &usize| history[*place].from <= ends;
-        (0..history.len()).take_while(has_begun).filter(is_left).collect()
+        let earlier = unknown.iter().copied().take_while(|place| *place < self.before);
+        let later = (self.before..history.len()).take_while(has_begun);
+        earlier.chain(later).filter(is_left).collect()
     }
 
     fn take<M>(&mut self, place: usize, history: &[Operation<M>]) {

@@ -4,6 +4,9 @@ use core::fmt;
 use core::str::FromStr;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use zk_testkit::linearizable::{OnRegister, Operation, check};
 
 /// The content of a counter: its value, and the attempt that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ struct Counter {
     acknowledged: i32,
     /// Attempts with unknown outcome, by the version that they would make.
     unknown: HashMap<i32, Vec<u64>>,
+    /// All writes, and the final read.
+    history: Vec<Operation<OnRegister>>,
 }
 
 #[derive(Debug, Default)]
@@ -53,16 +58,24 @@ struct Book {
 }
 
 #[derive(Debug)]
-pub(super) struct Ledger(Mutex<Book>);
+pub(super) struct Ledger {
+    book: Mutex<Book>,
+    start: Instant,
+}
 
 impl Ledger {
     pub(super) fn new(counters: usize) -> Self {
         let counters = (0..counters).map(|_| Counter::default()).collect();
-        Self(Mutex::new(Book { counters, ..Book::default() }))
+        Self { book: Mutex::new(Book { counters, ..Book::default() }), start: Instant::now() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time of an operation of a history.
+    pub(super) fn now(&self) -> Duration {
+        self.start.elapsed()
     }
 
     pub(super) fn violation(&self, what: String) {
@@ -78,16 +91,23 @@ impl Ledger {
         self.lock().seen(counter, version, entry);
     }
 
-    pub(super) fn acknowledged(&self, counter: usize, version: i32, entry: Entry) {
+    /// Records a write that began at `from`.
+    pub(super) fn acknowledged(&self, counter: usize, from: Duration, version: i32, entry: Entry) {
         let mut book = self.lock();
+        let (data, to) = (entry.to_string(), Some(self.now()));
+        let what = OnRegister::Write { data, version: Some(version) };
+        book.counters[counter].history.push(Operation { from, to, what });
         book.acknowledged += 1;
         book.seen(counter, version, entry);
         let newest = &mut book.counters[counter].acknowledged;
         *newest = version.max(*newest);
     }
 
-    pub(super) fn unknown(&self, counter: usize, entry: Entry) {
+    /// Records a write of unknown outcome that began at `from`. It demands the version before.
+    pub(super) fn unknown(&self, counter: usize, from: Duration, entry: Entry) {
         let mut book = self.lock();
+        let what = OnRegister::Write { data: entry.to_string(), version: Some(entry.count) };
+        book.counters[counter].history.push(Operation { from, to: None, what });
         book.unknown += 1;
         book.counters[counter].unknown.entry(entry.count).or_default().push(entry.attempt);
     }
@@ -99,10 +119,16 @@ impl Ledger {
             Some(entry) => book.seen(counter, version, entry),
             None => book.violations.push(format!("counter {counter} contains {data:?}")),
         }
-        let Counter { made_by, acknowledged, unknown } = &book.counters[counter];
+        let (from, to) = (self.now(), Some(self.now()));
+        let what = OnRegister::Read { data: String::from_utf8_lossy(data).into(), version };
+        book.counters[counter].history.push(Operation { from, to, what });
+        let Counter { made_by, acknowledged, unknown, history } = &book.counters[counter];
         let mut violations = Vec::new();
         if *acknowledged > version {
             violations.push(format!("counter {counter}: version {acknowledged} was lost"));
+        }
+        if let Err(stuck) = check(history) {
+            violations.push(format!("counter {counter}: not linearizable at {stuck:?}"));
         }
         let mut applied = 0;
         for version in 1..=version {
@@ -148,19 +174,20 @@ impl fmt::Display for Ledger {
 mod tests {
     use super::*;
 
+    const SOON: Duration = Duration::ZERO;
     const ONE: Entry = Entry { count: 1, attempt: 10 };
     const TWO: Entry = Entry { count: 2, attempt: 20 };
 
     #[test]
     fn consistent_outcomes_are_no_violation() {
         let ledger = Ledger::new(1);
-        ledger.acknowledged(0, 1, ONE);
-        ledger.unknown(0, TWO);
+        ledger.acknowledged(0, SOON, 1, ONE);
+        ledger.unknown(0, SOON, TWO);
         ledger.settle(0, 2, b"2 20");
         assert_eq!(ledger.violations(), [""; 0]);
         let ledger = Ledger::new(1);
-        ledger.acknowledged(0, 1, ONE);
-        ledger.unknown(0, TWO);
+        ledger.acknowledged(0, SOON, 1, ONE);
+        ledger.unknown(0, SOON, TWO);
         ledger.settle(0, 1, b"1 10");
         assert_eq!(ledger.violations(), [""; 0]);
     }
@@ -168,23 +195,25 @@ mod tests {
     #[test]
     fn a_lost_write_is_found() {
         let ledger = Ledger::new(1);
-        ledger.acknowledged(0, 1, ONE);
-        ledger.acknowledged(0, 2, TWO);
+        ledger.acknowledged(0, SOON, 1, ONE);
+        ledger.acknowledged(0, SOON, 2, TWO);
         ledger.settle(0, 1, b"1 10");
-        assert_eq!(ledger.violations(), ["counter 0: version 2 was lost"]);
+        let violations = ledger.violations();
+        assert_eq!(violations[0], "counter 0: version 2 was lost");
+        assert!(violations[1].starts_with("counter 0: not linearizable at"), "{violations:?}");
     }
 
     #[test]
     fn an_overwritten_version_and_an_unknown_author_are_found() {
         let ledger = Ledger::new(1);
-        ledger.acknowledged(0, 1, ONE);
+        ledger.acknowledged(0, SOON, 1, ONE);
         ledger.settle(0, 3, b"2 20");
-        assert_eq!(
-            ledger.violations(),
-            ["counter 0: version 3 contains 2 20", "counter 0: unknown author of version 2"]
-        );
+        let violations = ledger.violations();
+        assert_eq!(violations[0], "counter 0: version 3 contains 2 20");
+        assert!(violations[1].starts_with("counter 0: not linearizable at"), "{violations:?}");
+        assert_eq!(violations[2], "counter 0: unknown author of version 2");
         let ledger = Ledger::new(1);
-        ledger.acknowledged(0, 1, ONE);
+        ledger.acknowledged(0, SOON, 1, ONE);
         ledger.seen(0, 1, Entry { count: 1, attempt: 11 });
         assert_eq!(ledger.violations(), ["counter 0: version 1 was written twice"]);
     }

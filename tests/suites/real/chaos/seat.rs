@@ -169,17 +169,18 @@ async fn raise(
     let next = Entry { count: entry.count + 1, attempt };
     let data = next.to_string();
     let request = SetDataRequest { path, data: Some(data.as_bytes()), version };
+    let from = seen.ledger.now();
     match client.submit(&Request::SetData(request)).await {
         Ok(reply) => {
             let SetDataResponse { stat } = reply.decode()?;
             seen.see(reply.zxid, path, stat.version);
-            seen.ledger.acknowledged(number, stat.version, next);
+            seen.ledger.acknowledged(number, from, stat.version, next);
             Ok(())
         }
         Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => Ok(()),
         Err(error) => {
             if error.outcome() == Outcome::Unknown {
-                seen.ledger.unknown(number, next);
+                seen.ledger.unknown(number, from, next);
             }
             Err(error.into())
         }
