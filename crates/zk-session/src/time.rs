@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A moment, measured from a start that the caller chooses.
+/// A moment, measured from a start that the caller chooses, in nanoseconds.
 ///
 /// The clock must be monotonic; do not use the wall clock. It must also advance while the machine
 /// is suspended, because the session timeout does so at the server. On Linux that is
@@ -23,23 +23,34 @@ use core::time::Duration;
 /// assert_eq!(now - deadline, Duration::ZERO);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(Duration);
+pub struct Instant(u64);
+
+/// Returns a duration in nanoseconds, at most 584 years.
+const fn nanoseconds(duration: Duration) -> u64 {
+    const SECOND: u64 = 1_000_000_000;
+    let seconds = duration.as_secs();
+    // Far less code on a 32-bit processor than 128 bits take.
+    match seconds < u64::MAX / SECOND {
+        true => seconds * SECOND + duration.subsec_nanos() as u64,
+        false => u64::MAX,
+    }
+}
 
 impl Instant {
     /// The chosen start.
-    pub const START: Self = Self(Duration::ZERO);
+    pub const START: Self = Self(0);
 
-    /// The last moment. The session never reaches a deadline at or after it.
-    pub const END: Self = Self(Duration::MAX);
+    /// The last moment, 584 years after the start. The session never reaches a deadline at or after it.
+    pub const END: Self = Self(u64::MAX);
 
-    /// Returns the moment that is `elapsed` after the chosen start.
+    /// Returns the moment that is `elapsed` after the chosen start, at most [`END`](Self::END).
     pub const fn after_start(elapsed: Duration) -> Self {
-        Self(elapsed)
+        Self(nanoseconds(elapsed))
     }
 
     /// Returns the time since the chosen start.
     pub const fn since_start(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0)
     }
 }
 
@@ -48,7 +59,7 @@ impl Add<Duration> for Instant {
 
     /// Adds a duration. The sum saturates at [`Instant::END`].
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(duration))
+        Self(self.0.saturating_add(nanoseconds(duration)))
     }
 }
 
@@ -57,12 +68,12 @@ impl Sub for Instant {
 
     /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{:?}", self.0)
+        write!(f, "+{:?}", self.since_start())
     }
 }

@@ -274,7 +274,7 @@ fn a_clock_that_stops_or_jumps_does_no_harm() {
         h.session.handle_timeout(now);
     }
     assert_eq!(h.events(), []);
-    h.advance(Duration::from_secs(1 << 40));
+    h.advance(Duration::from_secs(1 << 33));
     assert_eq!(h.cause(), Some(Cause::ReadTimeout));
     h.connect();
     h.events();
