@@ -5,4 +5,5 @@ fn main() {
     println!("cargo::rustc-link-search={folder}");
     println!("cargo::rustc-link-arg-bins=-Tlink.x");
     println!("cargo::rerun-if-changed=memory.x");
+    println!("cargo::rerun-if-changed=device.x");
 }

@@ -83,6 +83,18 @@ fn SysTick() {
     SECONDS.store(SECONDS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
+mod interrupts {
+    unsafe extern "C" {
+        fn DefaultHandler();
+    }
+
+    /// The vectors of the interrupts up to the last one that is ever unmasked.
+    #[unsafe(link_section = ".vector_table.interrupts")]
+    #[unsafe(no_mangle)]
+    static __INTERRUPTS: [unsafe extern "C" fn(); super::TIMER0_INTERRUPT as usize + 1] =
+        [DefaultHandler; super::TIMER0_INTERRUPT as usize + 1];
+}
+
 /// Only wakes the processor. The UART stays silent until [`sleep`] listens again.
 #[exception]
 unsafe fn DefaultHandler(_: i16) {

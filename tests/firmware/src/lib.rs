@@ -8,3 +8,4 @@ pub mod embassy;
 #[cfg(feature = "lock")]
 pub mod heap;
 pub mod line;
+mod memory;
