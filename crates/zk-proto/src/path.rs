@@ -90,7 +90,7 @@ impl<'a> ZnodePath<'a> {
     ///
     /// The name of the root is empty.
     pub fn name(self) -> &'a str {
-        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+        split(self.0).map_or("", |(_, name)| name)
     }
 
     /// Returns the path of the parent, or `None` for the root.
@@ -203,6 +203,24 @@ fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
+/// Splits a path at its last slash. The search of the standard library takes more code.
+fn split(path: &str) -> Option<(&str, &str)> {
+    let slash = path.bytes().rposition(|byte| byte == b'/')?;
+    Some((path.get(..slash)?, path.get(slash + 1..)?))
+}
+
+/// Returns the last part of a path, behind its last slash. Without a slash that is all of it.
+///
+/// ```
+/// use zk_proto::path;
+///
+/// assert_eq!(path::name("/locks/lock-0000000001"), "lock-0000000001");
+/// assert_eq!(path::name("lock"), "lock");
+/// ```
+pub fn name(path: &str) -> &str {
+    split(path).map_or(path, |(_, name)| name)
+}
+
 /// Returns the path of the parent of `path`, or `None` for the root.
 ///
 /// ```
@@ -212,7 +230,7 @@ fn is_forbidden(c: char) -> bool {
 /// assert_eq!(path::parent("/"), None);
 /// ```
 pub fn parent(path: &str) -> Option<&str> {
-    match path.rsplit_once('/')? {
+    match split(path)? {
         ("", "") => None,
         ("", _) => Some("/"),
         (parent, _) => Some(parent),

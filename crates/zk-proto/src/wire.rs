@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
     /// Returns the bytes read since `start`, an earlier state of this reader.
     #[inline]
     pub(crate) fn read_since(&self, start: &Self) -> &'a [u8] {
-        &start.rest[..self.position() - start.position()]
+        start.rest.get(..self.position() - start.position()).unwrap_or_default()
     }
 
     #[inline]

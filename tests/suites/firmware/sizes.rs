@@ -7,7 +7,7 @@ use super::image::{CODEC, LOCK, Program, Size};
 /// The limits leave no room to grow unnoticed.
 #[test]
 fn the_programs_fit() {
-    for (program, flash, ram) in [(LOCK, 81_000, 6_400), (CODEC, 6_400, 16)] {
+    for (program, flash, ram) in [(LOCK, 60 << 10, 6_400), (CODEC, 6_400, 16)] {
         let Some(image) = program.build_or_skip() else { return };
         let size = Size::of(&image);
         println!("{}: {size:?}", program.name);
@@ -19,13 +19,20 @@ fn the_programs_fit() {
 #[test]
 #[ignore = "links the lock many times"]
 fn the_table_of_features_is_right() {
-    const FEATURES: [&str; 7] = [
+    const FEATURES: [&str; 14] = [
+        "authentication",
         "conversions",
+        "deadlines",
         "fast-lists",
         "field-names",
+        "hints",
+        "persistent-watches",
         "private-names",
+        "read-only",
+        "renewal",
         "schemes",
         "semaphore",
+        "try-lock",
         "full",
     ];
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/embedding.md");
@@ -38,7 +45,7 @@ fn the_table_of_features_is_right() {
     let mut wrong = Vec::new();
     let mut check = |name: &str, bytes: usize| {
         let start = format!("| {name} | ");
-        println!("{start}{} | {} |", thousands(bytes), thousands(bytes - least));
+        println!("{start}{} | {} |", thousands(bytes), thousands(bytes.saturating_sub(least)));
         let row = page.lines().find_map(|line| line.strip_prefix(&start));
         let cell = row.and_then(|row| row.split(" |").next());
         let said: Option<usize> = cell.and_then(|cell| cell.replace(',', "").parse().ok());

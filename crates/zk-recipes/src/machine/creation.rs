@@ -263,7 +263,7 @@ impl Creation {
     fn listed(&mut self, result: Result<Reply, Error>, owner: &mut Owner<'_>) -> Progress {
         let found = result.and_then(|reply| {
             let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            Ok(self.ours(children.iter(), owner))
+            Ok(self.ours(&mut children.iter(), owner))
         });
         let mut paths = match found {
             Ok(paths) => paths,
@@ -294,7 +294,7 @@ impl Creation {
     ) -> Progress {
         let found = result.and_then(|reply| {
             let names = own_names(&owner.config.lock_path, &reply)?;
-            Ok(self.ours(names.into_iter(), owner))
+            Ok(self.ours(&mut names.into_iter(), owner))
         });
         match found {
             Ok(paths) => self.strays.extend(paths),
@@ -328,7 +328,7 @@ impl Creation {
         progress
     }
 
-    fn ours<'a>(&self, names: impl Iterator<Item = &'a str>, owner: &Owner<'_>) -> Vec<String> {
+    fn ours(&self, names: &mut dyn Iterator<Item = &str>, owner: &Owner<'_>) -> Vec<String> {
         let ours = QueueReader { mode: self.mode, ..QueueReader::new(owner.config) }.ours(names);
         let ours = ours.into_iter().filter(|name| !(owner.is_leaving)(name));
         ours.map(|name| path::child(&owner.config.lock_path, name)).collect()

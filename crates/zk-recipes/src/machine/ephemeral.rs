@@ -342,7 +342,7 @@ impl EphemeralMachine {
     }
 
     fn name(&self) -> String {
-        self.config.lock_path.rsplit('/').next().unwrap_or_default().to_string()
+        path::name(&self.config.lock_path).to_string()
     }
 }
 

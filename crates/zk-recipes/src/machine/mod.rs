@@ -202,7 +202,7 @@ pub struct AttemptConfig {
     ///
     /// If the lock was free several times in a row, the contender skips the list. If another
     /// contender has come since, it requests the list after all. Only a [`Contender`] uses the
-    /// hint.
+    /// hint, and only with the feature `hints`.
     pub hint: Option<FastPathHint>,
 }
 
@@ -253,9 +253,11 @@ pub enum WaitPolicy {
     Queue,
     /// Enters the queue, and fails with [`LockError::TimedOut`] if another contender is ahead. Of
     /// two that try at the same time, the first acquires the lock.
+    #[cfg(feature = "try-lock")]
     OnlyIfFirst,
     /// Lists the queue first, and fails with [`LockError::Busy`] if another contender is ahead. Two
     /// that try at the same time may see each other, and both fail.
+    #[cfg(feature = "try-lock")]
     OnlyIfFree,
 }
 
@@ -264,7 +266,9 @@ impl WaitPolicy {
     pub(crate) const fn refusal(self) -> Option<LockError> {
         match self {
             Self::Queue => None,
+            #[cfg(feature = "try-lock")]
             Self::OnlyIfFirst => Some(LockError::TimedOut),
+            #[cfg(feature = "try-lock")]
             Self::OnlyIfFree => Some(LockError::Busy),
         }
     }

@@ -404,8 +404,17 @@ pub(super) const fn digits_key(digits: [u8; 10]) -> u128 {
 pub(super) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
+    const DASHES: [usize; 4] = [8, 13, 18, 23];
     let (guid, rest) = text.split_at_checked(length)?;
-    Some((Uuid::try_parse(guid).ok()?, rest))
+    let mut bits = 0;
+    for (place, byte) in guid.bytes().enumerate() {
+        match length == 36 && DASHES.contains(&place) {
+            true if byte != b'-' => return None,
+            true => {}
+            false => bits = bits << 4 | u128::from(char::from(byte).to_digit(16)?),
+        }
+    }
+    Some((Uuid::from_u128(bits), rest))
 }
 
 /// The digits of a compact GUID, five bits each.

@@ -297,5 +297,5 @@ impl Operation {
 pub(super) fn own_names<'r>(lock_path: &str, reply: &'r Reply) -> Result<Vec<&'r str>, Error> {
     let nodes = reply.decode::<GetEphemeralsResponse<'r>>()?.ephemerals;
     let is_here = |node: &&str| path::parent(node) == Some(lock_path);
-    Ok(nodes.iter().filter(is_here).filter_map(|node| node.rsplit('/').next()).collect())
+    Ok(nodes.iter().filter(is_here).map(path::name).collect())
 }

@@ -80,11 +80,13 @@ impl ParentCreation {
             Err(error) if error.outcome() != Outcome::NotApplied => return ParentOutcome::Wait,
             Err(error) => error,
         };
-        let first = self.error.take().unwrap_or(error.clone());
+        let is_missing = |error: &Error| matches!(error, Error::Server(ErrorCode::NO_NODE));
+        let again = is_missing(&error);
+        let first = self.error.take().unwrap_or(error);
         if !is_last {
             self.error = Some(first);
             ParentOutcome::Wait
-        } else if error == Error::Server(ErrorCode::NO_NODE) && first == error {
+        } else if again && is_missing(&first) {
             ParentOutcome::Again
         } else {
             ParentOutcome::Failed(first)

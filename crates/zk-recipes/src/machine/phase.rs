@@ -8,7 +8,7 @@ use zk_session::sync::Arc;
 
 #[cfg(feature = "conversions")]
 use zk_session::Error;
-use zk_session::proto::Zxid;
+use zk_session::proto::{Zxid, path};
 
 use super::OpId;
 use super::creation::Creation;
@@ -27,7 +27,7 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(path: impl Into<Arc<str>>, czxid: Zxid) -> Self {
         let path = path.into();
-        Self { name: path.rfind('/').map_or(0, |slash| slash + 1), path, czxid }
+        Self { name: path.len() - path::name(&path).len(), path, czxid }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -69,6 +69,7 @@ pub(super) enum Phase {
     Beginning,
     /// Lists the queue before it enters
     /// ([`WaitPolicy::OnlyIfFree`](super::WaitPolicy::OnlyIfFree)).
+    #[cfg(feature = "try-lock")]
     Looking {
         list: OpId,
     },

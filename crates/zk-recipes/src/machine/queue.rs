@@ -227,9 +227,8 @@ impl QueueReader {
     }
 
     /// Returns the nodes with our GUID and mode, lowest first.
-    pub(super) fn ours<'a>(&self, children: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-        let (fast_parser, guid_tag) =
-            (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
+    pub(super) fn ours<'a>(&self, children: &mut dyn Iterator<Item = &'a str>) -> Vec<&'a str> {
+        let (fast_parser, guid_tag) = (self.fast_parser(children), self.scheme.guid_tag(self.guid));
         let may_be_ours = |child: &&str| {
             fast_parser.parse(child).is_none_or(|fast| Some(fast.guid_tag) == guid_tag)
         };
@@ -258,7 +257,7 @@ impl QueueReader {
         }
     }
 
-    fn fast_parser<'a>(&self, children: &impl Iterator<Item = &'a str>) -> FastParser {
+    fn fast_parser(&self, children: &dyn Iterator<Item = &str>) -> FastParser {
         FastParser::new(&self.scheme, children.size_hint().0)
     }
 
@@ -667,12 +666,12 @@ mod tests {
         let (low, high, other) = (name(1, 3), name(1, 8), name(2, 4));
         let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
         assert_eq!(
-            queue_reader.ours([&*high, &*other, &*low, "junk"].into_iter()),
+            queue_reader.ours(&mut [&*high, &*other, &*low, "junk"].into_iter()),
             [&*low, &*high]
         );
         let children = [(LockMode::Shared, 1), (LockMode::Exclusive, 2)]
             .map(|(mode, n)| node(Scheme::CURATOR_READ_WRITE, mode, 1, n));
         let queue_reader = QueueReader { scheme: Scheme::CURATOR_READ_WRITE, ..queue_reader };
-        assert_eq!(queue_reader.ours(children.iter().map(String::as_str)), [&*children[1]]);
+        assert_eq!(queue_reader.ours(&mut children.iter().map(String::as_str)), [&*children[1]]);
     }
 }

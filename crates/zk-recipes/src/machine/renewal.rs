@@ -47,7 +47,7 @@ impl Renewal {
     /// Call it again after each input and after each renewal.
     pub fn wait(&mut self, session_timeout: Duration) -> Duration {
         let intervals = self.random.u32(INTERVALS);
-        (ping_interval(session_timeout) * intervals).saturating_sub(BEFORE_PING)
+        ping_interval(session_timeout).saturating_mul(intervals).saturating_sub(BEFORE_PING)
     }
 
     /// Returns the index of the watch to renew, out of `watches`. `None` if there are none.

@@ -105,6 +105,16 @@ struct Slot {
     watches: Vec<(u64, RequestId)>,
 }
 
+/// A call of a machine.
+enum Call<'a> {
+    Handle(Input),
+    Command(&'a mut dyn Any),
+    /// Its timer, in the drain of what was due at this time.
+    Timer {
+        due: Instant,
+    },
+}
+
 /// All machines of a session.
 pub(super) struct Machines {
     slots: Vec<Slot>,
@@ -179,18 +189,18 @@ impl Machines {
         // Ahead of the command: what was held may be lost already. Behind it: the answer to a release
         // may be due already.
         self.deliver_late_end_of_lease(session, now, key);
-        let attached = self.with(session, now, key, |machine, port| machine.command(message, port));
+        let attached = self.call(session, now, key, Call::Command(message));
         self.deliver_late_end_of_lease(session, now, key);
         attached
     }
 
     /// Calls a machine, and detaches it if it is finished then. Returns whether it was attached.
-    fn with(
+    fn call(
         &mut self,
         session: &mut dyn AnySession,
         now: Instant,
         key: Key,
-        call: impl FnOnce(&mut dyn Attached, &mut Port<'_>),
+        call: Call<'_>,
     ) -> bool {
         let Some(slot) = self.slots.get_mut(key.place as usize) else { return false };
         let Slot { generation, machine: Some(machine), deadline, watches } = slot else {
@@ -200,26 +210,35 @@ impl Machines {
             return false;
         }
         let before = *deadline;
-        call(
-            &mut **machine,
-            &mut Port {
-                session: &mut *session,
-                now,
-                key,
-                deadline,
-                own: watches,
-                watches: &mut self.watches,
-                waiting: &mut self.waiting,
-                effects: &mut self.effects,
-            },
-        );
+        let port = &mut Port {
+            session: &mut *session,
+            now,
+            key,
+            deadline,
+            own: watches,
+            watches: &mut self.watches,
+            waiting: &mut self.waiting,
+            effects: &mut self.effects,
+        };
+        match call {
+            Call::Handle(input) => machine.handle(input, port),
+            Call::Command(message) => machine.command(message, port),
+            Call::Timer { due } => {
+                machine.handle(Input::Timer, port);
+                // A timer set for the past waits for the next drain, or this drain would never end.
+                let next = now.max(due) + Duration::from_nanos(1);
+                *port.deadline = port.deadline.map(|at| at.max(next));
+            }
+        }
         let after = *deadline;
         let is_done = machine.is_done();
         if before != after {
             if self.timers.len() == self.timers.capacity() {
                 self.timers.reserve_exact(room_for_growth(self.timers.len()));
             }
-            self.timers.extend(after.map(|at| Reverse((at, key))));
+            if let Some(at) = after {
+                self.timers.push(Reverse((at, key)));
+            }
             self.forget_changed_timers();
         }
         if is_done {
@@ -259,10 +278,11 @@ impl Machines {
         if timers.len() > 2 * slots.len() + 8 {
             // Not `retain`: a deadline that was switched off and on again is there twice.
             timers.clear();
-            let places = (0..).zip(slots.iter());
-            timers.extend(places.filter_map(|(place, slot)| {
-                Some(Reverse((slot.deadline?, Key { place, generation: slot.generation })))
-            }));
+            for (place, slot) in (0..).zip(slots.iter()) {
+                if let Some(at) = slot.deadline {
+                    timers.push(Reverse((at, Key { place, generation: slot.generation })));
+                }
+            }
         }
     }
 
@@ -284,7 +304,7 @@ impl Machines {
         key: Key,
         input: Input,
     ) {
-        self.with(session, now, key, |machine, port| machine.handle(input, port));
+        self.call(session, now, key, Call::Handle(input));
     }
 
     /// Delivers a reply. A machine that outlives its session learns of the expiry by the state.
@@ -436,12 +456,7 @@ impl Machines {
             slot.deadline = None;
         }
         self.forget_changed_timers();
-        self.with(session, now, key, |machine, port| {
-            machine.handle(Input::Timer, port);
-            // A timer set for the past waits for the next drain, or this drain would never end.
-            let next = port.now.max(due) + Duration::from_nanos(1);
-            *port.deadline = port.deadline.map(|at| at.max(next));
-        });
+        self.call(session, now, key, Call::Timer { due });
         true
     }
 }

@@ -363,7 +363,7 @@ impl<T> Dispatcher<T> {
                     }
                     Event::Watch { requests, persistent, event }
                 }
-                Event::State(State::Renewing) => {
+                Event::State(State::Renewing) if cfg!(feature = "renewal") => {
                     machines.renew(session, now);
                     session.renew(now);
                     Event::State(State::Renewing)

@@ -34,7 +34,8 @@ impl<T> Session<T> {
     /// * [`Error::NoConnection`] after the [disconnect timeout](Config::disconnect_timeout).
     /// * [`Error::QueueFull`] and [`Error::BufferFull`] if there is no room.
     /// * [`Error::Invalid`] if the request is too long, [reserved](Invalid::Reserved) for the
-    ///   session, or [harms servers](Invalid::HarmsServer).
+    ///   session, or [harms servers](Invalid::HarmsServer). Without the feature
+    ///   `persistent-watches`, `addWatch` is reserved.
     ///
     /// ```
     /// use zk_session::proto::{GetDataRequest, Request};
@@ -65,6 +66,7 @@ impl<T> Session<T> {
     /// # Errors
     ///
     /// The same as those of [`submit`](Self::submit).
+    #[cfg(feature = "deadlines")]
     pub fn submit_until(
         &mut self,
         request: &Request<'_>,
@@ -83,7 +85,7 @@ impl<T> Session<T> {
         deadline: Option<Instant>,
     ) -> Result<RequestId, Error> {
         let opcode = request.opcode();
-        if RESERVED.contains(&opcode) {
+        if RESERVED.contains(&opcode) || !PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH {
             return Err(Invalid::Reserved(opcode).into());
         }
         if request.harms_servers() {
@@ -140,7 +142,8 @@ impl<T> Session<T> {
     /// # Errors
     ///
     /// Drops `token` and fails like [`submit`](Self::submit) if the session has ended, there is no
-    /// room, or the request is too long.
+    /// room, or the request is too long. Without the feature `authentication` it always fails, with
+    /// [`Invalid::Reserved`].
     ///
     /// ```
     /// use zk_session::Error;
@@ -152,6 +155,9 @@ impl<T> Session<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn add_auth(&mut self, scheme: &str, auth: &[u8], token: T) -> Result<(), Error> {
+        if !AUTHENTICATION {
+            return Err(Invalid::Reserved(OpCode::AUTH).into());
+        }
         let request = credentials::request(scheme, auth);
         self.admit(outbox::request_length(&request))?;
         let accepted = self.connection.as_ref().map_or(0, |open| open.accepted_credentials);
@@ -180,8 +186,11 @@ impl<T> Session<T> {
         };
         // Without a connection the server has no watches, and this one is not set again.
         if self.is_connected() {
-            let persistent =
-                matches!(watcher_type, WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE);
+            let persistent = PERSISTENT_WATCHES
+                && matches!(
+                    watcher_type,
+                    WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE
+                );
             let owner = if persistent { Owner::Removal(path.clone()) } else { Owner::Session };
             self.send_removal(&path, watcher_type, owner);
         }

@@ -41,14 +41,18 @@ pub struct Config {
     ///
     /// After that time the requests that wait for a connection fail. The session refuses new ones
     /// until it is connected again.
+    #[cfg(feature = "deadlines")]
     pub disconnect_timeout: Option<Duration>,
     /// Whether to accept servers without a quorum, which serve only reads.
+    #[cfg(feature = "read-only")]
     pub read_only: bool,
     /// Whether an authentication exchange comes first on each connection, before credentials,
     /// watches and requests. See [`Event::Authenticate`](super::Event::Authenticate).
+    #[cfg(feature = "authentication")]
     pub authenticate: bool,
     /// Whether to open a new session after this one has expired. See
     /// [`State::Renewing`](super::State::Renewing).
+    #[cfg(feature = "renewal")]
     pub renew: bool,
     /// The seed of the order of servers, of all random delays and of the table of watches.
     ///
@@ -75,9 +79,13 @@ impl Config {
             max_pending: 1 << 16,
             max_unsent: 64 << 20,
             max_kept: 64 << 10,
+            #[cfg(feature = "deadlines")]
             disconnect_timeout: None,
+            #[cfg(feature = "read-only")]
             read_only: false,
+            #[cfg(feature = "authentication")]
             authenticate: false,
+            #[cfg(feature = "renewal")]
             renew: false,
             seed,
             resume: None,
@@ -105,6 +113,39 @@ impl Config {
             max_kept: 0,
             ..Self::new(servers, seed)
         }
+    }
+
+    /// Returns whether servers without a quorum are accepted. Without the feature this is a
+    /// constant, so the compiler leaves out the code behind it. The same holds for the next ones.
+    pub(super) const fn accepts_read_only(&self) -> bool {
+        #[cfg(feature = "read-only")]
+        return self.read_only;
+        #[cfg(not(feature = "read-only"))]
+        false
+    }
+
+    /// Returns how long the session may be without a connection.
+    pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
+        #[cfg(feature = "deadlines")]
+        return self.disconnect_timeout;
+        #[cfg(not(feature = "deadlines"))]
+        None
+    }
+
+    /// Returns whether an authentication exchange comes first.
+    pub(super) const fn authenticates(&self) -> bool {
+        #[cfg(feature = "authentication")]
+        return self.authenticate;
+        #[cfg(not(feature = "authentication"))]
+        false
+    }
+
+    /// Returns whether a new session follows one that has expired.
+    pub(super) const fn renews(&self) -> bool {
+        #[cfg(feature = "renewal")]
+        return self.renew;
+        #[cfg(not(feature = "renewal"))]
+        false
     }
 }
 

@@ -196,8 +196,10 @@ impl<T> Session<T> {
         if self.is_expired() {
             self.watches.keep_persistent();
         } else {
-            for token in self.credentials.clear() {
-                self.events.push_back(Event::Reply { token, result: Err(error.clone()) });
+            if AUTHENTICATION {
+                for token in self.credentials.clear() {
+                    self.events.push_back(Event::Reply { token, result: Err(error.clone()) });
+                }
             }
             self.watches.clear();
         }

@@ -83,8 +83,9 @@ impl<T> Session<T> {
             } else if let Some(timer) = self.timers.pop_due(now) {
                 match timer {
                     SessionTimer::Retry => self.connect_next(now),
-                    SessionTimer::DisconnectTimeout => self.time_out_unsent(),
-                    SessionTimer::Deadline => self.fail_late(now),
+                    SessionTimer::DisconnectTimeout if DEADLINES => self.time_out_unsent(),
+                    SessionTimer::Deadline if DEADLINES => self.fail_late(now),
+                    SessionTimer::DisconnectTimeout | SessionTimer::Deadline => {}
                     SessionTimer::Lease => self.check_lease(now),
                 }
             } else {
@@ -178,7 +179,7 @@ impl<T> Session<T> {
     }
 
     pub(super) fn begin_disconnect_timeout(&mut self, now: Instant) {
-        if let Some(timeout) = self.config.disconnect_timeout {
+        if let Some(timeout) = self.config.disconnect_timeout() {
             self.timers.set(SessionTimer::DisconnectTimeout, now + timeout);
         }
     }
@@ -203,7 +204,7 @@ impl<T> Session<T> {
     fn time_out_unsent(&mut self) {
         self.disconnect_timed_out = true;
         for pending in
-            self.outbox.remove_unsent(|pending| matches!(pending.owner, Owner::Caller(_)))
+            self.outbox.remove_unsent(&|pending| matches!(pending.owner, Owner::Caller(_)))
         {
             self.fail(pending, Error::NoConnection);
         }

@@ -25,7 +25,7 @@ impl<T> Session<T> {
             timeout: self.config.timeout.as_millis() as i32,
             session_id,
             password: Some(password),
-            read_only: Some(self.config.read_only),
+            read_only: Some(self.config.accepts_read_only()),
         };
         frame::encode(&request, &mut *connection.prelude).expect("a handshake is far below 2 GiB");
     }
@@ -59,11 +59,11 @@ impl<T> Session<T> {
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
         self.password = Secret(password);
         self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
-        connection.is_read_only = response.read_only == Some(true);
+        connection.is_read_only = READ_ONLY && response.read_only == Some(true);
         self.seen_read_write |= !connection.is_read_only;
         let (server, sent_at) = (connection.server, connection.handshake_sent_at);
         self.reach_time = Some((sent_at - connection.began_at).max(now - sent_at));
-        if self.config.authenticate {
+        if self.config.authenticates() {
             connection.stage = Stage::Authenticating;
         }
         self.touched(sent_at);
@@ -74,7 +74,7 @@ impl<T> Session<T> {
             self.set_lease_timer();
         }
         self.statistics.connections += 1;
-        if self.config.authenticate {
+        if self.config.authenticates() {
             self.events.push_back(Event::Authenticate { server });
         } else {
             self.serve(now);
@@ -93,7 +93,9 @@ impl<T> Session<T> {
         // The handshake counts as a sign of life, and on a slow connection it was sent long ago.
         let ping_at = connection.handshake_sent_at + ping_interval(self.timeout);
         connection.timers.set(ConnectionTimer::Ping, ping_at);
-        connection.replay_credentials(&self.credentials);
+        if AUTHENTICATION {
+            connection.replay_credentials(&self.credentials);
+        }
         connection.replay_watches(&self.watches, self.config.max_request, self.last_zxid);
         self.disconnect_timed_out = false;
         self.timers.unset(SessionTimer::DisconnectTimeout);

@@ -44,7 +44,7 @@ impl<T> InFlight<T> {
     pub(super) fn take_ping(&mut self) -> Option<Sent<T>> {
         let is_ping = |sent: &Sent<T>| sent.pending.xid == Xid::PING;
         let place = self.sent.iter().position(is_ping)?;
-        let ping = self.sent.remove(place);
+        let ping = self.remove(place);
         shrink(&mut self.sent, self.max_kept);
         ping
     }
@@ -89,7 +89,17 @@ impl<T> InFlight<T> {
         } else {
             return Err(expected);
         };
-        self.sent.remove(place).ok_or(expected)
+        self.remove(place).ok_or(expected)
+    }
+
+    /// Removes a request, which is among the first ones. Moving those before it is less code than
+    /// `VecDeque::remove`.
+    fn remove(&mut self, place: usize) -> Option<Sent<T>> {
+        let mut removed = self.sent.pop_front()?;
+        for sent in self.sent.iter_mut().take(place) {
+            core::mem::swap(sent, &mut removed);
+        }
+        Some(removed)
     }
 
     /// Takes the callers of requests whose deadline has passed. The replies are still expected.

@@ -92,6 +92,11 @@ use crate::time::Instant;
 
 /// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
 const LEASE_MARGIN: u32 = 20;
+// What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
+const AUTHENTICATION: bool = cfg!(feature = "authentication");
+const DEADLINES: bool = cfg!(feature = "deadlines");
+const PERSISTENT_WATCHES: bool = cfg!(feature = "persistent-watches");
+const READ_ONLY: bool = cfg!(feature = "read-only");
 /// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 
@@ -190,11 +195,11 @@ impl<T> Session<T> {
     pub fn state(&self) -> State {
         let session = self.id;
         match (self.ended, &self.connection) {
-            (Some(End::Expired), _) if self.config.renew => State::Renewing,
+            (Some(End::Expired), _) if self.config.renews() => State::Renewing,
             (Some(end), _) => State::Ended(end),
             (None, Some(connection)) if connection.stage == Stage::Connected => {
                 let server = connection.server;
-                match connection.is_read_only {
+                match self.is_read_only() {
                     true => State::ReadOnly { server, session },
                     false => State::Connected { server, session },
                 }
@@ -235,7 +240,7 @@ impl<T> Session<T> {
     pub fn lease(&self) -> Option<Instant> {
         let start = self.lease_start.filter(|_| self.end().is_none());
         let margin = self.timeout / LEASE_MARGIN;
-        start.map(|start| start + (self.timeout - margin))
+        start.map(|start| start + self.timeout.saturating_sub(margin))
     }
 
     /// Returns whether the [lease](Self::lease) has ended, so that the ensemble may expire the
@@ -254,7 +259,8 @@ impl<T> Session<T> {
     /// The session's own requests (pings, removals of watches, the close) do not count.
     pub fn pending(&self) -> usize {
         let on_connection = self.connection.as_ref().map_or(0, Connection::callers);
-        self.outbox.callers() + self.credentials.waiting() + on_connection
+        let credentials = if AUTHENTICATION { self.credentials.waiting() } else { 0 };
+        self.outbox.callers() + credentials + on_connection
     }
 
     /// Returns whether [`submit`](Self::submit) accepts requests now.
@@ -430,7 +436,8 @@ impl<T> Session<T> {
 
     /// Returns whether the server of the connection is read-only.
     fn is_read_only(&self) -> bool {
-        self.connection.as_ref().is_some_and(|connection| connection.is_read_only)
+        let is_read_only = |connection: &Connection<T>| connection.is_read_only;
+        READ_ONLY && self.connection.as_ref().is_some_and(is_read_only)
     }
 }
 

@@ -232,7 +232,7 @@ impl<T> Outbox<T> {
 
     /// Removes and returns requests whose deadline has passed.
     pub(super) fn remove_late(&mut self, now: Instant) -> Vec<Pending<T>> {
-        self.remove_unsent(|pending| pending.deadline.is_some_and(|deadline| deadline <= now))
+        self.remove_unsent(&|pending| pending.deadline.is_some_and(|deadline| deadline <= now))
     }
 
     /// Returns the earliest deadline of all requests.
@@ -245,7 +245,7 @@ impl<T> Outbox<T> {
     /// Removing the oldest requests is free. Removing others moves the bytes of those behind them.
     pub(super) fn remove_unsent(
         &mut self,
-        unwanted: impl Fn(&Pending<T>) -> bool,
+        unwanted: &dyn Fn(&Pending<T>) -> bool,
     ) -> Vec<Pending<T>> {
         let mut removed = Vec::new();
         if !self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
@@ -289,7 +289,7 @@ impl<T> Outbox<T> {
         if was_begun && let Some(first) = self.unsent.front_mut() {
             first.cuts += 1;
         }
-        self.remove_unsent(|pending| !matches!(pending.owner, Owner::Caller(_)))
+        self.remove_unsent(&|pending| !matches!(pending.owner, Owner::Caller(_)))
     }
 
     /// Takes the first request, if several connections in a row were lost while it was being sent.

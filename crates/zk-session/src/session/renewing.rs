@@ -5,7 +5,7 @@ use super::*;
 impl<T> Session<T> {
     /// Returns whether the session has expired and waits for [`renew`](Self::renew).
     pub(super) fn is_expired(&self) -> bool {
-        self.config.renew && self.ended == Some(End::Expired)
+        self.config.renews() && self.ended == Some(End::Expired)
     }
 
     /// Opens a new session in place of the expired one. Call it once [`State::Renewing`] was

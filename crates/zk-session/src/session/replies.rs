@@ -10,9 +10,9 @@ impl<T> Session<T> {
     pub fn handle_frame(&mut self, now: Instant, payload: Bytes) {
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
-            Stage::Connecting => Ok(()),
             Stage::Handshaking => self.finish_handshake(now, &payload),
-            Stage::Authenticating => self.handle_exchange(payload),
+            Stage::Authenticating if self.config.authenticates() => self.handle_exchange(payload),
+            Stage::Connecting | Stage::Authenticating => Ok(()),
             Stage::Connected => self.handle_message(now, payload),
         };
         if let Err(cause) = result {
@@ -122,7 +122,7 @@ impl<T> Session<T> {
             return Ok(());
         }
         // A server older than persistent watches would refuse them on each connection.
-        if answer == ErrorCode::UNIMPLEMENTED {
+        if PERSISTENT_WATCHES && answer == ErrorCode::UNIMPLEMENTED {
             let requests = self.watches.drop_persistent();
             if !requests.is_empty() {
                 self.events.push_back(Event::WatchLost { requests, code: answer });
@@ -146,6 +146,9 @@ impl<T> Session<T> {
         if header.err != ErrorCode::OK {
             // The server is about to close the connection, and would close each later one.
             return self.end_unauthenticated();
+        }
+        if !AUTHENTICATION {
+            return;
         }
         let Some(connection) = &mut self.connection else { return };
         for token in self.credentials.accept(&mut connection.accepted_credentials) {
@@ -204,7 +207,9 @@ impl<T> Session<T> {
                 self.can_remove_watches = false;
             }
             // Servers before 3.9 have no watcher type for persistent watches.
-            Owner::Removal(path) if header.err == ErrorCode::MARSHALLING_ERROR => {
+            Owner::Removal(path)
+                if PERSISTENT_WATCHES && header.err == ErrorCode::MARSHALLING_ERROR =>
+            {
                 self.remove_all_watches(&path);
             }
             Owner::Session | Owner::Removal(_) | Owner::Nobody => {}

@@ -142,7 +142,8 @@ impl Servers {
         self.failed_rounds = self.failed_rounds.saturating_add(1);
         self.timed_out_rounds = self.timed_out_rounds.saturating_add(timed_out.into());
         self.back_off = self.back_off.saturating_mul(2).max(FIRST_BACK_OFF).min(limit);
-        self.back_off / 2 + self.random_below(self.back_off / 2)
+        let half = self.back_off / 2;
+        half.saturating_add(self.random_below(half))
     }
 
     // Integers only: floating point is costly without an FPU.

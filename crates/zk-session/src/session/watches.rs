@@ -65,8 +65,15 @@ enum Class {
 }
 
 impl Class {
-    const ALL: [Self; 4] = [Self::Node, Self::Child, Self::Persistent, Self::Recursive];
-    const PERSISTENT: [Self; 2] = [Self::Persistent, Self::Recursive];
+    const ONCE: [Self; 2] = [Self::Node, Self::Child];
+    const PERSISTENT: &[Self] = match super::PERSISTENT_WATCHES {
+        true => &[Self::Persistent, Self::Recursive],
+        false => &[],
+    };
+
+    fn all() -> impl Iterator<Item = &'static Self> {
+        Self::ONCE.iter().chain(Self::PERSISTENT)
+    }
 
     fn is_persistent(self) -> bool {
         Self::PERSISTENT.contains(&self)
@@ -100,7 +107,7 @@ impl<'a> WatchRequest<'a> {
             Request::GetChildren(body) | Request::GetChildren2(body) => {
                 (body.watch, Class::Child, body.path)
             }
-            Request::AddWatch(body) => match body.mode {
+            Request::AddWatch(body) if super::PERSISTENT_WATCHES => match body.mode {
                 AddWatchMode::PERSISTENT => (true, Class::Persistent, body.path),
                 AddWatchMode::PERSISTENT_RECURSIVE => (true, Class::Recursive, body.path),
                 _ => return None,
@@ -176,7 +183,7 @@ pub(super) struct Batch<'a> {
 impl Batch<'_> {
     /// Returns whether only servers since 3.6 can decode the batch.
     pub(super) fn has_persistent(&self) -> bool {
-        !self.persistent.is_empty() || !self.recursive.is_empty()
+        super::PERSISTENT_WATCHES && !(self.persistent.is_empty() && self.recursive.is_empty())
     }
 }
 
@@ -264,7 +271,7 @@ impl Watches {
 
     /// Returns whether any watch is set on a path, or is about to be.
     pub(super) fn is_watched(&self, path: &str) -> bool {
-        Class::ALL.iter().any(|class| self.table.find(*class, path).is_some())
+        Class::all().any(|class| self.table.find(*class, path).is_some())
     }
 
     /// Returns the requests whose watches an event fires, and drops the one-shot ones.
@@ -285,6 +292,9 @@ impl Watches {
                 self.table.remove(place);
             }
         }
+        if !super::PERSISTENT_WATCHES {
+            return fired;
+        }
         let slot = self.table.find(Class::Persistent, path).and_then(|place| self.table.get(place));
         fired.persistent.extend(slot.into_iter().flat_map(|slot| slot.waiting(&self.callers)));
         // A server sends this event because of some other watch (ZOOKEEPER-4475).
@@ -297,6 +307,9 @@ impl Watches {
 
     /// Returns the requests of all persistent watches that are set.
     pub(super) fn persistent(&self) -> Vec<RequestId> {
+        if !super::PERSISTENT_WATCHES {
+            return Vec::new();
+        }
         let slots = Class::PERSISTENT.iter().flat_map(|class| self.table.of_class(*class));
         slots.flat_map(|slot| slot.waiting(&self.callers)).collect()
     }
@@ -313,8 +326,7 @@ impl Watches {
 
     /// Drops the one-shot watches, after the session has expired.
     pub(super) fn keep_persistent(&mut self) {
-        let slots =
-            [Class::Node, Class::Child].into_iter().flat_map(|class| self.table.of_class(class));
+        let slots = Class::ONCE.iter().flat_map(|class| self.table.of_class(*class));
         let once: Vec<_> = slots.flat_map(|slot| slot.waiting(&self.callers)).collect();
         for id in once {
             self.remove(id, false);
@@ -336,7 +348,7 @@ impl Watches {
         let room = max_request.min(BATCH).saturating_sub(REPLAY);
         let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
-        for slot in Class::ALL.iter().flat_map(|class| self.table.of_class(*class)) {
+        for slot in Class::all().flat_map(|class| self.table.of_class(*class)) {
             // Requests for one path may have seen different states; the newest one is right.
             let Some(kind) = slot.newest(&self.callers) else {
                 continue;

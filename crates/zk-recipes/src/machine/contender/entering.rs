@@ -1,9 +1,9 @@
-//! Enters the queue: looks whether the lock is free, and creates the node.
+//! Enters the queue: creates the node.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use zk_session::proto::{ErrorCode, GetChildrenResponse};
+use zk_session::proto::path;
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
@@ -14,40 +14,15 @@ use super::super::{AttemptConfig, Event, FastPathHint, Name, OpId, Operation, Un
 use super::Contender;
 #[cfg(test)]
 use super::InjectedBug;
-use crate::error::LockError;
 
 impl Contender {
-    // ---- Looking -------------------------------------------------------------------------------
-
-    pub(super) fn look(&mut self) {
-        let list = self.list();
-        self.phase = Phase::Looking { list };
-    }
-
-    pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
-        let reply = match result {
-            Ok(reply) => reply,
-            Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
-            Err(error) => return self.retry_or_fail(error),
-        };
-        match reply.decode::<GetChildrenResponse<'_>>() {
-            Ok(response) => match self.queue_reader().refuse(response.children.iter()) {
-                Err(error) => self.fail(error),
-                Ok(()) if self.queue_reader().is_taken(response.children.iter()) => {
-                    self.fail(LockError::Busy);
-                }
-                Ok(()) => self.create(),
-            },
-            Err(error) => self.fail(error.into()),
-        }
-    }
-
     // ---- Creation ------------------------------------------------------------------------------
 
     pub(super) fn create(&mut self) {
         let (config, outputs) = (&self.config, &mut self.outputs);
         let creation = Box::new(Creation::start(config.mode, None, config, outputs));
-        let expects_nobody = self.config.hint.is_some_and(|it| it.expects_nobody());
+        let expects_nobody =
+            cfg!(feature = "hints") && self.config.hint.is_some_and(|it| it.expects_nobody());
         let list = (!expects_nobody).then(|| self.list());
         self.phase = Phase::Creating { creation, list };
     }
@@ -63,8 +38,7 @@ impl Contender {
             return self.fail(error.into());
         }
         let deletions = &self.deletions;
-        let is_leaving =
-            |name: &str| deletions.iter().any(|(_, path)| path.rsplit('/').next() == Some(name));
+        let is_leaving = |name: &str| deletions.iter().any(|(_, path)| path::name(path) == name);
         let (config, outputs) = (&self.config, &mut self.outputs);
         let owner = Owner { config, is_leaving: &is_leaving, outputs };
         let progress = creation.handle_reply(op, result, owner);
@@ -113,6 +87,9 @@ impl Contender {
     /// Returns our hint for the next contender, which it may use if we acquire the lock. `before` is
     /// the hint of the previous one.
     fn own_hint(&self, node: &Node, before: Option<FastPathHint>) -> Option<FastPathHint> {
+        if cfg!(not(feature = "hints")) {
+            return None;
+        }
         let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
         let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
         let own = FastPathHint { unknown_nodes, mode, number, czxid: node.czxid, followed: 0 };

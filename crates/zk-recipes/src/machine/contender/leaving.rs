@@ -1,7 +1,7 @@
 //! Deleting the contender's nodes, with retries.
 
 use zk_session::Error;
-use zk_session::proto::ErrorCode;
+use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
 
 use super::super::phase::Phase;
@@ -58,7 +58,7 @@ impl Contender {
     /// Reports a node that cannot be deleted. It stays until the session ends, and blocks the
     /// contenders behind it.
     fn abandon(&mut self, path: &str, error: &Error) {
-        let node = path.rsplit('/').next().unwrap_or_default().into();
+        let node = path::name(path).into();
         self.outputs.report(Event::Abandoned { node, error: error.clone() });
         self.leaves_hint = false;
         if matches!(self.phase, Phase::Leaving) {

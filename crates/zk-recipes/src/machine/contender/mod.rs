@@ -12,6 +12,8 @@ mod converting;
 mod entering;
 mod holding;
 mod leaving;
+#[cfg(feature = "try-lock")]
+mod looking;
 #[cfg(not(feature = "conversions"))]
 mod not_converting;
 mod queueing;
@@ -45,6 +47,7 @@ use crate::error::{LockError, Loss};
 pub struct Contender {
     config: AttemptConfig,
     /// Whether it watches the lock path, so that every change wakes all waiters.
+    #[cfg(feature = "study")]
     is_herd: bool,
     phase: Phase,
     /// Our node, once its creation is confirmed.
@@ -153,7 +156,10 @@ impl Contender {
 
     fn begin(&mut self) {
         match self.config.wait_policy {
-            WaitPolicy::Queue | WaitPolicy::OnlyIfFirst => self.create(),
+            WaitPolicy::Queue => self.create(),
+            #[cfg(feature = "try-lock")]
+            WaitPolicy::OnlyIfFirst => self.create(),
+            #[cfg(feature = "try-lock")]
             WaitPolicy::OnlyIfFree => self.look(),
         }
     }
@@ -171,6 +177,7 @@ impl Contender {
         }
         Self {
             config,
+            #[cfg(feature = "study")]
             is_herd: false,
             phase: Phase::Beginning,
             node: None,
@@ -204,6 +211,7 @@ impl Contender {
             return self.handle_conversion(op, result);
         }
         match &mut self.phase {
+            #[cfg(feature = "try-lock")]
             Phase::Looking { list } if *list == op => self.looked(result),
             // A list that is answered while the creation is undecided need not show the node.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
@@ -239,8 +247,9 @@ impl Contender {
 
     fn release(&mut self) {
         match &mut self.phase {
+            #[cfg(feature = "try-lock")]
+            Phase::Looking { .. } => self.leave(),
             Phase::Beginning
-            | Phase::Looking { .. }
             | Phase::Deciding { .. }
             | Phase::Ranking { .. }
             | Phase::Waiting { .. }
@@ -295,6 +304,7 @@ impl Contender {
     fn repeat(&mut self) {
         match &mut self.phase {
             _ if self.conversion.is_some() => self.repeat_conversion(),
+            #[cfg(feature = "try-lock")]
             Phase::Looking { .. } => self.look(),
             Phase::Creating { creation, .. } => {
                 creation.handle_timer(&self.config, &mut self.outputs);
@@ -317,6 +327,14 @@ impl Contender {
         let path = path.into();
         let op = self.outputs.submit(Operation::delete(path.clone()));
         self.deletions.push((Some(op), path));
+    }
+
+    /// Returns whether every change below the lock path wakes it. A constant without textbook locks.
+    const fn is_herd(&self) -> bool {
+        #[cfg(feature = "study")]
+        return self.is_herd;
+        #[cfg(not(feature = "study"))]
+        false
     }
 
     const fn queue_reader(&self) -> QueueReader {

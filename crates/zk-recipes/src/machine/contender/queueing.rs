@@ -73,7 +73,7 @@ impl Contender {
                 #[cfg(test)]
                 let only_rising =
                     only_rising || self.injected_bug == Some(InjectedBug::ShortcutAmongReaders);
-                let is_alone = ahead == 1 && !self.is_herd;
+                let is_alone = ahead == 1 && !self.is_herd();
                 self.wait(predecessor, is_alone && by_number && only_rising);
             }
         }
@@ -86,7 +86,7 @@ impl Contender {
         if only && self.self_watch.is_none() {
             self.watch_self();
         }
-        let watch = self.outputs.submit(Operation::watch(match self.is_herd {
+        let watch = self.outputs.submit(Operation::watch(match self.is_herd() {
             true => self.config.lock_path.clone(),
             false => self.path_of(&predecessor).into(),
         }));
@@ -95,7 +95,7 @@ impl Contender {
 
     pub(super) fn watched(&mut self, result: Result<Reply, Error>) {
         match result {
-            Ok(reply) if self.is_herd => self.seen_again(&reply),
+            Ok(reply) if self.is_herd() => self.seen_again(&reply),
             Ok(_) => {}
             // The predecessor was deleted between the list and the watch, or the watch was lost.
             Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(),
