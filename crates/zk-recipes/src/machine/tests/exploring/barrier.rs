@@ -119,10 +119,10 @@ fn two_that_wait_pass_in_spite_of_faults_and_lagging_servers() {
 }
 
 #[test]
-#[ignore = "larger bounds"]
-fn two_that_wait_pass_in_spite_of_many_faults() {
-    let bounds = Bounds { servers: 3, faults: 3, early_commands: 1, late: true, ..Bounds::CALM };
-    search::prove(barrier(2, bounds), 0, &["passes", "gives up", "ends with its session"]);
+#[ignore = "a minute; in a release build some seconds"]
+fn one_that_waits_passes_in_spite_of_many_faults() {
+    let bounds = Bounds { servers: 3, faults: 4, early_commands: 1, late: true, ..Bounds::CALM };
+    search::prove(barrier(1, bounds), 522_957, &["passes", "gives up", "ends with its session"]);
 }
 
 #[test]
