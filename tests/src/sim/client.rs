@@ -20,7 +20,7 @@ use zk_recipes::machine::{
     AttemptConfig, Command, Contender, LockMode, Machine, OnSession, PermitRequest, Scheme,
     SemaphoreMachine,
 };
-use zk_session::dispatch::{Dispatcher, Key, Token};
+use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{Error, Outcome, State};
@@ -103,6 +103,11 @@ impl SimClient {
     /// Returns the session timeout.
     pub fn session_timeout(&self) -> Duration {
         self.dispatcher.session().timeout()
+    }
+
+    /// Returns how often the session was renewed.
+    pub(super) fn renewals(&self) -> u64 {
+        self.dispatcher.session().statistics().renewals
     }
 
     /// Returns the number of pending requests.
@@ -306,6 +311,19 @@ impl SimClient {
         if let Some(key) = self.attempts.get(&attempt) {
             self.dispatcher.command(self.instant(now), *key, &mut Command::Release);
         }
+        self.drain(now);
+    }
+
+    /// Attaches a machine that outlives the session.
+    pub(super) fn attach_lasting(&mut self, now: Duration, machine: Box<dyn Attached>) -> Key {
+        let key = self.dispatcher.attach(self.instant(now), machine);
+        self.drain(now);
+        key
+    }
+
+    /// Releases what a machine holds.
+    pub(super) fn release_lasting(&mut self, now: Duration, key: Key) {
+        self.dispatcher.command(self.instant(now), key, &mut Command::Release);
         self.drain(now);
     }
 

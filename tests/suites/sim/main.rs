@@ -4,6 +4,7 @@
 //! `ZK_SIM_FROM=n` the first seed.
 
 mod controls;
+mod lasting;
 mod lost_events;
 mod outages;
 mod pictures;

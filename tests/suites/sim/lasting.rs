@@ -1,0 +1,38 @@
+//! Elections and nodes that are kept alive, over many sessions.
+
+use std::env;
+
+use zk_testkit::sim::{Flaw, run_lasting};
+
+#[test]
+fn nothing_is_held_across_sessions_and_everything_comes_back() {
+    let number = |name| env::var(name).ok().map(|value| value.parse().expect("a number"));
+    let first: u64 = number("ZK_SIM_FROM").unwrap_or(0);
+    let runs: u64 = number("ZK_SIM_RUNS").unwrap_or(40);
+    let (mut renewals, mut acquisitions) = (0, 0);
+    for seed in first..first + runs {
+        let report = run_lasting(seed, None);
+        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
+        renewals += report.renewals;
+        acquisitions += report.acquisitions;
+    }
+    println!("{runs} runs: {renewals} sessions renewed, {acquisitions} acquisitions");
+    assert!(renewals > runs, "sessions hardly ever expire");
+}
+
+/// Asserts that some run finds the flaw by a violation that contains `symptom`.
+fn assert_found(flaw: Flaw, symptom: &str) {
+    let is_symptom = |violation: &String| violation.contains(symptom);
+    let found = (0..20).any(|seed| run_lasting(seed, Some(flaw)).violations.iter().any(is_symptom));
+    assert!(found, "{flaw:?}: no run reports {symptom:?}");
+}
+
+#[test]
+fn a_leadership_or_a_node_kept_across_sessions_is_found() {
+    assert_found(Flaw::KeepsHolding, "is held across sessions");
+}
+
+#[test]
+fn a_candidate_or_a_node_that_ends_with_its_session_is_found() {
+    assert_found(Flaw::EndsWithSession, "not everything is held again");
+}
