@@ -1,8 +1,8 @@
 //! Recipes made of locks, barriers, and textbook locks.
 
 use zk_recipes::{
-    Barrier, DoubleBarrier, HerdMutex, LeaderElection, LockRequest, MultiLock, Mutex, Options,
-    Owner, ReentrantMutex, RwLock, SimpleLock,
+    Barrier, DoubleBarrier, Ephemeral, HerdMutex, LeaderElection, LockRequest, MultiLock, Mutex,
+    Options, Owner, ReentrantMutex, RwLock, SimpleLock,
 };
 use zk_session::Client;
 
@@ -204,6 +204,32 @@ async fn barrier_futures() {
         let theirs = theirs.expect("entered");
         let leave = async move { drop(theirs.leave().await) };
         (success(inside.expect("entered").leave()), Others::run(1, leave))
+    })
+    .await;
+}
+
+/// A future that is dropped takes its node along.
+#[tokio::test]
+async fn ephemeral_futures() {
+    fn ephemeral(client: &Client) -> Ephemeral {
+        Ephemeral::new(client, "/here/one", "").expect("a valid path")
+    }
+    dropped_anywhere("Ephemeral::created", async |ours, _| {
+        let here = ephemeral(ours);
+        (success(async move { here.created().await }), Others::idle())
+    })
+    .await;
+    dropped_anywhere("Ephemeral::created, owned elsewhere", async |ours, other| {
+        let theirs = ephemeral(other);
+        theirs.created().await.expect("created");
+        let here = ephemeral(ours);
+        (success(async move { here.created().await }), Others::hold(theirs))
+    })
+    .await;
+    dropped_anywhere("Ephemeral::close", async |ours, _| {
+        let here = ephemeral(ours);
+        here.created().await.expect("created");
+        (success(here.close()), Others::idle())
     })
     .await;
 }
