@@ -104,7 +104,7 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     assert!(answer.is_err());
     assert_eq!(
         reported.take(),
-        " WARN slow request failed elapsed=1.5s error=the server refused the request: NO_NODE\n"
+        " WARN slow request failed elapsed=1.5s operation=SYNC error=the server refused the request: NO_NODE\n"
     );
 
     drop(server);
