@@ -62,6 +62,13 @@ impl Watches {
         }
     }
 
+    /// Returns the machine of a watch.
+    fn get(&self, id: RequestId) -> Option<Key> {
+        let is_same = |owner: &&Owner| owner.number == id.number;
+        let placed = self.places.get(id.place as usize).filter(is_same);
+        placed.or_else(|| self.displaced.iter().find(is_same)).map(|owner| owner.key)
+    }
+
     /// Forgets a watch and returns its machine.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Key> {
         let is_same = |owner: &Owner| owner.number == id.number;
@@ -336,12 +343,14 @@ impl Machines {
         }
     }
 
-    /// Delivers a watch event, and takes the requests of machines out of `requests`.
+    /// Delivers a watch event, and takes the requests of machines out of both lists: those of
+    /// one-shot watches and those of persistent ones.
     pub(super) fn deliver_watch(
         &mut self,
         session: &mut dyn AnySession,
         now: Instant,
         requests: &mut Vec<RequestId>,
+        persistent: &mut Vec<RequestId>,
         event: &WatchedEvent,
     ) {
         if self.watches.is_empty() {
@@ -354,11 +363,23 @@ impl Machines {
             fired.extend(key.map(|key| (key, *request)));
             key.is_none()
         });
-        for (key, request) in fired {
+        let once = fired.len();
+        if cfg!(feature = "persistent-watches") {
+            persistent.retain(|request| {
+                let key = self.watches.get(*request);
+                fired.extend(key.map(|key| (key, *request)));
+                key.is_none()
+            });
+        }
+        for (index, (key, request)) in fired.into_iter().enumerate() {
             let Some(slot) = self.slots.get_mut(key.place as usize) else { continue };
             // A machine may have dropped the watch while it handled the event of another.
             let place = slot.watches.iter().position(|(_, id)| *id == request);
-            let Some((tag, _)) = place.map(|place| slot.watches.remove(place)) else { continue };
+            let Some(place) = place else { continue };
+            let tag = slot.watches[place].0;
+            if index < once {
+                slot.watches.swap_remove(place);
+            }
             self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
         }
     }

@@ -92,7 +92,7 @@
 //!   Token::Caller(token))`. The reply is an [`Event::Reply`] with that `token`. A refusal is the
 //!   `Err` of `submit`.
 //! * **Watch events.** The [`RequestId`](crate::session::RequestId) that `submit` returns
-//!   identifies the owner's watches. Persistent watches are always the owner's.
+//!   identifies the owner's watches.
 //!
 //! # Memory
 //!
@@ -225,7 +225,7 @@ pub enum Input {
         /// The reply of the server, or the error that replaces it.
         result: Result<Reply, Error>,
     },
-    /// A watch has fired. It is no longer set.
+    /// A watch has fired. It is no longer set, unless it is persistent.
     Watch {
         /// The tag of the request that set it.
         tag: u64,
@@ -356,8 +356,8 @@ impl<T> Dispatcher<T> {
                 Event::Reply { token: Token::Caller(token), result } => {
                     Event::Reply { token, result }
                 }
-                Event::Watch { mut requests, persistent, event } => {
-                    machines.deliver_watch(session, now, &mut requests, &event);
+                Event::Watch { mut requests, mut persistent, event } => {
+                    machines.deliver_watch(session, now, &mut requests, &mut persistent, &event);
                     if requests.is_empty() && persistent.is_empty() {
                         continue;
                     }

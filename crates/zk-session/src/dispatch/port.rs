@@ -85,18 +85,26 @@ impl Port<'_> {
         self.try_submit(tag, request);
     }
 
-    /// Submits a request that sets a one-shot watch. The event is an
-    /// [`Input::Watch`](super::Input::Watch) with this tag.
+    /// Submits a request that sets a watch. Its events are [`Input::Watch`](super::Input::Watch)
+    /// with this tag.
     ///
-    /// The machine owns the watch until it fires. If the reply is an error, no watch is set, except
-    /// by an `exists` that finds no node. [Drop](Self::unwatch) the watch then, to free its memory.
+    /// The machine owns a one-shot watch until it fires. If the reply is an error, no watch is set,
+    /// except by an `exists` that finds no node. [Drop](Self::unwatch) the watch then, to free its
+    /// memory.
+    ///
+    /// A persistent watch (`addWatch`) stays until it is dropped. Servers do not report what happens
+    /// without a connection to it. So each state of a new connection is a gap in its events. Drop it
+    /// when the connection is lost, and set it again on the next one: a server before 3.6 refuses
+    /// it then. Otherwise the session sets it again, and loses it without notice on such a server.
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
         if let Some(id) = self.try_submit(tag, request) {
             if !id.has_watch() {
                 return;
             }
             // Usually a machine has only one.
-            self.own.reserve_exact(1);
+            if self.own.len() == self.own.capacity() {
+                self.own.reserve_exact(1 + self.own.len() / 4);
+            }
             self.own.push((tag, id));
             self.watches.insert(id, self.key);
         }
@@ -112,6 +120,14 @@ impl Port<'_> {
     /// Drops the watches of requests with this tag. No more of their events are delivered.
     pub fn unwatch(&mut self, tag: u64) {
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
+            self.watches.remove(id);
+            self.session.unwatch(id);
+        }
+    }
+
+    /// Drops all watches of the machine, in time in proportion to their number.
+    pub fn unwatch_all(&mut self) {
+        for (_, id) in core::mem::take(self.own) {
             self.watches.remove(id);
             self.session.unwatch(id);
         }

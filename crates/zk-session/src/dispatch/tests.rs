@@ -10,9 +10,9 @@ use std::sync::Mutex;
 
 use bytes::BytesMut;
 use zk_proto::{
-    ConnectResponse, Decode as _, Encode, ErrorCode, EventType, ExistsRequest, KeeperState, OpCode,
-    Reader, ReplyHeader, Request, RequestHeader, SessionId, SyncRequest, WatcherEvent, Xid, Zxid,
-    frame,
+    AddWatchMode, AddWatchRequest, ConnectResponse, Decode as _, Encode, ErrorCode, EventType,
+    ExistsRequest, KeeperState, OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId,
+    SyncRequest, WatcherEvent, Xid, Zxid, frame,
 };
 
 use super::*;
@@ -272,6 +272,43 @@ fn a_watch_event_goes_to_all_its_watchers() {
     assert_eq!(world.log.take(), ["watch 1 /node"; 2]);
     world.fire();
     assert_eq!((world.drain(), world.log.take()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_persistent_watch_of_a_machine_stays_until_it_is_dropped() {
+    let mut world = World::connected();
+    let [first, second] = [world.attach(), world.attach()];
+    let watch = Request::AddWatch(AddWatchRequest { path: NODE, mode: AddWatchMode::PERSISTENT });
+    let own = world.session().submit(&watch, Token::Caller(1)).expect("there is room");
+    for key in [first, second] {
+        world.act(key, move |port| port.submit_and_watch(1, &watch));
+        world.act(key, |port| port.submit_and_watch(2, &exists()));
+    }
+    world.sent();
+    for xid in 1..=5 {
+        let header = ReplyHeader { xid: Xid(xid), zxid: Zxid(1), err: ErrorCode::OK };
+        world.deliver(&(header, ()));
+    }
+    world.drain();
+    world.log.take();
+    let is_only_ours = |events: &[Event<u32>]| {
+        let [Event::Watch { requests, persistent, .. }] = events else { return false };
+        requests.is_empty() && *persistent == [own]
+    };
+    let (one_shot, persistent) = (["watch 2 /node"; 2], ["watch 1 /node"; 2]);
+    for expected in [[one_shot, persistent].concat(), persistent.to_vec()] {
+        world.fire();
+        let events = world.drain();
+        assert!(is_only_ours(&events), "{events:?}");
+        assert_eq!(world.log.take(), expected);
+    }
+    world.act(first, |port| port.unwatch_all());
+    assert!(world.end(second));
+    world.log.take();
+    world.fire();
+    let events = world.drain();
+    assert!(is_only_ours(&events), "{events:?}");
+    assert_eq!(world.log.take(), [""; 0]);
 }
 
 #[test]
