@@ -107,6 +107,9 @@ pub enum LockError {
     NoPermits,
     /// The semaphore does not exist, or its node `max` does not hold a number of permits.
     NoMaximum,
+    /// A cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow. It has
+    /// dropped all of them.
+    CacheFull,
     /// The path of the lock is invalid.
     Path(PathError),
 }
@@ -196,6 +199,7 @@ impl fmt::Display for LockError {
                 write!(f, "no more than {maximum} permits of the semaphore can be acquired at once")
             }
             Self::NoPermits => f.write_str("zero permits were requested"),
+            Self::CacheFull => f.write_str("the nodes exceed the limits of the cache"),
             Self::NoMaximum => {
                 f.write_str("the semaphore does not exist, or its number of permits cannot be read")
             }

@@ -31,11 +31,13 @@ pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};
 pub use self::machine::multi_lock::MultiLockError;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::{
-    DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term, UnknownNodePolicy,
+    CacheState, CachedNode, DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term,
+    UnknownNodePolicy,
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::recipes::{
-    Attempt, HeldLock, Holding, MultiLoss, NotConverted, Options, Owner, QueueEntry,
+    Attempt, CacheChange, CacheOptions, HeldLock, Holding, MultiLoss, NotConverted, Options, Owner,
+    QueueEntry,
 };
 #[cfg(feature = "tokio")]
 pub use self::tokio::*;

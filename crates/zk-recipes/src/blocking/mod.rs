@@ -255,6 +255,34 @@ pub type BarrierGuard = recipes::BarrierGuard<Client>;
 /// ```
 pub type Ephemeral = recipes::Ephemeral<Client>;
 
+/// A copy of a node and everything below it, kept up to date. [`recipes::Cache`] has its guarantee
+/// and cost.
+///
+/// ```no_run
+/// use zk_recipes::CacheChange;
+/// use zk_recipes::blocking::Cache;
+/// use zk_recipes::session::blocking::Client;
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("127.0.0.1:2181").renew(true).connect()?;
+/// let config = Cache::new(&client, "/config")?;
+/// config.ready()?;
+/// println!("{:?}", config.get("/config/printer"));
+/// let changes = config.changes();
+/// loop {
+///     match changes.next()? {
+///         CacheChange::Ready => println!("all: {:?}", config.snapshot()),
+///         CacheChange::Changed { path, node } => println!("{path} is now {:?}", node.data),
+///         change => println!("{change:?}"),
+///     }
+/// }
+/// # }
+/// ```
+pub type Cache = recipes::Cache<Client>;
+
+/// The changes of a [`Cache`]; see [`recipes::CacheChanges`].
+pub type CacheChanges = recipes::CacheChanges<Client>;
+
 /// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].
 pub type Held = HeldLock<Client>;
 

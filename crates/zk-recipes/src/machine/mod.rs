@@ -81,6 +81,7 @@
 
 mod access;
 mod barrier;
+mod cache;
 mod connection;
 mod contender;
 mod creation;
@@ -121,6 +122,10 @@ use zk_session::{End, Error};
 
 pub use self::access::AccessList;
 pub use self::barrier::BarrierWait;
+pub use self::cache::{
+    CacheConfig, CacheEvent, CacheMachine, CacheOutput, CacheRequest, CacheState, CacheTree,
+    CachedNode,
+};
 pub use self::contender::Contender;
 #[cfg(feature = "semaphore")]
 pub use self::double_barrier::Participant;

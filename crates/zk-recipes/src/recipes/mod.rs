@@ -10,6 +10,7 @@
 
 mod abandoned;
 mod barrier;
+mod cache;
 mod call;
 pub(crate) mod client;
 mod connection;
@@ -42,6 +43,7 @@ mod simple;
 mod status;
 
 pub use self::barrier::Barrier;
+pub use self::cache::{Cache, CacheChange, CacheChanges, CacheOptions};
 pub use self::client::SessionClient;
 pub use self::contenders::QueueEntry;
 pub use self::conversion::NotConverted;

@@ -198,6 +198,42 @@ pub type BarrierGuard = recipes::BarrierGuard<Client>;
 /// ```
 pub type Ephemeral = recipes::Ephemeral<Client>;
 
+/// A copy of a node and everything below it, kept up to date. [`recipes::Cache`] has its guarantee
+/// and cost.
+///
+/// ```
+/// use zk_recipes::{Cache, CacheChange, session::Client};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let embedded = zk_testkit::serve::Embedded::start(1).await?;
+/// # let servers = embedded.connect_string();
+/// let client = Client::builder(&servers).renew(true).connect().await?;
+/// client.ensure_path("/config/printer").await?;
+/// let config = Cache::new(&client, "/config")?;
+/// config.ready().await?;
+/// assert_eq!(config.children("/config"), ["printer"]);
+///
+/// let changes = config.changes();
+/// client.set_data("/config/printer", b"on", None).await?;
+/// loop {
+///     match changes.next().await? {
+///         CacheChange::Ready => println!("all nodes: {:?}", config.snapshot()),
+///         CacheChange::Changed { path, node } => {
+///             assert_eq!((&*path, &*node.data), ("/config/printer", &b"on"[..]));
+///             break;
+///         }
+///         change => println!("{change:?}"),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub type Cache = recipes::Cache<Client>;
+
+/// The changes of a [`Cache`]; see [`recipes::CacheChanges`].
+pub type CacheChanges = recipes::CacheChanges<Client>;
+
 /// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].
 pub type Held = HeldLock<Client>;
 
