@@ -2,6 +2,8 @@
 //!
 //! Each scenario panics when a guarantee is broken, or when nodes or watches are left at its end.
 
+mod cache;
+
 use core::time::Duration;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms, SessionId, Zxid};
 use zk_session::session::SessionTicket;
 use zk_session::{Client, End, Error, Outcome, RequestError, WatchUpdate};
 
+pub use self::cache::{a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree};
 use crate::suite::{
     Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left,
     waits_until,
@@ -40,6 +43,8 @@ macro_rules! scenarios_since_3_5 {
             an_owner_releases_as_often_as_it_has_acquired,
             no_client_passes_a_closed_barrier,
             a_double_barrier_can_be_used_again,
+            a_cache_follows_a_tree,
+            a_cache_below_a_chroot_ends_at_its_limits,
         }
     };
 }

@@ -17,7 +17,8 @@ pub enum Bug {
     WatchesParent,
     /// Locks ignore all other contenders in the list of children.
     IgnoresContenders,
-    /// Does not report that persistent watches may have missed events.
+    /// Does not report that persistent watches may have missed events. Caches do not read the tree
+    /// again on a new connection.
     HidesGaps,
     /// Requests with a deadline wait for ever.
     IgnoresDeadlines,

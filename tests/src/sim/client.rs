@@ -7,6 +7,7 @@
 //! Inside it is built like the other clients: a [`Dispatcher`] with [attached](OnSession) locks.
 
 mod attempt;
+mod cache;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -17,8 +18,8 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    AttemptConfig, Command, Contender, LockMode, Machine, OnSession, PermitRequest, Scheme,
-    SemaphoreMachine,
+    AttemptConfig, CacheConfig, Command, Contender, LockMode, Machine, OnSession, PermitRequest,
+    Scheme, SemaphoreMachine,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
@@ -26,6 +27,7 @@ use zk_session::time::Instant;
 use zk_session::{Error, Outcome, State};
 
 use self::attempt::{Attempt, Log};
+pub(super) use self::cache::SimCache;
 use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind, rare};
 
 /// The position of the last zxid in the handshake: after the length of the frame and the protocol
@@ -325,6 +327,15 @@ impl SimClient {
     pub(super) fn release_lasting(&mut self, now: Duration, key: Key) {
         self.dispatcher.command(self.instant(now), key, &mut Command::Release);
         self.drain(now);
+    }
+
+    /// Attaches a cache, which lives as long as the client.
+    pub fn cache(&mut self, now: Duration, config: CacheConfig) -> SimCache {
+        let cache = SimCache::new(config, self.bug);
+        let at = self.instant(now);
+        self.dispatcher.attach(at, Box::new(cache.clone()));
+        self.drain(now);
+        cache
     }
 
     /// Closes the session.

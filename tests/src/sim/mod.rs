@@ -16,6 +16,7 @@
 
 mod behaviour;
 mod bug;
+mod caches;
 mod call;
 mod checker;
 mod client;
@@ -43,6 +44,7 @@ use zk_session::session::{Action, Config};
 
 pub use behaviour::Behaviour;
 pub use bug::Bug;
+pub use caches::{CacheReport, caches};
 pub use call::Call;
 pub use checker::Checker;
 pub use client::SimClient;
@@ -53,7 +55,7 @@ pub use link::{Cut, Direction, LinkId, Tail};
 pub use moment::{Moment, What};
 pub use run::{Report, Scale, record, run};
 
-use crate::server::{self, ConnId, Ensemble, Output};
+use crate::server::{self, ConnId, Ensemble, Output, Version};
 use link::{Link, Segment};
 use queue::Queue;
 use trace::Trace;
@@ -80,6 +82,8 @@ pub struct Options {
     pub latency: Duration,
     /// The longest reply that clients accept, in bytes.
     pub max_reply: usize,
+    /// The release that the servers behave like.
+    pub version: Version,
     /// A bug that all clients have.
     pub bug: Option<Bug>,
     /// Whether to print a trace.
@@ -99,6 +103,7 @@ impl Default for Options {
             renew: false,
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
+            version: Version::default(),
             bug: None,
             print: false,
             record: false,
@@ -194,6 +199,7 @@ impl Sim {
             container_check: Duration::from_secs(7),
             read_only_mode: true,
             local_sessions: true,
+            version: options.version,
             ..server::Config::servers(options.servers)
         };
         let mut sim = Self {

@@ -1,6 +1,7 @@
 //! Recipes made of locks, on the embedded ensemble: guarantees and cleanup.
 
 mod barrier;
+mod cache;
 mod double_barrier;
 mod dropping;
 #[path = "../frozen.rs"]

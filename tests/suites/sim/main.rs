@@ -3,6 +3,7 @@
 //! `ZK_SEED=n` repeats one run and prints its trace. `ZK_SIM_RUNS=n` sets the number of runs,
 //! `ZK_SIM_FROM=n` the first seed.
 
+mod caches;
 mod controls;
 mod lasting;
 mod lost_events;
