@@ -376,10 +376,11 @@ impl Machines {
             // A machine may have dropped the watch while it handled the event of another.
             let place = slot.watches.iter().position(|(_, id)| *id == request);
             let Some(place) = place else { continue };
-            let tag = slot.watches[place].0;
-            if index < once {
-                slot.watches.swap_remove(place);
-            }
+            let tag = if cfg!(feature = "persistent-watches") && index >= once {
+                slot.watches[place].0
+            } else {
+                slot.watches.remove(place).0
+            };
             self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
         }
     }

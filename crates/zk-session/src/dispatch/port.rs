@@ -102,7 +102,9 @@ impl Port<'_> {
                 return;
             }
             // Usually a machine has only one.
-            if self.own.len() == self.own.capacity() {
+            if !cfg!(feature = "persistent-watches") {
+                self.own.reserve_exact(1);
+            } else if self.own.len() == self.own.capacity() {
                 self.own.reserve_exact(1 + self.own.len() / 4);
             }
             self.own.push((tag, id));
