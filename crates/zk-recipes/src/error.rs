@@ -156,6 +156,18 @@ pub enum Loss {
     Renewed,
 }
 
+impl LockError {
+    /// Returns whether the attempt has lost its place in the queue: its session has expired, or its
+    /// node was deleted.
+    ///
+    /// A client that [renews](zk_session::ClientBuilder::renew) its session can queue again, by the
+    /// same call. Any other client can do so after [`NodeVanished`](Self::NodeVanished), unless that
+    /// was the first sign of the end of its session.
+    pub const fn has_lost_place(&self) -> bool {
+        matches!(self, Self::Ended(End::Expired) | Self::NodeVanished)
+    }
+}
+
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

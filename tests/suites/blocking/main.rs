@@ -1,6 +1,10 @@
 //! The blocking client on the embedded ensemble: operations, losses, and many threads.
 
+#[path = "../../../crates/zk-recipes/examples/service_blocking.rs"]
+#[expect(dead_code, reason = "`main`")]
+mod example;
 mod recipes;
+mod service;
 mod transport;
 
 use std::thread;

@@ -4,6 +4,9 @@ mod barrier;
 mod cache;
 mod double_barrier;
 mod dropping;
+#[path = "../../../crates/zk-recipes/examples/service.rs"]
+#[expect(dead_code, reason = "`main`")]
+mod example;
 #[path = "../frozen.rs"]
 mod frozen;
 mod herd;
@@ -11,6 +14,7 @@ mod leader;
 mod multi_lock;
 mod oldest;
 mod reentrant;
+mod service;
 mod simple;
 mod timeouts;
 

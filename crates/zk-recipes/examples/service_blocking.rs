@@ -1,0 +1,43 @@
+//! `service.rs` without tokio: `service_blocking host:port`.
+
+use std::error::Error;
+use std::thread;
+use std::time::Duration;
+
+use zk_recipes::Leadership;
+use zk_recipes::blocking::{Cache, LeaderElection, Mutex, MutexGuard};
+use zk_recipes::session::blocking::Client;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let servers = std::env::args().nth(1).ok_or("the address of a server is missing")?;
+    serve(&servers, |guard, colour, leads| {
+        let role = if leads { "leader" } else { "follower" };
+        println!("{}: prints in {colour}, as {role}", guard.fencing_token());
+        // Work in steps, and stop between two of them when the lock is lost.
+        for _ in (0..10).take_while(|_| !guard.is_lost()) {
+            thread::sleep(Duration::from_millis(100));
+        }
+    })
+}
+
+pub(crate) fn serve(
+    servers: &str,
+    mut work: impl FnMut(&MutexGuard, String, bool),
+) -> Result<(), Box<dyn Error>> {
+    let client = Client::builder(servers).renew(true).connect()?;
+    let settings = Cache::new(&client, "/settings")?;
+    settings.ready()?;
+    let candidate = LeaderElection::new(&client, "/leader")?.stand();
+    let mutex = Mutex::new(&client, "/locks/printer")?;
+    loop {
+        let guard = match mutex.acquire() {
+            // The session has expired meanwhile: queue again on the next one.
+            Err(error) if error.reason.has_lost_place() => continue,
+            guard => guard?,
+        };
+        let colour = settings.get("/settings/colour").map(|node| node.data);
+        let colour = String::from_utf8_lossy(&colour.unwrap_or_default()).into_owned();
+        let leads = matches!(candidate.leadership(), Leadership::Leader(_));
+        work(&guard, colour, leads);
+    }
+}
