@@ -1,4 +1,4 @@
-//! The metrics that the recipes give to the recorder of the crate [`metrics`](::metrics), besides
+//! The metrics that the recipes give to the recorder of the crate [`metrics`], besides
 //! those of their [sessions](zk_session::metrics).
 
 use zk_session::metrics::{Kind, Metric, Unit};

@@ -82,7 +82,7 @@ pub enum Error {
         outcome: Outcome,
     },
     /// The session was without a connection for longer than its [disconnect
-    /// timeout](crate::session::Config::disconnect_timeout).
+    /// timeout](field@crate::session::Config::disconnect_timeout).
     NoConnection,
     /// The session has ended.
     Ended {

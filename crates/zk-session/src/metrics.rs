@@ -1,4 +1,4 @@
-//! The metrics that the clients give to the recorder of the crate [`metrics`](::metrics).
+//! The metrics that the clients give to the recorder of the crate [`metrics`].
 //!
 //! Install a recorder, for example an exporter for Prometheus, before the first client. Recorders
 //! run after the session is unlocked; they must not wait for the client. Without a recorder, each

@@ -31,7 +31,7 @@ impl<T> Session<T> {
     /// The session drops `token` and sends nothing:
     ///
     /// * [`Error::Ended`] if the session has ended or was closed.
-    /// * [`Error::NoConnection`] after the [disconnect timeout](Config::disconnect_timeout).
+    /// * [`Error::NoConnection`] after the [disconnect timeout](field@Config::disconnect_timeout).
     /// * [`Error::QueueFull`] and [`Error::BufferFull`] if there is no room.
     /// * [`Error::Invalid`] if the request is too long, [reserved](Invalid::Reserved) for the
     ///   session, or [harms servers](Invalid::HarmsServer). Without the feature

@@ -158,7 +158,7 @@ pub struct Session<T> {
     timers: Timers<SessionTimer>,
     outbox: Outbox<T>,
     /// Whether the session is without a connection for longer than the [disconnect
-    /// timeout](Config::disconnect_timeout).
+    /// timeout](field@Config::disconnect_timeout).
     disconnect_timed_out: bool,
     /// Whether the session refused a request for lack of room, and has not reported room since.
     refused: bool,

@@ -21,7 +21,7 @@ impl<T> Session<T> {
     /// * Credentials are presented again, and persistent watches set again, with an
     ///   [`Event::Gap`].
     /// * Requests wait for the new session, within the limits of [`Config::max_pending`],
-    ///   [`Config::max_unsent`] and [`Config::disconnect_timeout`].
+    ///   [`Config::max_unsent`] and [`disconnect_timeout`](field@Config::disconnect_timeout).
     ///
     /// ```
     /// use zk_session::session::{Config, Session, State};
