@@ -201,14 +201,11 @@ pub type Ephemeral = recipes::Ephemeral<Client>;
 /// A copy of a node and everything below it, kept up to date. [`recipes::Cache`] has its guarantee
 /// and cost.
 ///
-/// ```
+/// ```no_run
 /// use zk_recipes::{Cache, CacheChange, session::Client};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let embedded = zk_testkit::serve::Embedded::start(1).await?;
-/// # let servers = embedded.connect_string();
-/// let client = Client::builder(&servers).renew(true).connect().await?;
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("zk1,zk2,zk3").renew(true).connect().await?;
 /// client.ensure_path("/config/printer").await?;
 /// let config = Cache::new(&client, "/config")?;
 /// config.ready().await?;
