@@ -129,7 +129,13 @@ pub const METRICS: &[Metric] = {
         ),
         Metric::new(names::EXPIRIES, Counter, Count, &[], "sessions that have expired"),
         Metric::new(names::RENEWALS, Counter, Count, &[], "expired sessions that were renewed"),
-        Metric::new(names::WATCHES, Gauge, Count, &[], "watches that servers keep for clients"),
+        Metric::new(
+            names::WATCHES,
+            Gauge,
+            Count,
+            &[],
+            "watches that clients have set or asked for",
+        ),
         Metric::new(names::WATCH_EVENTS, Counter, Count, &[], "watch events received"),
     ]
 };

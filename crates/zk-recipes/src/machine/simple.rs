@@ -123,7 +123,9 @@ impl Machine for SimpleContender {
                 self.tell_holder(input);
                 self.repeat();
             }
-            Input::LeaseEnded | Input::Settled | Input::Convert(_) => self.tell_holder(input),
+            Input::LeaseEnded | Input::Settled => self.tell_holder(input),
+            #[cfg(feature = "conversions")]
+            Input::Convert(_) => self.tell_holder(input),
             // One name serves all owners, so the name does not show who abandoned the node.
             Input::BehindAbandoned => {}
             Input::Leave | Input::Release => self.release(),

@@ -23,8 +23,8 @@ use super::status::{Handle, Report, SharedStatus};
 use crate::error::{LockError, RecipeError};
 use crate::machine::{CacheConfig, CacheEvent, CacheMachine, CacheState, CachedNode};
 
-/// The number of changes that wait to be read, at most.
-const UNREAD: usize = 1024;
+/// The greatest number of unread changes of a receiver.
+const MAX_UNREAD: usize = 1024;
 
 /// A copy of a node and everything below it, kept up to date. It is Apache Curator's
 /// `CuratorCache`. Its clones share one copy; the last one to be dropped ends it.
@@ -42,16 +42,18 @@ const UNREAD: usize = 1024;
 ///   next connection, also of a session that was [renewed](zk_session::ClientBuilder::renew), it
 ///   reads the tree again and reports the differences.
 /// * It never holds more nodes and bytes than its limits. Beyond them it ends, with
-///   [`LockError::CacheFull`].
+///   [`LockError::CacheFull`]. Unread changes come on top.
 ///
 /// Nodes that the client must not read are left out, and maybe what is below them. If the root is
-/// one of them, the cache ends.
+/// one of them, the cache ends. A node whose access control list forbids reading it later may stay
+/// as it was until the next connection: newer servers send no events of it.
 ///
 /// # Cost
 ///
 /// One persistent watch. One request for each node, and another for each node with children, on
 /// every connection; then one notification and at most one request for each change. Servers before
-/// 3.6 have no persistent watches: it costs two one-shot watches and two requests for each node.
+/// 3.6 have no persistent watches: it costs two one-shot watches and two requests for each node, and
+/// time in proportion to the number of watches for each event. Cache no more than 10,000 nodes so.
 ///
 /// On servers from 3.6 to 3.8, a watch of another kind replaces the persistent one, if the same
 /// client sets it on the root (ZOOKEEPER-4466). The cache then misses changes until the next
@@ -164,7 +166,8 @@ pub enum CacheChange {
     /// There are three reasons:
     ///
     /// * The connection was lost. The differences follow, too.
-    /// * More than 1,024 changes were unread. They are dropped.
+    /// * More than 1,024 changes were unread, or more data than [`CacheOptions::max_bytes`]. They
+    ///   are dropped.
     /// * The cache is older than this receiver of changes.
     Reset,
     /// The tree is read completely.
@@ -177,8 +180,9 @@ struct Shared(Arc<Mutex<Content>>);
 
 struct Content {
     machine: CacheMachine,
-    /// The unread changes of each receiver.
-    receivers: Vec<(u64, VecDeque<CacheChange>)>,
+    receivers: Vec<Receiver>,
+    /// The greatest size of the unread changes of a receiver, in bytes.
+    max_bytes: usize,
     last_receiver: u64,
     chroot: Chroot,
 }
@@ -203,22 +207,56 @@ impl Content {
             CacheEvent::Ready => CacheChange::Ready,
             CacheEvent::Ended(_) => return,
         };
-        for (_, unread) in &mut self.receivers {
-            if unread.len() < UNREAD {
-                unread.push_back(change.clone());
-            } else {
-                restart(unread, self.machine.state());
+        for receiver in &mut self.receivers {
+            receiver.bytes += change.data_length();
+            receiver.unread.push_back(change.clone());
+            if receiver.unread.len() > MAX_UNREAD || receiver.bytes > self.max_bytes {
+                receiver.restart(self.machine.state());
             }
         }
     }
 }
 
-/// Drops the unread changes, and says so.
-fn restart(unread: &mut VecDeque<CacheChange>, state: &CacheState) {
-    unread.clear();
-    unread.push_back(CacheChange::Reset);
-    if *state == CacheState::Ready {
-        unread.push_back(CacheChange::Ready);
+impl CacheChange {
+    fn data_length(&self) -> usize {
+        match self {
+            Self::Added { node, .. } | Self::Changed { node, .. } | Self::Removed { node, .. } => {
+                node.data.len()
+            }
+            Self::Reset | Self::Ready => 0,
+        }
+    }
+}
+
+/// A receiver of changes.
+struct Receiver {
+    number: u64,
+    unread: VecDeque<CacheChange>,
+    /// The length of the data of unread changes.
+    bytes: usize,
+}
+
+impl Receiver {
+    fn new(number: u64, state: &CacheState) -> Self {
+        let mut this = Self { number, unread: VecDeque::new(), bytes: 0 };
+        this.restart(state);
+        this
+    }
+
+    /// Drops the unread changes, and says so.
+    fn restart(&mut self, state: &CacheState) {
+        self.bytes = 0;
+        self.unread.clear();
+        self.unread.push_back(CacheChange::Reset);
+        if *state == CacheState::Ready {
+            self.unread.push_back(CacheChange::Ready);
+        }
+    }
+
+    fn pop(&mut self) -> Option<CacheChange> {
+        let change = self.unread.pop_front()?;
+        self.bytes -= change.data_length();
+        Some(change)
     }
 }
 
@@ -293,8 +331,10 @@ impl<C: SessionClient> Cache<C> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
         let chroot = client.chroot().clone();
         let config = CacheConfig { root: chroot.apply(path).into(), ..options.0 };
+        let max_bytes = config.max_bytes;
         let machine = CacheMachine::new(config);
-        let content = Content { machine, receivers: Vec::new(), last_receiver: 0, chroot };
+        let content =
+            Content { machine, receivers: Vec::new(), max_bytes, last_receiver: 0, chroot };
         let shared = Shared(Arc::new(Mutex::new(content)));
         let status = Arc::new(SharedStatus::new(Arc::<AtomicUsize>::default()));
         let follower = Follower { shared: shared.clone(), status: status.clone() };
@@ -326,7 +366,8 @@ impl<C: SessionClient> Cache<C> {
         content.machine.tree().children(&path).map(ToString::to_string).collect()
     }
 
-    /// Returns all nodes, by path. It copies the paths; the data is shared.
+    /// Returns all nodes, by path. It copies the paths; the data is shared. The session waits for
+    /// it: for large trees, prefer [`get`](Self::get) and [`children`](Self::children).
     pub fn snapshot(&self) -> BTreeMap<String, CachedNode> {
         let content = self.shared.lock();
         let nodes = content.machine.tree().iter().map(|(path, node)| {
@@ -350,9 +391,7 @@ impl<C: SessionClient> Cache<C> {
     pub fn changes(&self) -> CacheChanges<C> {
         let content = &mut *self.shared.lock();
         content.last_receiver += 1;
-        let mut unread = VecDeque::new();
-        restart(&mut unread, content.machine.state());
-        content.receivers.push((content.last_receiver, unread));
+        content.receivers.push(Receiver::new(content.last_receiver, content.machine.state()));
         let call = Call { operation: "next", ..self.call.clone() };
         let (shared, status) = (self.shared.clone(), self.handle.status.clone());
         CacheChanges { call, shared, status, receiver: content.last_receiver }
@@ -394,7 +433,7 @@ impl<C: SessionClient> fmt::Debug for CacheChanges<C> {
 
 impl<C: SessionClient> Drop for CacheChanges<C> {
     fn drop(&mut self) {
-        self.shared.lock().receivers.retain(|(receiver, _)| *receiver != self.receiver);
+        self.shared.lock().receivers.retain(|receiver| receiver.number != self.receiver);
     }
 }
 
@@ -412,8 +451,8 @@ impl<C: SessionClient> CacheChanges<C> {
         wait(self.call.clone(), &self.status, limit, move || {
             let content = &mut *shared.lock();
             let mut receivers = content.receivers.iter_mut();
-            let unread = receivers.find(|(other, _)| *other == receiver);
-            match (unread.and_then(|(_, unread)| unread.pop_front()), content.machine.state()) {
+            let receiver = receivers.find(|other| other.number == receiver);
+            match (receiver.and_then(Receiver::pop), content.machine.state()) {
                 (Some(change), _) => Some(Ok(change)),
                 (None, CacheState::Ended(error)) => Some(Err(error.clone())),
                 (None, _) => None,

@@ -70,17 +70,35 @@ impl Jobs {
                 *job = Some(Job { is_of_walk, ..Job::default() });
                 self.of_walk += usize::from(is_of_walk);
                 self.queue.push_back((path.clone(), part));
+                self.forget_deleted();
             }
         }
     }
 
+    /// Drops places in the queue whose job was deleted, if most were.
+    fn forget_deleted(&mut self) {
+        if self.queue.len() <= 6 * self.jobs.len() + 8 {
+            return;
+        }
+        let parts = [Part::Data, Part::Children, Part::Existence];
+        let queued = self.jobs.iter().flat_map(|(path, jobs)| {
+            let waits = |job: &Option<Job>| job.is_some_and(|job| !job.is_under_way);
+            let parts = parts.into_iter().filter(move |part| waits(&jobs[*part as usize]));
+            parts.map(|part| (path.clone(), part))
+        });
+        self.queue = queued.collect();
+    }
+
     /// Takes the next job whose request is to be submitted.
     pub(super) fn begin_next(&mut self) -> Option<(Arc<str>, Part)> {
-        let (path, part) = self.queue.pop_front()?;
-        if let Some(job) = self.jobs.get_mut(&path).and_then(|jobs| jobs[part as usize].as_mut()) {
-            job.is_under_way = true;
+        loop {
+            let (path, part) = self.queue.pop_front()?;
+            let job = self.jobs.get_mut(&path).and_then(|jobs| jobs[part as usize].as_mut());
+            if let Some(job) = job.filter(|job| !job.is_under_way) {
+                job.is_under_way = true;
+                return Some((path, part));
+            }
         }
-        Some((path, part))
     }
 
     /// Removes the job of a request.
@@ -102,13 +120,22 @@ impl Jobs {
         }
     }
 
-    /// The node was deleted. A request that is still queued finds out by itself.
+    /// The node was deleted. What is still queued need not be read.
     pub(super) fn deleted(&mut self, path: &str) {
         let Some(jobs) = self.jobs.get_mut(path) else { return };
-        for job in jobs.iter_mut().flatten().filter(|job| job.is_under_way) {
-            job.is_deleted = true;
-            // What was to be read again is gone.
-            job.is_outdated = false;
+        for job in jobs.iter_mut() {
+            if let Some(queued) = job.take_if(|job| !job.is_under_way) {
+                self.of_walk -= usize::from(queued.is_of_walk);
+            }
+            if let Some(job) = job {
+                job.is_deleted = true;
+                // What was to be read again is gone.
+                job.is_outdated = false;
+            }
+        }
+        if jobs.iter().all(Option::is_none) {
+            self.jobs.remove(path);
+            self.bytes -= path.len();
         }
     }
 }

@@ -26,7 +26,7 @@ use zk_session::proto::{
 };
 use zk_session::session::{Reply, State, WatchedEvent};
 use zk_session::sync::Arc;
-use zk_session::{End, Error};
+use zk_session::{End, Error, Invalid};
 
 use self::jobs::{Job, Jobs, Part};
 use self::tree::Entry;
@@ -352,11 +352,16 @@ impl CacheMachine {
             return;
         }
         self.is_walking = false;
+        self.remove_unread();
+        self.state = CacheState::Ready;
+        self.report(CacheEvent::Ready);
+    }
+
+    /// Removes the nodes that this walk has not read.
+    fn remove_unread(&mut self) {
         for path in self.tree.not_read_by(self.walk) {
             self.remove(&path);
         }
-        self.state = CacheState::Ready;
-        self.report(CacheEvent::Ready);
     }
 }
 
@@ -368,8 +373,10 @@ impl CacheMachine {
 
     fn want_for(&mut self, path: &Arc<str>, part: Part, is_of_walk: bool) {
         self.jobs.want(path, part, is_of_walk);
-        let CacheConfig { max_nodes, max_bytes, .. } = self.config;
-        if self.jobs.len() > max_nodes || self.jobs.bytes() > max_bytes {
+        let CacheConfig { max_nodes, max_bytes, max_requests, .. } = self.config;
+        // Nodes that were deleted count until the reply to their request.
+        let most = max_nodes.saturating_add(max_requests);
+        if self.jobs.len() > most || self.jobs.bytes() > max_bytes {
             self.end(LockError::CacheFull);
         }
     }
@@ -432,8 +439,15 @@ impl CacheMachine {
         match handled {
             Ok(()) if job.is_outdated => self.want_again(&path, part),
             Ok(()) => {}
-            Err(error) => self.end(LockError::Request(error)),
+            Err(error) => self.fail(error),
         }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.end(match error {
+            Error::Ended { end, .. } => LockError::Ended(end),
+            error => LockError::Request(error),
+        });
     }
 
     fn watch_set(&mut self, result: Result<Reply, Error>) {
@@ -441,7 +455,10 @@ impl CacheMachine {
         self.unwatch(self.watch);
         self.watch = 0;
         match RetryPolicy::of(&error) {
-            _ if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+            // The server, or a session without the feature `persistent-watches`.
+            _ if error.code() == Some(ErrorCode::UNIMPLEMENTED)
+                || matches!(error, Error::Invalid(Invalid::Reserved(_))) =>
+            {
                 self.has_old_server = true;
                 self.begin();
             }
@@ -451,7 +468,7 @@ impl CacheMachine {
                 self.jobs.clear();
                 self.pause();
             }
-            RetryPolicy::Never => self.end(LockError::Request(error)),
+            RetryPolicy::Never => self.fail(error),
         }
     }
 
@@ -530,7 +547,12 @@ impl CacheMachine {
             }
         }
         let CacheConfig { max_nodes, max_bytes, is_recursive, .. } = self.config;
-        if self.tree.len() > max_nodes || self.tree.bytes() > max_bytes {
+        let is_full = |tree: &CacheTree| tree.len() > max_nodes || tree.bytes() > max_bytes;
+        if self.is_walking && is_full(&self.tree) {
+            // What was known before the gap may be gone.
+            self.remove_unread();
+        }
+        if is_full(&self.tree) {
             return self.end(LockError::CacheFull);
         }
         // The persistent watch reports children that are created later.

@@ -376,11 +376,11 @@ fn a_cache_ends_at_its_limits() {
         world.feed(Input::State(CONNECTED));
         world.asks(&[]);
     }
-    // Names count before they are read.
-    let mut world = World::with(|config| config.max_nodes = 2);
+    // Names count before they are read, except those that are being read.
+    let mut world = World::with(|config| (config.max_nodes, config.max_requests) = (2, 1));
     world.watch_is_set();
-    world.read("/c", 1, 1, 3);
-    world.list("/c", &["a", "b", "d"]);
+    world.read("/c", 1, 1, 4);
+    world.list("/c", &["a", "b", "d", "e"]);
     world.expect(&["+/c@1", "ended: the nodes exceed the limits of the cache"]);
 }
 
@@ -564,4 +564,59 @@ fn children_are_found_among_similar_names() {
     assert_eq!(tree.iter().map(|(path, _)| &**path).collect::<Vec<_>>(), ["/", "/a-b", "/a0"]);
     tree.remove("/");
     assert_eq!((tree.len(), tree.bytes()), (0, 0));
+}
+
+#[test]
+fn a_tree_that_was_replaced_during_a_gap_is_within_the_limits() {
+    let mut world = World::with(|config| config.max_nodes = 3);
+    world.watch_is_set();
+    world.read("/c", 1, 1, 2);
+    world.list("/c", &["a", "b"]);
+    world.read("/c/a", 2, 2, 0);
+    world.read("/c/b", 3, 3, 0);
+    world.feed(Input::State(State::Suspended));
+    world.asked.clear();
+    world.feed(Input::State(CONNECTED));
+    world.watch_is_set();
+    world.read("/c", 1, 1, 2);
+    world.list("/c", &["x", "y"]);
+    world.read("/c/x", 12, 12, 0);
+    world.read("/c/y", 13, 13, 0);
+    assert_eq!(*world.machine.state(), CacheState::Ready, "{:?}", world.lines);
+}
+
+#[test]
+fn nodes_that_come_and_go_do_not_fill_the_cache() {
+    let mut world = World::with(|config| (config.max_nodes, config.max_requests) = (3, 1));
+    world.watch_is_set();
+    world.read("/c", 1, 1, 0);
+    for n in 0..50 {
+        world.happens(CREATED, &format!("/c/{n}"));
+        world.happens(DELETED, &format!("/c/{n}"));
+    }
+    assert_eq!(*world.machine.state(), CacheState::Ready, "{:?}", world.lines);
+}
+
+#[test]
+fn the_end_of_the_client_is_no_failed_request() {
+    let mut world = World::with(|_| {});
+    world.watch_is_set();
+    world.read("/c", 1, 1, 0);
+    world.happens(CHANGED, "/c");
+    let error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
+    world.answer("data /c", Err(error));
+    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Closed)));
+}
+
+#[test]
+fn a_session_without_persistent_watches_sets_one_shot_watches() {
+    let mut world = World::with(|_| {});
+    world.answer("watch below /c", Err(Invalid::Reserved(OpCode::ADD_WATCH).into()));
+    // The first walk read it without a watch.
+    world.read("/c", 1, 1, 0);
+    world.watches(&["data /c"]);
+    world.read("/c", 1, 1, 0);
+    world.list("/c", &[]);
+    world.watches(&["data /c", "children /c"]);
+    assert_eq!(*world.machine.state(), CacheState::Ready, "{:?}", world.lines);
 }
