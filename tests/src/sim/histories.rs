@@ -148,12 +148,31 @@ impl Histories {
                 history.push(Operation { from, to: None, what });
             }
         }
+        self.registers.values_mut().for_each(|history| resolve(history));
         judge(&self.registers, found);
         judge(&self.locks, found);
     }
 }
 
-fn judge<M: Model + Clone + core::fmt::Debug>(
+/// Adds what is known about writes of unknown outcome: the version, if their data was read.
+/// Otherwise nobody can tell them apart.
+fn resolve(history: &mut [Operation<OnRegister>]) {
+    let read = |operation: &Operation<OnRegister>| match &operation.what {
+        OnRegister::Read { data, version } => Some((data.clone(), *version)),
+        OnRegister::Write { .. } => None,
+    };
+    let read: BTreeMap<_, _> = history.iter().filter_map(read).collect();
+    for operation in history.iter_mut().filter(|operation| operation.to.is_none()) {
+        if let OnRegister::Write { data, version } = &mut operation.what {
+            match read.get(data) {
+                Some(known) => *version = Some(*known),
+                None => data.clear(),
+            }
+        }
+    }
+}
+
+fn judge<M: Model + Clone + PartialEq + core::fmt::Debug>(
     histories: &BTreeMap<String, Vec<Operation<M>>>,
     found: &mut Vec<String>,
 ) {
