@@ -72,21 +72,23 @@ impl<M: Encode> Encoder<M> for FrameCodec {
     }
 }
 
-/// An error of a codec. The stream is unusable afterwards, except after
-/// [`Encode`](Self::Encode), which writes nothing.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum CodecError {
-    /// The transport failed.
-    Io(io::Error),
-    /// The length of a frame is invalid.
-    Frame(FrameError),
-    /// The payload of a frame is malformed.
-    Decode(DecodeError),
-    /// A reply has an xid that no unanswered request has.
-    UnexpectedReply(Xid),
-    /// A message is too long to be written.
-    Encode(EncodeError),
+named! {
+    /// An error of a codec. The stream is unusable afterwards, except after
+    /// [`Encode`](Self::Encode), which writes nothing.
+    #[derive(Debug)]
+    #[non_exhaustive]
+    pub enum CodecError {
+        /// The transport failed.
+        Io(io::Error),
+        /// The length of a frame is invalid.
+        Frame(FrameError),
+        /// The payload of a frame is malformed.
+        Decode(DecodeError),
+        /// A reply has an xid that no unanswered request has.
+        UnexpectedReply(Xid),
+        /// A message is too long to be written.
+        Encode(EncodeError),
+    }
 }
 
 impl fmt::Display for CodecError {

@@ -30,32 +30,35 @@ pub struct DecodeError {
     field: Option<&'static FieldName>,
 }
 
-/// The reason why bytes are not the expected record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DecodeErrorKind {
-    /// The frame ends inside the field.
-    ///
-    /// The offset is where the missing bytes would begin. For a list whose count exceeds the
-    /// remaining bytes, it is where the items would begin.
-    Truncated {
-        /// The number of bytes that are missing, at least.
-        missing: u32,
-    },
-    /// A length or a count is below -1, which stands for null. The offset is that of the length.
-    NegativeLength(i32),
-    /// A value is null where the protocol forbids it. The offset is that of the length, -1.
-    UnexpectedNull,
-    /// A string is not valid UTF-8. The offset is that of its first invalid byte.
-    InvalidUtf8,
-    /// Bytes follow the record. The offset is that of the first of them.
-    TrailingBytes(u32),
-    /// The number of an operation is unknown, or not allowed here.
-    ///
-    /// The offset is where its record would begin.
-    UnknownOperation(i32),
-    /// A multi ends without its final header. The offset is where that header would begin.
-    Unterminated,
+named! {
+    /// The reason why bytes are not the expected record.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum DecodeErrorKind {
+        /// The frame ends inside the field.
+        ///
+        /// The offset is where the missing bytes would begin. For a list whose count exceeds the
+        /// remaining bytes, it is where the items would begin.
+        Truncated {
+            /// The number of bytes that are missing, at least.
+            missing: u32,
+        },
+        /// A length or a count is below -1, which stands for null. The offset is that of the
+        /// length.
+        NegativeLength(i32),
+        /// A value is null where the protocol forbids it. The offset is that of the length, -1.
+        UnexpectedNull,
+        /// A string is not valid UTF-8. The offset is that of its first invalid byte.
+        InvalidUtf8,
+        /// Bytes follow the record. The offset is that of the first of them.
+        TrailingBytes(u32),
+        /// The number of an operation is unknown, or not allowed here.
+        ///
+        /// The offset is where its record would begin.
+        UnknownOperation(i32),
+        /// A multi ends without its final header. The offset is where that header would begin.
+        Unterminated,
+    }
 }
 
 impl DecodeError {
@@ -85,6 +88,11 @@ impl DecodeError {
     /// Returns the reason.
     pub fn kind(&self) -> DecodeErrorKind {
         self.kind
+    }
+
+    /// Returns the name of the [reason](DecodeErrorKind::name).
+    pub const fn name(&self) -> &'static str {
+        self.kind.name()
     }
 
     /// Returns the offset of the error in bytes. Each [kind](DecodeErrorKind) defines its position.
@@ -136,20 +144,22 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// An error of encoding: the record could not be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// The buffer of the caller is too small.
-    BufferTooSmall {
-        /// The number of bytes that the record needs.
-        needed: usize,
-    },
-    /// The record is longer than the longest frame, 2^31 - 1 bytes.
-    TooLong {
-        /// The number of bytes of the record.
-        length: usize,
-    },
+named! {
+    /// An error of encoding: the record could not be written.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum EncodeError {
+        /// The buffer of the caller is too small.
+        BufferTooSmall {
+            /// The number of bytes that the record needs.
+            needed: usize,
+        },
+        /// The record is longer than the longest frame, 2^31 - 1 bytes.
+        TooLong {
+            /// The number of bytes of the record.
+            length: usize,
+        },
+    }
 }
 
 impl fmt::Display for EncodeError {

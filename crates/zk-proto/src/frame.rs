@@ -18,19 +18,21 @@ pub const PREFIX_LEN: usize = 4;
 #[doc(alias = "jute.maxbuffer")]
 pub const DEFAULT_LIMIT: usize = 0xf_ffff_u32 as usize;
 
-/// An error in the length of a frame. The rest of the stream is unreadable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FrameError {
-    /// The length is negative.
-    Negative(i32),
-    /// The length exceeds the limit.
-    TooLong {
-        /// The announced length in bytes, or `usize::MAX` if it does not fit into a `usize`.
-        length: usize,
-        /// The limit in bytes.
-        limit: usize,
-    },
+named! {
+    /// An error in the length of a frame. The rest of the stream is unreadable.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum FrameError {
+        /// The length is negative.
+        Negative(i32),
+        /// The length exceeds the limit.
+        TooLong {
+            /// The announced length in bytes, or `usize::MAX` if it does not fit into a `usize`.
+            length: usize,
+            /// The limit in bytes.
+            limit: usize,
+        },
+    }
 }
 
 impl fmt::Display for FrameError {

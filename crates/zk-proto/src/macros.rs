@@ -212,6 +212,38 @@ macro_rules! wire_number {
     };
 }
 
+/// Declares an enum whose values have a name, that of their variant: errors above all.
+///
+/// Hidden: for the crates of this project alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        pub enum $enum:ident {
+            $( $(#[$doc:meta])* $variant:ident $(($($inner:tt)*))? $({$($fields:tt)*})?, )*
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $enum {
+            $( $(#[$doc])* $variant $(($($inner)*))? $({$($fields)*})?, )*
+        }
+
+        impl $enum {
+            /// All names, in the order of the variants.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($variant), )*];
+
+            /// Returns the name of the variant, without what it holds. It takes no code of
+            /// [`core::fmt`], and does not change with the text of `Display`.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$variant { .. } => stringify!($variant), )*
+                }
+            }
+        }
+    };
+}
+
 /// Encodes and decodes a newtype as the value that it wraps. `$names` are the names of numbers.
 macro_rules! newtype_on_the_wire {
     ($name:ident($inner:ty), $known:expr, $names:expr) => {

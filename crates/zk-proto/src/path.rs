@@ -2,25 +2,28 @@
 
 use core::fmt;
 
-/// The reason why a path is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathError {
-    /// The path is empty.
-    Empty,
-    /// The path does not start with `/`.
-    Relative,
-    /// The path ends with `/`.
-    TrailingSlash,
-    /// A name is empty: two slashes follow one another. Holds the offset of the second in bytes.
-    EmptyComponent(usize),
-    /// A name is `.` or `..`. Holds the offset of the name in bytes.
-    DotComponent(usize),
-    /// A character is forbidden. Holds its offset in bytes.
-    ///
-    /// ZooKeeper forbids control characters, private-use characters and those beyond the first
-    /// plane.
-    ForbiddenCharacter(usize),
+named! {
+    /// The reason why a path is invalid.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PathError {
+        /// The path is empty.
+        Empty,
+        /// The path does not start with `/`.
+        Relative,
+        /// The path ends with `/`.
+        TrailingSlash,
+        /// A name is empty: two slashes follow one another. Holds the offset of the second in
+        /// bytes.
+        EmptyComponent(usize),
+        /// A name is `.` or `..`. Holds the offset of the name in bytes.
+        DotComponent(usize),
+        /// A character is forbidden. Holds its offset in bytes.
+        ///
+        /// ZooKeeper forbids control characters, private-use characters and those beyond the first
+        /// plane.
+        ForbiddenCharacter(usize),
+    }
 }
 
 impl fmt::Display for PathError {

@@ -9,151 +9,160 @@ use zk_session::{End, Error, RequestError};
 
 use crate::machine::Scheme;
 
-/// Why a lock was not acquired or could not be released: the reason of a [`RecipeError`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LockError {
-    /// A request failed permanently, but the session continues. Its [`outcome`](Error::outcome)
-    /// says whether the request may have been applied.
-    Request(Error),
-    /// The session has ended. Its nodes are deleted with it.
-    Ended(End),
-    /// Our node was deleted while it waited in the queue.
-    ///
-    /// Another client deleted it. Or the session has expired or is being closed, which the server
-    /// reports later.
-    NodeVanished,
-    /// The access control list of the node ahead of ours denies reading it. So this attempt could
-    /// not notice its deletion.
-    Unreadable {
-        /// The name of that node.
-        node: String,
-    },
-    /// The node ahead of ours belongs to this client, and the ensemble [refused to delete
-    /// it](crate::machine::Event::Abandoned).
-    ///
-    /// It stays until the session ends, so waiting would never succeed. Delete it with a client
-    /// that has the permission, or close this client.
-    Abandoned {
-        /// The name of that node.
-        node: String,
-    },
-    /// The sequence numbers of the lock path are exhausted, after about 2^31 creations.
-    ///
-    /// The order of the contenders is unknown. Delete the lock path when it is empty.
-    SequenceExhausted,
-    /// The lock was lost before it was released.
-    Lost(Loss),
-    /// The lock was released here, but no server has confirmed that its node is deleted.
-    ///
-    /// Until the node is deleted, no other client acquires the lock. While the session lives, the
-    /// deletion continues in the background, counted by `pending_cleanups`. Otherwise the servers
-    /// delete the node with the session. The cause is the network or the servers; do not repeat the
-    /// call.
-    NotConfirmed(Unconfirmed),
-    /// Another contender holds the lock, and the method does not wait for it.
-    Busy,
-    /// The time limit has passed, or had passed at the call, while the client was connected.
-    ///
-    /// Other contenders hold the lock, or no server has answered yet.
-    TimedOut,
-    /// There is no connection to a quorum of the ensemble. Nothing was acquired.
-    ///
-    /// A method with a time limit returns it when that has passed. A `try_` method does not wait
-    /// for a connection: it returns this error if there is none, or if it breaks before the reply.
-    ///
-    /// A node that the attempt may have created is deleted as soon as there is a connection,
-    /// counted by `pending_cleanups` until then, or with the session. The cause is the network or
-    /// the servers: try again once the client is connected.
-    NoConnection,
-    /// Other contenders hold the lock or wait for it, so a read lock cannot become a write lock.
-    NotAlone,
-    /// The [scheme](crate::machine::Scheme) of this lock has no shared nodes.
-    NoReaders,
-    /// A node below the lock path is a contender of another kind of lock, as its name shows.
-    ///
-    /// The two locks would ignore each other, and both could be held at once. Use another path. If
-    /// it is meant to be the same lock, use its [scheme](crate::machine::AttemptConfig::scheme)
-    /// (`Options::scheme`).
-    /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) allows both side by
-    /// side.
-    OtherLock {
-        /// The name of its node.
-        node: String,
-        /// The naming scheme of that lock.
-        scheme: Box<Scheme>,
-    },
-    /// A node below the lock path belongs to no contender, and
-    /// [`UnknownNodePolicy::Refuse`](crate::machine::UnknownNodePolicy::Refuse) is set.
-    ///
-    /// A `SimpleLock` also returns this for a persistent node at its path, which may never be
-    /// deleted.
-    UnknownNode {
-        /// The name of that node.
-        node: String,
-    },
-    /// The semaphore exists with another number of permits.
-    OtherMaximum {
-        /// The number of permits that it has.
-        maximum: u32,
-    },
-    /// More permits were requested than the semaphore has, or than [one attempt can
-    /// acquire](crate::machine::PermitRequest::MOST_AT_ONCE).
-    TooManyPermits {
-        /// The number of permits that can be requested at once.
-        maximum: u32,
-    },
-    /// Zero permits were requested.
-    NoPermits,
-    /// The semaphore does not exist, or its node `max` does not hold a number of permits.
-    NoMaximum,
-    /// A cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow. It has
-    /// dropped all of them.
-    CacheFull,
-    /// The path of the lock is invalid.
-    Path(PathError),
+zk_session::proto::named! {
+    /// Why a lock was not acquired or could not be released: the reason of a [`RecipeError`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum LockError {
+        /// A request failed permanently, but the session continues. Its [`outcome`](Error::outcome)
+        /// says whether the request may have been applied.
+        Request(Error),
+        /// The session has ended. Its nodes are deleted with it.
+        Ended(End),
+        /// Our node was deleted while it waited in the queue.
+        ///
+        /// Another client deleted it. Or the session has expired or is being closed, which the
+        /// server reports later.
+        NodeVanished,
+        /// The access control list of the node ahead of ours denies reading it. So this attempt
+        /// could not notice its deletion.
+        Unreadable {
+            /// The name of that node.
+            node: String,
+        },
+        /// The node ahead of ours belongs to this client, and the ensemble [refused to delete
+        /// it](crate::machine::Event::Abandoned).
+        ///
+        /// It stays until the session ends, so waiting would never succeed. Delete it with a client
+        /// that has the permission, or close this client.
+        Abandoned {
+            /// The name of that node.
+            node: String,
+        },
+        /// The sequence numbers of the lock path are exhausted, after about 2^31 creations.
+        ///
+        /// The order of the contenders is unknown. Delete the lock path when it is empty.
+        SequenceExhausted,
+        /// The lock was lost before it was released.
+        Lost(Loss),
+        /// The lock was released here, but no server has confirmed that its node is deleted.
+        ///
+        /// Until the node is deleted, no other client acquires the lock. While the session lives,
+        /// the deletion continues in the background, counted by `pending_cleanups`. Otherwise the
+        /// servers delete the node with the session. The cause is the network or the servers; do
+        /// not repeat the call.
+        NotConfirmed(Unconfirmed),
+        /// Another contender holds the lock, and the method does not wait for it.
+        Busy,
+        /// The time limit has passed, or had passed at the call, while the client was connected.
+        ///
+        /// Other contenders hold the lock, or no server has answered yet.
+        TimedOut,
+        /// There is no connection to a quorum of the ensemble. Nothing was acquired.
+        ///
+        /// A method with a time limit returns it when that has passed. A `try_` method does not
+        /// wait for a connection: it returns this error if there is none, or if it breaks before
+        /// the reply.
+        ///
+        /// A node that the attempt may have created is deleted as soon as there is a connection,
+        /// counted by `pending_cleanups` until then, or with the session. The cause is the network
+        /// or the servers: try again once the client is connected.
+        NoConnection,
+        /// Other contenders hold the lock or wait for it, so a read lock cannot become a write
+        /// lock.
+        NotAlone,
+        /// The [scheme](crate::machine::Scheme) of this lock has no shared nodes.
+        NoReaders,
+        /// A node below the lock path is a contender of another kind of lock, as its name shows.
+        ///
+        /// The two locks would ignore each other, and both could be held at once. Use another path.
+        /// If it is meant to be the same lock, use its
+        /// [scheme](crate::machine::AttemptConfig::scheme) (`Options::scheme`).
+        /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) allows both
+        /// side by side.
+        OtherLock {
+            /// The name of its node.
+            node: String,
+            /// The naming scheme of that lock.
+            scheme: Box<Scheme>,
+        },
+        /// A node below the lock path belongs to no contender, and
+        /// [`UnknownNodePolicy::Refuse`](crate::machine::UnknownNodePolicy::Refuse) is set.
+        ///
+        /// A `SimpleLock` also returns this for a persistent node at its path, which may never be
+        /// deleted.
+        UnknownNode {
+            /// The name of that node.
+            node: String,
+        },
+        /// The semaphore exists with another number of permits.
+        OtherMaximum {
+            /// The number of permits that it has.
+            maximum: u32,
+        },
+        /// More permits were requested than the semaphore has, or than [one attempt can
+        /// acquire](crate::machine::PermitRequest::MOST_AT_ONCE).
+        TooManyPermits {
+            /// The number of permits that can be requested at once.
+            maximum: u32,
+        },
+        /// Zero permits were requested.
+        NoPermits,
+        /// The semaphore does not exist, or its node `max` does not hold a number of permits.
+        NoMaximum,
+        /// A cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow. It
+        /// has dropped all of them.
+        CacheFull,
+        /// The path of the lock is invalid.
+        Path(PathError),
+    }
 }
 
-/// Why the caller no longer waits for the confirmation of a [release](LockError::NotConfirmed).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unconfirmed {
-    /// The session's [lease](zk_session::session::Session::lease) has ended. The servers delete the
-    /// node with the session.
-    LeaseEnded,
-    /// The caller's time limit has passed.
-    TimedOut,
-    /// The session has ended here before a server answered.
-    ///
-    /// The servers end it and delete the node after the session timeout. If the session was
-    /// detached, the process that resumes it owns the node. The end is [`End::Closed`] also if the
-    /// runtime of the client was shut down.
-    Ended(End),
+zk_session::proto::named! {
+    /// Why the caller no longer waits for the confirmation of a [release](LockError::NotConfirmed).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Unconfirmed {
+        /// The session's [lease](zk_session::session::Session::lease) has ended. The servers delete
+        /// the node with the session.
+        LeaseEnded,
+        /// The caller's time limit has passed.
+        TimedOut,
+        /// The session has ended here before a server answered.
+        ///
+        /// The servers end it and delete the node after the session timeout. If the session was
+        /// detached, the process that resumes it owns the node. The end is [`End::Closed`] also if
+        /// the runtime of the client was shut down.
+        Ended(End),
+    }
 }
 
-/// Why a lock is no longer held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Loss {
-    /// The session has ended.
-    Ended(End),
-    /// Our node was deleted. The next contender may hold the lock by now.
-    ///
-    /// Another client deleted it. Or the session has expired or is being closed, which the server
-    /// reports later.
-    NodeDeleted,
-    /// The guard was released or dropped. Only a future of `Held::lost` that outlives the guard
-    /// returns this.
-    Released,
-    /// The connection is lost, and the lock is held [only while
-    /// connected](crate::machine::DisconnectPolicy::WhileConnected).
-    Disconnected,
-    /// The [lease](zk_session::session::Session::lease) of the session has ended, so the ensemble
-    /// [may expire it](crate::machine::DisconnectPolicy::UntilLeaseEnds).
-    LeaseEnded,
-    /// The session has expired, and the client has [renewed](zk_session::State::Renewing) it. Only a
-    /// [candidate](crate::machine::ElectionMachine) reports this: it queues again on the new session.
-    Renewed,
+zk_session::proto::named! {
+    /// Why a lock is no longer held.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Loss {
+        /// The session has ended.
+        Ended(End),
+        /// Our node was deleted. The next contender may hold the lock by now.
+        ///
+        /// Another client deleted it. Or the session has expired or is being closed, which the
+        /// server reports later.
+        NodeDeleted,
+        /// The guard was released or dropped. Only a future of `Held::lost` that outlives the guard
+        /// returns this.
+        Released,
+        /// The connection is lost, and the lock is held [only while
+        /// connected](crate::machine::DisconnectPolicy::WhileConnected).
+        Disconnected,
+        /// The [lease](zk_session::session::Session::lease) of the session has ended, so the
+        /// ensemble [may expire it](crate::machine::DisconnectPolicy::UntilLeaseEnds).
+        LeaseEnded,
+        /// The session has expired, and the client has [renewed](zk_session::State::Renewing) it.
+        /// Only a [candidate](crate::machine::ElectionMachine) reports this: it queues again on the
+        /// new session.
+        Renewed,
+    }
 }
 
 impl LockError {
@@ -161,8 +170,8 @@ impl LockError {
     /// node was deleted.
     ///
     /// A client that [renews](zk_session::ClientBuilder::renew) its session can queue again, by the
-    /// same call. Any other client can do so after [`NodeVanished`](Self::NodeVanished), unless that
-    /// was the first sign of the end of its session.
+    /// same call. Any other client can do so after [`NodeVanished`](Self::NodeVanished), unless
+    /// that was the first sign of the end of its session.
     pub const fn has_lost_place(&self) -> bool {
         matches!(self, Self::Ended(End::Expired) | Self::NodeVanished)
     }
@@ -275,8 +284,13 @@ pub struct RecipeError {
     pub reason: LockError,
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 impl RecipeError {
+    /// Returns the name of the [reason](LockError::name).
+    pub const fn name(&self) -> &'static str {
+        self.reason.name()
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn new(operation: &'static str, path: &str, reason: impl Into<LockError>) -> Self {
         Self { operation, path: path.into(), reason: reason.into() }
     }

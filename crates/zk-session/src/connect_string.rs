@@ -59,34 +59,36 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// The reason why a connection string is invalid.
-///
-/// ```
-/// use zk_session::{ConnectString, ConnectStringError};
-///
-/// let error = "zk1:2181,zk2:http".parse::<ConnectString>().unwrap_err();
-/// assert_eq!(error, ConnectStringError::Port("zk2:http".to_string()));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConnectStringError {
-    /// A server has no host name, or the string names no server.
-    NoHost,
-    /// The port of this server is not a number from 1 to 65535.
-    Port(String),
-    /// The brackets around an IPv6 address are missing or unbalanced, or they enclose something
-    /// else.
-    Brackets(String),
-    /// A character that is invalid in a host name: a space within it, a control character, `@`, or
-    /// another character with a meaning in URLs.
-    Character {
-        /// The character.
-        character: char,
-        /// The offset of the character in the string, in bytes.
-        position: usize,
-    },
-    /// The chroot is not a valid path.
-    Chroot(PathError),
+zk_proto::named! {
+    /// The reason why a connection string is invalid.
+    ///
+    /// ```
+    /// use zk_session::{ConnectString, ConnectStringError};
+    ///
+    /// let error = "zk1:2181,zk2:http".parse::<ConnectString>().unwrap_err();
+    /// assert_eq!(error, ConnectStringError::Port("zk2:http".to_string()));
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ConnectStringError {
+        /// A server has no host name, or the string names no server.
+        NoHost,
+        /// The port of this server is not a number from 1 to 65535.
+        Port(String),
+        /// The brackets around an IPv6 address are missing or unbalanced, or they enclose something
+        /// else.
+        Brackets(String),
+        /// A character that is invalid in a host name: a space within it, a control character, `@`,
+        /// or another character with a meaning in URLs.
+        Character {
+            /// The character.
+            character: char,
+            /// The offset of the character in the string, in bytes.
+            position: usize,
+        },
+        /// The chroot is not a valid path.
+        Chroot(PathError),
+    }
 }
 
 impl fmt::Display for ConnectStringError {

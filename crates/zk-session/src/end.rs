@@ -2,24 +2,26 @@
 
 use core::fmt;
 
-/// The way in which a session ended.
-///
-/// ```
-/// use zk_session::End;
-///
-/// assert_eq!(End::Expired.to_string(), "the session has expired");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// The ensemble received nothing from the session for the session timeout, and has deleted its
-    /// ephemeral nodes.
-    Expired,
-    /// The client closed the session.
-    Closed,
-    /// A server refused a credential, or requires one that the session lacks. Every other server
-    /// would do the same.
-    AuthFailed,
+zk_proto::named! {
+    /// The way in which a session ended.
+    ///
+    /// ```
+    /// use zk_session::End;
+    ///
+    /// assert_eq!(End::Expired.to_string(), "the session has expired");
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum End {
+        /// The ensemble received nothing from the session for the session timeout, and has deleted
+        /// its ephemeral nodes.
+        Expired,
+        /// The client closed the session.
+        Closed,
+        /// A server refused a credential, or requires one that the session lacks. Every other
+        /// server would do the same.
+        AuthFailed,
+    }
 }
 
 impl fmt::Display for End {

@@ -35,128 +35,133 @@ pub enum Outcome {
     Applied,
 }
 
-/// The reason why a request failed.
-///
-/// [`outcome`](Self::outcome) returns whether the request may have been applied.
-///
-/// ```
-/// use zk_session::proto::ErrorCode;
-/// use zk_session::{Error, Outcome};
-///
-/// let error = Error::Server(ErrorCode::NO_NODE);
-/// assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
-/// assert_eq!(error.outcome(), Outcome::NotApplied);
-/// assert_eq!(error.to_string(), "the server refused the request: NO_NODE");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Error {
-    /// The server refused the request.
-    Server(ErrorCode),
-    /// The server does not support the operation, usually because it is too old. Servers since
-    /// 3.4.6 then close the connection.
-    Unsupported {
-        /// The operation.
-        opcode: OpCode,
-        /// The server version or setting that the operation needs, such as `ZooKeeper 3.5`.
-        needs: &'static str,
-    },
-    /// The server refused a transaction as a whole, because of one of its operations.
-    Transaction {
-        /// The index of that operation, counted from 0.
-        index: usize,
-        /// The error code of that operation.
-        code: ErrorCode,
-    },
-    /// The connection was lost after the request was sent and before its reply arrived.
-    ConnectionLost,
-    /// The session gave the request up: connection after connection was lost while it was being
-    /// sent.
+zk_proto::named! {
+    /// The reason why a request failed.
     ///
-    /// Most likely the request is longer than the servers' `jute.maxbuffer`. A server closes the
-    /// connection then, without giving a reason.
-    Undeliverable,
-    /// The caller's deadline passed before the reply arrived.
-    DeadlinePassed {
-        /// Whether the request may have been applied, or may still be applied later.
-        outcome: Outcome,
-    },
-    /// The session was without a connection for longer than its [disconnect
-    /// timeout](field@crate::session::Config::disconnect_timeout).
-    NoConnection,
-    /// The session has ended.
-    Ended {
-        /// How the session ended.
-        end: End,
-        /// Whether the request may have been applied before the end.
-        outcome: Outcome,
-    },
-    /// The body of the reply is malformed, or belongs to another operation.
-    Reply(DecodeError),
-    /// The reply is longer than [`max_reply`](crate::session::Config::max_reply).
+    /// [`outcome`](Self::outcome) returns whether the request may have been applied.
     ///
-    /// The session skips such a reply and keeps the connection. It removes a watch that the request
-    /// has set.
-    ReplyTooLarge {
-        /// The length of the reply, in bytes.
-        length: usize,
-        /// The limit, in bytes.
-        limit: usize,
-        /// Whether the request was applied, which depends on its operation:
+    /// ```
+    /// use zk_session::proto::ErrorCode;
+    /// use zk_session::{Error, Outcome};
+    ///
+    /// let error = Error::Server(ErrorCode::NO_NODE);
+    /// assert_eq!(error.code(), Some(ErrorCode::NO_NODE));
+    /// assert_eq!(error.outcome(), Outcome::NotApplied);
+    /// assert_eq!(error.to_string(), "the server refused the request: NO_NODE");
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Error {
+        /// The server refused the request.
+        Server(ErrorCode),
+        /// The server does not support the operation, usually because it is too old. Servers since
+        /// 3.4.6 then close the connection.
+        Unsupported {
+            /// The operation.
+            opcode: OpCode,
+            /// The server version or setting that the operation needs, such as `ZooKeeper 3.5`.
+            needs: &'static str,
+        },
+        /// The server refused a transaction as a whole, because of one of its operations.
+        Transaction {
+            /// The index of that operation, counted from 0.
+            index: usize,
+            /// The error code of that operation.
+            code: ErrorCode,
+        },
+        /// The connection was lost after the request was sent and before its reply arrived.
+        ConnectionLost,
+        /// The session gave the request up: connection after connection was lost while it was being
+        /// sent.
         ///
-        /// * [`NotApplied`](Outcome::NotApplied) if it only reads or watches.
-        /// * [`Applied`](Outcome::Applied) if it writes, because the header of the reply reports
-        ///   success.
-        /// * [`Unknown`](Outcome::Unknown) for a multi, whose header does not say whether it
-        ///   succeeded.
-        outcome: Outcome,
-    },
-    /// The server returned more or fewer results than the request has operations. This is a fault
-    /// of the server.
-    Results {
-        /// The number of operations in the request.
-        asked: usize,
-        /// The number of results in the reply.
-        answered: usize,
-    },
-    /// Too many requests wait for a reply. Nothing was sent.
-    QueueFull {
-        /// The limit, in requests: [`max_pending`](crate::session::Config::max_pending).
-        limit: usize,
-    },
-    /// Too many bytes of requests wait to be sent. Nothing was sent.
-    BufferFull {
-        /// The limit, in bytes: [`max_unsent`](crate::session::Config::max_unsent).
-        limit: usize,
-    },
-    /// The request is invalid. Nothing was sent.
-    Invalid(Invalid),
+        /// Most likely the request is longer than the servers' `jute.maxbuffer`. A server closes
+        /// the connection then, without giving a reason.
+        Undeliverable,
+        /// The caller's deadline passed before the reply arrived.
+        DeadlinePassed {
+            /// Whether the request may have been applied, or may still be applied later.
+            outcome: Outcome,
+        },
+        /// The session was without a connection for longer than its [disconnect
+        /// timeout](field@crate::session::Config::disconnect_timeout).
+        NoConnection,
+        /// The session has ended.
+        Ended {
+            /// How the session ended.
+            end: End,
+            /// Whether the request may have been applied before the end.
+            outcome: Outcome,
+        },
+        /// The body of the reply is malformed, or belongs to another operation.
+        Reply(DecodeError),
+        /// The reply is longer than [`max_reply`](crate::session::Config::max_reply).
+        ///
+        /// The session skips such a reply and keeps the connection. It removes a watch that the
+        /// request has set.
+        ReplyTooLarge {
+            /// The length of the reply, in bytes.
+            length: usize,
+            /// The limit, in bytes.
+            limit: usize,
+            /// Whether the request was applied, which depends on its operation:
+            ///
+            /// * [`NotApplied`](Outcome::NotApplied) if it only reads or watches.
+            /// * [`Applied`](Outcome::Applied) if it writes, because the header of the reply
+            ///   reports success.
+            /// * [`Unknown`](Outcome::Unknown) for a multi, whose header does not say whether it
+            ///   succeeded.
+            outcome: Outcome,
+        },
+        /// The server returned more or fewer results than the request has operations. This is a
+        /// fault of the server.
+        Results {
+            /// The number of operations in the request.
+            asked: usize,
+            /// The number of results in the reply.
+            answered: usize,
+        },
+        /// Too many requests wait for a reply. Nothing was sent.
+        QueueFull {
+            /// The limit, in requests: [`max_pending`](crate::session::Config::max_pending).
+            limit: usize,
+        },
+        /// Too many bytes of requests wait to be sent. Nothing was sent.
+        BufferFull {
+            /// The limit, in bytes: [`max_unsent`](crate::session::Config::max_unsent).
+            limit: usize,
+        },
+        /// The request is invalid. Nothing was sent.
+        Invalid(Invalid),
+    }
 }
 
-/// The reason why a request is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Invalid {
-    /// The path is malformed.
-    Path(PathError),
-    /// Only the session itself sends requests with this operation.
-    ///
-    /// * Pings, and the requests that set watches again: the session sends them when they are due.
-    /// * Removals of watches: use [`unwatch`](crate::session::Session::unwatch), because several
-    ///   requests may share one watch on the server.
-    /// * `auth`: use [`add_auth`](crate::session::Session::add_auth).
-    /// * The end of the session: use [`close`](crate::session::Session::close).
-    Reserved(OpCode),
-    /// The request would crash some servers: it [harms servers](zk_proto::Request::harms_servers)
-    /// outside a transaction.
-    HarmsServer(OpCode),
-    /// The request is longer than the server accepts. A server would close the connection.
-    TooLarge {
-        /// The length of the request, in bytes.
-        length: usize,
-        /// The limit, in bytes: [`max_request`](crate::session::Config::max_request).
-        limit: usize,
-    },
+zk_proto::named! {
+    /// The reason why a request is invalid.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Invalid {
+        /// The path is malformed.
+        Path(PathError),
+        /// Only the session itself sends requests with this operation.
+        ///
+        /// * Pings, and the requests that set watches again: the session sends them when they are
+        ///   due.
+        /// * Removals of watches: use [`unwatch`](crate::session::Session::unwatch), because
+        ///   several requests may share one watch on the server.
+        /// * `auth`: use [`add_auth`](crate::session::Session::add_auth).
+        /// * The end of the session: use [`close`](crate::session::Session::close).
+        Reserved(OpCode),
+        /// The request would crash some servers: it [harms
+        /// servers](zk_proto::Request::harms_servers) outside a transaction.
+        HarmsServer(OpCode),
+        /// The request is longer than the server accepts. A server would close the connection.
+        TooLarge {
+            /// The length of the request, in bytes.
+            length: usize,
+            /// The limit, in bytes: [`max_request`](crate::session::Config::max_request).
+            limit: usize,
+        },
+    }
 }
 
 /// A failed request of a client: the operation, the path and the reason.
@@ -208,6 +213,11 @@ impl RequestError {
     pub(crate) fn at(mut self, path: &str) -> Self {
         self.path.get_or_insert_with(|| path.into());
         self
+    }
+
+    /// Returns the name of the [reason](Error::name).
+    pub const fn name(&self) -> &'static str {
+        self.reason.name()
     }
 
     /// Returns whether the request may have been applied.

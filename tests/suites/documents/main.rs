@@ -1,9 +1,10 @@
-//! Checks the documents: their style, their links and paths, the tests that they name, and the
-//! generated parts of the guide.
+//! Checks the documents: their style, their links and paths, the tests that they name, the generated
+//! parts of the guide, and the names of errors.
 
 mod answers;
 mod guide;
 mod links;
+mod names;
 mod style;
 
 use std::fs;

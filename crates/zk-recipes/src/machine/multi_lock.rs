@@ -57,22 +57,25 @@ impl Mode {
     }
 }
 
-/// Why locks cannot be acquired together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MultiLockError {
-    /// The list of locks is empty.
-    Empty,
-    /// The locks belong to more than one session.
-    Sessions,
-    /// The clients of the locks have different chroots. The same path would mean different nodes,
-    /// and one transaction could not check all locks.
-    Chroots,
-    /// Two locks at one path name their nodes differently, so they would not exclude each other.
-    Schemes {
-        /// The lock path.
-        path: String,
-    },
+zk_session::proto::named! {
+    /// Why locks cannot be acquired together.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum MultiLockError {
+        /// The list of locks is empty.
+        Empty,
+        /// The locks belong to more than one session.
+        Sessions,
+        /// The clients of the locks have different chroots. The same path would mean different
+        /// nodes, and one transaction could not check all locks.
+        Chroots,
+        /// Two locks at one path name their nodes differently, so they would not exclude each
+        /// other.
+        Schemes {
+            /// The lock path.
+            path: String,
+        },
+    }
 }
 
 impl fmt::Display for MultiLockError {

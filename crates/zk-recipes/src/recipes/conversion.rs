@@ -16,6 +16,11 @@ pub struct NotConverted<G> {
 }
 
 impl<G> NotConverted<G> {
+    /// Returns the name of the [reason](crate::LockError::name).
+    pub const fn name(&self) -> &'static str {
+        self.error.name()
+    }
+
     /// Returns the unchanged guard.
     pub fn into_guard(self) -> G {
         self.guard

@@ -14,6 +14,13 @@ pub struct MultiLoss {
     pub loss: Loss,
 }
 
+impl MultiLoss {
+    /// Returns the name of the [loss](Loss::name).
+    pub const fn name(&self) -> &'static str {
+        self.loss.name()
+    }
+}
+
 impl fmt::Display for MultiLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.loss)

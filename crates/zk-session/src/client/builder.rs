@@ -119,9 +119,9 @@ impl<C> ClientBuilder<C> {
     /// Sets how long `connect` waits for the first server; by default the session timeout, at least
     /// 15 s.
     ///
-    /// It waits that long also while no server is reachable, because the ensemble may be starting or
-    /// electing a leader. Between two rounds over all servers it pauses for at most a second. With
-    /// `Duration::MAX` it waits for ever.
+    /// It waits that long also while no server is reachable, because the ensemble may be starting
+    /// or electing a leader. Between two rounds over all servers it pauses for at most a second.
+    /// With `Duration::MAX` it waits for ever.
     ///
     /// An invalid connection string fails at once. A wrong address fails at the limit, with the
     /// last cause: [`ConnectError::Unreachable`]. If TLS fails with every server, `connect` fails
@@ -205,12 +205,12 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Sets whether the client opens a new session when the ensemble has expired the old one; off by
-    /// default.
+    /// Sets whether the client opens a new session when the ensemble has expired the old one; off
+    /// by default.
     ///
     /// **Off**, the client ends with its session: every later call fails with
-    /// [`Error::Ended`](crate::Error::Ended). Choose this if the program has state that is worthless
-    /// without the session, or if something restarts it.
+    /// [`Error::Ended`](crate::Error::Ended). Choose this if the program has state that is
+    /// worthless without the session, or if something restarts it.
     ///
     /// **On**, the client goes on. Choose this for a service that runs for years:
     ///
@@ -218,8 +218,9 @@ impl<C> ClientBuilder<C> {
     ///   new session, with a new id. Credentials and SASL are presented again.
     /// * Requests of the old session fail with [`Error::Ended`](crate::Error::Ended) and
     ///   [`End::Expired`](crate::End::Expired), if they had not failed with the connection. They
-    ///   were not applied. Requests made from then on wait for the new session, as they wait for any
-    ///   connection: `disconnect_timeout`, `request_timeout` and the limits of the queues apply.
+    ///   were not applied. Requests made from then on wait for the new session, as they wait for
+    ///   any connection: `disconnect_timeout`, `request_timeout` and the limits of the queues
+    ///   apply.
     /// * Ephemeral nodes are gone. Everything that was held, such as a lock, reports its loss once,
     ///   and nothing passes to the new session. The lock itself can be acquired again.
     /// * One-shot watches end with an error. Persistent watches continue with a
@@ -344,49 +345,51 @@ pub(crate) fn has_begun(state: State, resumed: bool) -> bool {
     }
 }
 
-/// The reason why a client could not connect.
-///
-/// ```
-/// use zk_session::{ConnectError, End};
-///
-/// fn is_worth_retrying(error: &ConnectError) -> bool {
-///     matches!(error, ConnectError::Unreachable { .. })
-/// }
-/// assert!(!is_worth_retrying(&ConnectError::Ended(End::Expired)));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The connection string is invalid.
-    Address(ConnectStringError),
-    /// No server served the session in time.
-    Unreachable {
-        /// How long the client tried.
-        connect_timeout: Duration,
-        /// The last server that failed, and the reason. If none has failed, a server that has not
-        /// answered yet.
-        last: Option<(String, String)>,
-    },
-    /// TLS failed with every server, so that no retry helps. What failed with the last of them.
-    Tls {
-        /// The last server.
-        server: String,
-        /// What failed.
-        error: TlsError,
-    },
-    /// The exchange of a SASL mechanism failed. Every other server would repeat that.
-    AuthenticationFailed {
-        /// The name of the mechanism.
-        mechanism: &'static str,
-        /// The server.
-        server: String,
-        /// What failed.
-        error: SaslError,
-    },
-    /// The session ended before it began, or the session to resume had ended.
-    Ended(End),
-    /// The system could not start a thread. Only the blocking client reports it.
-    NoThread(String),
+zk_proto::named! {
+    /// The reason why a client could not connect.
+    ///
+    /// ```
+    /// use zk_session::{ConnectError, End};
+    ///
+    /// fn is_worth_retrying(error: &ConnectError) -> bool {
+    ///     matches!(error, ConnectError::Unreachable { .. })
+    /// }
+    /// assert!(!is_worth_retrying(&ConnectError::Ended(End::Expired)));
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ConnectError {
+        /// The connection string is invalid.
+        Address(ConnectStringError),
+        /// No server served the session in time.
+        Unreachable {
+            /// How long the client tried.
+            connect_timeout: Duration,
+            /// The last server that failed, and the reason. If none has failed, a server that has
+            /// not answered yet.
+            last: Option<(String, String)>,
+        },
+        /// TLS failed with every server, so that no retry helps. What failed with the last of them.
+        Tls {
+            /// The last server.
+            server: String,
+            /// What failed.
+            error: TlsError,
+        },
+        /// The exchange of a SASL mechanism failed. Every other server would repeat that.
+        AuthenticationFailed {
+            /// The name of the mechanism.
+            mechanism: &'static str,
+            /// The server.
+            server: String,
+            /// What failed.
+            error: SaslError,
+        },
+        /// The session ended before it began, or the session to resume had ended.
+        Ended(End),
+        /// The system could not start a thread. Only the blocking client reports it.
+        NoThread(String),
+    }
 }
 
 impl fmt::Display for ConnectError {

@@ -76,9 +76,9 @@ pub trait Mechanism: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Begins an exchange with a server. Returns it with its first token. May wait for the network;
-    /// a client waits no longer than for the connection itself. Then it may call `begin` again, for the
-    /// next attempt, while the earlier call still waits. The async client has at most four such calls
-    /// in all, the blocking client four for each server; further attempts fail.
+    /// a client waits no longer than for the connection itself. Then it may call `begin` again, for
+    /// the next attempt, while the earlier call still waits. The async client has at most four such
+    /// calls in all, the blocking client four for each server; further attempts fail.
     ///
     /// # Errors
     ///
@@ -104,24 +104,26 @@ pub trait Exchange: fmt::Debug + Send {
     fn respond(&mut self, challenge: Option<&[u8]>) -> Result<Option<Vec<u8>>, SaslError>;
 }
 
-/// The reason why an exchange failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SaslError {
-    /// The server refused the identity or its proof. The reason is in the server's log.
-    Refused,
-    /// Three connections in a row were closed instead of a reply to the proof.
-    Unanswered,
-    /// The server is not set up for SASL.
-    Unsupported,
-    /// The server sent a token that this mechanism cannot use.
-    Challenge(&'static str),
-    /// The server did not prove that it knows the secret.
-    ServerUnproven,
-    /// The mechanism could not begin or continue, for a reason of its own.
-    Mechanism(String),
-    /// The session did not send the token, or could not read the reply.
-    Session(Error),
+zk_proto::named! {
+    /// The reason why an exchange failed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum SaslError {
+        /// The server refused the identity or its proof. The reason is in the server's log.
+        Refused,
+        /// Three connections in a row were closed instead of a reply to the proof.
+        Unanswered,
+        /// The server is not set up for SASL.
+        Unsupported,
+        /// The server sent a token that this mechanism cannot use.
+        Challenge(&'static str),
+        /// The server did not prove that it knows the secret.
+        ServerUnproven,
+        /// The mechanism could not begin or continue, for a reason of its own.
+        Mechanism(String),
+        /// The session did not send the token, or could not read the reply.
+        Session(Error),
+    }
 }
 
 impl fmt::Display for SaslError {
@@ -197,8 +199,8 @@ impl Authenticator {
             .inspect_err(|_| session.authentication_failed())
     }
 
-    /// Handles [`Event::AuthenticationReply`](crate::session::Event::AuthenticationReply): sends the
-    /// next token, or releases the session.
+    /// Handles [`Event::AuthenticationReply`](crate::session::Event::AuthenticationReply): sends
+    /// the next token, or releases the session.
     ///
     /// # Errors
     ///
@@ -219,8 +221,8 @@ impl Authenticator {
         next.inspect_err(|_| session.authentication_failed())
     }
 
-    /// Handles [`Event::Disconnected`](crate::session::Event::Disconnected). Only a server that closes
-    /// the connection refuses by silence; one that is slow does not.
+    /// Handles [`Event::Disconnected`](crate::session::Event::Disconnected). Only a server that
+    /// closes the connection refuses by silence; one that is slow does not.
     pub fn handle_disconnected(&mut self, cause: Cause) {
         if core::mem::take(&mut self.is_proof_unanswered) {
             let is_refusal = cause == Cause::Transport;

@@ -54,38 +54,41 @@ pub enum State {
     Ended(End),
 }
 
-/// The reason why a connection, or an attempt to connect, ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The transport failed, or the server closed the connection.
-    Transport,
-    /// The server was not reached in time, or did not answer the handshake in time.
-    ConnectTimeout,
-    /// The server sent nothing for two thirds of the session timeout.
-    ReadTimeout,
-    /// The server sent a frame with an invalid length.
-    Frame(FrameError),
-    /// The server sent a malformed frame.
-    Malformed(DecodeError),
-    /// The server replied to the handshake, or to an authentication request, before it was sent
-    /// completely.
-    Unasked,
-    /// The server answered the handshake with another protocol version, or not in this protocol.
-    UnknownProtocol(i32),
-    /// The server answered a request out of order.
-    UnexpectedReply {
-        /// The xid of the oldest unanswered request, if there is one.
-        expected: Option<Xid>,
-        /// The xid of the reply.
-        received: Xid,
-    },
-    /// The server refused to set the watches again.
-    WatchesRefused(ErrorCode),
-    /// The server is read-only, and a read-write server was found.
-    ReadWriteFound,
-    /// The list of servers has changed, and the session moves to another server.
-    Rebalanced,
+zk_proto::named! {
+    /// The reason why a connection, or an attempt to connect, ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Cause {
+        /// The transport failed, or the server closed the connection.
+        Transport,
+        /// The server was not reached in time, or did not answer the handshake in time.
+        ConnectTimeout,
+        /// The server sent nothing for two thirds of the session timeout.
+        ReadTimeout,
+        /// The server sent a frame with an invalid length.
+        Frame(FrameError),
+        /// The server sent a malformed frame.
+        Malformed(DecodeError),
+        /// The server replied to the handshake, or to an authentication request, before it was sent
+        /// completely.
+        Unasked,
+        /// The server answered the handshake with another protocol version, or not in this
+        /// protocol.
+        UnknownProtocol(i32),
+        /// The server answered a request out of order.
+        UnexpectedReply {
+            /// The xid of the oldest unanswered request, if there is one.
+            expected: Option<Xid>,
+            /// The xid of the reply.
+            received: Xid,
+        },
+        /// The server refused to set the watches again.
+        WatchesRefused(ErrorCode),
+        /// The server is read-only, and a read-write server was found.
+        ReadWriteFound,
+        /// The list of servers has changed, and the session moves to another server.
+        Rebalanced,
+    }
 }
 
 impl fmt::Display for Cause {
