@@ -8,4 +8,5 @@ pub mod embassy;
 #[cfg(feature = "lock")]
 pub mod heap;
 pub mod line;
+#[cfg(target_arch = "arm")]
 mod memory;

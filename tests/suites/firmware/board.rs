@@ -1,20 +1,21 @@
-//! A board in QEMU.
+//! A board in QEMU, or in Node.js.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use zk_testkit::suite::HANG_TIMEOUT;
 use zk_testkit::turns::Turn;
 
+use super::image::Program;
 use super::modem;
 
 /// A board that runs a program. Dropping it cuts its power.
 pub(super) struct Board {
-    qemu: Child,
+    process: Child,
     lines: UnboundedReceiver<String>,
     /// All lines so far.
     pub(super) log: Vec<String>,
@@ -22,23 +23,20 @@ pub(super) struct Board {
 
 impl Board {
     /// Switches a board on whose modem reaches these servers.
-    pub(super) async fn start(image: &Path, servers: Vec<SocketAddr>) -> Self {
+    pub(super) async fn start(program: Program, image: &Path, servers: Vec<SocketAddr>) -> Self {
         let modem = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
-        let mut qemu = Command::new("qemu-system-arm");
-        qemu.args(["-machine", "lm3s6965evb", "-display", "none", "-monitor", "none"]);
-        qemu.arg("-serial").arg(format!("tcp:{}", modem.local_addr().expect("bound")));
-        qemu.args(["-semihosting-config", "enable=on,target=native", "-kernel"]).arg(image);
-        let mut qemu = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("QEMU runs");
-        let output = BufReader::new(qemu.stdout.take().expect("piped"));
+        let mut command = program.run(image, modem.local_addr().expect("bound"));
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("it runs");
+        let output = BufReader::new(process.stdout.take().expect("piped"));
         let (sender, lines) = unbounded_channel();
         std::thread::spawn(move || {
             output.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
         });
         let uart = tokio::time::timeout(HANG_TIMEOUT, modem.accept()).await;
-        let (uart, _) = uart.expect("QEMU connects").expect("a connection");
+        let (uart, _) = uart.expect("the board connects").expect("a connection");
         uart.set_nodelay(true).expect("a socket");
         tokio::spawn(modem::run(uart, servers));
-        Self { qemu, lines, log: Vec::new() }
+        Self { process, lines, log: Vec::new() }
     }
 
     /// Returns the next line that the program prints; `None` if it has ended.
@@ -67,14 +65,14 @@ impl Board {
     /// Waits for the end of the program.
     pub(super) async fn end(mut self) -> ExitStatus {
         while self.next_line().await.is_some() {}
-        self.qemu.wait().expect("an ended process")
+        self.process.wait().expect("an ended process")
     }
 }
 
 impl Drop for Board {
     fn drop(&mut self) {
         // The program may have ended by itself.
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

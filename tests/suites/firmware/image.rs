@@ -1,5 +1,7 @@
 //! Builds the programs, and measures them.
 
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -17,8 +19,19 @@ pub(super) struct Program {
 pub(super) const LOCK: Program =
     Program { name: "lock", target: "thumbv7m-none-eabi", features: "lock" };
 
-/// The lock on a Cortex-M0. QEMU's Cortex-M3 runs it as well.
+/// The lock on a Cortex-M0.
 pub(super) const LOCK_WITHOUT_ATOMICS: Program = Program { target: CODEC.target, ..LOCK };
+
+/// The lock on a RISC-V processor.
+pub(super) const LOCK_ON_RISC_V: Program =
+    Program { target: "riscv32imac-unknown-none-elf", ..LOCK };
+
+/// The lock on a RISC-V processor without atomic operations.
+pub(super) const LOCK_ON_RISC_V_WITHOUT_ATOMICS: Program =
+    Program { target: "riscv32imc-unknown-none-elf", ..LOCK };
+
+/// The lock in WebAssembly.
+pub(super) const LOCK_IN_NODE: Program = Program { target: "wasm32-unknown-unknown", ..LOCK };
 
 /// The codec alone, on a Cortex-M0.
 pub(super) const CODEC: Program =
@@ -42,10 +55,40 @@ impl Program {
         }
     }
 
+    /// Returns what runs the program, and its arguments for the board.
+    fn runner(self) -> (&'static str, &'static [&'static str]) {
+        const NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/firmware/boards/node/run.mjs");
+        match self.target.split('-').next() {
+            Some("thumbv6m") => ("qemu-system-arm", &["-machine", "microbit"]),
+            Some("thumbv7m") => ("qemu-system-arm", &["-machine", "lm3s6965evb"]),
+            Some("wasm32") => ("node", &[NODE]),
+            _ => ("qemu-system-riscv32", &["-machine", "virt", "-bios", "none"]),
+        }
+    }
+
+    /// Returns the command that runs an image of the program, whose UART connects to this address.
+    pub(super) fn run(self, image: &Path, uart: SocketAddr) -> Command {
+        let (runner, board) = self.runner();
+        let mut command = Command::new(runner);
+        command.args(board);
+        if runner == "node" {
+            let uart = TcpStream::connect(uart).expect("the modem listens");
+            uart.set_nonblocking(true).expect("a socket");
+            command.arg(image).stdin(OwnedFd::from(uart));
+        } else {
+            command.args(["-display", "none", "-monitor", "none", "-serial"]);
+            command.arg(format!("tcp:{uart}"));
+            command.args(["-semihosting-config", "enable=on,target=native", "-kernel"]).arg(image);
+            command.stdin(Stdio::null());
+        }
+        command
+    }
+
     fn missing(self) -> Option<String> {
-        let mut qemu = Command::new("qemu-system-arm");
-        if !qemu.arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success()) {
-            return Some("`qemu-system-arm` does not run".into());
+        let (runner, _) = self.runner();
+        let mut version = Command::new(runner);
+        if !version.arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success()) {
+            return Some(format!("`{runner}` does not run"));
         }
         let mut rustc = Command::new("rustc");
         let output = rustc.args(["--print", "target-libdir", "--target", self.target]).output();
@@ -65,7 +108,8 @@ impl Program {
         // Flags for the host would change the sizes.
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         assert!(cargo.status().expect("cargo runs").success(), "{self:?} does not build");
-        folder.join(self.target).join("firmware").join(self.name)
+        let extension = if self.target.starts_with("wasm32") { "wasm" } else { "" };
+        folder.join(self.target).join("firmware").join(self.name).with_extension(extension)
     }
 }
 

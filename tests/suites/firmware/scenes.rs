@@ -13,7 +13,10 @@ use zk_testkit::suite::{HANG_TIMEOUT, client};
 use zk_testkit::turns::{Kind, Turn, overtaken, together};
 
 use super::board::Board;
-use super::image::{CODEC, LOCK, LOCK_WITHOUT_ATOMICS};
+use super::image::{
+    CODEC, LOCK, LOCK_IN_NODE, LOCK_ON_RISC_V, LOCK_ON_RISC_V_WITHOUT_ATOMICS,
+    LOCK_WITHOUT_ATOMICS, Program,
+};
 
 /// The lock and the node that the program names.
 const LOCK_PATH: &str = "/locks/shared with firmware";
@@ -72,7 +75,7 @@ async fn a_board_takes_turns_with_a_client() {
     for path in [NODE, "/ours"] {
         client.create(path, b"", NodeKind::Persistent).await.expect("created");
     }
-    let mut board = Board::start(&image, servers(&embedded.connect_string())).await;
+    let mut board = Board::start(LOCK, &image, servers(&embedded.connect_string())).await;
     let (sender, turns) = unbounded_channel();
     let contender = tokio::spawn(contend(client.clone(), sender));
     let mut server = board.wait_for("connected to server ").await;
@@ -117,7 +120,7 @@ async fn a_board_takes_turns_with_curator() {
     let at = ensemble.connect_string();
     let client = client(&ensemble).await;
     client.create(NODE, b"", NodeKind::Persistent).await.expect("created");
-    let mut board = Board::start(&image, servers(&at)).await;
+    let mut board = Board::start(LOCK, &image, servers(&at)).await;
     board.wait_for("acquired").await;
     // It runs until it is killed.
     let arguments = [&at, "mutex", LOCK_PATH, "1000000", "/turns-of-curator"].map(str::to_owned);
@@ -128,22 +131,46 @@ async fn a_board_takes_turns_with_curator() {
     take_turns(&mut board, turns).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_board_without_atomic_operations_takes_the_lock() {
-    let Some(image) = LOCK_WITHOUT_ATOMICS.build_or_skip() else { return };
+/// Lets a board with another processor take turns with a client.
+async fn takes_turns(program: Program) {
+    let Some(image) = program.build_or_skip() else { return };
     let embedded = Embedded::start(1).await.expect("loopback");
-    client(&embedded).await.create(NODE, b"", NodeKind::Persistent).await.expect("created");
-    let mut board = Board::start(&image, servers(&embedded.connect_string())).await;
-    board.wait_for("exclusive ").await;
-    board.wait_for("released").await;
-    board.wait_for("acquired").await;
+    let client = client(&embedded).await;
+    for path in [NODE, "/ours"] {
+        client.create(path, b"", NodeKind::Persistent).await.expect("created");
+    }
+    let mut board = Board::start(program, &image, servers(&embedded.connect_string())).await;
+    let (sender, turns) = unbounded_channel();
+    let contender = tokio::spawn(contend(client, sender));
+    take_turns(&mut board, turns).await;
+    contender.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_without_atomic_operations_takes_turns() {
+    takes_turns(LOCK_WITHOUT_ATOMICS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_risc_v_board_takes_turns() {
+    takes_turns(LOCK_ON_RISC_V).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_risc_v_board_without_atomic_operations_takes_turns() {
+    takes_turns(LOCK_ON_RISC_V_WITHOUT_ATOMICS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn web_assembly_takes_turns() {
+    takes_turns(LOCK_IN_NODE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_codec_needs_no_allocator() {
     let Some(image) = CODEC.build_or_skip() else { return };
     let embedded = Embedded::start(1).await.expect("loopback");
-    let mut board = Board::start(&image, servers(&embedded.connect_string())).await;
+    let mut board = Board::start(CODEC, &image, servers(&embedded.connect_string())).await;
     board.wait_for("created /boards").await;
     assert_eq!(board.wait_for("read ").await, "made by a Cortex-M0");
     assert!(board.end().await.success());

@@ -3,7 +3,6 @@
 #![no_std]
 #![no_main]
 
-use cortex_m_rt::entry;
 use zk_firmware::board::{self, print, print_number};
 use zk_firmware::line::{Line, State};
 use zk_proto::{
@@ -14,8 +13,9 @@ use zk_proto::{
 
 const NODE: &str = "/boards";
 
-#[entry]
-fn main() -> ! {
+// SAFETY: no other function has this name. The code that starts the board calls it.
+#[unsafe(no_mangle)]
+extern "C" fn main() -> ! {
     board::start();
     board::exit(talk().is_some())
 }

@@ -14,7 +14,6 @@ use core::cell::Cell;
 use core::time::Duration;
 
 use bytes::BytesMut;
-use cortex_m_rt::entry;
 use critical_section::Mutex;
 use uuid::Uuid;
 use zk_firmware::board::{self, print, print_number};
@@ -113,8 +112,9 @@ struct Board {
     heap_before: usize,
 }
 
-#[entry]
-fn main() -> ! {
+// SAFETY: no other function has this name. The code that starts the board calls it.
+#[unsafe(no_mangle)]
+extern "C" fn main() -> ! {
     heap::start();
     board::start();
     let mut config = Config::new(SERVERS, board::seed());

@@ -1,8 +1,5 @@
-//! The board: QEMU's `lm3s6965evb`. A clock, a UART, sleep, and a console by semihosting.
-//!
-//! This is the only code that needs `unsafe`: registers have addresses.
+//! QEMU's `lm3s6965evb`: a Cortex-M3.
 
-use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use cortex_m::asm;
@@ -10,6 +7,8 @@ use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m::peripheral::{NVIC, Peripherals, SYST};
 use cortex_m_rt::exception;
 use cortex_m_semihosting::{debug, hio, syscall};
+
+use super::{read, write};
 
 const UART0: usize = 0x4000_c000;
 const UART_DATA: usize = UART0;
@@ -44,21 +43,11 @@ unsafe impl cortex_m::interrupt::InterruptNumber for Interrupt {
     }
 }
 
-fn read(register: usize) -> u32 {
-    // SAFETY: all callers name a register of the board, which may be read at any time.
-    unsafe { ptr::read_volatile(register as *const u32) }
-}
-
-fn write(register: usize, value: u32) {
-    // SAFETY: all callers name a register of the board, none of which changes memory.
-    unsafe { ptr::write_volatile(register as *mut u32, value) }
-}
-
 /// Starts the clock and the UART.
 pub fn start() {
-    write(UART_LINE, 0x70); // Eight bits, with FIFO.
-    write(UART_FIFO_LEVELS, 0);
-    write(UART_CONTROL, 0x301); // On, in both directions.
+    write(UART_LINE, 0x70u32); // Eight bits, with FIFO.
+    write(UART_FIFO_LEVELS, 0u32);
+    write(UART_CONTROL, 0x301u32); // On, in both directions.
     // Wakes the processor every 5 ms, so that no deadline is later than that.
     for (offset, value) in [(0, 0), (4, 2), (0x28, 5 * TICKS_PER_MILLISECOND), (0x18, 1), (0xc, 1)]
     {
@@ -79,7 +68,7 @@ pub fn start() {
 
 #[exception]
 fn SysTick() {
-    // Nothing else writes it, and a Cortex-M0 cannot add in one step.
+    // Nothing else writes it.
     SECONDS.store(SECONDS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
@@ -98,8 +87,8 @@ mod interrupts {
 /// Only wakes the processor. The UART stays silent until [`sleep`] listens again.
 #[exception]
 unsafe fn DefaultHandler(_: i16) {
-    write(UART_INTERRUPTS, 0);
-    write(TIMER0 + 0x24, 1);
+    write(UART_INTERRUPTS, 0u32);
+    write(TIMER0 + 0x24, 1u32);
 }
 
 /// Returns the time since the start in milliseconds.
@@ -129,17 +118,17 @@ pub fn sleep() {
 
 /// Returns the next byte that has arrived.
 pub fn receive() -> Option<u8> {
-    (read(UART_FLAGS) & RECEIVE_EMPTY == 0).then(|| read(UART_DATA) as u8)
+    (read::<u32>(UART_FLAGS) & RECEIVE_EMPTY == 0).then(|| read::<u32>(UART_DATA) as u8)
 }
 
 /// Returns whether [`FIFO`] bytes can be sent at once.
 pub fn can_send() -> bool {
-    read(UART_FLAGS) & SEND_EMPTY != 0
+    read::<u32>(UART_FLAGS) & SEND_EMPTY != 0
 }
 
 /// Sends a byte.
 pub fn send(byte: u8) {
-    write(UART_DATA, byte.into());
+    write(UART_DATA, u32::from(byte));
 }
 
 /// Prints on the console of QEMU.
@@ -148,21 +137,6 @@ pub fn print(text: &str) {
         // There is nobody to tell if that fails.
         let _ = console.write_all(text.as_bytes());
     }
-}
-
-/// Prints a number, without the code of `core::fmt`.
-pub fn print_number(mut number: u64) {
-    let mut digits = [0; 20];
-    let mut from = digits.len();
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-        from -= 1;
-        if number == 0 {
-            break;
-        }
-    }
-    print(digits.get(from..).and_then(|digits| str::from_utf8(digits).ok()).unwrap_or_default());
 }
 
 /// Returns bits that differ with each start. A real board has a generator of random numbers.
