@@ -21,6 +21,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
+use super::name::NAME_CAPACITY;
 use super::operation::own_names;
 use super::outputs::Outputs;
 use super::parents::{ParentCreation, ParentOutcome};
@@ -358,9 +359,7 @@ pub(super) fn submit_create(
 }
 
 fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
-    // Most names are shorter than this, so that the path is allocated once.
-    const NAME: usize = 64;
-    let mut path = String::with_capacity(config.lock_path.len() + NAME);
+    let mut path = String::with_capacity(config.lock_path.len() + NAME_CAPACITY);
     path.push_str(&config.lock_path);
     if !path.ends_with('/') {
         path.push('/');
@@ -374,5 +373,5 @@ fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
 pub(super) fn created_node(result: Result<Reply, Error>) -> Result<Node, Error> {
     let reply = result?;
     let Create2Response { path, stat } = reply.decode()?;
-    Ok(Node::new(path.to_string(), stat.czxid))
+    Ok(Node::new(path, stat.czxid))
 }

@@ -18,6 +18,9 @@ pub enum LockMode {
     Exclusive,
 }
 
+/// Most names are shorter, so that they are allocated once.
+pub(super) const NAME_CAPACITY: usize = 64;
+
 /// The naming of the nodes of one kind of lock.
 ///
 /// All contenders of a lock must use the same scheme, in any programming language.
@@ -119,7 +122,7 @@ impl Scheme {
     /// Returns the name of a new node without the sequence number, which the server appends. In a
     /// scheme without shared nodes, every mode is exclusive.
     pub fn prefix(&self, mode: LockMode, guid: Uuid, session: SessionId) -> String {
-        let mut name = String::new();
+        let mut name = String::with_capacity(NAME_CAPACITY);
         self.push_prefix(&mut name, mode, guid, session);
         name
     }
@@ -404,17 +407,20 @@ pub(super) const fn digits_key(digits: [u8; 10]) -> u128 {
 pub(super) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
-    const DASHES: [usize; 4] = [8, 13, 18, 23];
     let (guid, rest) = text.split_at_checked(length)?;
-    let mut bits = 0;
-    for (place, byte) in guid.bytes().enumerate() {
-        match length == 36 && DASHES.contains(&place) {
-            true if byte != b'-' => return None,
-            true => {}
-            false => bits = bits << 4 | u128::from(char::from(byte).to_digit(16)?),
+    let groups: &[usize] = if length == 36 { &[8, 4, 4, 4, 12] } else { &[length] };
+    let (mut bits, mut groups, mut left) = (0, groups.iter(), guid.as_bytes());
+    loop {
+        let (group, after) = left.split_at_checked(*groups.next()?)?;
+        for digit in group {
+            bits = bits << 4 | u128::from(char::from(*digit).to_digit(16)?);
+        }
+        match after {
+            [] => return Some((Uuid::from_u128(bits), rest)),
+            [b'-', after @ ..] => left = after,
+            _ => return None,
         }
     }
-    Some((Uuid::from_u128(bits), rest))
 }
 
 /// The digits of a compact GUID, five bits each.

@@ -87,6 +87,18 @@ impl Watches {
         }
         Some(key)
     }
+
+    /// Drops all watches of one machine.
+    pub(super) fn drop_all(
+        &mut self,
+        session: &mut dyn AnySession,
+        own: &mut Vec<(u64, RequestId)>,
+    ) {
+        for (_, id) in core::mem::take(own) {
+            self.remove(id);
+            session.unwatch(id);
+        }
+    }
 }
 
 /// A request that the session refused, and the error to deliver.
@@ -261,10 +273,7 @@ impl Machines {
         self.effects.deferred.push_back(Deferred::Drop(machine));
         slot.generation = slot.generation.wrapping_add(1);
         let had_timer = slot.deadline.take().is_some();
-        for (_, id) in core::mem::take(&mut slot.watches) {
-            self.watches.remove(id);
-            session.unwatch(id);
-        }
+        self.watches.drop_all(session, &mut slot.watches);
         if had_timer {
             self.forget_changed_timers();
         }
@@ -412,10 +421,7 @@ impl Machines {
         self.state = State::Renewing;
         self.for_each(|all, key| {
             let slot = &mut all.slots[key.place as usize];
-            for (_, id) in core::mem::take(&mut slot.watches) {
-                all.watches.remove(id);
-                session.unwatch(id);
-            }
+            all.watches.drop_all(session, &mut slot.watches);
             if all.outlives_session(key) {
                 all.deliver(session, now, key, Input::State(State::Renewing));
             } else {

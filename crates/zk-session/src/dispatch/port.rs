@@ -129,10 +129,7 @@ impl Port<'_> {
 
     /// Drops all watches of the machine, in time in proportion to their number.
     pub fn unwatch_all(&mut self) {
-        for (_, id) in core::mem::take(self.own) {
-            self.watches.remove(id);
-            self.session.unwatch(id);
-        }
+        self.watches.drop_all(self.session, self.own);
     }
 
     /// Returns the `now` of the current call.
