@@ -2,62 +2,27 @@
 //!
 //! # For your tests
 //!
-//! Without default features, this crate is an ensemble that serves over TCP and has few
-//! dependencies:
+//! Without features, this crate is an ensemble that serves over TCP, on seven other crates. It
+//! serves any client of ZooKeeper:
 //!
 //! ```toml
 //! [dev-dependencies]
-//! zk-testkit = { path = "../zk/tests", default-features = false }
+//! zk-testkit = { path = "../zk/tests" }
 //! ```
 //!
 //! [`Embedded`](serve::Embedded) starts and stops it, and expires sessions. Its method
 //! [`command`](serve::Embedded::command) reaches every fault of an
-//! [`Ensemble`](server::Ensemble), and [`with`](serve::Embedded::with) every getter:
+//! [`Ensemble`](server::Ensemble), and [`with`](serve::Embedded::with) every getter. The feature
+//! `digest` adds credentials of the scheme `digest`, and `sasl` the mechanism DIGEST-MD5. This is
+//! the example `test_server`:
 //!
 //! ```
-//! # #[cfg(feature = "tools")]
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use zk_session::proto::NodeKind;
-//! use zk_session::Client;
-//! use zk_testkit::serve::Embedded;
-//!
-//! let ensemble = Embedded::start(3).await?;
-//! let client = Client::connect(&ensemble.connect_string()).await?;
-//! client.create("/a", b"data", NodeKind::Ephemeral).await?;
-//!
-//! // The tree.
-//! ensemble.with(|ensemble| {
-//!     assert!(ensemble.paths().any(|path| path == "/a"));
-//!     assert_eq!(ensemble.node("/a").and_then(|node| node.data()), Some(&b"data"[..]));
-//! });
-//!
-//! // A partition: the leader loses the others, which elect another.
-//! let leader = ensemble.with(|ensemble| ensemble.leader()).expect("a quorum");
-//! ensemble.command(|ensemble, now| ensemble.cut_off(now, leader));
-//! assert_ne!(ensemble.with(|ensemble| ensemble.leader()), Some(leader));
-//! ensemble.command(|ensemble, now| ensemble.reunite(now, leader));
-//!
-//! // A server that crashes and comes back on its port.
-//! ensemble.kill(0);
-//! ensemble.restart(0).await?;
-//!
-//! // The end of a session, which deletes its ephemeral nodes.
-//! let session = ensemble.with(|ensemble| ensemble.sessions().next()).expect("a session");
-//! assert!(ensemble.expire_session(session));
-//! assert!(ensemble.with(|ensemble| ensemble.node("/a").is_none()));
-//!
-//! // Everything stops when it is dropped.
-//! drop(ensemble);
-//! # Ok(())
-//! # }
-//! # #[cfg(not(feature = "tools"))]
-//! # fn main() {}
+#![doc = include_str!("../examples/test_server.rs")]
 //! ```
 //!
 //! # For this workspace
 //!
-//! Use the cheapest tool that can show the bug:
+//! The feature `tools` adds the rest. Use the cheapest tool that can show the bug:
 //!
 //! | tool | tests | costs |
 //! |---|---|---|
@@ -70,56 +35,13 @@
 
 extern crate alloc;
 
-#[cfg(feature = "tools")]
-pub mod contention;
-#[cfg(feature = "tools")]
-pub mod fuzz;
-#[cfg(feature = "tools")]
-pub mod fuzz_machine;
-#[cfg(feature = "tools")]
-pub mod fuzz_server;
-#[cfg(feature = "tools")]
-pub mod fuzz_session;
-#[cfg(feature = "tools")]
-pub mod fuzz_text;
-#[cfg(feature = "tools")]
-pub mod guide;
-#[cfg(feature = "tools")]
-pub mod herd;
-#[cfg(feature = "tools")]
-pub mod kerberos;
-#[cfg(feature = "tools")]
-pub mod linearizable;
-#[cfg(feature = "tools")]
-pub mod oracle;
-#[cfg(feature = "tools")]
-pub mod paced;
-#[cfg(feature = "tools")]
-pub mod peers;
-#[cfg(feature = "tools")]
-pub mod raw;
-#[cfg(feature = "tools")]
-pub mod real;
-#[cfg(feature = "tools")]
-pub mod scenarios;
-#[cfg(feature = "tools")]
-pub mod scripted;
 pub mod serve;
 pub mod server;
 #[cfg(feature = "tools")]
-pub mod sim;
+#[path = "tools.rs"]
+mod tools;
 #[cfg(feature = "tools")]
-pub mod suite;
-#[cfg(feature = "tools")]
-pub mod tls;
-#[cfg(feature = "tools")]
-pub mod turns;
-#[cfg(feature = "tools")]
-pub mod watchdog;
-#[cfg(feature = "tools")]
-pub mod watchers;
-#[cfg(feature = "tools")]
-pub mod wire;
+pub use tools::*;
 
 /// The examples in the README of the repository compile.
 #[cfg(doctest)]

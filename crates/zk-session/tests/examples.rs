@@ -1,7 +1,12 @@
 //! Runs every example.
 #![cfg(all(feature = "tokio", feature = "blocking"))]
 
+use std::process::Command;
+
+use zk_testkit::examples::printed;
 use zk_testkit::serve::Embedded;
+use zk_testkit::server::Config;
+use zk_testkit::tls::{Authority, TlsFront};
 
 macro_rules! example {
     ($name:ident, $file:literal) => {
@@ -36,4 +41,37 @@ async fn machines_of_several_owners_share_a_counter() {
     let ensemble = Embedded::start(3).await.expect("an ensemble");
     let sum = counter::run(&ensemble.connect_string()).await.expect("the sum");
     assert_eq!(sum, 321);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_has_an_encrypted_session_and_nodes_of_their_own() {
+    let users = [("alice".to_owned(), "secret".to_owned())].into();
+    let ensemble = Embedded::with_config(Config { users, ..Config::servers(1) }).await;
+    let ensemble = ensemble.expect("an ensemble");
+    let authority = Authority::new("trusted");
+    let front = TlsFront::trusted(ensemble.address(0), &authority).await.expect("a port");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let command = |password| {
+        let mut command = zk_testkit::examples::example(env!("CARGO_MANIFEST_DIR"), "secure");
+        command.arg(front.address().to_string()).arg(file("ca.pem", &authority.pem()));
+        command.arg("alice").arg(file("password", password));
+        command
+    };
+    let run = async |mut command: Command, run: fn(&mut Command) -> Vec<String>| {
+        tokio::task::spawn_blocking(move || run(&mut command)).await.expect("no panic")
+    };
+    let lines = run(command("secret\n"), printed).await;
+    assert_eq!(lines, ["ip: 127.0.0.1", "sasl: alice", "a secret"]);
+    let lines = run(command("wrong\n"), |command| {
+        let output = command.output().expect("it starts");
+        assert!(!output.status.success(), "{output:?}");
+        vec![String::from_utf8_lossy(&output.stderr).into_owned()]
+    });
+    let error = lines.await.concat();
+    assert!(error.contains("DIGEST-MD5"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! Settings of an ensemble.
 
+#[cfg(feature = "sasl")]
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use zk_proto::frame;
@@ -42,6 +44,11 @@ pub struct Config {
     /// The maximum number of connections from one address (`maxClientCnxns`). Unlike on a real
     /// server, there is no limit by default.
     pub max_connections: Option<usize>,
+    /// The users of the SASL mechanism DIGEST-MD5 and their passwords, in ASCII without commas and
+    /// quotation marks. Without users, the default, servers decline SASL. No client has to prove
+    /// who it is, and access control lists name users only by the scheme `auth`.
+    #[cfg(feature = "sasl")]
+    pub users: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -82,6 +89,8 @@ impl Default for Config {
             read_only_mode: false,
             local_sessions: false,
             max_connections: None,
+            #[cfg(feature = "sasl")]
+            users: BTreeMap::new(),
         }
     }
 }

@@ -21,6 +21,8 @@ impl Ensemble {
     ) {
         match opcode {
             OpCode::AUTH => self.check_credentials(origin, session, body),
+            #[cfg(feature = "sasl")]
+            _ if !self.config.users.is_empty() => self.check_token(origin, session, body),
             _ => self.decline_sasl(origin, session, body),
         }
     }

@@ -50,6 +50,8 @@ mod reads;
 mod reaper;
 mod replica;
 mod requests;
+#[cfg(feature = "sasl")]
+mod sasl;
 mod sessions;
 mod tree;
 mod version;

@@ -2,6 +2,7 @@
 //! parts of the guide, and the names of errors.
 
 mod answers;
+mod examples;
 mod guide;
 mod links;
 mod names;

@@ -34,7 +34,7 @@ fn assert_clean(test: &str, Report { seed, violations, .. }: &Report) {
         violations.is_empty(),
         "seed {seed}: {violations:#?}\n\
          replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture\n\
-         draw: cargo run -p zk-testkit --bin sim -- --seed {seed} --svg seed-{seed}.svg",
+         draw: cargo run -p zk-testkit --features tools --bin sim -- --seed {seed} --svg seed-{seed}.svg",
     );
 }
 
