@@ -35,6 +35,8 @@
 
 extern crate alloc;
 
+#[cfg(feature = "observed")]
+pub mod observed;
 pub mod serve;
 pub mod server;
 #[cfg(feature = "tools")]

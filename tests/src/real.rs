@@ -29,7 +29,7 @@ const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
 /// What TLS needs of Netty, and the manifest of ZooKeeper's jar does not name.
 const CODEC_JAR: &str = "/usr/share/java/netty-codec.jar";
 /// How long a server may take until it serves.
-const HANG_TIMEOUT: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(180);
 /// How often to ask a server whether it serves.
 const INTERVAL: Duration = Duration::from_millis(50);
 

@@ -19,7 +19,9 @@ use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms, SessionId, Zxid};
 use zk_session::session::SessionTicket;
 use zk_session::{Client, End, Error, Outcome, RequestError, WatchUpdate};
 
-pub use self::cache::{a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree};
+pub use self::cache::{
+    Version, a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree, cached, tree,
+};
 use crate::suite::{
     Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left,
     waits_until,

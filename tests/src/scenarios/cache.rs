@@ -3,29 +3,41 @@
 use std::collections::BTreeMap;
 
 use tokio::time::timeout;
-use zk_recipes::session::proto::{NodeKind, Zxid, path};
+use zk_recipes::session::proto::{ErrorCode, NodeKind, Zxid, path};
 use zk_recipes::{Cache, CacheChange, CacheOptions, CacheState, CachedNode, LockError};
-use zk_session::Client;
+use zk_session::{Client, RequestError};
 
 use super::expire;
 use crate::suite::{Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, nothing_is_left};
 
 const ROOT: &str = "/cached";
 
-/// What identifies the content of a node.
-type Version = (Zxid, Zxid, Vec<u8>);
+/// What identifies the content of a node: its `czxid`, its `mzxid` and its data.
+pub type Version = (Zxid, Zxid, Vec<u8>);
 
-/// Reads the tree by another client.
-async fn tree(other: &Client) -> BTreeMap<String, Version> {
+/// Reads a tree that does not change meanwhile. The root may be missing.
+///
+/// # Errors
+///
+/// The error of the first node that could not be read.
+pub async fn tree(other: &Client, root: &str) -> Result<BTreeMap<String, Version>, RequestError> {
     let mut tree = BTreeMap::new();
-    let mut open = vec![ROOT.to_owned()];
+    let mut open = vec![root.to_owned()];
     while let Some(node) = open.pop() {
-        let Ok((data, stat)) = other.get_data(&node).await else { continue };
-        let (children, _) = other.get_children(&node).await.expect("nobody deletes it");
+        let (data, stat) = match other.get_data(&node).await {
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
+            read => read?,
+        };
+        let (children, _) = other.get_children(&node).await?;
         open.extend(children.iter().map(|name| path::child(&node, name)));
         tree.insert(node, (stat.czxid, stat.mzxid, data.to_vec()));
     }
-    tree
+    Ok(tree)
+}
+
+/// Returns what a cache contains, as [`tree`] does.
+pub fn cached(cache: &Cache) -> BTreeMap<String, Version> {
+    cache.snapshot().into_iter().map(|(path, node)| (path, version(&node))).collect()
 }
 
 fn version(node: &CachedNode) -> Version {
@@ -98,7 +110,7 @@ async fn assert_follows(
     resets: &mut usize,
     other: &Client,
 ) {
-    let expected = tree(other).await;
+    let expected = tree(other, ROOT).await.expect("it can be read");
     while *mirror != expected || cache.state() != CacheState::Ready {
         let change = timeout(HANG_TIMEOUT, changes.next()).await;
         let change = change.unwrap_or_else(|_| panic!("{mirror:?} instead of {expected:?}"));
@@ -116,8 +128,7 @@ async fn assert_follows(
             _ => {}
         }
     }
-    let nodes = cache.snapshot().into_iter().map(|(path, node)| (path, version(&node)));
-    assert_eq!(nodes.collect::<BTreeMap<_, _>>(), expected);
+    assert_eq!(cached(cache), expected);
     assert_eq!(cache.len(), expected.len());
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 
 use zk_session::sasl::DigestMd5;
-use zk_session::{Client, TlsConfig};
+use zk_session::{Client, ClientBuilder, TlsConfig};
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::tls::Authority;
 
@@ -37,12 +37,20 @@ pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, A
 
 impl Access {
     pub(super) async fn connect(&self) -> Client {
+        self.builder().connect().await.expect("a server answers")
+    }
+
+    /// Returns the access to one server.
+    pub(super) fn at(&self, server: &str) -> Self {
+        Self { at: server.to_owned(), tls: self.tls.clone() }
+    }
+
+    pub(super) fn builder(&self) -> ClientBuilder<Client> {
         let builder = Client::builder(&self.at);
         let builder = builder.session_timeout(SESSION_TIMEOUT).connect_timeout(HANG_TIMEOUT);
-        let builder = match self.tls.clone() {
+        match self.tls.clone() {
             Some(tls) => builder.tls(tls).sasl(DigestMd5::new("alice", "secret")),
             None => builder,
-        };
-        builder.connect().await.expect("a server answers")
+        }
     }
 }

@@ -1,26 +1,29 @@
 //! Contenders of one lock. The zxids of what they write while they hold it prove their order.
 
 use core::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zk_recipes::{Held, Mutex};
-use zk_session::proto::NodeKind;
+use zk_recipes::{Mutex, MutexGuard};
+use zk_session::proto::{NodeKind, SessionId, Stat};
 use zk_session::{Client, State};
+use zk_testkit::linearizable::OnLock;
 use zk_testkit::turns::{Kind, Turn};
 
 use super::HANG_TIMEOUT;
 use super::access::Access;
+use super::histories::Histories;
 
-const HOLDERS: usize = 8;
 const LOCK: &str = "/chaos-lock";
 
-pub(super) struct Holders(Vec<JoinHandle<Account>>);
+/// The tasks of all contenders.
+pub(super) struct Holders(pub(super) Vec<JoinHandle<Account>>);
 
 /// What one contender has done.
 #[derive(Default)]
-struct Account {
+pub(super) struct Account {
     acquisitions: u64,
     connections: u64,
     sessions: u64,
@@ -38,12 +41,13 @@ pub(super) struct Summary {
 }
 
 impl Holders {
-    pub(super) fn start(access: &Access, stopped: &watch::Receiver<bool>) -> Self {
+    /// Starts contenders that open a new session when theirs has expired.
+    pub(super) fn start(count: usize, access: &Access, contest: &Contest) -> Self {
         let contend = |number| {
-            let (access, stopped) = (access.clone(), stopped.clone());
-            tokio::spawn(async move { contend(number, &access, &stopped).await })
+            let (access, contest) = (access.clone(), contest.clone());
+            tokio::spawn(async move { contend(number, &access, &contest).await })
         };
-        Self((0..HOLDERS).map(contend).collect())
+        Self((0..count).map(contend).collect())
     }
 
     /// Waits until the contenders have stopped.
@@ -57,16 +61,21 @@ impl Holders {
             all.sessions += account.sessions;
             all.turns.extend(account.turns);
         }
-        all.turns.sort_unstable_by_key(|turn| turn.enter);
-        let overlaps = all.turns.windows(2).filter(|two| two[1].enter <= two[0].leave);
         Summary {
             acquisitions: all.acquisitions,
-            double_holders: overlaps.map(|two| (two[0], two[1])).collect(),
             turns: all.turns.len(),
+            double_holders: overlaps(all.turns),
             connections: all.connections,
             sessions: all.sessions,
         }
     }
+}
+
+/// Returns the turns of which one began before another ended.
+pub(super) fn overlaps(mut turns: Vec<Turn>) -> Vec<(Turn, Turn)> {
+    turns.sort_unstable_by_key(|turn| turn.enter);
+    let overlaps = turns.windows(2).filter(|two| two[1].enter <= two[0].leave);
+    overlaps.map(|two| (two[0], two[1])).collect()
 }
 
 impl fmt::Display for Summary {
@@ -81,34 +90,102 @@ impl fmt::Display for Summary {
     }
 }
 
-async fn contend(number: usize, access: &Access, stopped: &watch::Receiver<bool>) -> Account {
+async fn contend(number: usize, access: &Access, contest: &Contest) -> Account {
     let mut account = Account::default();
-    let marker = format!("/chaos-holder-{number}");
-    while !*stopped.borrow() {
+    while !contest.is_over() {
         let client = access.connect().await;
-        // It exists already, except for the first session.
-        let _ = client.create(&marker, b"", NodeKind::Persistent).await;
-        let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-        while !*stopped.borrow() && !matches!(client.state(), State::Ended(_)) {
-            // What fails is the session, and a new one follows.
-            let Ok(guard) = mutex.acquire_timeout(HANG_TIMEOUT).await else { continue };
-            account.acquisitions += 1;
-            account.turns.extend(take_turn(&client, &guard, &marker).await);
-            let _ = guard.release().await;
-        }
-        account.connections += client.statistics().connections;
-        account.sessions += 1;
+        contest.contend(&format!("/chaos-holder-{number}"), &client, &mut account).await;
         client.close().await;
     }
     account
 }
 
-/// Writes twice with the session that holds the lock. Returns what that proves: a session that has
-/// lost the lock by expiry cannot write.
-async fn take_turn(client: &Client, held: &Held, marker: &str) -> Option<Turn> {
-    let stamp = async || client.set_data(marker, b"", None).await.map(|stat| stat.mzxid.0);
-    let enter = stamp().await.ok()?;
-    tokio::time::sleep(Duration::from_millis(5)).await;
-    let leave = stamp().await.unwrap_or(enter);
-    Some(Turn { kind: Kind::Exclusive, place: held.fencing_token().0, enter, leave })
+/// What all contenders share.
+#[derive(Clone)]
+pub(super) struct Contest {
+    pub(super) histories: Arc<Histories>,
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+impl Contest {
+    pub(super) fn is_over(&self) -> bool {
+        *self.stopped.borrow()
+    }
+
+    /// Takes turns with the lock, until the test or the client ends.
+    pub(super) async fn contend(&self, marker: &str, client: &Client, account: &mut Account) {
+        // It exists already, except for the first session.
+        let _ = client.create(marker, b"", NodeKind::Persistent).await;
+        let mutex = Mutex::new(client, LOCK).expect("a valid path");
+        while !self.is_over() && !matches!(client.state(), State::Ended(_)) {
+            let asked = self.histories.now();
+            // What fails is the session, and a new one follows.
+            let Ok(held) = mutex.acquire_timeout(HANG_TIMEOUT).await else { continue };
+            account.acquisitions += 1;
+            account.turns.extend(self.take_turn(client, marker, held, asked).await);
+        }
+        account.connections += client.statistics().connections;
+        account.sessions += 1 + client.statistics().renewals;
+    }
+
+    /// Writes with the session that holds the lock, and releases it. Returns what that proves: a
+    /// session that has lost the lock by expiry cannot write.
+    async fn take_turn(
+        &self,
+        client: &Client,
+        marker: &str,
+        held: MutexGuard,
+        asked: Duration,
+    ) -> Option<Turn> {
+        let histories = &self.histories;
+        let (acquired, token) = (histories.now(), held.fencing_token().0);
+        let Ok(Some(Stat { ephemeral_owner: owner, .. })) = client.exists(&held.node_path()).await
+        else {
+            // The lock is lost. Nothing proves when it was held.
+            histories.lock(asked, None, OnLock::Acquire(token));
+            histories.lock(asked, None, OnLock::Release(token));
+            drop(held);
+            return None;
+        };
+        let enter = stamp(client, owner, marker).await;
+        // The lock node exists if this succeeds: so the lock was held ever since it was acquired.
+        let written = histories.write(&held).await;
+        histories.lock(asked, written.map(|_| acquired), OnLock::Acquire(token));
+        if token % 4 == 0 {
+            histories.read(client).await;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let leaving = histories.now();
+        let leave = stamp(client, owner, marker).await;
+        self.assert_ends_with(client, owner, marker, || held.is_lost());
+        let from = leave.map(|_| leaving).or(written).unwrap_or(asked);
+        let released = held.release().await.is_ok() && written.is_some();
+        histories.lock(from, released.then(|| histories.now()), OnLock::Release(token));
+        let (enter, leave) = (enter?, leave.or(enter)?);
+        Some(Turn { kind: Kind::Exclusive, place: token, enter, leave })
+    }
+
+    /// Checks that nothing is held any more once the client has another session than `owner`.
+    pub(super) fn assert_ends_with(
+        &self,
+        client: &Client,
+        owner: SessionId,
+        who: &str,
+        is_lost: impl FnOnce() -> bool,
+    ) {
+        let session = client.session_id();
+        if session != owner && !is_lost() {
+            let violation = format!("{who} holds with session {session} what {owner} acquired");
+            self.histories.violation(violation);
+        }
+    }
+}
+
+/// Writes to the marker with the session `owner`. Returns the zxid, or `None` if it may have been
+/// another session.
+pub(super) async fn stamp(client: &Client, owner: SessionId, marker: &str) -> Option<i64> {
+    let is_owner = || client.session_id() == owner;
+    let write = is_owner().then(|| client.set_data(marker, b"", None))?;
+    let stat = write.await.ok()?;
+    is_owner().then_some(stat.mzxid.0)
 }

@@ -1,14 +1,19 @@
 //! Sessions on three real servers that are killed, stopped and restarted meanwhile.
 //!
-//! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_SEED` the seed. The seed determines
+//! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of contenders
+//! for the lock besides the services (8 by default), and `ZK_SEED` the seed. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
-//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL.
+//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With the feature `observed`,
+//! the metrics and the log of the run are printed at its end.
 
 mod access;
 mod faults;
+mod histories;
 mod holders;
 mod ledger;
+mod operator;
 mod seat;
+mod services;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -21,18 +26,24 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, block_in_place};
 use zk_session::proto::NodeKind;
 use zk_session::{Client, Outcome};
+use zk_testkit::real::RealEnsemble;
 
 use self::access::Access;
 use self::faults::Faults;
-use self::holders::Holders;
+use self::histories::{Histories, REGISTER};
+use self::holders::{Contest, Holders};
 use self::ledger::Ledger;
+use self::operator::Operator;
 use self::seat::{Found, Seat};
+use self::services::Services;
 
 const SEATS: usize = 32;
 const COUNTERS: usize = 16;
+/// The number of clients that renew their sessions.
+const SERVICES: usize = 6;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a healed ensemble may take until every session is served and has its events.
-const HANG_TIMEOUT: Duration = Duration::from_secs(60);
+const HANG_TIMEOUT: Duration = Duration::from_secs(180);
 /// The node that all sessions watch, and that changes once during each fault.
 const BELL: &str = "/chaos/bell";
 /// The parent of an ephemeral node for each session.
@@ -50,6 +61,7 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
     println!("{} s of chaos; to repeat: ZK_SEED={seed}", duration.as_secs());
     let mut rng = fastrand::Rng::with_seed(seed);
+    let operator = Arc::new(Operator::start());
 
     prepare(&access.connect().await).await;
     let ledger = Arc::new(Ledger::new(COUNTERS));
@@ -63,7 +75,15 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         receivers.push(receiver);
     }
 
-    let holders = Holders::start(&access, &stopped);
+    let contest = Contest { histories: Arc::new(Histories::new()), stopped };
+    let holders = number("ZK_CHAOS_HOLDERS").unwrap_or(8) as usize;
+    let mut holders = Holders::start(holders, &access, &contest);
+    // Each minute, or three times in a shorter run.
+    let interval = Duration::from_secs(60).min(duration / 3);
+    let services =
+        Services::start(SERVICES, interval, &access, &contest, rng.fork(), operator.clone());
+    let mut services = services.await;
+    holders.0.extend(services.contend(&contest));
     let end = Instant::now() + duration;
     let mut faults = Faults::new(rng);
     while Instant::now() < end {
@@ -71,6 +91,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
         let rung = ringing.await.expect("no panic");
         wait_until_all_received(&mut receivers, rung).await;
+        services.wait_until_settled(&access, &ensemble).await;
+        operator.pause();
     }
     stop.send_replace(true);
     let mut found = Vec::new();
@@ -79,6 +101,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     }
 
     let held = holders.finish().await;
+    let served = services.finish().await;
+    let (lengths, mut violations) = contest.histories.conclude();
     judge(&access.connect().await, &ledger, &found).await;
     let sum = |figure: fn(&Found) -> u64| found.iter().map(figure).sum::<u64>();
     println!("{ledger}");
@@ -90,12 +114,17 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         sum(|found| found.events),
     );
     println!("{held}");
-    assert_eq!(ledger.violations(), [""; 0]);
-    assert_eq!(held.double_holders, []);
+    println!("{served}");
+    println!("histories: {} operations on the lock, {} on the register", lengths[0], lengths[1]);
+    operator.print();
+    violations.extend(ledger.violations());
+    assert_eq!(violations, [""; 0]);
+    assert_eq!((held.double_holders, served.double_leaders), (vec![], vec![]));
     assert!(held.acquisitions > 0, "nobody acquired the lock");
     for found in found {
         found.client.close().await;
     }
+    wait_until_nothing_is_left(&ensemble).await;
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -104,7 +133,9 @@ fn number(variable: &str) -> Option<u64> {
 
 async fn prepare(client: &Client) {
     client.ensure_path(LIVING).await.expect("no fault yet");
-    client.create(BELL, b"", NodeKind::Persistent).await.expect("no fault yet");
+    for (node, data) in [(BELL, &b""[..]), (REGISTER, b"0 0")] {
+        client.create(node, data, NodeKind::Persistent).await.expect("no fault yet");
+    }
     for number in 0..COUNTERS {
         let data = ledger::Entry::FIRST.to_string();
         let create = client.create(&counter(number), data.as_bytes(), NodeKind::Persistent);
@@ -150,4 +181,28 @@ async fn judge(client: &Client, ledger: &Ledger, found: &[Found]) {
     let living: BTreeSet<_> = living.into_iter().collect();
     let expected: BTreeSet<_> = found.iter().map(|found| found.node.clone()).collect();
     assert_eq!(living, expected, "the live sessions of the ensemble and of the clients");
+}
+
+/// Waits until no lock node, no other ephemeral node and no watch is left.
+async fn wait_until_nothing_is_left(ensemble: &RealEnsemble) {
+    let left = || {
+        let dump = ensemble.four_letter(ensemble.leader()?, "dump").ok()?;
+        let nodes = dump.lines().filter(|line| line.starts_with("\t/")).map(str::to_owned);
+        let mut left: Vec<_> = nodes.collect();
+        for server in 0..3 {
+            let monitor = ensemble.four_letter(server, "mntr").ok()?;
+            let watches = monitor.lines().filter(|line| line.starts_with("zk_watch_count"));
+            left.extend(watches.filter(|line| !line.ends_with("\t0")).map(str::to_owned));
+        }
+        Some(left)
+    };
+    let end = Instant::now() + HANG_TIMEOUT;
+    loop {
+        let found = block_in_place(left);
+        if found.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
+        assert!(Instant::now() < end, "{found:?} is left");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
