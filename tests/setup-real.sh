@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the programs that tests/suites/real and tests/suites/firmware need, on Debian and its
-# derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos, QEMU and Node.js; and tshark for the tests
-# of zk-explain. It is idempotent.
+# derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos, QEMU, LLVM and Node.js; and tshark for the
+# tests of zk-explain. It is idempotent.
 #
 #     tests/setup-real.sh          # ZooKeeper 3.8.0, Curator 5.4.0, kazoo
 #     tests/setup-real.sh --all    # also 3.6.3 with Curator 2.13.0, and 3.9.5 with Curator 5.9.0
@@ -42,6 +42,7 @@ command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || want 'krb5-kdc krb5
 ls /usr/lib/llvm-*/lib/libclang.so >/dev/null 2>&1 || want libclang-dev
 command -v pkg-config >/dev/null || want pkg-config
 command -v qemu-system-arm >/dev/null || want qemu-system-arm
+command -v llvm-objdump >/dev/null || want llvm
 command -v qemu-system-riscv32 >/dev/null || want qemu-system-misc
 command -v node >/dev/null || want nodejs
 command -v tshark >/dev/null || want tshark

@@ -251,7 +251,11 @@ pub fn parent(path: &str) -> Option<&str> {
 #[cfg(feature = "alloc")]
 pub fn child(parent: &str, name: &str) -> alloc::string::String {
     let parent = if parent == "/" { "" } else { parent };
-    [parent, "/", name].concat()
+    let mut path = alloc::string::String::with_capacity(parent.len() + 1 + name.len());
+    path.push_str(parent);
+    path.push('/');
+    path.push_str(name);
+    path
 }
 
 #[cfg(test)]

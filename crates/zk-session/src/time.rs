@@ -36,6 +36,13 @@ const fn nanoseconds(duration: Duration) -> u64 {
     }
 }
 
+/// Returns `duration * by / over`, at most 584 years. The arithmetic of `Duration` can panic.
+#[inline(never)]
+pub(crate) const fn scaled(duration: Duration, by: u32, over: u32) -> Duration {
+    let over = if over == 0 { 1 } else { over };
+    Duration::from_nanos(nanoseconds(duration).saturating_mul(by as u64) / over as u64)
+}
+
 impl Instant {
     /// The chosen start.
     pub const START: Self = Self(0);

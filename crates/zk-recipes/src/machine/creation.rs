@@ -11,7 +11,7 @@
 //! 3. If the list is longer than the session accepts, it lists the session's own nodes instead.
 //!    They are only deleted then, since their owner could not read the queue either.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
@@ -218,7 +218,7 @@ impl Creation {
             return Err(Error::Server(code));
         }
         let path = |result| match result {
-            MultiResult::Create(created) => Some(created.path.to_string()),
+            MultiResult::Create(created) => Some(String::from(created.path)),
             _ => None,
         };
         let paths: Vec<_> = results.iter().filter_map(path).collect();

@@ -25,13 +25,14 @@ impl Outputs {
         op
     }
 
-    /// Submits requests, and returns the range of their ids. `None` if there are none.
+    /// Submits requests, the last one first, and returns the range of their ids. `None` if there are
+    /// none.
     pub(super) fn submit_all(
         &mut self,
         operations: Vec<Operation>,
     ) -> Option<RangeInclusive<OpId>> {
         let first = OpId(self.last_op + 1);
-        let last = operations.into_iter().map(|operation| self.submit(operation)).last()?;
+        let last = operations.into_iter().rev().map(|operation| self.submit(operation)).last()?;
         Some(first..=last)
     }
 

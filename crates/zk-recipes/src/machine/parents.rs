@@ -38,7 +38,7 @@ impl ParentCreation {
         Self { attempts: 0, containers: true, error: None }
     }
 
-    /// Returns the requests of the next attempt: the topmost ancestor first, the lock path last.
+    /// Returns the requests of the next attempt: the lock path first, the topmost ancestor last.
     ///
     /// They depend on each other, but all can be sent at once. There are none after too many
     /// attempts.
@@ -54,7 +54,6 @@ impl ParentCreation {
             operations.push(operation);
             next = path::parent(path).filter(below_root);
         }
-        operations.reverse();
         operations
     }
 

@@ -187,9 +187,11 @@ impl Machines {
             // A machine takes far more than one byte.
             u32::try_from(self.slots.len() - 1).expect("fewer machines than bytes of memory")
         });
-        let slot = &mut self.slots[place as usize];
-        slot.machine = Some(machine);
-        let key = Key { place, generation: slot.generation };
+        let mut key = Key { place, generation: 0 };
+        if let Some(slot) = self.slots.get_mut(place as usize) {
+            slot.machine = Some(machine);
+            key.generation = slot.generation;
+        }
         self.deliver(session, now, key, Input::State(self.state));
         self.deliver_late_end_of_lease(session, now, key);
         if let State::Ended(_) = self.state {
@@ -396,7 +398,8 @@ impl Machines {
 
     fn for_each(&mut self, mut deliver: impl FnMut(&mut Self, Key)) {
         for place in 0..self.slots.len() {
-            let Slot { generation, machine: Some(_), .. } = self.slots[place] else { continue };
+            let slot = self.slots.get(place);
+            let Some(&Slot { generation, machine: Some(_), .. }) = slot else { continue };
             // Places are counted by this type.
             deliver(self, Key { place: place as u32, generation });
         }
@@ -420,7 +423,7 @@ impl Machines {
     pub(super) fn renew(&mut self, session: &mut dyn AnySession, now: Instant) {
         self.state = State::Renewing;
         self.for_each(|all, key| {
-            let slot = &mut all.slots[key.place as usize];
+            let Some(slot) = all.slots.get_mut(key.place as usize) else { return };
             all.watches.drop_all(session, &mut slot.watches);
             if all.outlives_session(key) {
                 all.deliver(session, now, key, Input::State(State::Renewing));

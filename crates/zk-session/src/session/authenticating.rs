@@ -42,8 +42,7 @@ impl<T> Session<T> {
             return Err(Error::QueueFull { limit: 1 });
         }
         let (xid, opcode) = (self.outbox.take_xid(), request.opcode());
-        frame::encode(&(RequestHeader { xid, opcode }, request), &mut *connection.prelude)
-            .expect("the length was checked above");
+        outbox::put_frame(&(RequestHeader { xid, opcode }, request), &mut connection.prelude);
         connection.exchange = Some(Exchange { xid, opcode });
         Ok(())
     }

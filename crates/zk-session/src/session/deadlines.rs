@@ -50,7 +50,7 @@ const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 /// assert_eq!(ping_interval(Duration::from_secs(60)), Duration::from_secs(10));
 /// ```
 pub fn ping_interval(session_timeout: Duration) -> Duration {
-    (session_timeout / 3).min(MAX_PING_INTERVAL)
+    scaled(session_timeout, 1, 3).min(MAX_PING_INTERVAL)
 }
 
 /// # Inputs: the clock
@@ -120,7 +120,7 @@ impl<T> Session<T> {
     /// Returns the longest delay before the next round of attempts.
     pub(super) fn retry_limit(&self, now: Instant) -> Duration {
         if self.can_be_saved(now) {
-            (self.timeout / SAVING_BACK_OFF).min(MAX_BACK_OFF)
+            scaled(self.timeout, 1, SAVING_BACK_OFF).min(MAX_BACK_OFF)
         } else if self.seen_read_write {
             MAX_BACK_OFF
         } else {
@@ -140,34 +140,36 @@ impl<T> Session<T> {
     /// twice that to connect. It grows with each round in which all attempts timed out, also while
     /// the session can be saved.
     pub(super) fn handshake_timeout(&self, now: Instant) -> Duration {
-        let saving =
-            self.saving_share(now).map(|share| self.lengthened(share * 2).min(self.share()));
+        let saving = self
+            .saving_share(now)
+            .map(|share| self.lengthened(scaled(share, 2, 1)).min(self.share()));
         saving.unwrap_or_else(|| self.growing_share())
     }
 
     /// Returns the time limit of one server while the session can be saved.
     fn saving_share(&self, now: Instant) -> Option<Duration> {
-        let slow = self.reach_time.filter(|_| self.can_be_saved(now))?.saturating_mul(SLOWER);
+        let reach_time = self.reach_time.filter(|_| self.can_be_saved(now))?;
+        let slow = scaled(reach_time, SLOWER, 1);
         let parts = self.count().saturating_mul(SAVING_ROUND).min(MIN_SAVING_SHARE);
-        Some((self.timeout / parts).max(slow).min(self.share()))
+        Some(scaled(self.timeout, 1, parts).max(slow).min(self.share()))
     }
 
     /// Returns the time limit of one server without a session to save. It grows with each round in
     /// which all attempts timed out, because a slow connection may need more than the first share.
     fn growing_share(&self) -> Duration {
         let share = self.share();
-        let most =
-            (self.timeout / self.count()).max(self.timeout.min(*FIRST_CONNECT_TIMEOUT.end()));
+        let most = scaled(self.timeout, 1, self.count());
+        let most = most.max(self.timeout.min(*FIRST_CONNECT_TIMEOUT.end()));
         self.lengthened(share).min(most.max(share))
     }
 
     fn share(&self) -> Duration {
         let (least, most) = FIRST_CONNECT_TIMEOUT.into_inner();
-        (self.timeout / self.count()).clamp(least, most)
+        scaled(self.timeout, 1, self.count()).clamp(least, most)
     }
 
     fn lengthened(&self, share: Duration) -> Duration {
-        share.saturating_mul(1 << self.servers.timed_out_rounds().min(16))
+        scaled(share, 1 << self.servers.timed_out_rounds().min(16), 1)
     }
 
     fn count(&self) -> u32 {
@@ -175,7 +177,7 @@ impl<T> Session<T> {
     }
 
     pub(super) fn read_timeout(&self) -> Duration {
-        self.timeout / 3 * 2
+        scaled(self.timeout, 2, 3)
     }
 
     pub(super) fn begin_disconnect_timeout(&mut self, now: Instant) {

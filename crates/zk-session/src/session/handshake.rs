@@ -1,5 +1,6 @@
 //! The handshake: from a connected transport to a served session.
 
+use super::outbox::put_frame;
 use super::*;
 
 /// # Inputs: the transport is there
@@ -27,7 +28,7 @@ impl<T> Session<T> {
             password: Some(password),
             read_only: Some(self.config.accepts_read_only()),
         };
-        frame::encode(&request, &mut *connection.prelude).expect("a handshake is far below 2 GiB");
+        put_frame(&request, &mut connection.prelude);
     }
 
     /// Returns the session to request from a server. A session that a read-only server created is
@@ -114,8 +115,7 @@ impl<T> Connection<T> {
     fn replay_credentials(&mut self, credentials: &Credentials<T>) {
         for request in credentials.replay() {
             let header = RequestHeader { xid: Xid::AUTH, opcode: OpCode::AUTH };
-            frame::encode(&(header, request), &mut *self.prelude)
-                .expect("Session::add_auth refuses what is longer than a request may be");
+            put_frame(&(header, request), &mut self.prelude);
         }
     }
 
@@ -142,8 +142,7 @@ impl<T> Connection<T> {
                 })
             };
             let header = RequestHeader { xid: Xid::SET_WATCHES, opcode: request.opcode() };
-            frame::encode(&(header, request), &mut *self.prelude)
-                .expect("a batch is bounded far below 2 GiB");
+            put_frame(&(header, request), &mut self.prelude);
             self.unanswered_batches += 1;
         }
     }

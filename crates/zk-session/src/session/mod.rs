@@ -88,7 +88,7 @@ use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
-use crate::time::Instant;
+use crate::time::{Instant, scaled};
 
 /// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
 const LEASE_MARGIN: u32 = 20;
@@ -239,8 +239,7 @@ impl<T> Session<T> {
     /// the leader never sees, and the leader decides when a session expires.
     pub fn lease(&self) -> Option<Instant> {
         let start = self.lease_start.filter(|_| self.end().is_none());
-        let margin = self.timeout / LEASE_MARGIN;
-        start.map(|start| start + self.timeout.saturating_sub(margin))
+        start.map(|start| start + scaled(self.timeout, LEASE_MARGIN - 1, LEASE_MARGIN))
     }
 
     /// Returns whether the [lease](Self::lease) has ended, so that the ensemble may expire the

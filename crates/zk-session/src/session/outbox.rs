@@ -7,6 +7,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
@@ -159,8 +160,7 @@ impl<T> Outbox<T> {
         };
         let message = (RequestHeader { xid, opcode }, request);
         let before = self.bytes.len();
-        frame::encode(&message, &mut *self.bytes)
-            .expect("Session::submit refuses what is longer than its limit, which is below 2 GiB");
+        put_frame(&message, &mut self.bytes);
         self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
         let pending = Pending { xid, opcode, owner, registration, deadline };
@@ -257,7 +257,7 @@ impl<T> Outbox<T> {
         for unsent in core::mem::take(&mut self.unsent) {
             if !unwanted(&unsent.pending) {
                 if from != to {
-                    self.bytes.copy_within(from..from + unsent.length, to);
+                    move_bytes(&mut self.bytes, from, unsent.length, to);
                 }
                 from += unsent.length;
                 to += unsent.length;
@@ -331,6 +331,21 @@ impl<T> Outbox<T> {
 pub(super) fn shrink<E>(queue: &mut VecDeque<E>, max_kept: usize) {
     if queue.is_empty() && queue.capacity() * size_of::<E>() > max_kept {
         *queue = VecDeque::new();
+    }
+}
+
+/// Appends a frame. Its length was checked: no request is longer than
+/// [`max_request`](super::Config::max_request), which is below 2 GiB.
+pub(super) fn put_frame(message: &impl Encode, out: &mut BytesMut) {
+    let encoded = frame::encode(message, out);
+    debug_assert_eq!(encoded, Ok(()));
+}
+
+/// Moves bytes, like `copy_within` but without its panics.
+fn move_bytes(bytes: &mut [u8], from: usize, length: usize, to: usize) {
+    let bytes = Cell::from_mut(bytes).as_slice_of_cells();
+    if let (Some(moved), Some(target)) = (bytes.get(from..from + length), bytes.get(to..)) {
+        moved.iter().zip(target).for_each(|(byte, target)| target.set(byte.get()));
     }
 }
 

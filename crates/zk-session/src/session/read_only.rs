@@ -44,7 +44,7 @@ impl<T> Session<T> {
             && let Some(server) = self.servers.next_besides(connection.server)
         {
             self.actions.push_back(Action::Probe(server));
-            connection.probe_delay = (connection.probe_delay * 2).min(LAST_PROBE);
+            connection.probe_delay = scaled(connection.probe_delay, 2, 1).min(LAST_PROBE);
             connection.timers.set(ConnectionTimer::Probe, now + connection.probe_delay);
         }
     }

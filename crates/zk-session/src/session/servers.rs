@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::time::scaled;
+
 /// The delay before the first attempt after a lost connection is random, below this.
 ///
 /// So the clients of a server that died do not all connect to the next one at the same time.
@@ -141,8 +143,8 @@ impl Servers {
         (self.failures, self.timeouts) = (0, 0);
         self.failed_rounds = self.failed_rounds.saturating_add(1);
         self.timed_out_rounds = self.timed_out_rounds.saturating_add(timed_out.into());
-        self.back_off = self.back_off.saturating_mul(2).max(FIRST_BACK_OFF).min(limit);
-        let half = self.back_off / 2;
+        self.back_off = scaled(self.back_off, 2, 1).max(FIRST_BACK_OFF).min(limit);
+        let half = scaled(self.back_off, 1, 2);
         half.saturating_add(self.random_below(half))
     }
 
