@@ -3,6 +3,7 @@
 use core::fmt;
 
 /// The name of a field and of the record that it belongs to.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldName {
     /// The name of the record, as in `zookeeper.jute`.
@@ -22,6 +23,7 @@ pub struct FieldName {
 /// assert_eq!(error.kind(), DecodeErrorKind::Truncated { missing: 3 });
 /// assert_eq!(error.to_string(), "at least 3 bytes are missing at byte 6 in DeleteRequest.version");
 /// ```
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     kind: DecodeErrorKind,

@@ -20,6 +20,7 @@ use crate::ttl::Ttl;
 /// ```
 #[doc(alias = "CreateMode")]
 #[doc(alias = "znode")]
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// A node that stays until it is deleted. Since 3.0.

@@ -26,6 +26,8 @@ mod digest;
 mod error;
 pub mod explain;
 mod field;
+#[cfg(all(feature = "defmt", target_os = "none"))]
+mod formats;
 pub mod frame;
 #[cfg(any(feature = "proptest", feature = "arbitrary"))]
 mod generate;

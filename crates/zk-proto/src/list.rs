@@ -146,6 +146,18 @@ impl<'a, T: Copy + Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     }
 }
 
+#[cfg(all(feature = "defmt", target_os = "none"))]
+impl<'a, T: Copy + Decode<'a> + defmt::Format> defmt::Format for List<'a, T> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        if self.is_null() {
+            return defmt::write!(f, "null");
+        }
+        defmt::write!(f, "[");
+        self.iter().for_each(|item| defmt::write!(f, "{}, ", item));
+        defmt::write!(f, "]");
+    }
+}
+
 impl<T: Encode> Encode for List<'_, T> {
     #[inline]
     fn encoded_len(&self) -> usize {

@@ -42,6 +42,7 @@ macro_rules! record {
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub struct $name<$lt> { $( $(#[$doc])* pub $field: $type, )* }
         debugged_fields!($name [] $name<'_> { $( $([$secret])? $field )* });
+        formatted_fields!($name $name<'_> { $( $([$secret])? $field )* });
         record!(@codec $lt, $name, [$name<$lt>] $($field: $type,)*);
     };
     (
@@ -49,6 +50,7 @@ macro_rules! record {
         pub struct $name:ident { $( $(#[$doc:meta])* pub $field:ident: $type:ty, )* }
     ) => {
         $(#[$meta])*
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name { $( $(#[$doc])* pub $field: $type, )* }
         record!(@codec 'a, $name, [$name] $($field: $type,)*);
@@ -122,6 +124,42 @@ macro_rules! debugged_fields {
     (@ $value:expr) => { &$value };
 }
 
+/// Implements `defmt::Format` for a struct. Of secret fields, it shows nothing.
+macro_rules! formatted_fields {
+    ($name:ident $self:ty { $( $([$secret:ident])? $field:ident )* }) => {
+        #[cfg(all(feature = "defmt", target_os = "none"))]
+        impl defmt::Format for $self {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                defmt::write!(f, "{=str} {{ ", stringify!($name));
+                $( formatted_fields!(@ f, self, $($secret)? $field); )*
+                defmt::write!(f, "}}");
+            }
+        }
+    };
+    (@ $f:ident, $self:ident, secret $field:ident) => {
+        defmt::write!($f, "{=str}, ", stringify!($field))
+    };
+    (@ $f:ident, $self:ident, $field:ident) => {
+        defmt::write!($f, "{=str}: {}, ", stringify!($field), $self.$field)
+    };
+}
+
+/// Implements `defmt::Format` by `Debug`, for types that are too large or too rare for code of their own.
+///
+/// Hidden: for the crates of this project alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! formatted_by_debug {
+    ($([$($generics:tt)*] $type:ty;)*) => {$(
+        #[cfg(all(feature = "defmt", target_os = "none"))]
+        impl<$($generics)*> defmt::Format for $type {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                defmt::write!(f, "{}", defmt::Debug2Format(self));
+            }
+        }
+    )*};
+}
+
 /// Encodes a struct as its fields in order.
 macro_rules! encoded_fields {
     ([$($generics:tt)*] $self:ty { $($field:ident)* }) => {
@@ -191,6 +229,16 @@ macro_rules! wire_number {
             }
         }
 
+        #[cfg(all(feature = "defmt", target_os = "none"))]
+        impl defmt::Format for $name {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                match self.name() {
+                    Some(name) => defmt::write!(f, "{=str}", name),
+                    None => defmt::write!(f, "{=i32}", self.0),
+                }
+            }
+        }
+
         impl core::fmt::Debug for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 write!(f, "{}({self})", stringify!($name))
@@ -224,6 +272,7 @@ macro_rules! named {
             $( $(#[$doc:meta])* $variant:ident $(($($inner:tt)*))? $({$($fields:tt)*})?, )*
         }
     ) => {
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
         $(#[$meta])*
         pub enum $enum {
             $( $(#[$doc])* $variant $(($($inner)*))? $({$($fields)*})?, )*

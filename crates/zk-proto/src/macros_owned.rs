@@ -53,6 +53,7 @@ macro_rules! owned_record {
 
         debugged_fields!($name [S: $crate::storage::Storage] $name<S> { $( $([$secret])? $field )* });
         encoded_fields!([S: $crate::storage::Storage] $name<S> { $($field)* });
+        formatted_by_debug!([S: $crate::storage::Storage] $name<S>;);
         generated!($name { $($field)* });
 
         impl $crate::storage::IntoOwned for super::$name<'_> {
@@ -91,6 +92,7 @@ macro_rules! owned_variants {
         }
 
         encoded_variants!([S: $crate::storage::Storage] $name<S> { $($variant)* });
+        formatted_by_debug!([S: $crate::storage::Storage + core::fmt::Debug] $name<S>;);
         generated!($name [ $($variant)* ]);
 
         impl $crate::storage::IntoOwned for super::$name<'_> {

@@ -149,6 +149,15 @@ impl<'a, T: DecodeMultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
     }
 }
 
+#[cfg(all(feature = "defmt", target_os = "none"))]
+impl<'a, T: DecodeMultiItem<'a> + defmt::Format> defmt::Format for Multi<'a, T> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "[");
+        self.iter().for_each(|item| defmt::write!(f, "{}, ", item));
+        defmt::write!(f, "]");
+    }
+}
+
 impl<'a, T: DecodeMultiItem<'a>> Encode for Multi<'a, T> {
     fn encoded_len(&self) -> usize {
         match self.items {
@@ -233,6 +242,7 @@ macro_rules! multi_items {
         error: $header:ident => $header_err:expr;
     ) => {
         $(#[$meta])*
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum $item<$lt> {

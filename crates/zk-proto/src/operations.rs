@@ -30,6 +30,7 @@ macro_rules! operations {
         /// assert_eq!((exists.path, exists.watch), ("/a", true));
         /// # Ok::<(), zk_proto::DecodeError>(())
         /// ```
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Request<'a> {
@@ -128,6 +129,7 @@ macro_rules! operations {
         /// assert_eq!(created.path, "/a");
         /// # Ok::<(), zk_proto::DecodeError>(())
         /// ```
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Response<'a> {

@@ -9,6 +9,7 @@ use core::fmt;
 /// (`PrepRequestProcessor.pRequest2TxnCreate`, ZOOKEEPER-3249). A minus sign takes the place of one
 /// digit.
 #[doc(alias = "sequential")]
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(
     /// The number.

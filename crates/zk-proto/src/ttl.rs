@@ -10,6 +10,7 @@
 /// assert_eq!(Ttl::from_millis(60_000).map(Ttl::as_millis), Some(60_000));
 /// assert_eq!(Ttl::from_millis(0), None);
 /// ```
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(i64);
 

@@ -271,6 +271,7 @@ impl core::error::Error for Loss {}
 /// The failure of an operation of a recipe: which operation, on which lock, and why.
 ///
 /// It prints all three: `acquire of '/locks/printer': the time limit has passed`.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecipeError {

@@ -14,6 +14,8 @@ mod auto_traits;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod error;
+#[cfg(all(feature = "defmt", target_os = "none"))]
+mod formats;
 pub mod machine;
 #[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
 pub mod metrics;

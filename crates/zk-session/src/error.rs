@@ -25,6 +25,7 @@ use crate::end::End;
 /// assert_eq!(advice(&Error::NoConnection), "repeat it");
 /// assert_eq!(advice(&Error::ConnectionLost), "read the node first");
 /// ```
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The request was not applied.
@@ -183,6 +184,7 @@ zk_proto::named! {
 ///     }
 /// }
 /// ```
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestError {

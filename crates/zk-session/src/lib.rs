@@ -14,6 +14,8 @@ mod connect_string;
 pub mod dispatch;
 mod end;
 mod error;
+#[cfg(all(feature = "defmt", target_os = "none"))]
+mod formats;
 mod growth;
 pub mod sasl;
 pub mod session;

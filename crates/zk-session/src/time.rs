@@ -22,6 +22,7 @@ use core::time::Duration;
 /// assert_eq!(deadline - now, Duration::from_secs(3));
 /// assert_eq!(now - deadline, Duration::ZERO);
 /// ```
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

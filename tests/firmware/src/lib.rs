@@ -5,6 +5,8 @@
 pub mod board;
 #[cfg(feature = "embassy")]
 pub mod embassy;
+#[cfg(feature = "defmt")]
+mod formats;
 #[cfg(feature = "lock")]
 pub mod heap;
 pub mod line;

@@ -1,8 +1,9 @@
 //! Checks the documents: their style, their links and paths, the tests that they name, the generated
-//! parts of the guide, and the names of errors.
+//! parts of the guide, the names of errors, and what `defmt` can format.
 
 mod answers;
 mod examples;
+mod formats;
 mod guide;
 mod links;
 mod names;

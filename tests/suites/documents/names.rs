@@ -36,7 +36,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Returns the listings of public items.
-fn listings() -> String {
+pub(super) fn listings() -> String {
     let read = |name| fs::read_to_string(root().join("docs/api").join(name)).expect("a listing");
     ["zk-proto.txt", "zk-session.txt", "zk-recipes.txt"].map(read).concat()
 }

@@ -200,6 +200,7 @@ impl ElectionMachine {
 }
 
 /// The state of a candidate.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leadership {
@@ -216,6 +217,7 @@ pub enum Leadership {
 }
 
 /// The time from an election until that leader goes.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Term {

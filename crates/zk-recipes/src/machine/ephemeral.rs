@@ -347,6 +347,7 @@ impl EphemeralMachine {
 }
 
 /// Whether a node that is kept alive exists, as far as its client knows.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Presence {

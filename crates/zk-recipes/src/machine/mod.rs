@@ -250,6 +250,7 @@ impl AttemptConfig {
 ///
 /// * That state, or a later one, is no connection to a quorum. [`State::ReadOnly`] is none.
 /// * The connection breaks before a reply arrives.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitPolicy {
@@ -287,6 +288,7 @@ impl WaitPolicy {
 /// How long to rely on a lock while no server confirms it.
 ///
 /// If the policy ends before the session does, the machine releases the lock and reports it lost.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DisconnectPolicy {
@@ -412,6 +414,7 @@ impl Output {
 /// Exactly one of `Released`, `Lost` and `Failed` follows [`Acquired`](Self::Acquired). It is the
 /// last event of the attempt, with two exceptions. `Abandoned` can follow. An [`ElectionMachine`]
 /// that lost its leadership queues again, unless the session has ended.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

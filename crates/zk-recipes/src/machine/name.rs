@@ -10,6 +10,7 @@ use uuid::Uuid;
 use zk_session::proto::{SequenceNumber, SessionId};
 
 /// Whether a contender shares the lock with others.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
     /// Held together with other contenders in this mode: a reader.
@@ -24,6 +25,7 @@ pub(super) const NAME_CAPACITY: usize = 64;
 /// The naming of the nodes of one kind of lock.
 ///
 /// All contenders of a lock must use the same scheme, in any programming language.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     format: PrefixFormat,
@@ -33,6 +35,7 @@ pub struct Scheme {
 }
 
 /// The part of a name before the marker.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PrefixFormat {
     /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.

@@ -34,6 +34,7 @@ pub trait Observer: Send {
 }
 
 /// A command from the owner of an attached machine, sent by [`Attached::command`].
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {

@@ -17,6 +17,7 @@ use zk_session::session::Reply;
 use super::AccessList;
 
 /// The number of a request of one machine. It also identifies the watch that the request sets.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub(super) u64);
 

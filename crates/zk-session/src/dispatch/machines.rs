@@ -18,6 +18,7 @@ use crate::session::{Reply, RequestId, State, WatchedEvent};
 use crate::time::Instant;
 
 /// Identifies an attached machine. Keys are not reused after a machine is detached.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     place: u32,

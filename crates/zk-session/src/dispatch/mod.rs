@@ -209,6 +209,7 @@ pub trait Attached: Send {
 }
 
 /// An input of an attached machine. Inputs come in the order of the session's events.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Input {
@@ -249,6 +250,7 @@ pub enum Input {
 }
 
 /// Identifies a request and the receiver of its reply.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<T> {
     /// The dispatcher's owner receives the reply, as an [`Event::Reply`] of

@@ -174,6 +174,14 @@ impl fmt::Debug for SessionTicket {
     }
 }
 
+/// Shows no password.
+#[cfg(all(feature = "defmt", target_os = "none"))]
+impl defmt::Format for SessionTicket {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "SessionTicket({}, {})", self.id, self.last_zxid);
+    }
+}
+
 /// Bytes whose `Debug` output is their length only.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(pub(super) Bytes);

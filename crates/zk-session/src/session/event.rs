@@ -22,6 +22,7 @@ use crate::sync::Arc;
 /// }
 /// assert!(!can_write(State::Suspended));
 /// ```
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
@@ -119,6 +120,7 @@ impl fmt::Display for Cause {
 }
 
 /// An action that the driver of a session carries out on its transport.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Connect to this server, then call [`handle_connected`](super::Session::handle_connected), or
@@ -136,6 +138,7 @@ pub enum Action {
 }
 
 /// An event that a session reports. `T` is the token of a request.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<T> {
@@ -266,5 +269,20 @@ impl WatchedEvent {
     /// Creates an event, to test what handles events.
     pub const fn new(event_type: EventType, path: Arc<str>, zxid: Zxid) -> Self {
         Self { event_type, path, zxid }
+    }
+}
+
+/// Shows the length of the body.
+#[cfg(all(feature = "defmt", target_os = "none"))]
+impl defmt::Format for Reply {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "Reply({}, {}, {=usize} bytes)", self.opcode, self.zxid, self.body.len());
+    }
+}
+
+#[cfg(all(feature = "defmt", target_os = "none"))]
+impl defmt::Format for WatchedEvent {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "{}({=str}, {})", self.event_type, self.path, self.zxid);
     }
 }

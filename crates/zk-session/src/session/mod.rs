@@ -101,6 +101,7 @@ const READ_ONLY: bool = cfg!(feature = "read-only");
 const NO_PASSWORD: [u8; 16] = [0; 16];
 
 /// Identifies a request, and the watch that it sets, within its session.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
     /// Counts the requests of a session, from 1.
@@ -176,6 +177,7 @@ pub struct Session<T> {
 }
 
 /// Counters of what a session has sent and received.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {

@@ -1,0 +1,44 @@
+//! `defmt::Format` for the types that need no code of their own.
+
+zk_session::proto::formatted_by_debug! {
+    [] crate::machine::AccessList;
+    [] crate::machine::AttemptConfig;
+    [] crate::machine::BarrierWait;
+    [] crate::machine::CacheConfig;
+    [] crate::machine::CacheEvent;
+    [] crate::machine::CacheMachine;
+    [] crate::machine::CacheOutput;
+    [] crate::machine::CacheRequest;
+    [] crate::machine::CacheState;
+    [] crate::machine::CacheTree;
+    [] crate::machine::CachedNode;
+    [] crate::machine::Contender;
+    [] crate::machine::ElectionMachine;
+    [] crate::machine::EphemeralMachine;
+    [] crate::machine::FastPathHint;
+    [] crate::machine::Input;
+    [] crate::machine::Name<'_>;
+    [M: core::fmt::Debug, O: core::fmt::Debug] crate::machine::OnSession<M, O>;
+    [] crate::machine::Operation;
+    [] crate::machine::Output;
+    [] crate::machine::QueuedNode<'_>;
+    [] crate::machine::Renewal;
+    [] crate::machine::UnknownNodePolicy;
+    [] crate::machine::multi_lock::Input;
+    [] crate::machine::multi_lock::LockSpec;
+    [] crate::machine::multi_lock::Mode;
+    [] crate::machine::multi_lock::MultiAcquire;
+    [] crate::machine::multi_lock::Output;
+}
+
+#[cfg(feature = "semaphore")]
+zk_session::proto::formatted_by_debug! {
+    [] crate::machine::Participant;
+    [] crate::machine::PermitRequest;
+    [] crate::machine::SemaphoreMachine;
+}
+
+#[cfg(feature = "study")]
+zk_session::proto::formatted_by_debug! {
+    [] crate::machine::SimpleContender;
+}
