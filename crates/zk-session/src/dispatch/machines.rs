@@ -8,6 +8,8 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::time::Duration;
 
+use zk_proto::ErrorCode;
+
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
 use super::{Attached, Input, Port};
@@ -384,16 +386,66 @@ impl Machines {
             });
         }
         for (index, (key, request)) in fired.into_iter().enumerate() {
-            let Some(slot) = self.slots.get_mut(key.place as usize) else { continue };
+            let stays = cfg!(feature = "persistent-watches") && index >= once;
             // A machine may have dropped the watch while it handled the event of another.
-            let place = slot.watches.iter().position(|(_, id)| *id == request);
-            let Some(place) = place else { continue };
-            let tag = if cfg!(feature = "persistent-watches") && index >= once {
-                slot.watches[place].0
-            } else {
-                slot.watches.remove(place).0
-            };
+            let Some(tag) = self.tag(key, request, !stays) else { continue };
             self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
+        }
+    }
+
+    /// Reports a gap to the machines among the owners of persistent watches, and takes their requests
+    /// out of the list.
+    pub(super) fn deliver_gap(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        requests: &mut Vec<RequestId>,
+    ) {
+        for (key, request) in self.take_owned(requests) {
+            if let Some(tag) = self.tag(key, request, false) {
+                self.deliver(session, now, key, Input::Gap { tag });
+            }
+        }
+    }
+
+    /// Reports lost watches in the same way.
+    pub(super) fn deliver_loss(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        requests: &mut Vec<RequestId>,
+        code: ErrorCode,
+    ) {
+        for (key, request) in self.take_owned(requests) {
+            self.watches.remove(request);
+            if let Some(tag) = self.tag(key, request, true) {
+                self.deliver(session, now, key, Input::WatchLost { tag, code });
+            }
+        }
+    }
+
+    /// Takes the requests of machines out of the list.
+    fn take_owned(&self, requests: &mut Vec<RequestId>) -> Vec<(Key, RequestId)> {
+        let mut owned = Vec::new();
+        if cfg!(feature = "persistent-watches") {
+            requests.retain(|request| {
+                let key = self.watches.get(*request);
+                owned.extend(key.map(|key| (key, *request)));
+                key.is_none()
+            });
+        }
+        owned
+    }
+
+    /// Returns the tag of a machine's watch, and forgets the watch if it is lost. `None` if the
+    /// machine has dropped it.
+    fn tag(&mut self, key: Key, request: RequestId, is_lost: bool) -> Option<u64> {
+        let slot = self.slots.get_mut(key.place as usize)?;
+        let place = slot.watches.iter().position(|(_, id)| *id == request)?;
+        if is_lost {
+            Some(slot.watches.remove(place).0)
+        } else {
+            slot.watches.get(place).map(|it| it.0)
         }
     }
 

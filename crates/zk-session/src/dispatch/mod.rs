@@ -67,7 +67,7 @@
 //! * **Watch events**, for requests made by [`Port::submit_and_watch`]. The machine owns the watch
 //!   until it fires, or the machine [drops](Port::unwatch) it or is detached. Machines and callers
 //!   that watch the same node all receive the event. The session sets watches again on a new
-//!   connection.
+//!   connection. A persistent watch then has a [gap](Input::Gap), or is [lost](Input::WatchLost).
 //! * **Timers.** Each machine has one. It fires in the drain after
 //!   [`handle_timeout`](Dispatcher::handle_timeout), behind the events of the session.
 //! * **The end of the lease.** Its deadline is part of [`poll_timeout`](Dispatcher::poll_timeout).
@@ -128,6 +128,8 @@ pub use self::effects::Effects;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::effects::Wakers;
 pub use self::machines::Key;
+use zk_proto::ErrorCode;
+
 use self::machines::Machines;
 pub use self::port::Port;
 use crate::error::Error;
@@ -232,6 +234,18 @@ pub enum Input {
         tag: u64,
         /// The change of the node.
         event: WatchedEvent,
+    },
+    /// A persistent watch may have missed events: there is a new connection, whose state came before.
+    Gap {
+        /// The tag of the request that set the watch.
+        tag: u64,
+    },
+    /// A server that is too old has refused to set a persistent watch again. It is no longer set.
+    WatchLost {
+        /// The tag of the request that set the watch.
+        tag: u64,
+        /// The refusal.
+        code: ErrorCode,
     },
     /// The lease of the session [has ended](crate::session::Event::LeaseEnded), with or without a
     /// connection.
@@ -383,8 +397,20 @@ impl<T> Dispatcher<T> {
                 Event::AuthenticationReply { server, result } => {
                     Event::AuthenticationReply { server, result }
                 }
-                Event::Gap { requests } => Event::Gap { requests },
-                Event::WatchLost { requests, code } => Event::WatchLost { requests, code },
+                Event::Gap { mut requests } => {
+                    machines.deliver_gap(session, now, &mut requests);
+                    if requests.is_empty() {
+                        continue;
+                    }
+                    Event::Gap { requests }
+                }
+                Event::WatchLost { mut requests, code } => {
+                    machines.deliver_loss(session, now, &mut requests, code);
+                    if requests.is_empty() {
+                        continue;
+                    }
+                    Event::WatchLost { requests, code }
+                }
                 Event::Room => Event::Room,
             });
         }

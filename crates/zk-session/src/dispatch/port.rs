@@ -92,10 +92,10 @@ impl Port<'_> {
     /// except by an `exists` that finds no node. [Drop](Self::unwatch) the watch then, to free its
     /// memory.
     ///
-    /// A persistent watch (`addWatch`) stays until it is dropped. Servers do not report what happens
-    /// without a connection to it. So each state of a new connection is a gap in its events. Drop it
-    /// when the connection is lost, and set it again on the next one: a server before 3.6 refuses
-    /// it then. Otherwise the session sets it again, and loses it without notice on such a server.
+    /// A persistent watch (`addWatch`) stays until it is dropped. The session sets it again on each
+    /// new connection. Servers do not report what happened in between: the machine receives
+    /// [`Input::Gap`](super::Input::Gap). A server before 3.6 refuses the watch: the machine receives
+    /// [`Input::WatchLost`](super::Input::WatchLost).
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
         if let Some(id) = self.try_submit(tag, request) {
             if !id.has_watch() {

@@ -70,6 +70,8 @@ impl Attached for Recorder {
             Input::Reply { tag, result: Ok(_) } => format!("reply {tag}"),
             Input::Reply { tag, result: Err(error) } => format!("reply {tag}: {error}"),
             Input::Watch { tag, event } => format!("watch {tag} {}", event.path),
+            Input::Gap { tag } => format!("gap {tag}"),
+            Input::WatchLost { tag, code } => format!("watch {tag} lost: {code:?}"),
             Input::LeaseEnded => "lease ended".to_owned(),
             Input::Timer => "timer".to_owned(),
             Input::Settled => "settled".to_owned(),
@@ -309,6 +311,50 @@ fn a_persistent_watch_of_a_machine_stays_until_it_is_dropped() {
     let events = world.drain();
     assert!(is_only_ours(&events), "{events:?}");
     assert_eq!(world.log.take(), [""; 0]);
+}
+
+#[test]
+fn gaps_and_losses_of_persistent_watches_go_to_their_machines() {
+    let mut world = World::connected();
+    let [first, second] = [world.attach(), world.attach()];
+    let watch = Request::AddWatch(AddWatchRequest { path: NODE, mode: AddWatchMode::PERSISTENT });
+    let own = world.session().submit(&watch, Token::Caller(1)).expect("there is room");
+    for (key, tag) in [(first, 1), (second, 2)] {
+        world.act(key, move |port| port.submit_and_watch(tag, &watch));
+    }
+    world.sent();
+    for xid in 1..=3 {
+        world.deliver(&(ReplyHeader { xid: Xid(xid), zxid: Zxid(1), err: ErrorCode::OK }, ()));
+    }
+    world.drain();
+    world.act(second, |port| port.unwatch(2));
+    let reconnect = |world: &mut World| {
+        let now = world.now;
+        world.session().handle_disconnected(now);
+        world.sleep(Duration::from_secs(1));
+        world.connect();
+        world.log.take();
+        let events = world.drain();
+        world.sent();
+        events
+    };
+    let events = reconnect(&mut world);
+    assert_eq!(events.last(), Some(&Event::Gap { requests: [own].into() }));
+    let log = world.log.take();
+    assert_eq!(log[log.len() - 3..], ["connected", "connected", "gap 1"], "{log:?}");
+
+    reconnect(&mut world);
+    world.log.take();
+    let err = ErrorCode::UNIMPLEMENTED;
+    world.deliver(&(ReplyHeader { xid: Xid::SET_WATCHES, zxid: Zxid(1), err }, ()));
+    let events = world.drain();
+    let lost = Event::WatchLost { requests: [own].into(), code: err };
+    assert!(events.contains(&lost), "{events:?}");
+    let log = world.log.take();
+    assert_eq!(log[0], "watch 1 lost: ErrorCode(UNIMPLEMENTED)", "{log:?}");
+    // It is forgotten.
+    reconnect(&mut world);
+    assert!(!world.log.take().iter().any(|line| line.starts_with("gap")));
 }
 
 #[test]
