@@ -246,8 +246,7 @@ async fn acquire_and_run(
     let deadline = arguments.limit().and_then(|limit| begun.checked_add(limit));
     let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
     let not_connected = || NotConnected { path: arguments.path.clone() };
-    // Semaphores do not report that they wait.
-    let (waiting, is_waiting) = watch::channel(arguments.permits.is_some());
+    let (waiting, is_waiting) = watch::channel(false);
     let expired = expired(deadline, &client, is_waiting);
     let acquired = tokio::select! {
         acquired = before(expired, acquire(&client, arguments, waiting)) => match acquired {

@@ -1,11 +1,13 @@
 //! Counting: how many permits are taken, how many there are, and whether ours are among them.
 
+use alloc::string::ToString;
+
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse};
+use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse, path};
 use zk_session::session::Reply;
 
-use super::super::Operation;
 use super::super::retry_policy::RetryPolicy;
+use super::super::{Event, Operation};
 use super::requests::Step;
 use super::{PermitRequest, SemaphoreMachine};
 use crate::error::LockError;
@@ -141,11 +143,15 @@ impl SemaphoreMachine {
             Step::Waiting if taken <= maximum && self.is_suspended() => {}
             // Our own permit nodes are included in `taken`.
             Step::Waiting if taken <= maximum => self.granted(),
-            Step::Looking | Step::Waiting => {
-                if let Some(error) = self.request.config.wait_policy.refusal() {
-                    self.fail(error);
+            Step::Looking | Step::Waiting => match self.request.config.wait_policy.refusal() {
+                Some(error) => self.fail(error),
+                None if core::mem::replace(&mut self.own.has_waited, true) => {}
+                None => {
+                    let behind = path::name(&self.permits_path()).to_string();
+                    let ahead = taken.saturating_sub(maximum);
+                    self.outputs.report(Event::Waiting { behind, ahead });
                 }
-            }
+            },
             _ => {}
         }
     }

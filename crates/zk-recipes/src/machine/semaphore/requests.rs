@@ -61,6 +61,8 @@ pub(super) struct RequestState {
     pub(super) create_maximum: Option<OpId>,
     /// Whether the semaphore had the expected number of permits. It may be changed later.
     pub(super) agreed: bool,
+    /// Whether the caller knows that permits are missing.
+    pub(super) has_waited: bool,
     /// The transaction that created our permit nodes.
     pub(super) token: Zxid,
 }
@@ -72,6 +74,7 @@ impl Default for RequestState {
             maximum: Watched::NOTHING,
             create_maximum: None,
             agreed: false,
+            has_waited: false,
             token: Zxid::ZERO,
         }
     }

@@ -27,6 +27,7 @@ fn a_waiter_counts_again_when_permit_nodes_change() {
     h.leases_change();
     h.expect(&["watch leases"]);
     h.full("watch leases");
+    // That it waits is reported once.
     h.expect(&[]);
     h.leases_change();
     h.expect(&["watch leases"]);
@@ -99,7 +100,7 @@ fn an_unrelated_timer_repeats_nothing() {
     h.answer("watch max", maximum(3));
     h.full("watch leases");
     h.feed(Input::Timer);
-    h.expect(&["watch leases/own-3", "watch leases/own-4"]);
+    h.expect(&["Waiting behind leases", "watch leases/own-3", "watch leases/own-4"]);
 }
 
 #[test]

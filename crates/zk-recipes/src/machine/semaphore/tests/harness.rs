@@ -204,7 +204,7 @@ impl Harness {
     pub(super) fn waiting(self) -> Self {
         let mut h = self.counting();
         h.full("watch leases");
-        h.expect(&[]);
+        h.expect(&["Waiting behind leases"]);
         h
     }
 
