@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::machine::LockMode;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, Holding, LeaderElection, Leadership, LockError, LockRequest,
-    Loss, MultiLock, Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
+    Loss, MultiLock, Mutex, Options, Owner, RecipeError, ReentrantMutex, RwLock, Semaphore,
 };
 use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms, SessionId, Zxid};
 use zk_session::session::SessionTicket;
@@ -43,6 +43,7 @@ macro_rules! scenarios_since_3_5 {
             candidates_lead_one_after_another,
             a_leader_that_loses_its_node_queues_again,
             an_owner_releases_as_often_as_it_has_acquired,
+            attempts_that_wait_queue_again_on_the_next_session,
             no_client_passes_a_closed_barrier,
             a_double_barrier_can_be_used_again,
             a_cache_follows_a_tree,
@@ -461,6 +462,24 @@ pub async fn expire(fixture: &impl Fixture, ticket: impl Fn() -> Option<SessionT
     }
 }
 
+/// Ends the session of a client that renews it, as [`expire`] does.
+///
+/// # Panics
+///
+/// If the client has no session.
+pub fn expire_blocking(fixture: &impl Fixture, ticket: impl Fn() -> Option<SessionTicket>) {
+    use zk_session::blocking::Client;
+
+    let old = ticket().expect("a session");
+    while ticket().is_some_and(|now| now.id == old.id) {
+        let thief = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
+        if let Ok(thief) = thief.resume(ticket().unwrap_or(old.clone())).connect() {
+            thief.close();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// What a service has made before its session expires works on the next session, three times.
 pub async fn a_service_survives_the_expiry_of_its_session(fixture: &impl Fixture) {
     const PRESENCE: &str = "/services/printer/one";
@@ -531,6 +550,85 @@ pub async fn a_service_survives_the_expiry_of_its_session(fixture: &impl Fixture
     candidate.close().await.expect("resigned");
     drop(config);
     nothing_is_left(fixture).await;
+}
+
+/// Attempts of every kind wait while their session expires, and acquire their locks on the next one.
+/// Without renewal they fail.
+pub async fn attempts_that_wait_queue_again_on_the_next_session(fixture: &impl Fixture) {
+    type Attempt = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+    fn done<T: Send + 'static>(
+        acquiring: impl Future<Output = Result<T, RecipeError>> + Send + 'static,
+    ) -> Attempt {
+        Box::pin(async { acquiring.await.map(drop).map_err(LockError::from) })
+    }
+
+    async fn waiting(fixture: &impl Fixture, service: &Client) -> Vec<Attempt> {
+        let mutex = Mutex::new(service, "/again/mutex").expect("a valid path");
+        let rw_lock = RwLock::new(service, "/again/rw").expect("a valid path");
+        let semaphore = Semaphore::new(service, "/again/permits", 1).expect("a valid path");
+        let reentrant = ReentrantMutex::new(service, "/again/mutex").expect("a valid path");
+        let free = Mutex::new(service, "/again/free").expect("a valid path");
+        let both = MultiLock::new([LockRequest::from(&free), LockRequest::read(&rw_lock)]);
+        let attempts = vec![
+            done(mutex.acquire()),
+            done(mutex.acquire_timeout(HANG_TIMEOUT)),
+            done(rw_lock.read()),
+            done(rw_lock.write_timeout(HANG_TIMEOUT)),
+            done(semaphore.acquire()),
+            done(reentrant.acquire_as(Owner::unique())),
+            done(both.expect("compatible locks").acquire()),
+        ];
+        let attempts = attempts
+            .into_iter()
+            .map(tokio::spawn)
+            .map(|attempt| Box::pin(async { attempt.await.expect("no panic") }) as Attempt);
+        let attempts = attempts.collect();
+        // Three are held. The request for a permit has a node in the queue and one for the permit,
+        // and the several locks have the free one.
+        eventually(fixture, "all wait", |fixture| fixture.ephemerals().len() == 12).await;
+        attempts
+    }
+
+    for renews in [true, false] {
+        let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
+        let service = builder.renew(renews).connect().await.expect("connected");
+        let other = client(fixture).await;
+        let mutex = Mutex::new(&other, "/again/mutex").expect("a valid path");
+        let rw_lock = RwLock::new(&other, "/again/rw").expect("a valid path");
+        let semaphore = Semaphore::new(&other, "/again/permits", 1).expect("a valid path");
+        let held = (
+            mutex.acquire().await.expect("free"),
+            rw_lock.write().await.expect("free"),
+            semaphore.acquire().await.expect("free"),
+        );
+        let attempts = waiting(fixture, &service).await;
+        let again = Mutex::new(&service, "/again/mutex").expect("a valid path");
+        let impatient = tokio::spawn(again.acquire_timeout(5 * MOMENT));
+        expire(fixture, || service.session_ticket()).await;
+        let error = impatient.await.expect("no panic").map_err(LockError::from);
+        let error = error.expect_err("the lock is held");
+        drop(held);
+        if renews {
+            // The time limit counts from the call, over both sessions.
+            assert!(matches!(error, LockError::TimedOut | LockError::NoConnection), "{error}");
+        } else {
+            assert!(matches!(error, LockError::Ended(_) | LockError::NodeVanished), "{error}");
+        }
+        for attempt in attempts {
+            let acquired = timeout(HANG_TIMEOUT, attempt).await.expect("it ends");
+            match acquired {
+                Ok(()) if renews => {}
+                Err(
+                    LockError::Ended(End::Expired) | LockError::NodeVanished | LockError::Lost(_),
+                ) if !renews => {}
+                acquired => panic!("renewal {renews}: {acquired:?}"),
+            }
+        }
+        assert_eq!(service.statistics().renewals > 0, renews);
+        service.close().await;
+        nothing_is_left(fixture).await;
+    }
 }
 
 // ---- Barriers ------------------------------------------------------------------------------------

@@ -28,11 +28,7 @@ pub(crate) async fn serve(
     let candidate = LeaderElection::new(&client, "/leader")?.stand();
     let mutex = Mutex::new(&client, "/locks/printer")?;
     loop {
-        let guard = match mutex.acquire().await {
-            // The session has expired meanwhile: queue again on the next one.
-            Err(error) if error.reason.has_lost_place() => continue,
-            guard => guard?,
-        };
+        let guard = mutex.acquire().await?;
         let colour = settings.get("/settings/colour").map(|node| node.data);
         let colour = String::from_utf8_lossy(&colour.unwrap_or_default()).into_owned();
         let leads = matches!(candidate.leadership(), Leadership::Leader(_));

@@ -169,9 +169,11 @@ impl LockError {
     /// Returns whether the attempt has lost its place in the queue: its session has expired, or its
     /// node was deleted.
     ///
-    /// A client that [renews](zk_session::ClientBuilder::renew) its session can queue again, by the
-    /// same call. Any other client can do so after [`NodeVanished`](Self::NodeVanished), unless
-    /// that was the first sign of the end of its session.
+    /// The locks of a client that [renews](zk_session::ClientBuilder::renew) its session do not
+    /// return such an error: their attempts queue again by themselves. Other recipes of that client,
+    /// such as a double barrier, can be entered again by the same call. Any other client can call
+    /// again after [`NodeVanished`](Self::NodeVanished), unless that was the first sign of the end
+    /// of its session.
     pub const fn has_lost_place(&self) -> bool {
         matches!(self, Self::Ended(End::Expired) | Self::NodeVanished)
     }

@@ -32,13 +32,16 @@ pub enum Bug {
     StaysReadOnly,
     /// Backs off between rounds of connection attempts, up to 5 s, whatever the session timeout.
     SleepsThroughOutages,
-    /// Takes the renewal of a session for the resumption of the old one, so that locks stay held.
+    /// Takes the renewal of a session for the resumption of the old one, and ignores the end of the
+    /// lease, so that locks stay held.
     KeepsLocksAcrossSessions,
+    /// Waiters do not learn of the session that follows theirs, so they never queue again.
+    ForgetsWaiters,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -54,5 +57,6 @@ impl Bug {
         Self::StaysReadOnly,
         Self::SleepsThroughOutages,
         Self::KeepsLocksAcrossSessions,
+        Self::ForgetsWaiters,
     ];
 }

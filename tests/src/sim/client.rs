@@ -18,8 +18,8 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    AttemptConfig, CacheConfig, Command, Contender, LockMode, Machine, OnSession, PermitRequest,
-    Scheme, SemaphoreMachine,
+    AttemptConfig, CacheConfig, Command, Contender, LockMode, OnSession, PermitRequest, Requeueing,
+    Restart, Scheme, SemaphoreMachine,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
@@ -293,8 +293,9 @@ impl SimClient {
         now: Duration,
         id: AttemptId,
         AttemptConfig { lock_path, guid, .. }: AttemptConfig,
-        machine: impl Machine + Send + 'static,
+        machine: impl Restart + Send + 'static,
     ) {
+        let machine = Requeueing::new(machine, self.dispatcher.session().renews());
         let log = self.log.clone();
         let attempt = Attempt::new(id, machine, lock_path, guid, log, self.bug);
         let observer = attempt.observer();

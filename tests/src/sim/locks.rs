@@ -73,7 +73,9 @@ impl LockChecker {
                 let attempt = Attempt { lock_path, demand, session, node: None, holds: false };
                 self.attempts.insert((client, *id), attempt);
             }
-            ClientEvent::Lock(id, event) => self.event((client, *id), event, ensemble, found),
+            ClientEvent::Lock(id, event) => {
+                self.event((client, *id), session, event, ensemble, found);
+            }
             ClientEvent::Woken(id, path) => {
                 let who = (client, *id);
                 let attempt = self.attempts.get(&who);
@@ -101,13 +103,22 @@ impl LockChecker {
         }
     }
 
-    fn event(&mut self, who: Who, event: &Event, ensemble: &Ensemble, found: &mut Vec<String>) {
+    fn event(
+        &mut self,
+        who: Who,
+        session: SessionId,
+        event: &Event,
+        ensemble: &Ensemble,
+        found: &mut Vec<String>,
+    ) {
         let Some(attempt) = self.attempts.get_mut(&who) else {
             return found.push(format!("{who:?}: {event:?} after it finished"));
         };
         match event {
             Event::Enqueued { node, .. } => {
                 attempt.node = Some(format!("{}/{node}", attempt.lock_path));
+                // A waiter queues again on the next session.
+                attempt.session = session;
             }
             Event::Acquired { node, token } => {
                 if let LockKind::Permits { .. } = attempt.demand {
@@ -115,6 +126,9 @@ impl LockChecker {
                 }
                 if core::mem::replace(&mut attempt.holds, true) {
                     found.push(format!("{who:?}: acquired twice"));
+                }
+                if attempt.session != session {
+                    found.push(format!("{who:?}: acquired with the node of an earlier session"));
                 }
                 let holders = self.holders.entry(attempt.lock_path.clone()).or_default();
                 holders.insert(who, attempt.demand);
@@ -128,11 +142,11 @@ impl LockChecker {
         }
     }
 
-    /// Checks that a client has no lock, and no attempt, when its next session begins.
+    /// Checks that a client holds no lock when its next session begins. Those that wait queue again.
     pub(super) fn session_expired(&self, client: u64, found: &mut Vec<String>) {
-        let of_client = |(who, _): &(&Who, &Attempt)| who.0 == client;
-        for (who, attempt) in self.attempts.iter().filter(of_client) {
-            found.push(format!("{who:?}: {attempt:?} outlives its session"));
+        let holders = self.holders.values().flat_map(BTreeMap::keys);
+        for who in holders.filter(|who| who.0 == client) {
+            found.push(format!("{who:?}: its lock outlives its session"));
         }
     }
 

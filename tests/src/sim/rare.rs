@@ -37,7 +37,7 @@ pub const OF_SESSIONS: [&str; 21] = [
 ];
 
 /// Every rare event of a machine.
-pub const OF_MACHINES: [&str; 36] = [
+pub const OF_MACHINES: [&str; 37] = [
     "lock: reply of the create lost",
     "lock: looks for a lost create",
     "lock: looks for a lost create again",
@@ -69,6 +69,7 @@ pub const OF_MACHINES: [&str; 36] = [
     "lock: fails behind an unreadable node",
     "lock: release not confirmed",
     "lock: abandons a node",
+    "lock: queues again",
     "lock: released before it was enqueued",
     "lock: released while it waits",
     "lock: session read-only",
@@ -262,10 +263,10 @@ impl Watcher {
 
     fn event(&mut self, event: &LockEvent) -> Option<&'static str> {
         Some(match event {
-            LockEvent::Enqueued { .. } => {
-                self.is_enqueued = true;
-                return None;
+            LockEvent::Enqueued { .. } if core::mem::replace(&mut self.is_enqueued, true) => {
+                "lock: queues again"
             }
+            LockEvent::Enqueued { .. } => return None,
             LockEvent::Acquired { .. } => {
                 self.is_held = true;
                 match core::mem::take(&mut self.is_settling) {

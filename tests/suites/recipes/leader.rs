@@ -46,6 +46,11 @@ async fn a_service_survives_the_expiry_of_its_session() {
 }
 
 #[tokio::test]
+async fn attempts_that_wait_queue_again_on_the_next_session() {
+    scenarios::attempts_that_wait_queue_again_on_the_next_session(&start().await).await;
+}
+
+#[tokio::test]
 async fn candidates_lead_one_after_another() {
     scenarios::candidates_lead_one_after_another(&start().await).await;
 }

@@ -84,6 +84,11 @@ fn a_lock_held_across_sessions_is_found() {
 }
 
 #[test]
+fn a_waiter_that_does_not_queue_again_is_found() {
+    assert_found(Bug::ForgetsWaiters, "1 attempts unanswered");
+}
+
+#[test]
 fn a_lock_that_never_renews_its_watch_is_found() {
     assert_found(Bug::NeverRenewsWatches, "1 attempts unanswered");
 }

@@ -31,7 +31,7 @@ pub struct BarrierWait {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Waits for the first state of the session.
+    /// Waits for the first state of the session, or of the next one.
     Beginning,
     /// Reads the node and sets a watch.
     Reading,
@@ -65,6 +65,9 @@ impl Machine for BarrierWait {
                 self.connection.change(state);
                 if !self.connection.is_up() && !self.wait_policy.waits_for_connection() {
                     self.conclude(Event::Failed(LockError::NoConnection));
+                } else if state == State::Renewing {
+                    // The watch is gone. The next state is that of the new session.
+                    self.step = Step::Beginning;
                 } else if self.step == Step::Beginning {
                     self.read();
                 }
@@ -86,6 +89,10 @@ impl Machine for BarrierWait {
 
     fn is_done(&self) -> bool {
         self.step == Step::Done
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.wait_policy.waits_for_connection()
     }
 }
 
@@ -228,6 +235,21 @@ mod tests {
         let op = reads(&mut wait);
         wait.handle(Input::Reply { op, result: Err(Error::ConnectionLost) });
         assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
+    }
+
+    #[test]
+    fn it_reads_again_on_the_next_session() {
+        let mut wait = begin(WaitPolicy::Queue, CONNECTED);
+        let first = reads(&mut wait);
+        assert!(wait.outlives_session());
+        wait.handle(Input::Session(State::Renewing));
+        assert_eq!(wait.poll_output(), None);
+        wait.handle(Input::Session(CONNECTED));
+        let second = reads(&mut wait);
+        assert!(second > first);
+        wait.handle(Input::Reply { op: second, result: Err(OPEN) });
+        assert_eq!(reports(&mut wait), Event::Released);
+        assert!(!BarrierWait::new("/barrier".into(), WaitPolicy::OnlyIfFirst).outlives_session());
     }
 
     #[test]

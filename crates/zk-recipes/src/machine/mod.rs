@@ -99,6 +99,7 @@ mod parents;
 mod phase;
 mod queue;
 mod renewal;
+mod requeueing;
 mod retry_policy;
 #[cfg(feature = "semaphore")]
 mod semaphore;
@@ -137,6 +138,7 @@ pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
+pub use self::requeueing::{Requeueing, Restart};
 #[cfg(feature = "semaphore")]
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
@@ -364,13 +366,12 @@ pub enum Input {
 }
 
 impl Input {
-    /// Converts an input to the numbers of one sub-machine. `None` if it is about a request of
-    /// another.
-    fn of_part(self, part: u32) -> Option<Self> {
-        let own = |op: OpId| Some(op.split()).filter(|(of, _)| *of == part).map(|(_, op)| op);
+    /// Converts an input to the numbers of a sub-machine that began with this part. `None` if it is
+    /// about an earlier request.
+    fn since_part(self, part: u32) -> Option<Self> {
         Some(match self {
-            Self::Reply { op, result } => Self::Reply { op: own(op)?, result },
-            Self::Watch { op, event_type } => Self::Watch { op: own(op)?, event_type },
+            Self::Reply { op, result } => Self::Reply { op: op.since_part(part)?, result },
+            Self::Watch { op, event_type } => Self::Watch { op: op.since_part(part)?, event_type },
             input => input,
         })
     }
@@ -427,9 +428,10 @@ pub enum Event {
     },
     /// Other contenders are ahead.
     Waiting {
-        /// The name of the nearest node that blocks us.
+        /// The name of the nearest node that blocks us. For the first in the queue of a semaphore:
+        /// `leases`, the parent of the permit nodes.
         behind: String,
-        /// How many contenders block us.
+        /// How many contenders block us, or how many permits must be released first.
         ahead: usize,
     },
     /// The names of all permit nodes, if several permits are acquired at once.

@@ -26,7 +26,15 @@ impl OpId {
     const PART: u32 = 32;
 
     pub(super) const fn of_part(self, part: u32) -> Self {
-        Self((part as u64) << Self::PART | self.0)
+        Self(((part as u64) << Self::PART) + self.0)
+    }
+
+    /// Undoes [`of_part`](Self::of_part). `None` for a request of an earlier part.
+    pub(super) const fn since_part(self, part: u32) -> Option<Self> {
+        match self.0.checked_sub((part as u64) << Self::PART) {
+            Some(op) => Some(Self(op)),
+            None => None,
+        }
     }
 
     /// Returns the sub-machine whose request it is, and its number there.

@@ -20,6 +20,7 @@ mod ranking;
 mod reading_only;
 mod renewals;
 mod renewing;
+mod requeueing;
 mod resolving;
 mod returning;
 mod revoking;

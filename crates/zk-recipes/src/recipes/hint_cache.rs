@@ -3,7 +3,9 @@
 use alloc::sync::Arc;
 use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 
-use crate::machine::{AttemptConfig, Contender, FastPathHint, Input, Machine, Output};
+use zk_session::State;
+
+use crate::machine::{AttemptConfig, Contender, FastPathHint, Input, Machine, Output, Restart};
 
 /// The latest hint. The clones of a lock share it.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,13 @@ impl HintCache {
 
     fn hint(&self) -> StdMutexGuard<'_, Option<FastPathHint>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Restart for HintingContender {
+    fn restart(&self, state: Option<State>) -> Self {
+        let Self { contender, hint_cache } = self;
+        Self { contender: contender.restart(state), hint_cache: hint_cache.clone() }
     }
 }
 

@@ -32,7 +32,9 @@ use crate::machine::multi_lock::{Input, MultiAcquire, MultiLockError, Output, ac
 ///
 /// # Guarantee
 ///
-/// That of each of the locks. The loss of a lock while another is waited for ends the attempt. Once
+/// That of each of the locks. The loss of a lock while another is waited for ends the attempt. With
+/// a client that [renews](zk_session::ClientBuilder::renew) its session, the attempt releases its
+/// locks and begins again instead, within the same time limit. Once
 /// all are held, the loss of one does not release the others: [`MultiGuard::loss`] reports it, and
 /// no [transaction](MultiGuard::transaction) is applied any more. All are locks of one session and
 /// of one chroot.
@@ -129,10 +131,21 @@ impl<C: SessionClient> PendingLocks<C> {
             self.machine.handle(input);
             match self.perform() {
                 Some(Ok(())) => return Ok(self.guard),
+                Some(Err(error)) if self.begins_again(&error) => {
+                    self.machine = MultiAcquire::new(self.guard.requests.len());
+                    self.perform();
+                }
                 Some(Err(error)) => return Err(error),
                 None => {}
             }
         }
+    }
+
+    /// Returns whether the attempt begins again: it has lost a lock while it waited for another, as
+    /// it does when the session expires.
+    fn begins_again(&self, error: &RecipeError) -> bool {
+        let waits = self.wait_policy == WaitPolicy::Queue;
+        waits && self.guard.client.renews() && matches!(error.reason, LockError::Lost(_))
     }
 
     fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Input> {

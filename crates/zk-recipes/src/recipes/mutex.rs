@@ -16,6 +16,11 @@ use crate::recipes::queue::Queue;
 /// [`Options::scheme`] is set, so Java, Go and Rust can contend for one lock. Missing parents are
 /// created as containers, which the server removes when they are no longer used.
 ///
+/// If the session expires while an attempt waits, the attempt fails. With a client that
+/// [renews](zk_session::ClientBuilder::renew) its session, the attempt queues again, at the end, on
+/// the next session. It also does so if its node is deleted. Its time limit still applies. A lock
+/// that is held is lost in both cases: its guard reports that once, and nothing acquires it again.
+///
 /// A holder that acquires the lock again waits for itself. Use
 /// [`ReentrantMutex`](super::ReentrantMutex) for that.
 ///
@@ -80,7 +85,8 @@ methods! { Mutex:
     /// # Errors
     ///
     /// See [`LockError`](crate::LockError). A lost connection is not an error: the place in the
-    /// queue is kept as long as the session lives.
+    /// queue is kept as long as the session lives. With a client that renews its session, neither is
+    /// the end of a session.
     enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
         -> Result<MutexGuard<C>, RecipeError>
     {

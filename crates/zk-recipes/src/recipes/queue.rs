@@ -23,7 +23,9 @@ use super::options::{Attempt, Options};
 use super::reporter::{self, Hook, Note};
 use super::status::{Handle, Report};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
+use crate::machine::{
+    AccessList, AttemptConfig, LockMode, Machine, Requeueing, Restart, Scheme, WaitPolicy,
+};
 
 /// A lock path, and the options of this process's contenders.
 #[derive(Clone)]
@@ -84,7 +86,16 @@ impl<C: SessionClient> Queue<C> {
         wait_policy: WaitPolicy,
     ) -> PendingAcquire<C> {
         let contender = self.hint_cache.contender(self.config(mode, wait_policy));
-        self.start(operation, contender, self.path.clone())
+        self.start(operation, self.requeueing(contender, wait_policy), self.path.clone())
+    }
+
+    /// Makes a machine that waits queue again on the next session, if there can be one.
+    pub(crate) fn requeueing<M: Restart>(
+        &self,
+        machine: M,
+        wait_policy: WaitPolicy,
+    ) -> Requeueing<M> {
+        Requeueing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
     }
 
     /// Returns the configuration of an attempt that begins now.

@@ -32,6 +32,9 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
     /// Returns the state of the session.
     fn state(&self) -> State;
 
+    /// Returns whether the client opens a new session when the old one has expired.
+    fn renews(&self) -> bool;
+
     /// Returns the node that is the root for this client.
     fn chroot(&self) -> &Chroot;
 
@@ -99,6 +102,10 @@ macro_rules! any_client {
 
             fn state(&self) -> State {
                 Self::state(self)
+            }
+
+            fn renews(&self) -> bool {
+                Self::renews(self)
             }
 
             fn chroot(&self) -> &Chroot {

@@ -223,6 +223,7 @@ impl<C> ClientBuilder<C> {
     ///   apply.
     /// * Ephemeral nodes are gone. Everything that was held, such as a lock, reports its loss once,
     ///   and nothing passes to the new session. The lock itself can be acquired again.
+    /// * Attempts to acquire a lock that wait when the session expires queue again, at the end.
     /// * One-shot watches end with an error. Persistent watches continue with a
     ///   [`Gap`](crate::WatchUpdate::Gap).
     /// * The first reads may be older than the last ones of the old session; `sync` before them if

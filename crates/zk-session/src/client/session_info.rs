@@ -32,6 +32,12 @@ methods! {
             self.with_router(|router| router.session().id())
         }
 
+        /// Returns whether the client opens a new session when the old one has expired: see
+        /// [`ClientBuilder::renew`].
+        get fn renews(&self) -> bool {
+            self.with_router(|router| router.session().renews())
+        }
+
         /// Returns the ticket by which [`ClientBuilder::resume`] can resume this session after this
         /// process has failed, or `None` if the session has ended.
         ///

@@ -222,6 +222,12 @@ impl<T> Session<T> {
         self.timeout
     }
 
+    /// Returns whether a new session follows one that has expired; see
+    /// [`Config::renew`](field@Config::renew).
+    pub fn renews(&self) -> bool {
+        self.config.renews()
+    }
+
     /// Returns the newest transaction that a reply of this session has reported. It never decreases
     /// within a session.
     pub fn last_zxid(&self) -> Zxid {

@@ -77,6 +77,8 @@ pub(super) struct Attempt<M> {
     watches: Vec<(OpId, String)>,
     /// Whether the last input was the reply to the create of its node.
     is_created: bool,
+    /// Whether its session was renewed.
+    is_renewed: bool,
     rare: rare::Watcher,
 }
 
@@ -98,6 +100,7 @@ impl<M> Attempt<M> {
             bug,
             watches: Vec::new(),
             is_created: false,
+            is_renewed: false,
             rare: rare::Watcher::default(),
         }
     }
@@ -123,6 +126,16 @@ impl<M: Machine> Machine for Attempt<M> {
         let reached = self.rare.input(&input);
         self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
+        self.is_renewed |= matches!(input, Input::Session(State::Renewing));
+        match (self.bug, &input) {
+            (Some(Bug::ForgetsWaiters), Input::Session(State::Connected { .. }))
+                if self.is_renewed =>
+            {
+                return;
+            }
+            (Some(Bug::KeepsLocksAcrossSessions), Input::LeaseEnded) => return,
+            _ => {}
+        }
         self.is_created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
         let input = match (self.bug, input) {

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use zk_session::proto::{EventType, path};
-use zk_session::session::Reply;
+use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use super::connection::Connection;
@@ -36,7 +36,7 @@ use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
     AttemptConfig, DisconnectPolicy, Event, FastPathHint, Input, LockMode, Machine, OpId,
-    Operation, Output, WaitPolicy,
+    Operation, Output, Restart, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -123,6 +123,12 @@ impl Machine for Contender {
 
     fn hint(&self) -> Option<FastPathHint> {
         self.config.hint.filter(|_| self.is_done() && self.leaves_hint && self.node.is_some())
+    }
+}
+
+impl Restart for Contender {
+    fn restart(&self, state: Option<State>) -> Self {
+        Self::new(self.config.restart(state))
     }
 }
 

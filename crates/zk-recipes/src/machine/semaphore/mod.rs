@@ -37,8 +37,8 @@ use super::outputs::Outputs;
 use super::phase::Node;
 use super::queue::QueueReader;
 use super::{
-    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, Output, Scheme,
-    WaitPolicy,
+    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, Output, Restart,
+    Scheme, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -179,6 +179,13 @@ impl Machine for SemaphoreMachine {
 
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
+    }
+}
+
+impl Restart for SemaphoreMachine {
+    fn restart(&self, state: Option<State>) -> Self {
+        let config = self.request.config.restart(state);
+        Self::new(PermitRequest { config, ..self.request.clone() })
     }
 }
 

@@ -47,6 +47,13 @@ impl Candidate {
         h
     }
 
+    fn renewing() -> Self {
+        let mut h = Self::following();
+        h.reconnect();
+        h.feed(Input::Session(State::Renewing));
+        h
+    }
+
     fn resigning() -> Self {
         let mut h = Self::retreating();
         h.feed(Input::Release);
@@ -213,9 +220,10 @@ fn a_candidate_of_an_expired_session_queues_again_on_the_next_one() {
         let is_report = |line: &&String| !line.starts_with("unwatch") && *line != "timer";
         assert_eq!(lines.iter().filter(is_report).collect::<Vec<_>>(), reports);
         h.feed(Input::Timer);
-        h.expect(&["create 2", "list"]);
+        h.expect(&[]);
         // The new session begins.
         h.reconnect();
+        h.expect(&["create 2", "list"]);
         h.created_again(9);
         h.answer("list", children(&["2-9"]));
         assert_eq!(h.wanted()[..2], ["Enqueued 2-9 token 109", "Acquired 2-9 token 109"]);
@@ -242,7 +250,7 @@ fn node_deleted(h: &mut Candidate) {
     h.answer("delete own-7", ok());
 }
 
-const STARTS: [Start<ElectionMachine>; 5] = [
+const STARTS: [Start<ElectionMachine>; 6] = [
     (
         Candidate::following,
         &[
@@ -254,6 +262,7 @@ const STARTS: [Start<ElectionMachine>; 5] = [
     (Candidate::retreating, &[("deleted, or gone", node_deleted)]),
     (Candidate::resigning, &[("deleted, or gone", node_deleted)]),
     (Candidate::pausing, &[]),
+    (Candidate::renewing, &[]),
 ];
 
 #[test]
@@ -265,6 +274,7 @@ fn the_table_shows_the_steps_of_a_candidate() {
             rest.chars().take_while(|c| c.is_alphanumeric()).collect::<String>()
         };
         match after(" step: ").as_str() {
+            "Contending" if after(" phase: ") == "Done" => "Done".to_string(),
             "Contending" => format!("Contending: {}", after(" phase: ")),
             step => step.to_string(),
         }

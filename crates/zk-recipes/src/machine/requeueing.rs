@@ -1,0 +1,261 @@
+//! Queueing again after the place in the queue was lost.
+
+use alloc::boxed::Box;
+
+use uuid::Uuid;
+use zk_session::session::State;
+use zk_session::{End, Error};
+
+use super::retry_policy::RETRY_AFTER;
+use super::{AttemptConfig, Event, FastPathHint, Input, Machine, Output};
+use crate::error::{LockError, Loss};
+
+/// A machine whose attempt can begin anew.
+pub trait Restart: Machine {
+    /// Returns a machine for another attempt at the same lock, with the next GUID, on the session of
+    /// `state`.
+    #[must_use]
+    fn restart(&self, state: Option<State>) -> Self;
+}
+
+impl AttemptConfig {
+    /// Returns the configuration of the next attempt.
+    pub(super) fn restart(&self, state: Option<State>) -> Self {
+        let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1));
+        let mut next = Self { guid, hint: None, ..self.clone() };
+        if let Some(state) = state {
+            next.follow(state);
+        }
+        next
+    }
+}
+
+/// A machine that queues again when its attempt has lost its place in the queue. Drive it as a
+/// [`Contender`](super::Contender).
+///
+/// The place is lost when the session is [renewed](State::Renewing) or the node is deleted. The
+/// next attempt enters the queue at its end, with a node of its own, and reports a second
+/// [`Event::Enqueued`]. It begins as soon as the new session is connected, or 100 ms after the
+/// deletion.
+///
+/// A lock that is held is lost with its session or its node. That ends this machine, as it ends
+/// the attempt.
+#[derive(Clone, Debug)]
+pub struct Requeueing<M> {
+    machine: M,
+    until: Until,
+    /// The first number of the parts of this attempt: requests of earlier ones have lower numbers.
+    first_part: u32,
+    last_part: u32,
+    step: Step,
+    /// The last state of the session.
+    session: Option<State>,
+    /// An event that is not the attempt's. Boxed, since it is rare.
+    report: Option<Box<Event>>,
+}
+
+/// How long to queue again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Never.
+    Begun,
+    Acquired,
+    /// Also after the loss of the lock.
+    Released,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The attempt goes on, or has reported its result.
+    Contending,
+    /// The attempt has lost its place, and deletes its nodes. Another one follows.
+    Retreating,
+    /// The attempt has lost its place, and deletes its nodes. No other follows.
+    Resigning {
+        is_concluded: bool,
+    },
+    /// Waits before the next attempt, so that it does not race with a client that deletes nodes.
+    Pausing,
+    /// Waits for the new session.
+    Renewing,
+    Done,
+}
+
+impl<M: Restart> Machine for Requeueing<M> {
+    fn handle(&mut self, input: Input) {
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
+                self.session_changed(State::Ended(end));
+            }
+            Input::Reply { .. } | Input::Watch { .. } => {
+                if let Some(input) = input.since_part(self.first_part) {
+                    self.machine.handle(input);
+                }
+            }
+            Input::Session(state) => self.session_changed(state),
+            Input::Timer if self.step == Step::Pausing => self.begin_again(),
+            Input::LeaseEnded => self.lease_ended(),
+            #[cfg(feature = "conversions")]
+            Input::Convert(_) if self.until == Until::Released => {
+                self.report(Event::NotConverted(LockError::NoReaders));
+            }
+            Input::Leave | Input::Release if self.step != Step::Contending => self.resign(),
+            input => self.machine.handle(input),
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Event(event) => {
+                    if let Some(event) = self.judge(event) {
+                        return Some(Output::Event(event));
+                    }
+                }
+                output => return Some(self.of_attempt(output)),
+            }
+        }
+        if let Some(event) = self.report.take() {
+            return Some(Output::Event(*event));
+        }
+        match self.step {
+            Step::Retreating if self.machine.is_done() => self.retreated(),
+            Step::Resigning { is_concluded } if self.machine.is_done() => {
+                self.step = Step::Done;
+                (!is_concluded).then_some(Output::Event(Event::Released))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self.step {
+            Step::Contending => self.machine.is_done(),
+            Step::Done => true,
+            _ => false,
+        }
+    }
+
+    fn hint(&self) -> Option<FastPathHint> {
+        self.machine.hint()
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.until != Until::Begun
+    }
+}
+
+impl<M: Restart> Requeueing<M> {
+    /// Makes a machine queue again until it holds the lock, if `requeues` is set.
+    pub fn new(machine: M, requeues: bool) -> Self {
+        Self::until(machine, if requeues { Until::Acquired } else { Until::Begun })
+    }
+
+    pub(super) fn until(machine: M, until: Until) -> Self {
+        Self {
+            machine,
+            until,
+            first_part: 0,
+            last_part: 0,
+            step: Step::Contending,
+            session: None,
+            report: None,
+        }
+    }
+
+    fn begin_again(&mut self) {
+        self.first_part = self.last_part + 1;
+        self.machine = self.machine.restart(self.session);
+        self.step = Step::Contending;
+        if let Some(state) = self.session {
+            self.machine.handle(Input::Session(state));
+        }
+    }
+
+    fn resign(&mut self) {
+        match self.step {
+            Step::Retreating => self.step = Step::Resigning { is_concluded: false },
+            Step::Pausing | Step::Renewing => self.conclude(Event::Released),
+            Step::Contending | Step::Resigning { .. } | Step::Done => {}
+        }
+    }
+
+    fn session_changed(&mut self, state: State) {
+        let is_first = self.session.replace(state).is_none();
+        let seen = match state {
+            // The nodes of this attempt are gone. The next attempt belongs to the new session.
+            State::Renewing if !is_first && self.outlives_session() => State::Ended(End::Expired),
+            state => state,
+        };
+        self.machine.handle(Input::Session(seen));
+        match (state, self.step) {
+            (State::Ended(end), Step::Retreating | Step::Pausing | Step::Renewing) => {
+                self.conclude(Event::Failed(LockError::Ended(end)));
+            }
+            (State::Ended(_), Step::Resigning { is_concluded: true }) => self.step = Step::Done,
+            (State::Ended(end), Step::Resigning { .. }) => self.conclude(Event::gone_with(end)),
+            (State::Renewing, Step::Pausing) => self.step = Step::Renewing,
+            (State::Connected { .. }, Step::Renewing) => self.begin_again(),
+            _ => {}
+        }
+    }
+
+    fn lease_ended(&mut self) {
+        self.machine.handle(Input::LeaseEnded);
+        // The attempt has already reported its loss.
+        if let Step::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
+            *is_concluded = true;
+            self.report(Event::NOT_CONFIRMED);
+        }
+    }
+
+    /// Returns the event to report. Decides whether another attempt follows.
+    fn judge(&mut self, event: Event) -> Option<Event> {
+        if self.until == Until::Begun || self.step != Step::Contending {
+            return Some(event);
+        }
+        let is_renewing = self.session == Some(State::Renewing);
+        let stands = self.until == Until::Released;
+        let report = match event {
+            // It did not hold the lock, and queues again: nothing changes for the caller.
+            Event::Failed(LockError::NodeVanished) => None,
+            Event::Failed(LockError::Ended(_)) if is_renewing => None,
+            Event::Lost(Loss::Ended(_)) if stands && is_renewing => {
+                Some(Event::Lost(Loss::Renewed))
+            }
+            Event::Lost(loss) if stands && !matches!(loss, Loss::Ended(_)) => Some(event),
+            event => return Some(event),
+        };
+        self.step = Step::Retreating;
+        report
+    }
+
+    /// Waits for the time of the next attempt: no node of this one is left.
+    fn retreated(&mut self) -> Option<Output> {
+        if self.session == Some(State::Renewing) {
+            self.step = Step::Renewing;
+            return None;
+        }
+        self.step = Step::Pausing;
+        Some(Output::SetTimer(RETRY_AFTER))
+    }
+
+    /// Converts an output of this attempt to the numbers of all.
+    fn of_attempt(&mut self, output: Output) -> Output {
+        let output = output.of_part(self.first_part);
+        if let Output::Submit { op, .. } = &output {
+            self.last_part = self.last_part.max(op.split().0);
+        }
+        output
+    }
+
+    fn report(&mut self, event: Event) {
+        self.report = Some(Box::new(event));
+    }
+
+    fn conclude(&mut self, event: Event) {
+        self.report(event);
+        self.step = Step::Done;
+    }
+}
