@@ -1,17 +1,21 @@
 //! What `doctor` finds at a lock.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+
 use zk_recipes::session::Client;
 use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
-use zk_recipes::{Mutex, Options, RwLock, UnknownNodePolicy};
+use zk_recipes::{Mutex, Options, RwLock, Semaphore, UnknownNodePolicy};
 use zk_testkit::real;
 
-use crate::{LONG, PATH, World, ended, error_message, out, output, ready, unignoring};
+use crate::{LONG, PATH, World, ended, error_message, out, output, ready, report, unignoring};
 
 /// Runs `doctor`, and returns its exit code and its report.
 fn examine(world: &World) -> (Option<i32>, String) {
     let output = world.run(&["doctor", PATH]);
     assert_eq!(error_message(&output), "");
-    (output.status.code(), out(&output))
+    (output.status.code(), report(&output))
 }
 
 #[test]
@@ -116,9 +120,108 @@ fn foreign_and_unreadable_nodes_and_locks_of_two_kinds_are_listed() {
 }
 
 #[test]
-fn a_server_that_lists_no_sessions_leaves_the_last_write_of_a_holder() {
+fn an_empty_queue_has_a_sequence_number_and_a_path_need_not_exist() {
+    let world = World::new();
+    let (code, report) = examine(&world);
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.contains("\nnote    the path does not exist"), "{report}");
+    assert!(!report.contains("sequence numbers"), "{report}");
+
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    for _ in 0..3 {
+        let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+        world.runtime.block_on(guard.release()).expect("held");
+    }
+    let (code, report) = examine(&world);
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.contains("\nok      sequence numbers: 2 of 2147483647\n"), "{report}");
+    let listed = out(&world.run(&["ls", PATH]));
+    assert_eq!(listed, format!("{PATH}: no holder, no waiters; the next sequence number is 3\n"));
+
+    // Of a semaphore, the nodes that contenders create are below two others.
+    let permits = format!("{PATH}/permits");
+    let semaphore = Semaphore::new(&client, &permits, 5).expect("valid");
+    for _ in 0..7 {
+        let guard = world.runtime.block_on(semaphore.acquire()).expect("free");
+        world.runtime.block_on(guard.release()).expect("held");
+    }
+    let report = report_of(&world, &permits);
+    assert!(report.contains("\nok      sequence numbers: 6 of 2147483647\n"), "{report}");
+    assert!(!report.contains("is no contender"), "{report}");
+}
+
+/// Returns the report of a lock at another path.
+fn report_of(world: &World, path: &str) -> String {
+    let output = world.run(&["doctor", path]);
+    assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
+    report(&output)
+}
+
+/// Passes connections on to a server, but answers the command `dump` itself.
+fn answering_dump(server: String, dump: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let at = listener.local_addr().expect("bound").to_string();
+    let pass = move |mut client: TcpStream| -> io::Result<()> {
+        let mut begin = [0; 4];
+        client.read_exact(&mut begin)?;
+        if &begin == b"dump" {
+            return client.write_all(dump.as_bytes());
+        }
+        let mut server = TcpStream::connect(&server)?;
+        server.write_all(&begin)?;
+        let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
+        thread::spawn(move || {
+            let copied = io::copy(&mut from, &mut to);
+            to.shutdown(Shutdown::Both).and(copied)
+        });
+        io::copy(&mut client, &mut server)?;
+        server.shutdown(Shutdown::Both)
+    };
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let pass = pass.clone();
+            thread::spawn(move || pass(client));
+        }
+    });
+    at
+}
+
+#[test]
+fn a_holder_whose_session_has_ended_is_about_to_go() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let examine = |dump| {
+        let at = answering_dump(world.embedded.connect_string(), dump);
+        let mut doctor = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
+        doctor.args(["--connect", &at, "doctor", PATH]);
+        let output = output(doctor);
+        (output.status.code(), report(&output))
+    };
+    let (code, ended) = examine("SessionTracker dump:\nSession Sets (0)/(0):\n");
+    assert_eq!(code, Some(0), "{ended}");
+    for part in [
+        ", which has ended\n",
+        "\nnote    the session of lock-0 has ended: the servers delete lock-0\n",
+        "\nLook again: the session of the holder has ended",
+    ] {
+        assert!(ended.contains(part), "{part}: {ended}");
+    }
+    // A follower may not know a new session yet.
+    for dump in ["SessionTracker dump:\nGlobal Sessions(0):\n", "nonsense\n"] {
+        let (code, busy) = examine(dump);
+        assert_eq!(code, Some(0), "{busy}");
+        assert!(busy.contains("\nok      the clients of all contenders are connected\n"), "{busy}");
+    }
+    drop(guard);
+}
+
+/// A real server that allows some commands of four letters, with a lock that is held.
+fn examined_at_a_server_that_allows(words: &str, check: impl FnOnce(&dyn Fn() -> String, &str)) {
     // The last line of a property counts.
-    let extra = "4lw.commands.whitelist=srvr\n".to_owned();
+    let extra = format!("4lw.commands.whitelist={words}\n");
     let settings = real::Settings { extra, ..real::Settings::default() };
     let Some(ensemble) = real::ensemble_with_or_skip(settings) else { return };
     let at = ensemble.connect_string();
@@ -127,24 +230,71 @@ fn a_server_that_lists_no_sessions_leaves_the_last_write_of_a_holder() {
     let client = runtime.block_on(Client::connect(&at)).expect("connected");
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = runtime.block_on(mutex.acquire()).expect("free");
+    runtime.block_on(client.set_data(&guard.node_path(), b"alive", None)).expect("written");
     let examine = || {
         let mut doctor = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
         doctor.args(["--connect", &at, "doctor", PATH]);
         let done = output(doctor);
         assert_eq!(done.status.code(), Some(0), "{}", out(&done));
-        out(&done)
+        report(&done)
     };
-    let report = examine();
+    check(&examine, &at);
+}
+
+#[test]
+fn a_server_that_lists_no_sessions_leaves_the_node_and_its_last_write() {
+    examined_at_a_server_that_allows("srvr", |examine, at| {
+        let report = examine();
+        for part in [
+            ", connected or not; wrote ",
+            "\nnote    lock-0 exists, so its session had not ended; whether its client is \
+             connected is unknown\n",
+            &*format!("\nnote    {at} does not list its sessions: 4lw.commands.whitelist "),
+            "\nnote    the clocks were not compared\n",
+            "\nok      sequence numbers: 0 of 2147483647\n",
+            "\nLook for the holder's process; ",
+        ] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_lists_sessions_but_not_connections_shows_which_are_alive() {
+    examined_at_a_server_that_allows("srvr,dump", |examine, at| {
+        let report = examine();
+        for part in [
+            ", alive, connected or not; wrote ",
+            "\nnote    the session of lock-0 is alive; whether its client is connected is unknown\n",
+            &*format!("\nnote    {at} does not list its sessions: 4lw.commands.whitelist "),
+            "\nLook for the holder's process; ",
+        ] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+    });
+}
+
+#[test]
+fn a_real_server_says_when_the_session_of_a_lost_client_ends() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    let at = ensemble.connect_string();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let client = runtime.block_on(Client::connect(&at)).expect("connected");
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    std::mem::forget(runtime.block_on(mutex.acquire()).expect("free"));
+    runtime.block_on(client.detach());
+    let mut doctor = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
+    doctor.args(["--connect", &at, "doctor", PATH]);
+    let done = output(doctor);
+    let report = report(&done);
+    assert_eq!(done.status.code(), Some(1), "{report}");
     for part in [
-        ", connected or not\n",
-        "\nnote    the session of lock-0 has not expired; its client may be connected or not\n",
-        &*format!("\nnote    {at} does not list its sessions: 4lw.commands.whitelist "),
-        "\nnote    the clocks were not compared\n",
-        "\nLook for the holder's process; ",
+        ", not connected, expires at ",
+        "\nproblem the client of lock-0 is not connected: it has died or lost the network\n",
+        "\nWait until ",
+        ": then the servers delete the node of the holder.\n",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    runtime.block_on(client.set_data(&guard.node_path(), b"alive", None)).expect("written");
-    let report = examine();
-    assert!(report.contains(", connected or not; wrote "), "{report}");
 }

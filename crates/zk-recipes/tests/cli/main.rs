@@ -155,6 +155,17 @@ fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Returns the report of `doctor` with its long lines in one piece. None is longer than a terminal is
+/// wide, except for commands.
+#[track_caller]
+fn report(output: &Output) -> String {
+    let text = out(output);
+    let is_long = |line: &&str| line.chars().count() > 80 && !line.starts_with('`');
+    assert_eq!(text.lines().find(is_long), None, "{text}");
+    let (facts, advice) = text.trim_end().rsplit_once("\n\n").expect("an advice");
+    format!("{}\n\n{}\n", facts.replace("\n          ", " "), advice.replace('\n', " "))
+}
+
 /// Returns the error message, which has one line at most.
 #[track_caller]
 fn error_message(output: &Output) -> String {

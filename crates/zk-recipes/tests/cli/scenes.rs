@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use zk_testkit::real;
 use zk_testkit::server::Config;
 
-use crate::{LIMIT, PATH, World, ended, out, output, send, unignoring};
+use crate::{LIMIT, PATH, World, ended, out, output, report, send, unignoring};
 
 /// Sessions that do not expire, however busy this machine is.
 const LONG: &str = "--session-timeout 40";
@@ -288,7 +288,7 @@ fn a_silent_holder(ensemble: &Ensemble) {
         let mut was_seen = false;
         eventually("a free lock", || {
             let done = output(ensemble.shell(&format!("doctor {PATH}")));
-            let report = out(&done);
+            let report = report(&done);
             if report.contains("\nproblem the client of lock-") && report.contains(" silent for ") {
                 assert_eq!(done.status.code(), Some(1), "{report}");
                 let advice = report.lines().last().unwrap_or_default();

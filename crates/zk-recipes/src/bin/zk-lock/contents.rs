@@ -1,6 +1,6 @@
 //! The contenders at a lock path, whatever the kind of lock.
 
-use zk_recipes::session::proto::{ErrorCode, path};
+use zk_recipes::session::proto::{ErrorCode, Stat, path};
 use zk_recipes::session::{Client, RequestError, Watch};
 use zk_recipes::{LockError, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphore};
 
@@ -16,6 +16,10 @@ pub(crate) struct Contender {
 /// All contenders at a lock path.
 #[derive(Default)]
 pub(crate) struct Contents {
+    /// The names of all children of the lock path.
+    pub(crate) children: Vec<String>,
+    /// The number that the next node gets, at least. Of a semaphore, the greater one of its two.
+    pub(crate) next_sequence: u32,
     /// The kinds of locks found, described; more than one only by mistake.
     pub(crate) kinds: Vec<String>,
     /// In the order of their queues.
@@ -44,10 +48,13 @@ pub(crate) const SEMAPHORE: [(&str, Scheme); 2] =
 
 /// Reads all contenders at `path`. Returns `None` if the node does not exist.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>, Failure> {
-    let Some(children) = children(client, path).await? else {
-        return Ok(None);
+    let (children, stat) = match client.get_children(path).await {
+        Ok(listed) => listed,
+        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
-    let mut contents = Contents::default();
+    let next_sequence = next_sequence(client, path, &children, &stat).await?;
+    let mut contents = Contents { next_sequence, ..Contents::default() };
     for (kind, scheme) in KINDS {
         if children.iter().any(|child| scheme.parse(child).is_some()) {
             let options = Options::new().scheme(scheme);
@@ -63,7 +70,34 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
     if SEMAPHORE.iter().any(|(parent, _)| children.iter().any(|child| child == parent)) {
         read_semaphore(client, path, &mut contents).await?;
     }
+    contents.children = children;
     Ok(Some(contents))
+}
+
+/// Returns the number that the next node at a lock path gets, at least.
+async fn next_sequence(
+    client: &Client,
+    path: &str,
+    children: &[String],
+    stat: &Stat,
+) -> Result<u32, RequestError> {
+    let mut next = next_number(stat);
+    for (parent, _) in SEMAPHORE.iter().filter(|(parent, _)| children.iter().any(|it| it == parent))
+    {
+        match client.exists(&path::child(path, parent)).await {
+            Ok(stat) => next = next.max(stat.as_ref().map_or(0, next_number)),
+            // Servers since 3.9 need permission to read.
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(next)
+}
+
+/// Returns the sequence number of the next child. A server counts the creations of children. It shows
+/// twice their number, less that of the children there are, in 32 bits.
+fn next_number(stat: &Stat) -> u32 {
+    stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2
 }
 
 async fn read_semaphore(
@@ -212,6 +246,16 @@ pub(crate) async fn children(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_number_counts_the_creations() {
+        for (created, deleted) in [(0, 0), (1, 0), (7, 7), (7, 3), (i32::MAX, i32::MAX - 2)] {
+            let num_children = created - deleted;
+            let cversion = created.wrapping_mul(2).wrapping_sub(num_children);
+            let stat = Stat { cversion, num_children, ..Stat::default() };
+            assert_eq!(next_number(&stat), created.cast_unsigned());
+        }
+    }
 
     #[test]
     fn a_label_is_short_and_shows_the_mode() {

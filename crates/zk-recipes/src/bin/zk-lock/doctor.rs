@@ -10,18 +10,18 @@ use zk_recipes::session::Client;
 use zk_recipes::session::proto::{ErrorCode, SessionId};
 
 use crate::contents::{self, Contender, Contents, label};
-use crate::sessions::{self, Connection, Sessions};
+use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
-use crate::show::{age, age_of, owner, print, session};
-use crate::text::{cell, line};
+use crate::show::{HIGH_SEQUENCE, age, age_of, owner, print, session, width};
+use crate::text::{cell, line, wrap};
 use crate::{Failure, code};
 
 /// The most waiters and unknown nodes that are listed.
 const MAX_LISTED: usize = 10;
-/// The sequence number from which to move to another path. The last is 2147483647.
-const HIGH_SEQUENCE: i32 = 2_000_000_000;
 /// Longer sessions keep the locks of dead processes for longer than most people expect.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
+/// The last sequence number.
+const END: u32 = i32::MAX.cast_unsigned();
 /// A difference of clocks that makes ages wrong.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
@@ -34,8 +34,12 @@ pub(crate) struct Arguments {
 /// What is known of a lock.
 struct Facts<'a> {
     path: &'a str,
+    /// Whether the lock path exists.
+    exists: bool,
     contents: &'a Contents,
     sessions: &'a Sessions,
+    /// The sessions that had not ended after the contents were read.
+    living: &'a Living,
     /// The children of the lock path that are no contenders.
     unknown: &'a [String],
     /// When nodes were last written by the servers' clock, if their sessions are unknown: milliseconds
@@ -72,7 +76,9 @@ pub(crate) async fn run(
     let client = settings.connect().await?;
     let after = milliseconds();
     let mut sessions = sessions::ask(&client).await;
-    let contents = contents::read(&client, path).await?.unwrap_or_default();
+    let contents = contents::read(&client, path).await?;
+    let exists = contents.is_some();
+    let contents = contents.unwrap_or_default();
     let clocks = clocks(settings, &client, &contents, &sessions).await;
     let is_listed =
         |contender: &Contender| sessions.connections.contains_key(&contender.entry.session.0);
@@ -80,32 +86,31 @@ pub(crate) async fn run(
         // Also for contenders that have come in between.
         sessions.ask_again(&client).await;
     }
+    let living = sessions::living(&client).await;
     let written = match sessions.silent.is_empty() {
         true => BTreeMap::new(),
         false => written(&client, path, &contents).await?,
     };
-    let children = contents::children(&client, path).await?.unwrap_or_default();
-    let is_semaphore = contents.contenders.iter().any(|contender| contender.kind == "semaphore");
-    let unknown: Vec<_> = children
-        .into_iter()
-        .filter(|child| Scheme::recognize(child).is_none())
-        .filter(|child| !(is_semaphore && ["leases", "locks", "max"].contains(&child.as_str())))
-        .collect();
+    // Semaphores have these three.
+    let is_semaphore = contents.children.iter().any(|child| child == "max");
+    let is_known = |child: &str| is_semaphore && ["leases", "locks", "max"].contains(&child);
+    let is_unknown = |child: &&String| Scheme::recognize(child).is_none() && !is_known(child);
+    let unknown: Vec<_> = contents.children.iter().filter(is_unknown).cloned().collect();
     let own = sessions.connections.get(&client.session_id().0);
     let clock = own.and_then(|own| own.established).map(|at| at - at.clamp(before, after));
     let facts = Facts {
         path,
+        exists,
         contents: &contents,
         sessions: &sessions,
+        living: &living,
         unknown: &unknown,
         written: &written,
         clock,
     };
     let findings = facts.findings();
-    let listed = findings.iter().map(|(level, text)| format!("{level:8}{text}\n"));
-    let listed: String = listed.collect();
     let servers = client.servers().iter().map(ToString::to_string).collect::<Vec<_>>();
-    print(&format!("{}\n{listed}\n{}\n", facts.contenders(&servers), facts.advice()))?;
+    print(&facts.report(&servers, &findings, width()))?;
     for clock in clocks {
         clock.close().await;
     }
@@ -170,20 +175,34 @@ enum Liveness<'a> {
     /// No session owns the node.
     NoSession,
     Connected(&'a Connection),
+    /// The session has ended since its node was read. The servers delete the node.
+    Ended,
     /// All servers were asked, and none serves it.
-    NotConnected,
-    /// Some servers do not say which sessions they serve.
-    Unknown,
+    NotConnected(Option<&'a Life>),
+    /// Some servers do not say which sessions they serve. Some may say that it has not ended.
+    Unknown(Option<&'a Life>),
 }
 
 impl Facts<'_> {
     fn liveness(&self, contender: &Contender) -> Liveness<'_> {
-        match self.sessions.connections.get(&contender.entry.session.0) {
-            _ if contender.entry.session == SessionId::NONE => Liveness::NoSession,
+        let session = contender.entry.session;
+        let life = self.living.lives.get(&session.0);
+        match self.sessions.connections.get(&session.0) {
+            _ if session == SessionId::NONE => Liveness::NoSession,
+            _ if life.is_none() && self.living.is_complete => Liveness::Ended,
             Some(connection) => Liveness::Connected(connection),
-            None if self.sessions.silent.is_empty() => Liveness::NotConnected,
-            None => Liveness::Unknown,
+            None if self.sessions.silent.is_empty() => Liveness::NotConnected(life),
+            None => Liveness::Unknown(life),
         }
+    }
+
+    /// Returns the whole report, in lines of `width` columns.
+    fn report(&self, servers: &[String], findings: &[Finding], width: usize) -> String {
+        let findings = findings.iter().map(|(level, text)| format!("{level:8}{text}\n"));
+        let facts = format!("{}\n{}", self.contenders(servers), findings.collect::<String>());
+        // Deeper than the lines about sessions.
+        let facts = facts.lines().map(|text| wrap(text, width, "          ") + "\n");
+        format!("{}\n{}\n", facts.collect::<String>(), wrap(&self.advice(), width, ""))
     }
 
     fn holders(&self) -> impl Iterator<Item = &Contender> {
@@ -225,11 +244,17 @@ impl Facts<'_> {
     fn session(&self, contender: &Contender, servers: &[String]) -> String {
         match self.liveness(contender) {
             Liveness::NoSession => String::new(),
-            Liveness::NotConnected => ", not connected".to_owned(),
-            Liveness::Unknown => match self.written.get(&contender.entry.node) {
-                Some(at) => format!(", connected or not; wrote {} ago", age_of(*at)),
-                None => ", connected or not".to_owned(),
+            Liveness::Ended => ", which has ended".to_owned(),
+            Liveness::NotConnected(life) => match until(life) {
+                Some(until) => format!(", not connected, expires at {until}"),
+                None => ", not connected".to_owned(),
             },
+            Liveness::Unknown(life) => {
+                let is_alive = if life.is_some() { ", alive" } else { "" };
+                let written = self.written.get(&contender.entry.node);
+                let written = written.map(|at| format!("; wrote {} ago", age_of(*at)));
+                format!("{is_alive}, connected or not{}", written.unwrap_or_default())
+            }
             Liveness::Connected(connection) => {
                 let server = servers.get(connection.server).map_or("?", |server| server);
                 let timeout = connection.timeout.map(|timeout| format!(", timeout {timeout:?}"));
@@ -258,6 +283,10 @@ impl Facts<'_> {
 
     fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
+        if !self.exists {
+            let text = "the path does not exist: servers delete the path of an unused lock";
+            findings.push((Level::Note, text.to_owned()));
+        }
         if self.contents.kinds.len() > 1 {
             let text = "locks of several kinds use this path and do not exclude each other";
             findings.push((Level::Problem, text.to_owned()));
@@ -290,7 +319,12 @@ impl Facts<'_> {
                     let text = format!("no session owns {node}, so no server deletes it");
                     findings.push((Level::Problem, text));
                 }
-                Liveness::NotConnected => {
+                Liveness::Ended => {
+                    let text =
+                        format!("the session of {node} has ended: the servers delete {node}");
+                    findings.push((Level::Note, text));
+                }
+                Liveness::NotConnected(_) => {
                     let text = format!(
                         "the client of {node} is not connected: it has died or lost the network"
                     );
@@ -311,9 +345,16 @@ impl Facts<'_> {
                         findings.push((Level::Note, text));
                     }
                 }
-                Liveness::Unknown => {
+                Liveness::Unknown(Some(_)) => {
                     let text = format!(
-                        "the session of {node} has not expired; its client may be connected or not"
+                        "the session of {node} is alive; whether its client is connected is unknown"
+                    );
+                    findings.push((Level::Note, text));
+                }
+                Liveness::Unknown(None) => {
+                    let text = format!(
+                        "{node} exists, so its session had not ended; whether its client is \
+                         connected is unknown"
                     );
                     findings.push((Level::Note, text));
                 }
@@ -342,21 +383,19 @@ impl Facts<'_> {
         let sequence = |node: &str| Some(Scheme::recognize(node)?.parse(node)?.sequence.0);
         let sequences = contenders().filter_map(|entry| sequence(&entry.node));
         // Negative numbers follow the last one.
-        let Some(highest) =
-            sequences.map(|number| if number < 0 { i32::MAX } else { number }).max()
-        else {
-            return;
+        let highest = sequences.map(|number| u32::try_from(number).unwrap_or(END)).max();
+        // Also numbers of nodes that are gone.
+        let last = highest.max(self.contents.next_sequence.checked_sub(1));
+        let instead = match self.contents.contenders.is_empty() {
+            true => "delete the path while it is empty",
+            false => "move to another path",
         };
-        findings.push(match highest < HIGH_SEQUENCE {
-            true => (Level::Ok, format!("sequence numbers: {highest} of {}", i32::MAX)),
-            false => (
-                Level::Problem,
-                format!(
-                    "sequence numbers end soon: {highest} of {}; move to another path",
-                    i32::MAX
-                ),
-            ),
-        });
+        findings.extend(last.map(|last| match last < HIGH_SEQUENCE {
+            true => (Level::Ok, format!("sequence numbers: {last} of {END}")),
+            false => {
+                (Level::Problem, format!("sequence numbers end soon: {last} of {END}; {instead}"))
+            }
+        }));
     }
 
     /// Returns what to do, in a sentence.
@@ -395,12 +434,19 @@ impl Facts<'_> {
             Liveness::NoSession => {
                 format!("Find out who made {node}, and remove it: {remove}.")
             }
-            Liveness::NotConnected => {
-                "Wait for one session timeout: then the servers delete the node of the holder.".to_owned()
+            Liveness::Ended => {
+                "Look again: the session of the holder has ended, and the servers delete its node."
+                    .to_owned()
             }
-            Liveness::Unknown => {
-                "Look for the holder's process; to see here whether it is connected, allow `cons` in \
-                 4lw.commands.whitelist.".to_owned()
+            Liveness::NotConnected(life) => {
+                let until = until(life).map(|until| format!("Wait until {until}"));
+                let until = until.unwrap_or_else(|| "Wait for one session timeout".to_owned());
+                format!("{until}: then the servers delete the node of the holder.")
+            }
+            Liveness::Unknown(_) => {
+                "Look for the holder's process; to see here whether it is connected, allow `cons` \
+                 and `dump` in 4lw.commands.whitelist."
+                    .to_owned()
             }
             Liveness::Connected(connection) => format!(
                 "The lock is busy: look at the holder's process, at {}; if it hangs, end it, or else {remove}.",
@@ -408,6 +454,11 @@ impl Facts<'_> {
             ),
         }
     }
+}
+
+/// Returns when a session ends if its client stays silent, by the leader's clock.
+fn until(life: Option<&Life>) -> Option<&str> {
+    life?.until.as_deref()
 }
 
 fn examine_clock(milliseconds: Option<i64>) -> Finding {
@@ -461,8 +512,10 @@ mod tests {
         let contents = Contents::default();
         let facts = Facts {
             path: "/a",
+            exists: true,
             contents: &contents,
             sessions: &sessions,
+            living: &Living::default(),
             unknown: &[],
             written: &BTreeMap::new(),
             clock: None,

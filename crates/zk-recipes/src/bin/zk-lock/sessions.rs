@@ -1,4 +1,5 @@
-//! The sessions that the servers serve, by their command `cons`.
+//! The sessions of the ensemble: those that each server serves, by its command `cons`, and those that
+//! have not ended, by `dump`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,9 +12,9 @@ use zk_recipes::session::Client;
 
 use crate::text::cell;
 
-/// How long a server may take to list its connections.
+/// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest list to read, in bytes.
+/// The longest answer to read, in bytes.
 const MAX_LENGTH: u64 = 1 << 24;
 
 /// A session, as the server that serves it describes it.
@@ -50,36 +51,106 @@ impl Sessions {
     }
 }
 
-/// Asks all servers for their sessions.
+/// Asks all servers for the sessions that they serve.
 pub(crate) async fn ask(client: &Client) -> Sessions {
     let mut sessions = Sessions::NONE;
     for (number, server) in client.servers().iter().enumerate() {
         let name = server.to_string();
-        let asked = tokio::time::timeout(TIMEOUT, cons(&name)).await;
-        match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-            Ok(answer) if answer.contains("not in the whitelist") => {
-                let reason = "4lw.commands.whitelist does not allow it".to_owned();
-                sessions.silent.push((name, reason));
-            }
+        match ask_server(&name, "cons").await {
             Ok(answer) => {
                 let lines = answer.lines().filter_map(|line| session(line, number));
                 sessions.connections.extend(lines);
             }
-            Err(error) => sessions.silent.push((name, error.to_string())),
+            Err(reason) => sessions.silent.push((name, reason)),
         }
     }
     sessions
 }
 
-async fn cons(server: &str) -> io::Result<String> {
+/// A session that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// When the leader will end it if its client stays silent, in words of the leader, escaped.
+    pub(crate) until: Option<String>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The sessions that have not ended, whoever serves them.
+#[derive(Debug, Default)]
+pub(crate) struct Living {
+    pub(crate) lives: BTreeMap<i64, Life>,
+    /// Whether the leader, which decides on their ends, is among those that have answered.
+    pub(crate) is_complete: bool,
+}
+
+/// Asks all servers for the sessions that have not ended.
+pub(crate) async fn living(client: &Client) -> Living {
+    let mut living = Living::default();
+    for server in client.servers().iter() {
+        let Ok(answer) = ask_server(&server.to_string(), "dump").await else { continue };
+        // Only the leader, or a single server, knows when sessions expire.
+        living.is_complete |= answer.contains("Session Sets");
+        for (session, life) in lives(&answer) {
+            let known = living.lives.entry(session).or_default();
+            known.until = known.until.take().or(life.until);
+            known.timeout = known.timeout.or(life.timeout);
+        }
+    }
+    living
+}
+
+/// Returns the answer of a server to a command of four letters, or why there is none.
+async fn ask_server(server: &str, word: &str) -> Result<String, String> {
+    let asked = tokio::time::timeout(TIMEOUT, four_letters(server, word)).await;
+    match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(answer) if answer.contains("not in the whitelist") => {
+            Err("4lw.commands.whitelist does not allow it".to_owned())
+        }
+        Ok(answer) if answer.contains("not currently serving requests") => {
+            Err("it serves no requests".to_owned())
+        }
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn four_letters(server: &str, word: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(server).await?;
-    stream.write_all(b"cons").await?;
+    stream.write_all(word.as_bytes()).await?;
     let mut answer = String::new();
     stream.take(MAX_LENGTH).read_to_string(&mut answer).await?;
     match answer.is_empty() {
         true => Err(io::ErrorKind::UnexpectedEof.into()),
         false => Ok(answer),
     }
+}
+
+/// Parses the sessions of an answer to `dump`. The leader, or a single server, lists them by the time
+/// at which they expire; a follower lists them with their timeouts:
+///
+/// ```text
+/// 1 expire at Mon Nov 23 06:41:49 UTC 2026:
+///         0x100000123
+/// 0x100000123     4000ms
+/// ```
+fn lives(dump: &str) -> BTreeMap<i64, Life> {
+    let sessions = dump.lines().take_while(|line| !line.starts_with("ephemeral nodes"));
+    let mut lives = BTreeMap::new();
+    let mut until = None;
+    for line in sessions {
+        if let Some((_, at)) = line.split_once(" expire at ") {
+            until = Some(cell(at.trim_end_matches(':')));
+        }
+        let mut words = line.split_whitespace();
+        let session = words.next().and_then(|word| word.strip_prefix("0x"));
+        let Some(Ok(session)) = session.map(|digits| u64::from_str_radix(digits, 16)) else {
+            continue;
+        };
+        let timeout = words.next().and_then(|word| word.strip_suffix("ms")?.parse().ok());
+        let life = Life { until: until.clone(), timeout: timeout.map(Duration::from_millis) };
+        lives.insert(session.cast_signed(), life);
+    }
+    lives
 }
 
 /// Parses ` /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x100000123,...)`.
@@ -117,6 +188,25 @@ fn shortest(address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dump_lists_sessions_with_the_time_of_their_end_or_their_timeout() {
+        let of_leader = "SessionTracker dump:\nSession Sets (2)/(2):\n\
+                         1 expire at Mon Nov 23 06:41:49 UTC 2026:\n\t0x100000123\n\
+                         1 expire at \u{1b}[2J:\n\t0xff00000000000001\n\
+                         ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x77:\n\t/locks/a\n";
+        let life = |until: &str| Life { until: Some(until.to_owned()), timeout: None };
+        let expected = [
+            (0x1_0000_0123, life("Mon Nov 23 06:41:49 UTC 2026")),
+            (0xff00_0000_0000_0001_u64.cast_signed(), life("\\u{1b}[2J")),
+        ];
+        assert_eq!(lives(of_leader), expected.into());
+        let of_follower = "SessionTracker dump:\nGlobal Sessions(1):\n0x100000123\t4000ms\n\
+                           ephemeral nodes dump:\nSessions with Ephemerals (0):\n";
+        let life = Life { until: None, timeout: Some(Duration::from_secs(4)) };
+        assert_eq!(lives(of_follower), [(0x1_0000_0123, life)].into());
+        assert_eq!(lives("0xnothing\n\n0x\n"), BTreeMap::new());
+    }
 
     #[test]
     fn a_line_of_cons_describes_a_session() {

@@ -13,10 +13,12 @@ use zk_recipes::{LockMode, QueueEntry};
 use crate::contents::{self, Contender, Contents};
 use crate::sessions::{self, Sessions};
 use crate::text::{ascii, cell, line};
-use crate::{Failure, code};
+use crate::{Failure, code, print_error};
 
 /// The width of a table if the output is no terminal.
 const WIDTH: usize = 80;
+/// The sequence number from which to move to another path. The last is 2147483647.
+pub(crate) const HIGH_SEQUENCE: u32 = 2_000_000_000;
 /// The longest owner that is shown, in characters.
 const MAX_OWNER: usize = 60;
 
@@ -48,7 +50,9 @@ pub(crate) async fn ls(
 ) -> Result<ExitCode, Failure> {
     let ListArguments { path, json, quiet } = arguments;
     // Servers delete the path of an unused lock.
-    let contents = contents::read(client, path).await?.unwrap_or_default();
+    let contents = contents::read(client, path).await?;
+    let next = contents.as_ref().map(|contents| contents.next_sequence);
+    let contents = contents.unwrap_or_default();
     let contenders = &contents.contenders;
     if *quiet {
         let is_held = contenders.iter().any(|contender| contender.entry.is_holder());
@@ -62,11 +66,19 @@ pub(crate) async fn ls(
         let records = contenders.iter().map(|contender| Record::new(path, contender, &sessions));
         print(&records.map(|record| record.line()).collect::<io::Result<String>>()?)?;
     } else if contenders.is_empty() {
-        print(&format!("{}: no holder, no waiters\n", line(path)))?;
+        let next = next.map(|next| format!("; the next sequence number is {next}"));
+        print(&format!("{}: no holder, no waiters{}\n", line(path), next.unwrap_or_default()))?;
     } else {
         let details = || contenders.iter().map(|contender| details(contender, &sessions)).collect();
         let shown: String = if is_verbose { details() } else { table(&contents, width()) };
         print(&format!("{}: {}\n{shown}", line(path), contents.kinds.join(" and ")))?;
+    }
+    if contents.next_sequence >= HIGH_SEQUENCE {
+        let next = contents.next_sequence;
+        print_error(&format_args!(
+            "the sequence numbers of '{path}' end soon: the next is {next}, the last {}",
+            i32::MAX
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

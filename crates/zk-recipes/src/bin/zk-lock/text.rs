@@ -30,6 +30,36 @@ pub(crate) fn cell(text: &str) -> String {
     line(text).replace("  ", " \\u{20}")
 }
 
+/// Breaks a line between words where it exceeds `width` columns. Later lines begin with `indent`. Text
+/// in backquotes stays on one line.
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_quoted = false;
+    for word in text.split(' ') {
+        match words.last_mut() {
+            Some(quoted) if is_quoted => *quoted += &format!(" {word}"),
+            _ => words.push(word.to_owned()),
+        }
+        is_quoted ^= word.matches('`').count() % 2 == 1;
+    }
+    let mut words = words.into_iter();
+    let mut wrapped = words.next().unwrap_or_default();
+    let mut column = wrapped.chars().count();
+    for word in words {
+        let separator = match column + 1 + word.chars().count() > width {
+            true => {
+                column = 0;
+                format!("\n{indent}")
+            }
+            false => " ".to_owned(),
+        };
+        column += separator.trim_start_matches('\n').chars().count() + word.chars().count();
+        wrapped += &separator;
+        wrapped += &word;
+    }
+    wrapped
+}
+
 /// Escapes every character of JSON text outside ASCII, and DEL. They occur in strings only.
 pub(crate) fn ascii(json: &str) -> String {
     json.chars().fold(String::new(), |mut ascii, c| {
@@ -101,6 +131,20 @@ mod tests {
         for text in ["b\u{fc}ro-7 pid 12: it's \"sh\"", "\u{434}\u{43e}\u{43c}", "\u{6771}\u{4eac}"]
         {
             assert_eq!((cell(text), line(text)), (text.to_owned(), text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_words_but_not_in_a_command() {
+        for (text, expected) in [
+            ("note    one two", "note    one two"),
+            ("note    one two three four", "note    one two\n  three four"),
+            ("run `zk-lock ls /a` or end", "run\n  `zk-lock ls /a`\n  or end"),
+            ("averyveryverylongword it", "averyveryverylongword\n  it"),
+            ("it averyveryverylongword", "it\n  averyveryverylongword"),
+            ("", ""),
+        ] {
+            assert_eq!(wrap(text, 15, "  "), expected, "{text}");
         }
     }
 
