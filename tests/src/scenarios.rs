@@ -20,7 +20,8 @@ use zk_session::session::SessionTicket;
 use zk_session::{Client, End, Error, Outcome, RequestError, WatchUpdate};
 
 pub use self::cache::{
-    Version, a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree, cached, tree,
+    Version, a_blocking_cache_follows_a_tree_across_sessions,
+    a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree, cached, tree,
 };
 use crate::suite::{
     Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left,

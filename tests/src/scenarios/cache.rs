@@ -7,7 +7,7 @@ use zk_recipes::session::proto::{ErrorCode, NodeKind, Zxid, path};
 use zk_recipes::{Cache, CacheChange, CacheOptions, CacheState, CachedNode, LockError};
 use zk_session::{Client, RequestError};
 
-use super::expire;
+use super::{expire, expire_blocking};
 use crate::suite::{Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, nothing_is_left};
 
 const ROOT: &str = "/cached";
@@ -175,4 +175,49 @@ pub async fn a_cache_below_a_chroot_ends_at_its_limits(fixture: &impl Fixture) {
     drop(root);
     other.delete_all("/app").await.expect("deleted");
     nothing_is_left(fixture).await;
+}
+
+/// The blocking cache follows every change, also on the next session, and ends with its last clone.
+pub fn a_blocking_cache_follows_a_tree_across_sessions(fixture: &impl Fixture) {
+    use zk_recipes::blocking::Cache;
+    use zk_session::blocking::Client;
+
+    let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let client = builder.clone().renew(true).connect().expect("connected");
+    let other = builder.connect().expect("connected");
+    other.ensure_path("/config/printer").expect("created");
+    let cache = Cache::new(&client, "/config").expect("a valid path");
+    cache.ready_timeout(HANG_TIMEOUT).expect("it can be read");
+    assert_eq!(cache.children("/config"), ["printer"]);
+    let changes = cache.changes();
+    assert_eq!(changes.next(), Ok(CacheChange::Reset));
+    assert_eq!(changes.next(), Ok(CacheChange::Ready));
+    let error = changes.next_timeout(super::MOMENT).expect_err("nothing changes");
+    assert_eq!(error.reason, LockError::TimedOut);
+    // A thread that waits, while another one changes the tree by the same client.
+    let reader = std::thread::spawn(move || {
+        let change = changes.next_timeout(HANG_TIMEOUT).expect("in time");
+        (change, changes)
+    });
+    client.set_data("/config/printer", b"on", None).expect("set");
+    let (change, changes) = reader.join().expect("no panic");
+    assert!(matches!(change, CacheChange::Changed { node, .. } if *node.data == *b"on"));
+
+    expire_blocking(fixture, || client.session_ticket());
+    assert_eq!(changes.next_timeout(HANG_TIMEOUT), Ok(CacheChange::Reset));
+    other.delete("/config/printer", None).expect("deleted");
+    while cache.state() != CacheState::Ready || !cache.children("/config").is_empty() {
+        changes.next_timeout(HANG_TIMEOUT).expect("in time");
+    }
+    cache.ready().expect("it is");
+    assert_eq!(cache.snapshot().keys().collect::<Vec<_>>(), ["/config"]);
+    // The last clone ends it.
+    let clone = cache.clone();
+    drop(cache);
+    assert_eq!(clone.state(), CacheState::Ready);
+    drop(clone);
+    let end = std::iter::repeat_with(|| changes.next()).find_map(Result::err);
+    assert!(matches!(end.map(|error| error.reason), Some(LockError::Ended(_))));
+    client.close();
+    other.close();
 }

@@ -6,13 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zk_recipes::blocking::{
-    Barrier, Cache, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
+    Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
     ReentrantMutex, RwLock, Semaphore,
 };
-use zk_recipes::{
-    CacheChange, CacheState, Holding, Leadership, LockError, Loss, MultiLoss, Options, Owner,
-    Unconfirmed,
-};
+use zk_recipes::{Holding, Leadership, LockError, Loss, MultiLoss, Options, Owner, Unconfirmed};
+
+use zk_testkit::scenarios;
 
 use super::*;
 
@@ -38,44 +37,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
 #[test]
 fn a_cache_follows_a_tree_across_sessions() {
     let ensemble = Ensemble::start(1);
-    let at = ensemble.embedded.connect_string();
-    let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
-    let client = builder.renew(true).connect().expect("connected");
-    let other = Client::connect(&at).expect("connected");
-    other.ensure_path("/config/printer").expect("created");
-    let cache = Cache::new(&client, "/config").expect("a valid path");
-    cache.ready_timeout(LONG).expect("it can be read");
-    assert_eq!(cache.children("/config"), ["printer"]);
-    let changes = cache.changes();
-    assert_eq!(changes.next(), Ok(CacheChange::Reset));
-    assert_eq!(changes.next(), Ok(CacheChange::Ready));
-    let error = changes.next_timeout(SHORT).expect_err("nothing changes");
-    assert_eq!(error.reason, LockError::TimedOut);
-    // A thread that waits, while another one changes the tree by the same client.
-    let reader = thread::spawn(move || {
-        let change = changes.next_timeout(LONG).expect("in time");
-        (change, changes)
-    });
-    client.set_data("/config/printer", b"on", None).expect("set");
-    let (change, changes) = reader.join().expect("no panic");
-    assert!(matches!(change, CacheChange::Changed { node, .. } if *node.data == *b"on"));
-
-    assert!(ensemble.embedded.expire_session(client.session_id()));
-    assert_eq!(changes.next_timeout(LONG), Ok(CacheChange::Reset));
-    other.delete("/config/printer", None).expect("deleted");
-    while cache.state() != CacheState::Ready || !cache.children("/config").is_empty() {
-        changes.next_timeout(LONG).expect("in time");
-    }
-    cache.ready().expect("it is");
-    assert_eq!(cache.snapshot().keys().collect::<Vec<_>>(), ["/config"]);
-    // The last clone ends it.
-    let clone = cache.clone();
-    drop(cache);
-    assert_eq!(clone.state(), CacheState::Ready);
-    drop(clone);
-    let end = std::iter::repeat_with(|| changes.next()).find_map(Result::err);
-    assert!(matches!(end.map(|error| error.reason), Some(LockError::Ended(_))));
-    client.close();
+    scenarios::a_blocking_cache_follows_a_tree_across_sessions(&ensemble.embedded);
 }
 
 #[test]

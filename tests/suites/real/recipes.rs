@@ -22,3 +22,10 @@ play! {
     the_watch_of_a_list_that_is_too_long_is_removed,
     a_service_survives_the_expiry_of_its_session,
 }
+
+#[test]
+fn a_blocking_cache_follows_a_tree_across_sessions() {
+    if let Some(ensemble) = real::ensemble_or_skip(1) {
+        scenarios::a_blocking_cache_follows_a_tree_across_sessions(&ensemble);
+    }
+}

@@ -1,8 +1,9 @@
 //! Recipes made of locks, barriers, and textbook locks.
 
 use zk_recipes::{
-    Barrier, DoubleBarrier, Ephemeral, HerdMutex, LeaderElection, LockRequest, MultiLock, Mutex,
-    Options, Owner, ReentrantMutex, RwLock, SimpleLock,
+    Barrier, Cache, CacheChange, CacheChanges, CacheOptions, DoubleBarrier, Ephemeral, HerdMutex,
+    LeaderElection, LockRequest, MultiLock, Mutex, Options, Owner, ReentrantMutex, RwLock,
+    SimpleLock,
 };
 use zk_session::Client;
 
@@ -232,6 +233,58 @@ async fn ephemeral_futures() {
         (success(here.close()), Others::idle())
     })
     .await;
+}
+
+#[tokio::test]
+async fn cache_futures() {
+    for options in [CacheOptions::new(), CacheOptions::new().one_shot_watches().max_requests(1)] {
+        let cache = |client: &Client| {
+            Cache::with(client, "/cached", options.clone()).expect("a valid path")
+        };
+        async fn plant(other: &Client) {
+            other.delete_all("/cached").await.expect("deleted");
+            for node in ["/cached/a/b", "/cached/c"] {
+                other.ensure_path(node).await.expect("created");
+            }
+        }
+        /// Waits until a node below the root is reported.
+        async fn added(cache: Cache, changes: CacheChanges, node: &str) {
+            loop {
+                match changes.next().await.expect("it goes on") {
+                    CacheChange::Added { path, .. } if path == node => break drop(cache),
+                    _ => {}
+                }
+            }
+        }
+        dropped_anywhere("Cache::ready", async |ours, other| {
+            plant(other).await;
+            let cache = cache(ours);
+            (success(async move { cache.ready().await }), Others::idle())
+        })
+        .await;
+        dropped_anywhere("Cache::ready_until", async |ours, other| {
+            plant(other).await;
+            let cache = cache(ours);
+            (success(async move { cache.ready_until(later()).await }), Others::idle())
+        })
+        .await;
+        dropped_anywhere("CacheChanges::next", async |ours, other| {
+            plant(other).await;
+            let cache = cache(ours);
+            let changes = cache.changes();
+            (attempt(added(cache, changes, "/cached/c")), Others::idle())
+        })
+        .await;
+        dropped_anywhere("CacheChanges::next, of a node that comes later", async |ours, other| {
+            plant(other).await;
+            let cache = cache(ours);
+            let changes = cache.changes();
+            let other = other.clone();
+            let create = async move { drop(other.ensure_path("/cached/a/later").await) };
+            (attempt(added(cache, changes, "/cached/a/later")), Others::run(0, create))
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
