@@ -266,6 +266,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_says_what_is_wrong_and_where() {
+        for (path, message) in [
+            ("", "a path must not be empty"),
+            ("a", "a path must start with '/'"),
+            ("/a/", "a path must not end with '/'"),
+            ("/a//b", "a name in a path must not be empty (byte 3)"),
+            ("/a/./b", "a name in a path must not be '.' or '..' (byte 3)"),
+            ("/a\0", "the character at byte 2 is not allowed in a path"),
+        ] {
+            let error = ZnodePath::try_from(path).expect_err(message);
+            assert_eq!(format!("{error}"), message);
+        }
+        assert_eq!(ZnodePath::try_from("/a").map(|path| format!("{path:>4}")), Ok("  /a".into()));
+    }
+
+    #[test]
     fn what_can_name_a_node() {
         for path in ["/", "/a", "/a/b", "/.a/..b/c.", "/zookeeper/config", "/ü/漢"] {
             assert_eq!(validate(path), Ok(()), "{path}");

@@ -204,6 +204,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_names_the_server_and_the_place() {
+        for (text, message) in [
+            ("", "a host name is missing"),
+            ("a:0", "\"a:0\": the port is not a number from 1 to 65535"),
+            ("[::1", "\"[::1\": an IPv6 address is written as [address]:port"),
+            ("a b", "invalid character ' ' in a host name, at byte 1"),
+        ] {
+            assert_eq!(
+                text.parse::<ConnectString>().map_err(|error| error.to_string()),
+                Err(message.to_string())
+            );
+        }
+    }
+
+    #[test]
     fn invalid_strings_are_rejected_with_the_reason() {
         for (text, error) in [
             ("", ConnectStringError::NoHost),

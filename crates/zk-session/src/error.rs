@@ -521,6 +521,57 @@ mod tests {
     }
 
     #[test]
+    fn an_error_says_which_limit_was_exceeded_and_what_became_of_the_request() {
+        let too_large = |outcome| Error::ReplyTooLarge { length: 9, limit: 8, outcome };
+        let passed = |outcome| Error::DeadlinePassed { outcome };
+        let ended = |outcome| Error::Ended { end: End::AuthFailed, outcome };
+        for (error, outcome, end) in [
+            (
+                too_large(Outcome::NotApplied),
+                Outcome::NotApplied,
+                "of 9 bytes exceeds the limit of 8 (max_reply)",
+            ),
+            (too_large(Outcome::Unknown), Outcome::Unknown, "; the request may have been applied"),
+            (too_large(Outcome::Applied), Outcome::Applied, "; the request was applied"),
+            (passed(Outcome::NotApplied), Outcome::NotApplied, "before the request was sent"),
+            (passed(Outcome::Unknown), Outcome::Unknown, "; the request may have been applied"),
+            (
+                ended(Outcome::NotApplied),
+                Outcome::NotApplied,
+                "refused a credential or requires one",
+            ),
+            (ended(Outcome::Unknown), Outcome::Unknown, "; the request may have been applied"),
+            (Error::NoConnection, Outcome::NotApplied, "longer than the disconnect timeout"),
+            (
+                Error::QueueFull { limit: 8 },
+                Outcome::NotApplied,
+                "which is the limit (max_pending)",
+            ),
+            (
+                Error::BufferFull { limit: 8 },
+                Outcome::NotApplied,
+                "which is the limit (max_unsent)",
+            ),
+            (
+                Invalid::Reserved(OpCode::PING).into(),
+                Outcome::NotApplied,
+                "only the session itself sends it",
+            ),
+            (
+                Invalid::TooLarge { length: 9, limit: 8 }.into(),
+                Outcome::NotApplied,
+                "the server's limit of 8",
+            ),
+        ] {
+            assert!(error.to_string().ends_with(end), "{error}");
+            assert_eq!(error.outcome(), outcome, "{error}");
+        }
+        let code = ErrorCode::NO_NODE;
+        let refused = Error::Transaction { index: 1, code }.to_string();
+        assert_eq!(refused, "operation 1 of the transaction was refused: NO_NODE");
+    }
+
+    #[test]
     fn no_error_prints_its_source() {
         let malformed = Xid::decode(&mut Reader::new(&[])).expect_err("no bytes");
         let path = path::validate("a").expect_err("relative");

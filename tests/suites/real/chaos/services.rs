@@ -137,10 +137,17 @@ impl Services {
             for server in 0..3 {
                 views.push(view(access, ensemble, server).await);
             }
-            panic!("{last:?}\n{}", views.join("\n"));
+            let same = views.iter().all(|view| *view == views[0]);
+            assert!(same, "the servers differ, as by ZOOKEEPER-4785: {views:#?}; {last:?}");
+            panic!("{last:?}; all servers have {:#?}", views[0]);
         }
         client.close().await;
         self.pauses += 1;
+    }
+
+    /// Returns how often sessions were renewed.
+    pub(super) fn renewals(&self) -> u64 {
+        self.all.iter().map(|service| service.client.statistics().renewals).sum()
     }
 
     async fn differences(&self, client: &Client) -> Result<Vec<String>, Box<dyn Error>> {
@@ -290,18 +297,17 @@ impl Service {
     }
 }
 
-/// Returns the candidates and the sessions as one server sees them.
-async fn view(access: &Access, ensemble: &RealEnsemble, server: usize) -> String {
-    let seen = async {
-        let client = access.at(&ensemble.address(server)).builder().connect().await?;
-        let election = LeaderElection::new(&client, ELECTION)?;
-        let candidates = election.participants().await?;
-        let candidates = candidates.iter().map(|own| format!("{} of {}", own.node, own.session));
-        Ok::<_, Box<dyn Error>>(candidates.collect::<Vec<_>>())
-    };
-    let seen = seen.await;
-    let dump = ensemble.four_letter(server, "dump");
-    format!("server {server}: {seen:#?}\n{}", dump.unwrap_or_else(|error| error.to_string()))
+/// Returns the ephemeral nodes and the tree that one server has.
+async fn view(access: &Access, ensemble: &RealEnsemble, server: usize) -> Vec<String> {
+    let dump = ensemble.four_letter(server, "dump").unwrap_or_else(|error| error.to_string());
+    let nodes = dump.lines().filter(|line| line.starts_with("\t/")).map(str::to_owned);
+    let client = access.at(&ensemble.address(server)).connect().await;
+    let tree = tree(&client, TREE).await;
+    let tree = tree.iter().flatten().map(|(path, (_, mzxid, _))| format!("{path} of {mzxid}"));
+    let mut view: Vec<_> = nodes.chain(tree).collect();
+    client.close().await;
+    view.sort();
+    view
 }
 
 fn leader_marker(number: usize) -> String {

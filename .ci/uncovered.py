@@ -1,0 +1,65 @@
+"""Prints the coverage of each file of the codec and the cores from a report of lcov, and the lines that were not run."""
+
+import pathlib
+import re
+import sys
+
+COVERED = re.compile(
+    r"crates/(zk-proto/src/[^/]+\.rs"
+    r"|zk-session/src/(session|dispatch)/.*"
+    r"|zk-session/src/(chroot|connect_string|end|error|growth|time|sasl/mod|sasl/digest_md5)\.rs"
+    r"|zk-recipes/src/machine/.*)$"
+)
+
+
+def read(report):
+    """Returns the count of each line of each file."""
+    files = {}
+    for line in report.splitlines():
+        kind, _, rest = line.partition(":")
+        if kind == "SF":
+            lines = files.setdefault(rest, {})
+        elif kind == "DA":
+            number, count = rest.split(",")[:2]
+            lines[int(number)] = max(lines.get(int(number), 0), int(count))
+    return files
+
+
+def product(path, lines):
+    """Returns the lines without those of tests."""
+    text = pathlib.Path(path).read_text().splitlines()
+    tests = [number for number, line in enumerate(text, 1) if line == "#[cfg(test)]" and text[number] == "mod tests {"]
+    end = min(tests, default=len(text) + 1)
+    return {number: count for number, count in lines.items() if number < end}
+
+
+def ranges(numbers):
+    """Returns numbers as in 3, 5-7."""
+    found = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
+def main():
+    report, least = sys.argv[1], float(sys.argv[2])
+    root = pathlib.Path.cwd()
+    covered = total = 0
+    for path, lines in sorted(read(pathlib.Path(report).read_text()).items()):
+        name = str(pathlib.Path(path).relative_to(root)) if path.startswith(str(root)) else path
+        if not COVERED.match(name) or "/tests" in name:
+            continue
+        lines = product(path, lines)
+        missed = [number for number, count in sorted(lines.items()) if count == 0]
+        covered, total = covered + len(lines) - len(missed), total + len(lines)
+        share = 100 * (1 - len(missed) / max(len(lines), 1))
+        print(f"{share:6.2f} %  {name}  {ranges(missed)}".rstrip())
+    share = 100 * covered / max(total, 1)
+    print(f"{share:6.2f} %  of {total} lines; at least {least} % are required")
+    sys.exit(total == 0 or share < least)
+
+
+main()
