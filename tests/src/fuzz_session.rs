@@ -157,11 +157,8 @@ impl World {
         config.max_unsent = 400;
         config.read_only = flags & 4 != 0;
         config.disconnect_timeout = (flags & 8 != 0).then_some(Duration::from_secs(5));
-        config.resume = (flags & 16 != 0).then(|| SessionTicket {
-            id: SessionId(7),
-            password: Bytes::from_static(b"password"),
-            last_zxid: Zxid(3),
-        });
+        config.resume = (flags & 16 != 0)
+            .then(|| SessionTicket::new(SessionId(7), Bytes::from_static(b"password"), Zxid(3)));
         config.authenticate = flags & 32 != 0;
         let now = Instant::START;
         Self {

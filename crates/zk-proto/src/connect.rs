@@ -1,6 +1,6 @@
 //! The handshake: the first frame in each direction, without a header.
 
-use crate::ids::{SessionId, Zxid};
+use crate::ids::{Password, SessionId, Zxid};
 
 records! {
     /// A request to create or resume a session: the first frame from a client. Since 3.0.
@@ -8,16 +8,10 @@ records! {
     /// It has no header and no opcode.
     ///
     /// ```
-    /// use zk_proto::{ConnectRequest, Password, SessionId, Zxid, frame};
+    /// use zk_proto::{ConnectRequest, SessionId, Zxid, frame};
     ///
-    /// let request = ConnectRequest {
-    ///     protocol_version: 0,
-    ///     last_zxid_seen: Zxid::ZERO,
-    ///     timeout: 30_000,
-    ///     session_id: SessionId::NONE,
-    ///     password: Some(&Password::NONE.0),
-    ///     read_only: Some(false),
-    /// };
+    /// let request = ConnectRequest::new_session(30_000);
+    /// assert_eq!((request.session_id, request.last_zxid_seen), (SessionId::NONE, Zxid::ZERO));
     /// let mut buffer = [0; 64];
     /// assert_eq!(frame::encode_to_slice(&request, &mut buffer)?, 49);
     /// # Ok::<(), zk_proto::EncodeError>(())
@@ -60,6 +54,21 @@ records! {
         /// Whether this server is read-only. `None` if the byte is absent, as from servers before
         /// 3.4.
         pub read_only: Option<bool>,
+    }
+}
+
+impl ConnectRequest<'static> {
+    /// Returns the request for a new session, with a timeout in milliseconds.
+    #[must_use]
+    pub const fn new_session(timeout: i32) -> Self {
+        Self {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout,
+            session_id: SessionId::NONE,
+            password: Some(&Password::NONE.0),
+            read_only: Some(false),
+        }
     }
 }
 

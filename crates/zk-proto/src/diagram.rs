@@ -49,6 +49,7 @@ pub struct Lane(usize);
 
 /// The looks of a row, by its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Style {
     /// A request, or something that a lane does.
     Plain,
@@ -64,6 +65,7 @@ pub enum Style {
 
 /// What a lane does between rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Activity {
     /// The lane has not begun, or has ended: no line.
     Absent,

@@ -34,6 +34,7 @@ use crate::wire::Reader;
 
 /// The kind of message in a frame, which its bytes do not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MessageKind {
     /// The first frame from a client.
     ConnectRequest,

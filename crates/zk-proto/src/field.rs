@@ -98,6 +98,7 @@ pub struct FieldLayout {
 pub type FieldVisitor<'s> = dyn FnMut(&Field<'_>) + 's;
 
 /// A value without parts, or the item count of a vector, with its bytes.
+#[non_exhaustive]
 pub struct Field<'f> {
     /// The range of its bytes, from the position where the [`Reader`] began.
     ///

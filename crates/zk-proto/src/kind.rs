@@ -22,6 +22,7 @@ use crate::ttl::Ttl;
 #[doc(alias = "znode")]
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NodeKind {
     /// A node that stays until it is deleted. Since 3.0.
     Persistent,

@@ -48,6 +48,8 @@ mod storage;
 mod ttl;
 mod wire;
 
+#[cfg(feature = "arbitrary")]
+pub use arbitrary;
 #[cfg(feature = "bytes")]
 pub use bytes;
 #[cfg(feature = "codec")]
@@ -72,8 +74,12 @@ pub use multi::{
 };
 pub use operations::{Request, Response};
 pub use path::{PathError, ZnodePath};
+#[cfg(feature = "proptest")]
+pub use proptest;
 pub use records::*;
 pub use sequence::SequenceNumber;
 pub use sink::{Sink, SliceSink};
+#[cfg(feature = "codec")]
+pub use tokio_util;
 pub use ttl::Ttl;
 pub use wire::{CheckedItems, Decode, Encode, Reader};

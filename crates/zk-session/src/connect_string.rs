@@ -24,6 +24,7 @@ pub const DEFAULT_PORT: u16 = 2181;
 /// # Ok::<(), zk_session::ConnectStringError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConnectString {
     /// The servers, in the order given.
     pub servers: Vec<ServerAddress>,

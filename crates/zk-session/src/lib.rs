@@ -50,5 +50,10 @@ pub use self::client::{
 pub use self::tokio::{Answer, Client, Connect, PersistentWatch, TcpConnect, Transport, Watch};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use dispatch::Attachment;
+#[cfg(feature = "tokio")]
+pub use futures_core;
 #[cfg(feature = "blocking-tls")]
 pub use rustls;
+// Not by its name, which is that of a module.
+#[cfg(feature = "tokio")]
+pub use ::tokio as runtime;

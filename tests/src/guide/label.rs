@@ -21,7 +21,7 @@ pub fn of(payload: &[u8], kind: MessageKind) -> (Style, String) {
         MessageKind::ConnectResponse => granted(payload),
         MessageKind::Request => (Style::Plain, request(payload)),
         MessageKind::Reply(opcode) => reply(payload, Some(opcode)),
-        MessageKind::UnknownReply => reply(payload, None),
+        _ => reply(payload, None),
     }
 }
 

@@ -275,8 +275,7 @@ impl SimClient {
         config.hint = self.log.hint(lock_path);
         match demand {
             LockKind::Permits { count, of } => {
-                let request =
-                    PermitRequest { config: config.clone(), permits: count, maximum: Some(of) };
+                let request = PermitRequest::new(config.clone(), count, Some(of));
                 self.attach(now, id, config, SemaphoreMachine::new(request));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {

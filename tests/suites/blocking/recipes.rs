@@ -9,7 +9,7 @@ use zk_recipes::blocking::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
     ReentrantMutex, RwLock, Semaphore,
 };
-use zk_recipes::{Holding, Leadership, LockError, Loss, MultiLoss, Options, Owner, Unconfirmed};
+use zk_recipes::{Holding, Leadership, LockError, Loss, Options, Owner, Unconfirmed};
 
 use zk_testkit::scenarios;
 
@@ -450,8 +450,8 @@ fn several_locks_are_acquired_together() {
     let lost = sender.clone();
     held.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     others.delete(&held.lock("/b").expect("held").node_path(), None).expect("deleted");
-    let lost = MultiLoss { path: "/b".into(), loss: Loss::NodeDeleted };
-    assert_eq!(held.wait_lost(LONG), Some(lost.clone()));
+    let lost = held.wait_lost(LONG).expect("lost");
+    assert_eq!((&*lost.path, lost.loss), ("/b", Loss::NodeDeleted));
     assert_eq!(losses.recv_timeout(LONG), Ok(lost.clone()));
     held.on_lost(move |loss| sender.send(loss).expect("a receiver"));
     assert_eq!(losses.try_recv(), Ok(lost.clone()));

@@ -2,6 +2,7 @@
 //! parts of the guide, the names of errors, and what `defmt` can format.
 
 mod answers;
+mod api;
 mod examples;
 mod formats;
 mod guide;

@@ -16,6 +16,7 @@ use crate::error::{LockError, Loss};
 
 /// One of the locks that are to be acquired together.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LockSpec {
     /// The session that acquires the lock.
     pub session: SessionId,
@@ -25,6 +26,13 @@ pub struct LockSpec {
     pub path: String,
     /// How to acquire it.
     pub mode: Mode,
+}
+
+impl LockSpec {
+    /// Makes the description of a lock that `session` acquires.
+    pub const fn new(session: SessionId, root: String, path: String, mode: Mode) -> Self {
+        Self { session, root, path, mode }
+    }
 }
 
 /// How a lock is acquired.

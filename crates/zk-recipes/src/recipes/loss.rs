@@ -7,6 +7,7 @@ use crate::error::Loss;
 
 /// Which of several locks is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MultiLoss {
     /// The path of the lock.
     pub path: String,

@@ -151,6 +151,7 @@ impl Config {
 
 /// Credentials to resume a session, in this process or another.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionTicket {
     /// The session.
     pub id: SessionId,
@@ -162,6 +163,13 @@ pub struct SessionTicket {
     /// A server that has not applied it yet refuses the connection. So no read returns an older
     /// state than an earlier read.
     pub last_zxid: Zxid,
+}
+
+impl SessionTicket {
+    /// Makes a ticket from the parts of another one, which were stored.
+    pub const fn new(id: SessionId, password: Bytes, last_zxid: Zxid) -> Self {
+        Self { id, password, last_zxid }
+    }
 }
 
 impl fmt::Debug for SessionTicket {

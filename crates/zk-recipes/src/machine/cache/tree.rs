@@ -14,6 +14,7 @@ const OVERHEAD: usize = 192;
 
 /// A node of a cache: its data and its stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CachedNode {
     /// The data, in an allocation of its own.
     pub data: Bytes,
@@ -22,6 +23,13 @@ pub struct CachedNode {
     /// Changes of children and access control lists come without a read. So `cversion`, `pzxid`,
     /// `num_children` and `aversion` may be older than those of the server.
     pub stat: Stat,
+}
+
+impl CachedNode {
+    /// Makes a node, for tests of code that receives one.
+    pub const fn new(data: Bytes, stat: Stat) -> Self {
+        Self { data, stat }
+    }
 }
 
 /// A node, and what the machine knows of it.

@@ -49,6 +49,7 @@ const QUEUE: u32 = 1;
 
 /// The configuration of an attempt to acquire permits.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PermitRequest {
     /// The path of the semaphore, and the options of the attempt. `mode` and `scheme` are ignored.
     pub config: AttemptConfig,
@@ -62,6 +63,11 @@ pub struct PermitRequest {
 }
 
 impl PermitRequest {
+    /// Makes a request for this number of permits, of a semaphore with `maximum`.
+    pub const fn new(config: AttemptConfig, permits: u32, maximum: Option<u32>) -> Self {
+        Self { config, permits, maximum }
+    }
+
     /// The most permits that one attempt can acquire.
     ///
     /// One transaction creates a node for each permit. So the request limit of the servers
