@@ -3,11 +3,12 @@
 use core::ops::Sub;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use zk_proto::{Decode, OpCode, Reader, ReplyHeader, RequestHeader, Xid, frame};
+use zk_proto::conversation::{Conversation, Direction, Kind, Message};
+use zk_proto::{OpCode, frame};
 
 /// The traffic so far, without pings and handshakes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,30 +83,35 @@ fn pass_on(client: TcpStream, server: &str, counters: &Arc<Counters>) -> io::Res
     let server = TcpStream::connect(server)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let (up, down) = ((client.try_clone()?, server.try_clone()?), (server, client));
-    let counting = counters.clone();
-    thread::spawn(move || copy(up.0, up.1, |frame| counting.request(frame)));
-    let counting = counters.clone();
-    thread::spawn(move || copy(down.0, down.1, |frame| counting.reply(frame)));
+    let up = (Direction::ToServer, client.try_clone()?, server.try_clone()?);
+    let conversation = Arc::new(Mutex::new(Conversation::new(frame::DEFAULT_LIMIT)));
+    for (direction, from, to) in [up, (Direction::ToClient, server, client)] {
+        let (conversation, counters) = (Arc::clone(&conversation), Arc::clone(counters));
+        thread::spawn(move || copy(from, to, direction, &conversation, &counters));
+    }
     Ok(())
 }
 
-/// Copies until either side ends. Calls `show` with each frame except the first, which is the
-/// handshake.
-fn copy(mut from: TcpStream, mut to: TcpStream, mut show: impl FnMut(&[u8])) {
+/// Copies until either side ends, and counts each message before it is passed on.
+fn copy(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    direction: Direction,
+    conversation: &Mutex<Conversation>,
+    counters: &Counters,
+) {
     let (mut buffer, mut pending) = (vec![0; 1 << 16], Vec::new());
-    let mut is_first = true;
     while let Ok(count) = from.read(&mut buffer)
         && count > 0
     {
         pending.extend_from_slice(&buffer[..count]);
         let mut rest = pending.as_slice();
-        while let Ok(Some((payload, behind))) = frame::split(rest, frame::DEFAULT_LIMIT) {
+        let mut conversation = conversation.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Ok(Some((message, behind))) = conversation.read(direction, rest) {
             rest = behind;
-            if !core::mem::take(&mut is_first) {
-                show(payload);
-            }
+            counters.add(&message);
         }
+        drop(conversation);
         pending.drain(..pending.len() - rest.len());
         if to.write_all(&buffer[..count]).is_err() {
             break;
@@ -116,28 +122,50 @@ fn copy(mut from: TcpStream, mut to: TcpStream, mut show: impl FnMut(&[u8])) {
 }
 
 impl Counters {
-    fn request(&self, payload: &[u8]) {
-        match RequestHeader::decode(&mut Reader::new(payload)) {
-            Ok(header) if header.opcode != OpCode::PING => {
+    fn add(&self, message: &Message<'_>) {
+        let bytes = match message.kind {
+            _ if message.opcode() == Some(OpCode::PING) => return,
+            Kind::Request(_) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);
-                add_frame(&self.bytes_up, payload);
+                &self.bytes_up
             }
-            _ => {}
-        }
-    }
-
-    fn reply(&self, payload: &[u8]) {
-        match ReplyHeader::decode(&mut Reader::new(payload)) {
-            Ok(header) if header.xid != Xid::PING => {
-                let is_event = header.xid == Xid::NOTIFICATION;
-                self.notifications.fetch_add(is_event.into(), Ordering::Relaxed);
-                add_frame(&self.bytes_down, payload);
+            Kind::Notification(_) => {
+                self.notifications.fetch_add(1, Ordering::Relaxed);
+                &self.bytes_down
             }
-            _ => {}
-        }
+            Kind::Reply { .. } | Kind::UnmatchedReply(_) => &self.bytes_down,
+            // Handshakes.
+            _ => return,
+        };
+        bytes.fetch_add(message.bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
-fn add_frame(bytes: &AtomicU64, payload: &[u8]) {
-    bytes.fetch_add((frame::PREFIX_LEN + payload.len()) as u64, Ordering::Relaxed);
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_recorded_connection_is_counted_without_its_handshake_and_its_ping() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/zk-proto/tests/golden");
+        let read = |ending| fs::read(folder.join(["3.8.0-raw-ops.", ending].concat()));
+        let [sent, received] = ["c2s", "s2c"].map(|ending| read(ending).expect("a recording"));
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
+        let at = server.local_addr().expect("an address").to_string();
+        let tap = Tap::start(&at).expect("loopback");
+        let mut client = TcpStream::connect(tap.address()).expect("the tap listens");
+        let (mut accepted, _) = server.accept().expect("the tap connects");
+        client.write_all(&sent).expect("sent");
+        accepted.read_exact(&mut vec![0; sent.len()]).expect("passed on");
+        accepted.write_all(&received).expect("sent");
+        client.read_exact(&mut vec![0; received.len()]).expect("passed on");
+        let tally = tap.tally();
+        assert_eq!((tally.requests, tally.notifications), (8, 3));
+        // Less the frames of the handshake and of the ping.
+        assert_eq!(tally.bytes_up, sent.len() as u64 - (49 + 12));
+        assert_eq!(tally.bytes_down, received.len() as u64 - (41 + 20));
+    }
 }
