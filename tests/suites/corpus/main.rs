@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use zk_testkit::fuzz::TARGETS;
 
+/// The most bytes that all inputs may have together. Every clone and every test has them.
+const LARGEST: u64 = 2_000_000;
+
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
 }
@@ -37,4 +40,18 @@ fn every_fuzz_function_has_a_target_and_a_corpus() {
     let shims: Vec<_> = bodies.iter().map(|name| format!("{name}.rs")).collect();
     assert_eq!(names(&fuzz().join("fuzz_targets")), shims);
     assert_eq!(names(&fuzz().join("corpus")), bodies);
+}
+
+#[test]
+fn the_corpus_is_small() {
+    let (mut count, mut size) = (0, 0);
+    for (target, _) in TARGETS {
+        let corpus = fuzz().join("corpus").join(target);
+        for input in names(&corpus) {
+            count += 1;
+            size += std::fs::metadata(corpus.join(input)).expect("a readable file").len();
+        }
+    }
+    println!("{count} inputs, {size} bytes");
+    assert!(size < LARGEST, "{count} inputs have {size} bytes: minimize them, as the README says");
 }
