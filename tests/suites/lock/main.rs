@@ -4,6 +4,7 @@ mod cancel;
 mod contend;
 mod cost;
 mod elsewhere;
+mod explained;
 #[path = "../frozen.rs"]
 mod frozen;
 mod long_list;

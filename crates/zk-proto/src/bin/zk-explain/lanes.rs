@@ -16,6 +16,8 @@ use crate::tracker::Seen;
 
 /// The rows that are drawn. A longer picture would be of no use.
 const ROWS: usize = 2000;
+/// The characters of a label, enough for the creation of a lock node.
+const LETTERS: usize = 100;
 /// The changes that are remembered as causes of events.
 const CAUSES: usize = 100_000;
 
@@ -206,6 +208,7 @@ impl Lanes {
 
     pub(crate) fn diagram(&self) -> Diagram {
         let mut diagram = Diagram::new("");
+        diagram.set_label_limit(LETTERS);
         if let [_] = &self.names[..] {
             self.draw_one(&mut diagram);
         } else {
@@ -283,10 +286,18 @@ fn result(seen: &Seen<'_>) -> String {
     if header.err != ErrorCode::OK {
         return format!(": {}", header.err);
     }
-    let last = |path: &str| short(path.rsplit('/').next().unwrap_or(path));
+    // What a server adds to a path, such as a sequence number.
+    let added = |path: &str| {
+        let asked = seen.paths.first().map_or("", String::as_str);
+        match path.strip_prefix(asked) {
+            Some("") => String::new(),
+            Some(number) => format!(" = …{number}"),
+            None => format!(" = {}", short(path)),
+        }
+    };
     match seen.message.response() {
-        Some(Ok(Response::Create(body))) => format!(" = {}", last(body.path)),
-        Some(Ok(Response::Create2(body))) => format!(" = {}", last(body.path)),
+        Some(Ok(Response::Create(body))) => added(body.path),
+        Some(Ok(Response::Create2(body))) => added(body.path),
         Some(Ok(Response::GetChildren(body))) => format!(" = {} children", body.children.len()),
         Some(Ok(Response::GetChildren2(body))) => format!(" = {} children", body.children.len()),
         Some(Ok(Response::Multi(multi))) => match multi.failure() {

@@ -3,8 +3,9 @@
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use zk_proto::conversation::Direction;
 
@@ -22,6 +23,31 @@ enum Event {
     Failed(io::Error),
 }
 
+/// Where the connections report what happens to them, with times that never decrease.
+struct Events {
+    sender: Mutex<SyncSender<Event>>,
+    started: Instant,
+    /// The time since 1970 at which it started, in whole microseconds, as recordings have it.
+    since_1970: Duration,
+}
+
+impl Events {
+    fn new(sender: SyncSender<Event>) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { sender: Mutex::new(sender), started: Instant::now(), since_1970: micros(now) }
+    }
+
+    /// Sends an event with the current time. Returns whether anybody receives it.
+    fn send(&self, event: impl FnOnce(Duration) -> Event) -> bool {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.send(event(self.since_1970 + micros(self.started.elapsed()))).is_ok()
+    }
+}
+
+fn micros(time: Duration) -> Duration {
+    Duration::new(time.as_secs(), time.subsec_micros() * 1000)
+}
+
 /// Passes connections on until `connections` of them have ended, or for ever.
 pub(crate) fn run(
     listen: &str,
@@ -32,6 +58,7 @@ pub(crate) fn run(
     let listener = TcpListener::bind(listen).map_err(|error| format!("{listen}: {error}"))?;
     let _ = writeln!(io::stderr(), "listening on {}", listener.local_addr()?);
     let (sender, events) = sync_channel(WAITING);
+    let sender = Arc::new(Events::new(sender));
     thread::spawn(move || accept(&listener, server, connections, &sender));
     show(&events, output)
 }
@@ -67,7 +94,7 @@ fn accept(
     listener: &TcpListener,
     server: SocketAddr,
     connections: Option<usize>,
-    events: &SyncSender<Event>,
+    events: &Arc<Events>,
 ) {
     let mut connection = 0;
     while connections.is_none_or(|limit| connection < limit) {
@@ -85,7 +112,7 @@ fn accept(
         let (peer, ways) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                if events.send(Event::Failed(error)).is_err() {
+                if !events.send(|_| Event::Failed(error)) {
                     return;
                 }
                 // A limit of open files would fail again at once.
@@ -94,17 +121,17 @@ fn accept(
             }
         };
         connection += 1;
-        if events.send(Event::Opened(peer)).is_err() {
+        if !events.send(|_| Event::Opened(peer)) {
             return;
         }
         for (direction, (from, to)) in
             [Direction::ToServer, Direction::ToClient].into_iter().zip(ways)
         {
-            let events = events.clone();
+            let events = Arc::clone(events);
             thread::spawn(move || {
                 // Either end may fail at any time, which ends the connection.
                 let _ = copy(from, to, &events, connection, direction);
-                let _ = events.send(Event::Ended(connection));
+                events.send(|_| Event::Ended(connection));
             });
         }
     }
@@ -113,7 +140,7 @@ fn accept(
 fn copy(
     mut from: TcpStream,
     mut to: TcpStream,
-    events: &SyncSender<Event>,
+    events: &Events,
     connection: usize,
     direction: Direction,
 ) -> io::Result<()> {
@@ -125,9 +152,8 @@ fn copy(
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => break Err(error),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Before it is passed on, so that no reply overtakes its request.
-        let _ = events.send(Event::Bytes(connection, direction, buffer[..count].to_vec(), now));
+        events.send(|now| Event::Bytes(connection, direction, buffer[..count].to_vec(), now));
         if let Err(error) = to.write_all(&buffer[..count]) {
             break Err(error);
         }
