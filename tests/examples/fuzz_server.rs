@@ -1,52 +1,39 @@
-//! Sends generated requests to a server, and reads every reply: `fuzz_server host:port [count]`.
+//! Sends generated requests to a server, and explains every reply: `fuzz_server HOST:PORT COUNT`.
 
-use std::io::{Error, Read, Result, Write};
-use std::{env, net::TcpStream};
+use std::{env, error::Error, io::Read, io::Write, net::TcpStream};
 
 use proptest::{prelude::any, strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};
-use zk_proto::conversation::{Conversation, Direction, Kind};
-use zk_proto::{ErrorCode, OpCode, RequestHeader, Xid, frame, owned::Request};
+use zk_proto::conversation::{Conversation, Direction};
+use zk_proto::{OpCode, RequestHeader, Xid, frame, owned::Request};
 use zk_testkit::raw::RawClient;
 
-fn main() -> Result<()> {
-    let address = env::args().nth(1).ok_or_else(|| Error::other("an address is missing"))?;
-    println!("{} of 1000 requests were executed", fuzz(&address, 1000)?);
-    Ok(())
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let [address, count] = [1, 2].map(|place| env::args().nth(place).unwrap_or_default());
+    fuzz(&address, count.parse()?).map(|it| println!("{it} of {count} requests were executed"))
 }
 
-pub(crate) fn fuzz(address: &str, count: i32) -> Result<usize> {
+pub(crate) fn fuzz(address: &str, count: i32) -> Result<usize, Box<dyn Error + Send + Sync>> {
     let (mut stream, mut state) = (TcpStream::connect(address)?, Conversation::new(1 << 24));
-    let (requests, mut runner, mut executed) = (any::<Request>(), TestRunner::deterministic(), 0);
-    let mut bytes = RawClient::connect(10_000).to_vec(); // The handshake comes first.
-    for xid in (1..=count).map(Xid) {
-        executed += usize::from(ask(&mut stream, &mut state, &bytes)?);
-        let mut next = || requests.new_tree(&mut runner).expect("no filter").current();
-        // These may end the connection.
-        let last = [OpCode::AUTH, OpCode::CLOSE_SESSION, OpCode::SASL];
-        let ends = |request: &Request| last.contains(&request.opcode());
-        let request = std::iter::repeat_with(&mut next).find(|it| !ends(it)).expect("endless");
-        bytes.clear();
-        let header = RequestHeader { xid, opcode: request.opcode() };
-        frame::encode(&(header, request), &mut bytes).map_err(Error::other)?;
+    let (mut runner, mut executed) = (TestRunner::deterministic(), 0);
+    let last = [OpCode::AUTH, OpCode::CLOSE_SESSION, OpCode::SASL]; // They may end the connection.
+    let requests = any::<Request>().prop_filter("last", |it| !last.contains(&it.opcode()));
+    let mut message = RawClient::connect(10_000).to_vec();
+    for xid in (1..=count + 1).map(Xid) {
+        stream.write_all(&message)?;
+        state.read(Direction::ToServer, &message)?;
+        message.clear();
+        while message.is_empty() || state.unanswered() > 0 {
+            let mut length = [0; 4];
+            stream.read_exact(&mut length)?;
+            message = length.to_vec();
+            (&stream).take(u32::from_be_bytes(length).into()).read_to_end(&mut message)?;
+            let (reply, _) = state.read(Direction::ToClient, &message)?.ok_or("a reply is cut")?;
+            reply.explain(&mut |_| {}).unwrap_or_else(|error| println!("{error}: {reply:?}"));
+            executed += usize::from(matches!(reply.response(), Some(Ok(_))));
+        }
+        message.clear();
+        let request = requests.new_tree(&mut runner).expect("few are filtered").current();
+        frame::encode(&(RequestHeader { xid, opcode: request.opcode() }, request), &mut message)?;
     }
     Ok(executed)
-}
-
-fn ask(stream: &mut TcpStream, state: &mut Conversation, message: &[u8]) -> Result<bool> {
-    stream.write_all(message)?;
-    state.read(Direction::ToServer, message).map_err(Error::other)?;
-    loop {
-        let mut frame = vec![0; 4];
-        stream.read_exact(&mut frame)?;
-        let length = u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]]);
-        stream.take(length.into()).read_to_end(&mut frame)?;
-        let read = state.read(Direction::ToClient, &frame).map_err(Error::other)?;
-        let (reply, _) = read.ok_or_else(|| Error::other("the connection ends within a reply"))?;
-        reply.explain(&mut |_| {}).unwrap_or_else(|error| println!("{error}: {reply:?}"));
-        match reply.kind {
-            Kind::Notification(_) => {}
-            Kind::Reply { header, .. } => return Ok(header.err == ErrorCode::OK),
-            _ => return Ok(false),
-        }
-    }
 }

@@ -311,11 +311,22 @@ impl Request<'_> {
     /// Both are harmless inside a multi. `tests/suites/real/survival.rs` shows them.
     ///
     /// ```
-    /// use zk_proto::{CheckVersionRequest, Multi, MultiOp, Request};
+    /// use zk_proto::{CheckVersionRequest, Multi, MultiOp, OpCode, Request};
     ///
     /// let check = CheckVersionRequest { path: "/", version: -1 };
     /// assert!(Request::Check(check).harms_servers());
     /// assert!(!Request::Multi(Multi::new(&[MultiOp::Check(check)])).harms_servers());
+    ///
+    /// /// Returns whether a fuzzer may send a request whose bytes it has changed.
+    /// fn is_harmless(opcode: OpCode, body: &[u8]) -> bool {
+    ///     match Request::decode(opcode, body) {
+    ///         Ok(request) => !request.harms_servers(),
+    ///         // Servers accept some bytes that `decode` refuses, such as bytes behind the record.
+    ///         Err(_) => ![OpCode::CHECK, OpCode::CREATE_TTL].contains(&opcode),
+    ///     }
+    /// }
+    /// let body = b"\0\0\0\x01/\xff\xff\xff\xff and more";
+    /// assert!(!is_harmless(OpCode::CHECK, body) && is_harmless(OpCode::DELETE, body));
     /// ```
     pub fn harms_servers(&self) -> bool {
         harms_servers!(self)

@@ -5,6 +5,7 @@ mod answers;
 mod api;
 mod examples;
 mod formats;
+mod fuzzing;
 mod guide;
 mod links;
 mod names;

@@ -3,7 +3,11 @@
 mod action;
 mod chaos;
 mod conformance;
+mod explained;
 mod facts;
+#[path = "../../examples/fuzz_server.rs"]
+#[allow(dead_code, reason = "the example's own `main`")]
+mod fuzz_server;
 mod generators;
 mod interop;
 mod invalid;

@@ -54,6 +54,16 @@ fn a_real_server_survives_random_requests_and_executes_most_valid_ones() {
     assert!(valid.0 >= 60 && valid.1 >= 50 && arbitrary.0 < valid.0, "{arbitrary:?} {valid:?}");
 }
 
+#[test]
+fn the_fuzzing_harness_reads_every_reply_of_a_real_server() {
+    let Some(mut ensemble) = ensemble_or_skip(1) else { return };
+    let executed = crate::fuzz_server::fuzz(&ensemble.address(0), REQUESTS as i32);
+    let executed = executed.expect("a reply to every request");
+    println!("{executed} of {REQUESTS} requests were executed");
+    ensemble.restart(0).expect("the server reads its log");
+    assert!(executed > REQUESTS / 4, "only {executed}");
+}
+
 /// If a later release survives this, update `docs/servers.md`.
 #[test]
 fn requests_known_to_crash_servers_crash_a_real_one() {
