@@ -38,12 +38,8 @@ mod observed {
         pub(in super::super) fn print(&self) {
             if let Some(ended_at) = *self.ended_at.lock().expect("no panic") {
                 let lines = self.observed.lines_since(ended_at);
-                let is_shown = |line: &&String| {
-                    line.contains("service{number=0}") || line.contains(" zk_session: session")
-                };
-                println!(
-                    "\nThe log, from when all services lost their sessions for the last time:"
-                );
+                let is_shown = |line: &&String| line.contains("service{number=0}");
+                println!("\nThe log of service 0, from when its session was ended last:");
                 lines.iter().filter(is_shown).take(EXCERPT).for_each(|line| println!("{line}"));
             }
             println!("\nThe metrics:\n{}", self.observed.page());
