@@ -13,8 +13,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use bytes::{Bytes, BytesMut};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, DecodeError, DecodeMultiItem, Encode, ErrorCode, List,
-    Multi, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode, Reader,
-    ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid,
+    ListReader, Multi, MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse, OpCode,
+    Reader, ReplyHeader, Request, RequestHeader, Response, WatcherEvent, Xid,
     conversation::{self, Conversation, Direction, End, Kind},
     explain::{self, MessageKind},
     frame::{self, FrameError, Piece, Splitter},
@@ -30,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     ("conversation", conversation),
     ("explain", explain),
     ("frame", frame),
+    ("list", list),
     ("machine", crate::fuzz_machine::machine),
     ("multi", multi),
     ("owned", owned),
@@ -76,7 +77,8 @@ pub fn frame(data: &[u8]) {
     assert_eq!(pieces, whole);
     assert_eq!(end_of_pieces, end);
 
-    // A splitter that skips frames that are too long finds the same frames before and behind them.
+    let mut left = 0;
+    // A splitter that takes frames that are too long apart finds the same frames before and behind them.
     let (mut splitter, mut arrived, mut frames) =
         (Splitter::new(LIMIT), BytesMut::new(), Vec::new());
     let end_of_all = stream.chunks(usize::from(*chunk).max(1)).try_for_each(|chunk| {
@@ -84,7 +86,14 @@ pub fn frame(data: &[u8]) {
         while let Some(piece) = splitter.split(&mut arrived)? {
             match piece {
                 Piece::Frame(payload) => frames.push(payload),
-                Piece::TooLong { start, length } => assert!(start.len() <= 16 && length > LIMIT),
+                Piece::TooLong { start, length } => {
+                    assert!(start.len() <= 16 && length > LIMIT);
+                    left = length - start.len();
+                }
+                Piece::Rest(bytes) => {
+                    assert!((1..=left).contains(&bytes.len()));
+                    left -= bytes.len();
+                }
             }
         }
         assert!(arrived.len() < LIMIT + frame::PREFIX_LEN);
@@ -93,6 +102,23 @@ pub fn frame(data: &[u8]) {
     assert_eq!(frames.get(..whole.len()), Some(&pieces[..]));
     if let Err(FrameError::Negative(_)) = end {
         assert_eq!(end_of_all, end);
+    }
+}
+
+/// Reads a list of strings whole, and in pieces as long as the first byte says.
+pub fn list(data: &[u8]) {
+    let Some((&chunk, body)) = data.split_first() else { return };
+    let whole = List::<&str>::decode(&mut Reader::new(body));
+    let (mut reader, mut names) = (ListReader::new(LIMIT), Vec::new());
+    let mut pieces = body.chunks(usize::from(chunk).max(1));
+    let read =
+        pieces.try_for_each(|piece| reader.read(piece, &mut |name| names.push(name.to_owned())));
+    match (read.and_then(|()| reader.finish()), whole) {
+        (Ok(()), whole) => {
+            assert!(names.iter().map(String::as_str).eq(whole.expect("it was read").iter()));
+        }
+        (Err(_), Ok(whole)) => assert!(whole.iter().any(|name| name.len() + 4 > LIMIT)),
+        (Err(_), Err(_)) => {}
     }
 }
 

@@ -14,6 +14,7 @@ formatted_by_debug! {
 
 #[cfg(feature = "alloc")]
 formatted_by_debug! {
+    [] crate::ListReader;
     [] crate::conversation::Conversation;
     [] crate::conversation::Direction;
     [] crate::conversation::End;

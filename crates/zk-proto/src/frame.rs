@@ -130,26 +130,36 @@ pub fn split_bytes(
     match length(stream, limit)? {
         Some(length) if stream.len() - PREFIX_LEN >= length => {
             bytes::Buf::advance(stream, PREFIX_LEN);
-            Ok(Some(stream.split_to(length).freeze()))
+            Ok(Some(take(stream, length)))
         }
         _ => Ok(None),
     }
 }
 
-/// A splitter of a stream into frames that skips frames above a limit.
+/// Takes the first bytes of `stream`, which there must be.
+// One copy of it, where flash is scarce.
+#[cfg(feature = "bytes")]
+#[cfg_attr(target_os = "none", inline(never))]
+fn take(stream: &mut bytes::BytesMut, count: usize) -> bytes::Bytes {
+    stream.split_to(count).freeze()
+}
+
+/// A splitter of a stream into frames, and of frames above a limit into pieces.
 ///
-/// Use one for each connection. Of a frame above the limit, it returns only the start, which
-/// identifies the request if the frame is a reply. It drops the other bytes as they arrive, so the
-/// following frames stay readable.
+/// Use one for each connection. Of a frame above the limit, it returns the start, which identifies
+/// the request if the frame is a reply, and then the other bytes as they arrive. So no frame takes
+/// more memory than the limit, and the following frames stay readable.
 ///
 /// ```
 /// use bytes::BytesMut;
 /// use zk_proto::frame::{Piece, Splitter};
 ///
-/// let mut splitter = Splitter::new(2);
-/// let mut stream = BytesMut::from(&[0, 0, 0, 3, b'a', b'b', b'c', 0, 0, 0, 2, b'h', b'i'][..]);
+/// let mut splitter = Splitter::new(16);
+/// let mut stream = BytesMut::from(&b"\0\0\0\x12header, 16 bytesbo"[..]);
 /// let first = splitter.split(&mut stream)?;
-/// assert_eq!(first, Some(Piece::TooLong { start: "abc".into(), length: 3 }));
+/// assert_eq!(first, Some(Piece::TooLong { start: "header, 16 bytes".into(), length: 18 }));
+/// assert_eq!(splitter.split(&mut stream)?, Some(Piece::Rest("bo".into())));
+/// stream.extend_from_slice(b"\0\0\0\x02hi");
 /// assert_eq!(splitter.split(&mut stream)?, Some(Piece::Frame("hi".into())));
 /// # Ok::<(), zk_proto::frame::FrameError>(())
 /// ```
@@ -157,7 +167,7 @@ pub fn split_bytes(
 #[derive(Clone, Debug)]
 pub struct Splitter {
     limit: usize,
-    /// The number of bytes of the last frame that are still to be dropped.
+    /// The number of bytes of the last frame that are still to come.
     left: u32,
 }
 
@@ -167,7 +177,7 @@ pub struct Splitter {
 pub enum Piece {
     /// The payload of a frame.
     Frame(bytes::Bytes),
-    /// The start of a frame above the limit. The splitter drops the rest of it.
+    /// The start of a frame above the limit.
     TooLong {
         /// The first bytes of its payload: as many as a
         /// [`ReplyHeader`](crate::ReplyHeader) takes, or all if there are fewer.
@@ -175,6 +185,8 @@ pub enum Piece {
         /// The length of its payload in bytes.
         length: usize,
     },
+    /// The next bytes of that frame, at least one.
+    Rest(bytes::Bytes),
 }
 
 #[cfg(feature = "bytes")]
@@ -182,14 +194,37 @@ impl Splitter {
     /// The number of bytes of a [`ReplyHeader`](crate::ReplyHeader).
     const START: usize = 16;
 
-    /// Creates a splitter for one connection, which skips payloads above `limit` bytes.
+    /// Creates a splitter for one connection, which takes payloads above `limit` bytes apart.
     pub const fn new(limit: usize) -> Self {
         Self { limit, left: 0 }
     }
 
+    /// Returns how many bytes `stream` lacks until the next piece is whole. `None` for the rest of a
+    /// frame above the limit, any part of which is a piece.
+    ///
+    /// A program with little memory reads no further, so that its buffer holds one frame at most.
+    ///
+    /// ```
+    /// use zk_proto::frame::Splitter;
+    ///
+    /// let splitter = Splitter::new(100);
+    /// assert_eq!(splitter.missing(&[0, 0]), Some(2));
+    /// assert_eq!(splitter.missing(&[0, 0, 0, 20, 7]), Some(19));
+    /// assert_eq!(splitter.missing(&[0, 1, 0, 0]), Some(16));
+    /// ```
+    pub fn missing(&self, stream: &[u8]) -> Option<usize> {
+        let whole = match length(stream, self.limit) {
+            _ if self.left > 0 => return None,
+            Ok(length) => length.unwrap_or(0),
+            Err(FrameError::TooLong { length, .. }) => length.min(Self::START),
+            Err(FrameError::Negative(_)) => 0,
+        };
+        Some((PREFIX_LEN + whole).saturating_sub(stream.len()))
+    }
+
     /// Splits the first frame off `stream` without copying.
     ///
-    /// Returns `None` until the whole frame has arrived, or the start of a frame above the limit.
+    /// Returns `None` until the whole frame has arrived, or a part of a frame above the limit.
     ///
     /// # Errors
     ///
@@ -197,12 +232,11 @@ impl Splitter {
     pub fn split(&mut self, stream: &mut bytes::BytesMut) -> Result<Option<Piece>, FrameError> {
         use bytes::Buf as _;
 
-        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let dropped = left.min(stream.len());
-        stream.advance(dropped);
-        self.left -= dropped as u32;
         if self.left > 0 {
-            return Ok(None);
+            let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let rest = take(stream, left.min(stream.len()));
+            self.left -= rest.len() as u32;
+            return Ok((!rest.is_empty()).then_some(Piece::Rest(rest)));
         }
         let length = match split_bytes(stream, self.limit) {
             Ok(payload) => return Ok(payload.map(Piece::Frame)),
@@ -214,7 +248,7 @@ impl Splitter {
             return Ok(None);
         }
         self.left = stream.get_u32() - start as u32;
-        Ok(Some(Piece::TooLong { start: stream.split_to(start).freeze(), length }))
+        Ok(Some(Piece::TooLong { start: take(stream, start), length }))
     }
 }
 

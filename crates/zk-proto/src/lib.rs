@@ -68,6 +68,8 @@ pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{Password, SessionId, Zxid};
 pub use kind::NodeKind;
 pub use list::List;
+#[cfg(feature = "alloc")]
+pub use list::pieces::ListReader;
 pub use multi::{
     DecodeMultiItem, EncodeMultiItem, Multi, MultiHeader, MultiOp, MultiReadOp, MultiReadRequest,
     MultiReadResponse, MultiReadResult, MultiRequest, MultiResponse, MultiResult,

@@ -326,10 +326,10 @@ impl EventLoop {
         loop {
             match self.frames.split(&mut self.received) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
-                // It fails the request that it answers, and is skipped.
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now, &start, length);
                 }
+                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now, bytes),
                 Ok(None) => return,
                 Err(error) => return session.handle_bad_frame(now, error),
             }

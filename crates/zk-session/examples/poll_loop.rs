@@ -205,6 +205,7 @@ impl Poller {
                 Ok(Some(Piece::TooLong { start, length })) => {
                     self.session.handle_oversized(self.now(), &start, length);
                 }
+                Ok(Some(Piece::Rest(bytes))) => self.session.handle_rest(self.now(), bytes),
                 Ok(None) => return,
                 Err(error) => return self.session.handle_bad_frame(self.now(), error),
             }

@@ -150,6 +150,7 @@ impl<T, S: FnMut(&mut Dispatcher<T>, Option<Event<T>>)> Driver<T, S> {
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now(), &start, length);
                 }
+                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now(), bytes),
                 Ok(None) => return,
                 Err(error) => return session.handle_bad_frame(now(), error),
             }

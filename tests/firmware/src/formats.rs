@@ -48,6 +48,7 @@ const _: () = {
     formats::<zk_proto::Id<'static>>();
     formats::<zk_proto::KeeperState>();
     formats::<zk_proto::List<'static, zk_proto::Acl<'static>>>();
+    formats::<zk_proto::ListReader>();
     formats::<zk_proto::Multi<'static, zk_proto::MultiOp<'static>>>();
     formats::<zk_proto::MultiHeader>();
     formats::<zk_proto::MultiOp<'static>>();

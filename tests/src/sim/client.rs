@@ -191,6 +191,7 @@ impl SimClient {
                     let at = self.instant(now);
                     self.session().handle_oversized(at, &start, length);
                 }
+                Ok(Some(Piece::Rest(bytes))) => self.session().handle_rest(at, bytes),
                 Ok(None) => return,
                 Err(error) => {
                     self.inbox.clear();

@@ -60,6 +60,10 @@ use link::{Link, Segment};
 use queue::Queue;
 use trace::Trace;
 
+/// One client of this many accepts only short replies, so that it reads lists in pieces.
+const NARROW: u64 = 4;
+/// The longest of them in bytes: a list of two contenders.
+const SHORT_REPLY: usize = 190;
 /// How much faster or slower the clock of an active client may be, in millionths.
 const MAX_DRIFT: i64 = 10_000;
 
@@ -412,6 +416,9 @@ impl Sim {
         if self.options.is_active {
             config.authenticate = self.rng.u8(..3) == 0;
             drift = self.rng.i64(-MAX_DRIFT..=MAX_DRIFT);
+            if self.incarnations.is_multiple_of(NARROW) {
+                config.max_reply = config.max_reply.min(SHORT_REPLY);
+            }
         }
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;

@@ -37,7 +37,7 @@ pub const OF_SESSIONS: [&str; 21] = [
 ];
 
 /// Every rare event of a machine.
-pub const OF_MACHINES: [&str; 37] = [
+pub const OF_MACHINES: [&str; 38] = [
     "lock: reply of the create lost",
     "lock: looks for a lost create",
     "lock: looks for a lost create again",
@@ -45,6 +45,7 @@ pub const OF_MACHINES: [&str; 37] = [
     "lock: creates again",
     "lock: looks among its own nodes",
     "lock: creates the parents",
+    "lock: reads a list in pieces",
     "lock: reply of a list lost",
     "lock: reply of a watch lost",
     "lock: reply of a deletion lost",
@@ -189,6 +190,9 @@ impl Watcher {
     ) -> Option<&'static str> {
         let place = self.requests.iter().position(|(other, _)| *other == op)?;
         let (_, kind) = self.requests[place];
+        if result.as_ref().is_ok_and(|reply| reply.has_more) {
+            return Some("lock: reads a list in pieces");
+        }
         if kind == Kind::Watch && result.is_ok() && !self.set.insert(op) {
             return Some("lock: renews a watch");
         }

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use uuid::Uuid;
 use zk_proto::{NodeKind, SessionId};
 use zk_recipes::Mutex;
+use zk_recipes::machine::{LockMode, Scheme};
 use zk_session::Client;
 use zk_testkit::peers::{Peer, Process};
 use zk_testkit::real;
@@ -102,6 +104,53 @@ async fn a_board_takes_turns_with_a_client() {
     let mutex = Mutex::new(&client, LOCK_PATH).expect("a valid path");
     let next = tokio::time::timeout(HANG_TIMEOUT, mutex.acquire()).await;
     next.expect("nobody is ahead").expect("acquired").release().await.expect("released");
+}
+
+/// Whatever the length of the queue is, the board reads it in the same memory. It gets its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_waits_in_a_long_queue() {
+    let Some(image) = LOCK.build_or_skip() else { return };
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    client.create(NODE, b"", NodeKind::Persistent).await.expect("created");
+    client.ensure_path(LOCK_PATH).await.expect("made");
+    // A list of 16 is the longest that comes whole.
+    for ahead in [1, 16, 17, 60, 1_000] {
+        let mut others = Vec::new();
+        for number in 0..ahead {
+            let name = Scheme::CURATOR_MUTEX.prefix(
+                LockMode::Exclusive,
+                Uuid::from_u128(number + 1),
+                SessionId::NONE,
+            );
+            let path = format!("{LOCK_PATH}/{name}");
+            let node = client.create(&path, b"", NodeKind::EphemeralSequential);
+            others.push(node.await.expect("created").0);
+        }
+        let mut board = Board::start(LOCK, &image, servers(&embedded.connect_string())).await;
+        assert_eq!(board.wait_for("waiting, ahead: ").await, ahead.to_string());
+        // Its predecessor leaves, then all but one, and that one last.
+        let predecessor = others.pop().expect("at least one");
+        let first = others.first().cloned();
+        client.delete(&predecessor, None).await.expect("deleted");
+        if let Some(first) = first {
+            assert_eq!(board.wait_for("waiting, ahead: ").await, (ahead - 1).to_string());
+            for other in others.iter().skip(1) {
+                client.delete(other, None).await.expect("deleted");
+            }
+            client.delete(&first, None).await.expect("deleted");
+        }
+        // The second turn shows what the first has left.
+        board.wait_for("heap ").await;
+        let heap = board.wait_for("heap ").await;
+        let peak: usize = heap.rsplit(' ').next().and_then(|peak| peak.parse().ok()).expect(&heap);
+        println!("{ahead} ahead: heap {heap}");
+        assert!(peak <= 3_000, "{ahead} ahead: {peak} bytes");
+        drop(board);
+        let is_board = |session: &SessionId| *session != client.session_id();
+        let session = embedded.with(|ensemble| ensemble.sessions().find(is_board));
+        assert!(embedded.expire_session(session.expect("one of the board")));
+    }
 }
 
 /// Returns whether the board held the lock while its server died.

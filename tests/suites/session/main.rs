@@ -3,6 +3,7 @@
 mod detach;
 #[path = "../frozen.rs"]
 mod frozen;
+mod long_queue;
 mod memory;
 mod reconnect;
 mod sasl;

@@ -88,7 +88,7 @@ fn one_seed_is_one_run() {
 }
 
 /// Replies are too short for a list of more than two contenders, or for a create of two permits.
-/// A contender that cannot read a list leaves.
+/// Contenders read the list in pieces. The others that cannot read a list leave.
 #[test]
 fn runs_with_short_replies() {
     let scale = Scale { max_reply: 190, clients: 8, ..Scale::small() };
@@ -102,7 +102,14 @@ fn runs_with_short_replies() {
         *totals.entry("acquisitions").or_insert(0) += report.acquisitions;
     }
     println!("{totals:?}");
-    for what in ["lists too long", "acquisitions", "answered: applied", "cut", "stall"] {
+    for what in [
+        "lock: reads a list in pieces",
+        "lists too long",
+        "acquisitions",
+        "answered: applied",
+        "cut",
+        "stall",
+    ] {
         assert!(totals.get(what).is_some_and(|count| *count > 0), "{what} never happened");
     }
 }

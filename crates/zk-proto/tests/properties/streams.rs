@@ -1,13 +1,40 @@
 //! A stream of frames has one meaning, however it is cut into chunks.
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
-use zk_proto::frame;
+use proptest::sample::Index;
+use zk_proto::{Decode, Encode, List, ListReader, Reader, frame};
 
 const LIMIT: usize = 40;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_list_does_not_depend_on_how_it_was_cut(
+        names in vec(".{0,30}", 0..20),
+        damage in option::of((any::<Index>(), any::<u8>())),
+        chunks in vec(1..30usize, 1..20),
+    ) {
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let list = List::new(&names);
+        let mut bytes = vec![0; list.encoded_len()];
+        list.encode_to_slice(&mut bytes).expect("short");
+        if let Some((at, byte)) = damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let (mut reader, mut read) = (ListReader::new(bytes.len()), Vec::new());
+        let in_pieces = cut(&bytes, &chunks)
+            .into_iter()
+            .try_for_each(|piece| reader.read(piece, &mut |name| read.push(name.to_owned())))
+            .and_then(|()| reader.finish());
+        match List::<&str>::decode(&mut Reader::new(&bytes)) {
+            Ok(whole) => prop_assert!(in_pieces.is_ok() && whole.iter().eq(&read)),
+            Err(_) => prop_assert!(in_pieces.is_err()),
+        }
+    }
 
     #[test]
     fn frames_do_not_depend_on_how_the_stream_was_cut(
@@ -118,27 +145,34 @@ mod shared {
             prop_assert!(arrived.is_empty());
         }
 
-        /// A frame above the limit yields its start, and the splitter keeps nothing else of it.
+        /// A frame above the limit yields its start, and its rest as it arrives.
         #[test]
-        fn frames_that_are_too_long_are_skipped_however_the_stream_was_cut(
+        fn frames_that_are_too_long_come_in_pieces_however_the_stream_was_cut(
             payloads in vec(vec(any::<u8>(), 0..=3 * LIMIT), 0..8),
             chunks in vec(1..30usize, 1..20),
         ) {
-            let piece = |payload: &Vec<u8>| match payload.len() {
-                0..=LIMIT => Piece::Frame(payload.clone().into()),
-                length => Piece::TooLong { start: payload[..16].to_vec().into(), length },
-            };
             let stream = stream_of(&payloads);
             let (mut splitter, mut arrived) = (Splitter::new(LIMIT), BytesMut::new());
-            let mut pieces = Vec::new();
+            let mut frames: Vec<Vec<u8>> = Vec::new();
             for chunk in cut(&stream, &chunks) {
                 arrived.extend_from_slice(chunk);
                 while let Some(piece) = splitter.split(&mut arrived).expect("no length is negative") {
-                    pieces.push(piece);
+                    match piece {
+                        Piece::Frame(payload) => frames.push(payload.into()),
+                        Piece::TooLong { start, length } => {
+                            let payload = &payloads[frames.len()];
+                            prop_assert_eq!((start.len(), length), (16, payload.len()));
+                            frames.push(start.into());
+                        }
+                        Piece::Rest(rest) => {
+                            prop_assert!(!rest.is_empty());
+                            frames.last_mut().expect("a start").extend_from_slice(&rest);
+                        }
+                    }
                 }
                 prop_assert!(arrived.len() < LIMIT + frame::PREFIX_LEN);
             }
-            prop_assert_eq!(pieces, payloads.iter().map(piece).collect::<Vec<_>>());
+            prop_assert_eq!(frames, payloads);
             prop_assert!(arrived.is_empty());
         }
     }
@@ -153,7 +187,7 @@ mod shared {
     }
 
     #[test]
-    fn the_longest_frame_of_all_is_skipped_and_a_negative_length_is_not() {
+    fn the_longest_frame_of_all_comes_in_pieces_and_a_negative_length_is_an_error() {
         let mut splitter = Splitter::new(LIMIT);
         let mut stream = BytesMut::from(&i32::MAX.to_be_bytes()[..]);
         assert_eq!(splitter.split(&mut stream), Ok(None));
@@ -161,6 +195,7 @@ mod shared {
         let start = vec![1; 16].into();
         let huge = Piece::TooLong { start, length: i32::MAX as usize };
         assert_eq!(splitter.split(&mut stream), Ok(Some(huge)));
+        assert_eq!(splitter.split(&mut stream), Ok(Some(Piece::Rest(vec![1; 84].into()))));
         assert_eq!((splitter.split(&mut stream), stream.len()), (Ok(None), 0));
         let mut splitter = Splitter::new(LIMIT);
         let mut stream = BytesMut::from(&[0xff; 30][..]);

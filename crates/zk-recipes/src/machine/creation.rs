@@ -8,21 +8,20 @@
 //!    a server that lags could be older than the nodes. If no node is found, none was created.
 //! 2. It asks for the stat of the first node found. The stat has the czxid, which is the fencing
 //!    token, and the session. A node of another session is worthless: it goes with that session.
-//! 3. If the list is longer than the session accepts, it lists the session's own nodes instead.
-//!    They are only deleted then, since their owner could not read the queue either.
+//! 3. If the list is forbidden or has a name that is too long, it lists the session's own nodes
+//!    instead. They are only deleted then, since their owner could not read the queue either.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use zk_session::Error;
-use zk_session::proto::{
-    Create2Response, ErrorCode, ExistsResponse, GetChildrenResponse, Zxid, path,
-};
+use zk_session::proto::{Create2Response, ErrorCode, ExistsResponse, Zxid, path};
 use zk_session::session::Reply;
 
+use super::listing::{Listing, each};
 use super::name::NAME_CAPACITY;
-use super::operation::own_names;
 use super::outputs::Outputs;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
@@ -59,7 +58,10 @@ enum Step {
     /// The outcome is unknown, and the search for it begins with the next timer.
     Unresolved,
     /// The outcome is unknown, and the list of all nodes is to show it.
-    Resolving(SyncedRead),
+    Resolving {
+        read: SyncedRead,
+        listing: Option<Box<Listing>>,
+    },
     /// The list could not be read, for this reason.
     ListingOwn {
         list: OpId,
@@ -183,7 +185,7 @@ impl Creation {
                     ParentOutcome::Failed(error) => Progress::Failed(error),
                 }
             }
-            Step::Resolving(list) => match list.handle_reply(op, result) {
+            Step::Resolving { read, .. } => match read.handle_reply(op, result) {
                 Synced::Pending => Progress::Pending,
                 Synced::Read(result) => self.listed(result, owner),
                 Synced::Failed(error) => self.failed(error, owner),
@@ -244,8 +246,9 @@ impl Creation {
 
     fn resolve(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
         let sync = Operation::sync(config.lock_path.clone());
-        let list = Operation::list(config.lock_path.clone());
-        self.step = Step::Resolving(SyncedRead::submit(sync, list, outputs));
+        let list = Operation::list_in_pieces(config.lock_path.clone());
+        let read = SyncedRead::submit(sync, list, outputs);
+        self.step = Step::Resolving { read, listing: None };
     }
 
     /// Searches for what a request that failed may have left or not shown, or gives up.
@@ -262,14 +265,13 @@ impl Creation {
     }
 
     fn listed(&mut self, result: Result<Reply, Error>, owner: &mut Owner<'_>) -> Progress {
-        let found = result.and_then(|reply| {
-            let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            Ok(self.ours(&mut children.iter(), owner))
-        });
-        let mut paths = match found {
-            Ok(paths) => paths,
+        let Step::Resolving { listing, .. } = &mut self.step else { return Progress::Pending };
+        let mut paths = match ours(self.mode, listing, result, owner) {
+            Ok(Some(paths)) => paths,
+            Ok(None) => return Progress::Pending,
             Err(Error::Server(ErrorCode::NO_NODE)) => return Progress::NotCreated,
-            // The session's own nodes can be listed all the same, to delete ours.
+            // A name is too long, or the list is forbidden. The session's own nodes can be listed
+            // all the same, to delete ours.
             Err(unread @ (Error::ReplyTooLarge { .. } | Error::Server(ErrorCode::NO_AUTH))) => {
                 let own = Operation::list_own(prefix(self.mode, owner.config));
                 self.step = Step::ListingOwn { list: owner.outputs.submit(own), unread };
@@ -293,12 +295,8 @@ impl Creation {
         unread: Error,
         owner: &mut Owner<'_>,
     ) -> Progress {
-        let found = result.and_then(|reply| {
-            let names = own_names(&owner.config.lock_path, &reply)?;
-            Ok(self.ours(&mut names.into_iter(), owner))
-        });
-        match found {
-            Ok(paths) => self.strays.extend(paths),
+        match ours(self.mode, &mut None, result, owner) {
+            Ok(paths) => self.strays.extend(paths.into_iter().flatten()),
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {}
             Err(error) => return self.failed(error, owner),
         }
@@ -329,15 +327,28 @@ impl Creation {
         progress
     }
 
-    fn ours(&self, names: &mut dyn Iterator<Item = &str>, owner: &Owner<'_>) -> Vec<String> {
-        let ours = QueueReader { mode: self.mode, ..QueueReader::new(owner.config) }.ours(names);
-        let ours = ours.into_iter().filter(|name| !(owner.is_leaving)(name));
-        ours.map(|name| path::child(&owner.config.lock_path, name)).collect()
-    }
-
     fn count(&self) -> usize {
         self.batch.unwrap_or(1) as usize
     }
+}
+
+/// Returns the paths of our nodes in a list of names or of paths, lowest first, once the list is
+/// complete.
+fn ours(
+    mode: LockMode,
+    listing: &mut Option<Box<Listing>>,
+    result: Result<Reply, Error>,
+    owner: &Owner<'_>,
+) -> Result<Option<Vec<String>>, Error> {
+    let reader = QueueReader { mode, ..QueueReader::new(owner.config) };
+    let lock_path = &*owner.config.lock_path;
+    let seen = Listing::read(listing, &result?, &mut |seen, names| {
+        let is_here = |node: &&str| path::parent(node).is_none_or(|parent| parent == lock_path);
+        each(names).filter(is_here).for_each(|node| reader.find_ours(path::name(node), seen));
+    });
+    let to_path =
+        |(_, name): &(_, String)| (!(owner.is_leaving)(name)).then(|| path::child(lock_path, name));
+    Ok(seen?.map(|seen| seen.ours.iter().filter_map(to_path).collect()))
 }
 
 /// Submits the create of one node, or of `batch` nodes at once, to an owner without a [`Creation`].

@@ -90,6 +90,7 @@ mod double_barrier;
 mod election;
 mod ephemeral;
 mod hint;
+mod listing;
 pub mod multi_lock;
 mod name;
 mod on_session;

@@ -144,7 +144,10 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
                     self.watches.reserve_exact(1);
                     self.watches.push(Watching { op, tag, watch });
                 }
-                None => operation.with_request(|request| port.submit(op.0, request)),
+                None => operation.with_request(|request| match operation.comes_in_pieces() {
+                    true => port.submit_in_pieces(op.0, request),
+                    false => port.submit(op.0, request),
+                }),
             },
             Output::Unwatch(op) => {
                 self.watches.retain(|watching| watching.op != op);

@@ -1,18 +1,17 @@
 //! The requests that a machine submits.
 
 use alloc::string::String;
+#[cfg(feature = "semaphore")]
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use bytes::Bytes;
-use zk_session::Error;
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, GetEphemeralsResponse, Request, SyncRequest, path,
+    GetEphemeralsRequest, Request, SyncRequest,
 };
 #[cfg(any(feature = "conversions", feature = "semaphore"))]
 use zk_session::proto::{Multi, MultiOp};
-use zk_session::session::Reply;
 
 use super::AccessList;
 
@@ -122,6 +121,7 @@ enum Kind {
     Touch,
     Delete,
     List,
+    ListInPieces,
     ListOwn,
     Sync,
     Stat,
@@ -192,7 +192,13 @@ impl Operation {
         Self::new(lock_path, Kind::List)
     }
 
-    /// Lists the session's own nodes with this path prefix, if the list of all nodes is too long.
+    /// Lists the children, however many there are. The reply may [come in
+    /// pieces](Self::comes_in_pieces), which a [`Listing`](super::listing::Listing) reads.
+    pub(super) fn list_in_pieces(lock_path: impl Into<Arc<str>>) -> Self {
+        Self::new(lock_path, Kind::ListInPieces)
+    }
+
+    /// Lists the session's own nodes with this path prefix, if the list of all nodes is unreadable.
     pub(super) fn list_own(prefix: impl Into<Arc<str>>) -> Self {
         Self::new(prefix, Kind::ListOwn)
     }
@@ -236,6 +242,12 @@ impl Operation {
     /// Returns whether the request sets a watch.
     pub fn watches(&self) -> bool {
         matches!(self.kind, Kind::Watch(_))
+    }
+
+    /// Returns whether the reply may come in pieces: submit the request by
+    /// [`Port::submit_in_pieces`](zk_session::dispatch::Port::submit_in_pieces).
+    pub const fn comes_in_pieces(&self) -> bool {
+        matches!(self.kind, Kind::ListInPieces)
     }
 
     #[cfg(feature = "study")]
@@ -290,7 +302,9 @@ impl Operation {
                 version: -1,
             }),
             Kind::Delete => Request::Delete(DeleteRequest { path, version: -1 }),
-            Kind::List => Request::GetChildren(GetChildrenRequest { path, watch: false }),
+            Kind::List | Kind::ListInPieces => {
+                Request::GetChildren(GetChildrenRequest { path, watch: false })
+            }
             Kind::ListOwn => {
                 Request::GetEphemerals(GetEphemeralsRequest { prefix_path: Some(path) })
             }
@@ -300,11 +314,4 @@ impl Operation {
         };
         send(&request)
     }
-}
-
-/// Returns the names of the nodes below the lock path that [`Operation::list_own`] has found.
-pub(super) fn own_names<'r>(lock_path: &str, reply: &'r Reply) -> Result<Vec<&'r str>, Error> {
-    let nodes = reply.decode::<GetEphemeralsResponse<'r>>()?.ephemerals;
-    let is_here = |node: &&str| path::parent(node) == Some(lock_path);
-    Ok(nodes.iter().filter(is_here).map(path::name).collect())
 }

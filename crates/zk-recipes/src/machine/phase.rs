@@ -12,6 +12,7 @@ use zk_session::proto::{Zxid, path};
 
 use super::OpId;
 use super::creation::Creation;
+use super::listing::Listing;
 #[cfg(feature = "conversions")]
 use super::synced_read::SyncedRead;
 
@@ -72,6 +73,7 @@ pub(super) enum Phase {
     #[cfg(feature = "try-lock")]
     Looking {
         list: OpId,
+        listing: Option<Box<Listing>>,
     },
     /// Creates the node, and lists the queue in the same round trip. `list` is `None` if no other
     /// contender is expected, or once the list was answered, which then was too early.
@@ -83,6 +85,8 @@ pub(super) enum Phase {
     /// Lists the queue to find our position.
     Deciding {
         list: OpId,
+        /// The pieces of the list so far.
+        listing: Option<Box<Listing>>,
     },
     /// Reads the stat of each contender. The sequence numbers are unusable, so the transactions
     /// that created the nodes decide.

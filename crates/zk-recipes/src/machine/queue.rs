@@ -86,6 +86,7 @@ pub(super) enum QueuePosition {
     },
 }
 
+#[cfg(feature = "private-names")]
 impl QueuePosition {
     fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
@@ -95,14 +96,35 @@ impl QueuePosition {
     }
 }
 
-/// The result of reading one list.
-#[derive(Debug)]
-pub(super) struct Observation<'a> {
-    pub(super) position: QueuePosition,
+/// What the names of a list show, as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observation {
+    is_there: bool,
+    /// Whether a sequence number does not show the order of creation.
+    is_exhausted: bool,
+    /// The number of contenders that block us, and the last of them.
+    ahead: usize,
+    nearest: Option<String>,
+    /// The nodes with our GUID and mode, lowest first.
+    pub(super) ours: Vec<(SequenceNumber, String)>,
+    /// Whether a new contender would have to wait.
+    #[cfg(feature = "try-lock")]
+    pub(super) is_taken: bool,
     /// The first child that is no contender.
-    pub(super) unknown_node: Option<&'a str>,
+    pub(super) unknown_node: Option<String>,
     /// Why the attempt must fail, whatever the position is.
     pub(super) refusal: Option<LockError>,
+}
+
+impl Observation {
+    pub(super) fn position(self) -> QueuePosition {
+        match self.nearest {
+            _ if !self.is_there => QueuePosition::Absent,
+            _ if self.is_exhausted => QueuePosition::Exhausted,
+            None => QueuePosition::First,
+            Some(predecessor) => QueuePosition::Behind { predecessor, ahead: self.ahead },
+        }
+    }
 }
 
 impl QueueReader {
@@ -111,7 +133,8 @@ impl QueueReader {
         Self { scheme, unknown_nodes, mode, guid }
     }
 
-    /// Returns the position of the contender that owns the node `own`.
+    /// Adds the children of a list, or of a piece of it, to what the contender that owns the node
+    /// `own` has seen.
     ///
     /// A list may be long, so each name is read once. Most are read only as far as their sequence
     /// number, which shows that they do not block.
@@ -119,16 +142,16 @@ impl QueueReader {
         &self,
         own: &str,
         children: impl Iterator<Item = &'a str>,
-    ) -> Observation<'a> {
-        let (mut is_there, mut in_order, mut unknown_node) = (false, true, None);
-        let mut refusal = None;
+        seen: &mut Observation,
+    ) {
         let own_name =
             self.scheme.parse(own).filter(|own| own.guid.is_some() && own.has_safe_sequence());
         let own_key = own_name.map(|own| sort_key(own.child));
         let (fast_parser, guid_tag) =
             (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
-        // How many contenders block us, and the last of them.
-        let (mut ahead, mut nearest) = (0, None);
+        let before = seen.nearest.take();
+        let key = |child| self.blocker_key(child, self.scheme.parse(child));
+        let (mut ahead, mut nearest) = (seen.ahead, before.as_deref().and_then(key));
         for child in children {
             if let Some(fast) = fast_parser.parse(child)
                 && let Some(own) = &own_key
@@ -144,15 +167,15 @@ impl QueueReader {
                 continue;
             }
             if child == own {
-                is_there = true;
+                seen.is_there = true;
                 continue;
             }
             let name = self.scheme.parse(child);
             match &name {
-                Some(name) => in_order &= name.has_safe_sequence(),
+                Some(name) => seen.is_exhausted |= !name.has_safe_sequence(),
                 None => {
-                    refusal = self.refusal(refusal.take(), child);
-                    unknown_node = unknown_node.or(Some(child));
+                    seen.refusal = self.refusal(seen.refusal.take(), child);
+                    seen.unknown_node.get_or_insert_with(|| child.to_string());
                 }
             }
             if let Some(own) = own_key
@@ -163,14 +186,9 @@ impl QueueReader {
                 nearest = nearest.max(Some(key));
             }
         }
-        let position = if !is_there {
-            QueuePosition::Absent
-        } else if !in_order || own_key.is_none() {
-            QueuePosition::Exhausted
-        } else {
-            QueuePosition::behind(ahead, nearest.map(|nearest| nearest.child))
-        };
-        Observation { position, unknown_node, refusal }
+        seen.is_exhausted |= own_key.is_none();
+        seen.ahead = ahead;
+        seen.nearest = nearest.map(|nearest| nearest.child.to_string());
     }
 
     /// Returns why the attempt must fail because of `child`, which is no contender. `before` is the
@@ -192,16 +210,18 @@ impl QueueReader {
         }
     }
 
-    /// Fails if any of the children makes the attempt [fail](Self::refusal).
+    /// Returns why the attempt must fail because of these children, after `before`. See
+    /// [`refusal`](Self::refusal).
     pub(super) fn refuse<'a>(
         &self,
+        before: Option<LockError>,
         children: impl Iterator<Item = &'a str>,
-    ) -> Result<(), LockError> {
+    ) -> Option<LockError> {
         let fast_parser = self.fast_parser(&children);
         let is_unknown =
             |child: &&str| fast_parser.parse(child).is_none() && self.scheme.parse(child).is_none();
         let unknown_nodes = children.filter(is_unknown);
-        unknown_nodes.fold(None, |before, child| self.refusal(before, child)).map_or(Ok(()), Err)
+        unknown_nodes.fold(before, |before, child| self.refusal(before, child))
     }
 
     /// Returns the position of a contender by the transactions that created the nodes, for queues
@@ -226,22 +246,16 @@ impl QueueReader {
         contenders.any(|contender| self.is_blocked_by(contender.mode))
     }
 
-    /// Returns the nodes with our GUID and mode, lowest first.
-    pub(super) fn ours<'a>(&self, children: &mut dyn Iterator<Item = &'a str>) -> Vec<&'a str> {
-        let (fast_parser, guid_tag) = (self.fast_parser(children), self.scheme.guid_tag(self.guid));
-        let may_be_ours = |child: &&str| {
-            fast_parser.parse(child).is_none_or(|fast| Some(fast.guid_tag) == guid_tag)
-        };
-        let names = children.filter(may_be_ours).filter_map(|child| self.scheme.parse(child));
+    /// Adds a child to [`Observation::ours`], if it has our GUID and mode.
+    pub(super) fn find_ours(&self, child: &str, seen: &mut Observation) {
+        let name = self.scheme.parse(child);
         let is_ours = |name: &Name<'_>| name.guid == Some(self.guid) && name.mode == self.mode;
-        // One node, unless somebody has forged more: a sort would be more code than it saves time.
-        let mut ours: Vec<Name<'_>> = Vec::new();
-        for name in names.filter(is_ours) {
-            let key = |name: &Name<'a>| (name.sequence, name.child);
-            let place = ours.partition_point(|other| key(other) < key(&name));
-            ours.insert(place, name);
+        if let Some(name) = name.filter(is_ours) {
+            // One node, unless somebody has forged more: a sort would be more code.
+            let ours = (name.sequence, child.to_string());
+            let place = seen.ours.partition_point(|other| *other < ours);
+            seen.ours.insert(place, ours);
         }
-        ours.into_iter().map(|name| name.child).collect()
     }
 
     /// Returns the sort key of a child, if the child would block us from a position before ours.
@@ -370,13 +384,22 @@ mod tests {
         node(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid, sequence)
     }
 
+    fn observe<'a>(
+        queue_reader: &QueueReader,
+        own: &str,
+        children: impl Iterator<Item = &'a str>,
+    ) -> Observation {
+        let mut seen = Observation::default();
+        queue_reader.observe(own, children, &mut seen);
+        seen
+    }
+
     /// The position of a mutex's contender that owns `own`.
     fn position(own: &str, children: &[&str]) -> QueuePosition {
         let guid = Scheme::CURATOR_MUTEX.parse(own).and_then(|name| name.guid);
         let guid = guid.unwrap_or(Uuid::from_u128(1)).as_u128();
-        queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid)
-            .observe(own, children.iter().copied())
-            .position
+        let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, guid);
+        observe(&queue_reader, own, children.iter().copied()).position()
     }
 
     fn behind(predecessor: &str, ahead: usize) -> QueuePosition {
@@ -407,9 +430,9 @@ mod tests {
             .collect();
         let expected = [None, Some((0, 1)), Some((0, 1)), Some((2, 3)), Some((3, 2)), Some((4, 5))];
         for (n, (role, blocked)) in queue.chars().zip(expected).enumerate() {
-            let position = queue_reader(SCHEME, mode(role), 20 - n as u128)
-                .observe(&names[n], names.iter().map(String::as_str))
-                .position;
+            let queue_reader = queue_reader(SCHEME, mode(role), 20 - n as u128);
+            let position =
+                observe(&queue_reader, &names[n], names.iter().map(String::as_str)).position();
             let expected =
                 blocked.map_or(QueuePosition::First, |(by, ahead)| behind(&names[by], ahead));
             assert_eq!(position, expected, "number {n}");
@@ -424,18 +447,16 @@ mod tests {
         let next = node(SCHEME, LockMode::Exclusive, 1, 6);
         for there in [vec![&writer, &reader], vec![&writer], vec![&reader]] {
             let children = there.iter().map(|node| node.as_str()).chain([&*next]);
-            let position = queue_reader(SCHEME, LockMode::Exclusive, 1)
-                .observe(&next, children.clone())
-                .position;
+            let writes = queue_reader(SCHEME, LockMode::Exclusive, 1);
+            let position = observe(&writes, &next, children.clone()).position();
             assert!(
                 matches!(position, QueuePosition::Behind { ahead, .. } if ahead == there.len()),
                 "{position:?}"
             );
             if there.contains(&&reader) {
-                assert_eq!(
-                    queue_reader(SCHEME, LockMode::Shared, 2).observe(&reader, children).position,
-                    QueuePosition::First
-                );
+                let reads = queue_reader(SCHEME, LockMode::Shared, 2);
+                let position = observe(&reads, &reader, children).position();
+                assert_eq!(position, QueuePosition::First);
             }
         }
     }
@@ -606,16 +627,22 @@ mod tests {
             ] {
                 for mode in modes {
                     let queue_reader = QueueReader { scheme, unknown_nodes, mode, guid };
-                    let Observation { position, unknown_node, .. } =
-                        queue_reader.observe(&own, list.iter().copied());
-                    assert_eq!(
-                        position,
-                        position_by_full_parse(&queue_reader, &own, list),
-                        "{own} in {list:?} by {queue_reader:?}"
-                    );
+                    let whole = observe(&queue_reader, &own, list.iter().copied());
                     let mut others = list.iter().filter(|child| **child != own);
                     let expected = others.find(|child| scheme.parse(child).is_none());
-                    assert_eq!(unknown_node, expected.copied());
+                    assert_eq!(whole.unknown_node.as_deref(), expected.copied());
+                    let mut in_pieces = Observation::default();
+                    for piece in list.chunks(1 + draw(4)) {
+                        queue_reader.observe(&own, piece.iter().copied(), &mut in_pieces);
+                    }
+                    assert_eq!(in_pieces.unknown_node, whole.unknown_node);
+                    assert_eq!(in_pieces.refusal, whole.refusal);
+                    let position = whole.position();
+                    for expected in
+                        [position_by_full_parse(&queue_reader, &own, list), in_pieces.position()]
+                    {
+                        assert_eq!(position, expected, "{own} in {list:?} by {queue_reader:?}");
+                    }
                 }
             }
         }
@@ -639,9 +666,9 @@ mod tests {
                 unknown_nodes,
                 ..queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1)
             };
-            let observation = queue_reader.observe(&own, children.into_iter());
-            assert_eq!(observation.unknown_node, Some(child));
-            observation.position
+            let observation = observe(&queue_reader, &own, children.into_iter());
+            assert_eq!(observation.unknown_node.as_deref(), Some(child));
+            observation.position()
         };
         assert_eq!(see(UnknownNodePolicy::Count, "0000000004"), behind("0000000004", 1));
         assert_eq!(see(UnknownNodePolicy::Count, "-early"), behind("-early", 1));
@@ -665,13 +692,15 @@ mod tests {
     fn nodes_are_found_by_guid_and_mode() {
         let (low, high, other) = (name(1, 3), name(1, 8), name(2, 4));
         let queue_reader = queue_reader(Scheme::CURATOR_MUTEX, LockMode::Exclusive, 1);
-        assert_eq!(
-            queue_reader.ours(&mut [&*high, &*other, &*low, "junk"].into_iter()),
-            [&*low, &*high]
-        );
+        let ours = |queue_reader: QueueReader, children: &[&str]| -> Vec<String> {
+            let mut seen = Observation::default();
+            children.iter().for_each(|child| queue_reader.find_ours(child, &mut seen));
+            seen.ours.into_iter().map(|(_, child)| child).collect()
+        };
+        assert_eq!(ours(queue_reader, &[&high, &other, &low, "junk"]), [&*low, &*high]);
         let children = [(LockMode::Shared, 1), (LockMode::Exclusive, 2)]
             .map(|(mode, n)| node(Scheme::CURATOR_READ_WRITE, mode, 1, n));
         let queue_reader = QueueReader { scheme: Scheme::CURATOR_READ_WRITE, ..queue_reader };
-        assert_eq!(queue_reader.ours(&mut children.iter().map(String::as_str)), [&*children[1]]);
+        assert_eq!(ours(queue_reader, &[&children[0], &children[1]]), [&*children[1]]);
     }
 }

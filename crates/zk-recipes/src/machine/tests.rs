@@ -15,6 +15,7 @@ pub(super) mod harness;
 mod holding;
 mod labels;
 mod leaving;
+mod listing;
 mod long_lists;
 mod ranking;
 mod reading_only;

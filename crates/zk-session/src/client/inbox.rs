@@ -8,8 +8,6 @@ use crate::time::Instant;
 
 /// The minimum room for a read. Until there is less, small frames share one buffer.
 const LEAST_READ: usize = 1024;
-/// The maximum capacity of a buffer that is kept after a long frame.
-const MOST_KEPT: usize = 64 * 1024;
 
 pub(crate) struct Inbox {
     bytes: BytesMut,
@@ -35,15 +33,16 @@ impl Inbox {
         &mut self.bytes
     }
 
-    /// Passes whole frames to the session, and the start of those that are too long.
+    /// Passes whole frames to the session, and the pieces of those that are too long.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        self.is_large |= self.bytes.capacity() > MOST_KEPT;
+        self.is_large |= self.bytes.capacity() > session.max_kept().max(Self::READ);
         loop {
             match self.frames.split(&mut self.bytes) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now, &start, length);
                 }
+                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now, bytes),
                 Ok(None) => break,
                 Err(error) => return session.handle_bad_frame(now, error),
             }
@@ -74,7 +73,7 @@ mod tests {
             inbox.hand_on(&mut session, Instant::START);
         }
         let kept = inbox.buffer().capacity();
-        assert!(kept <= MOST_KEPT, "{kept} bytes");
+        assert!(kept <= Inbox::READ, "{kept} bytes");
     }
 
     #[test]

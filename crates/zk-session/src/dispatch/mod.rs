@@ -60,7 +60,8 @@
 //!
 //! * **States.** The first input is the state that was delivered last, so a machine attached
 //!   between two events misses none. Each later state goes to all machines.
-//! * **Replies.** Each request of a machine is answered once, under its tag. If the session refuses
+//! * **Replies.** Each request of a machine is answered once, under its tag; a long reply comes in
+//!   several pieces, if the machine [asked for that](Port::submit_in_pieces). If the session refuses
 //!   a request (no room, too long, no connection for too long), the answer is an error as well. It
 //!   comes from the next [`settle`](Dispatcher::settle), never within the call that made the
 //!   request.
@@ -272,6 +273,16 @@ pub enum Token<T> {
     Caller(T),
     /// An attached machine receives the reply, with this tag. [`Port::submit`] makes these.
     Machine(Key, u64),
+}
+
+impl<T> Token<T> {
+    /// Returns the token once more, for a piece of a reply to a machine.
+    fn again(&self) -> Option<Self> {
+        match self {
+            Self::Caller(_) => None,
+            Self::Machine(key, tag) => Some(Self::Machine(*key, *tag)),
+        }
+    }
 }
 
 /// A session and its attached machines. See the [module](self) for how to drive it.

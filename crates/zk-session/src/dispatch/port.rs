@@ -12,12 +12,17 @@ use super::Token;
 use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, Watches};
 use crate::error::Error;
-use crate::session::{RequestId, Session};
+use crate::session::{Again, RequestId, Session};
 use crate::time::Instant;
 
 /// A session with callers of any type.
 pub(super) trait AnySession {
-    fn submit(&mut self, request: &Request<'_>, key: Key, tag: u64) -> Result<RequestId, Error>;
+    fn submit(
+        &mut self,
+        request: &Request<'_>,
+        token: (Key, u64),
+        in_pieces: bool,
+    ) -> Result<RequestId, Error>;
     fn unwatch(&mut self, request: RequestId);
     fn id(&self) -> SessionId;
     fn timeout(&self) -> Duration;
@@ -26,8 +31,14 @@ pub(super) trait AnySession {
 }
 
 impl<T> AnySession for Session<Token<T>> {
-    fn submit(&mut self, request: &Request<'_>, key: Key, tag: u64) -> Result<RequestId, Error> {
-        Self::submit(self, request, Token::Machine(key, tag))
+    fn submit(
+        &mut self,
+        request: &Request<'_>,
+        (key, tag): (Key, u64),
+        in_pieces: bool,
+    ) -> Result<RequestId, Error> {
+        let again: Option<Again<Token<T>>> = in_pieces.then_some(Token::again);
+        self.enqueue(request, Token::Machine(key, tag), None, again)
     }
 
     fn unwatch(&mut self, request: RequestId) {
@@ -82,7 +93,15 @@ impl Port<'_> {
     /// for one. If the session refuses the request, the reply is an error. Watch events are not
     /// delivered: for those use [`submit_and_watch`](Self::submit_and_watch).
     pub fn submit(&mut self, tag: u64, request: &Request<'_>) {
-        self.try_submit(tag, request);
+        self.try_submit(tag, request, false);
+    }
+
+    /// Submits a request whose reply may be longer than
+    /// [`max_reply`](crate::session::Config::max_reply). Then the reply comes [in
+    /// pieces](Session::submit_in_pieces): each is an [`Input::Reply`](super::Input::Reply) with
+    /// this tag.
+    pub fn submit_in_pieces(&mut self, tag: u64, request: &Request<'_>) {
+        self.try_submit(tag, request, true);
     }
 
     /// Submits a request that sets a watch. Its events are [`Input::Watch`](super::Input::Watch)
@@ -97,7 +116,7 @@ impl Port<'_> {
     /// [`Input::Gap`](super::Input::Gap). A server before 3.6 refuses the watch: the machine receives
     /// [`Input::WatchLost`](super::Input::WatchLost).
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
-        if let Some(id) = self.try_submit(tag, request) {
+        if let Some(id) = self.try_submit(tag, request, false) {
             if !id.has_watch() {
                 return;
             }
@@ -112,8 +131,13 @@ impl Port<'_> {
         }
     }
 
-    fn try_submit(&mut self, tag: u64, request: &Request<'_>) -> Option<RequestId> {
-        let submitted = self.session.submit(request, self.key, tag);
+    fn try_submit(
+        &mut self,
+        tag: u64,
+        request: &Request<'_>,
+        in_pieces: bool,
+    ) -> Option<RequestId> {
+        let submitted = self.session.submit(request, (self.key, tag), in_pieces);
         submitted
             .map_err(|error| self.waiting.refused.push(Refusal { key: self.key, tag, error }))
             .ok()

@@ -170,7 +170,7 @@ fn three_connections_closed_in_a_row_instead_of_a_reply_are_a_refusal() {
 fn a_reply_that_is_no_token_ends_the_session() {
     let (mut world, _) = World::begin("zk1");
     world.sent();
-    let reply = Reply { opcode: OpCode::SASL, zxid: Zxid(0), body: Bytes::from_static(b"\0\0") };
+    let reply = Reply::new(OpCode::SASL, Zxid(0), Bytes::from_static(b"\0\0"));
     let failed = world.authenticator.handle_reply(&mut world.session, Instant::START, Ok(reply));
     assert!(matches!(failed, Err(SaslError::Session(Error::Reply { .. }))), "{failed:?}");
     assert_eq!(world.session.state(), State::Ended(End::AuthFailed));

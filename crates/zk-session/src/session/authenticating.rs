@@ -84,7 +84,7 @@ impl<T> Session<T> {
         let server = connection.server;
         let body = payload.slice(reader.position()..);
         let result = match header.err {
-            ErrorCode::OK => Ok(Reply { opcode, zxid: header.zxid, body }),
+            ErrorCode::OK => Ok(Reply::new(opcode, header.zxid, body)),
             code => Err(Error::Server(code)),
         };
         self.events.push_back(Event::AuthenticationReply { server, result });

@@ -52,7 +52,24 @@ impl<T> Session<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
-        self.enqueue(request, token, None)
+        self.enqueue(request, token, None, None)
+    }
+
+    /// Submits a request whose reply may be longer than [`Config::max_reply`]. If it is, the body
+    /// comes in pieces, as it arrives, and with each piece a clone of `token`.
+    ///
+    /// Each piece is an [`Event::Reply`], and all but the last [have more](Reply::has_more). The
+    /// pieces are cut anywhere; [`ListReader`](zk_proto::ListReader) reads a list from them. If the
+    /// connection is lost in between, the last reply is the same error as without pieces.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`submit`](Self::submit).
+    pub fn submit_in_pieces(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error>
+    where
+        T: Clone,
+    {
+        self.enqueue(request, token, None, Some(|token| Some(token.clone())))
     }
 
     /// Submits a request whose caller waits until `deadline`.
@@ -73,16 +90,17 @@ impl<T> Session<T> {
         token: T,
         deadline: Instant,
     ) -> Result<RequestId, Error> {
-        let id = self.enqueue(request, token, Some(deadline))?;
+        let id = self.enqueue(request, token, Some(deadline), None)?;
         self.timers.set_earlier(SessionTimer::Deadline, deadline);
         Ok(id)
     }
 
-    fn enqueue(
+    pub(crate) fn enqueue(
         &mut self,
         request: &Request<'_>,
         token: T,
         deadline: Option<Instant>,
+        again: Option<Again<T>>,
     ) -> Result<RequestId, Error> {
         let opcode = request.opcode();
         if RESERVED.contains(&opcode) || !PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH {
@@ -96,14 +114,14 @@ impl<T> Session<T> {
         }
         let watch = WatchRequest::of(request);
         // A watch that cannot be set again would cost each later connection.
-        let again = watch.as_ref().map_or(0, WatchRequest::replay_length);
-        self.admit(outbox::request_length(request).max(again))?;
+        let replay = watch.as_ref().map_or(0, WatchRequest::replay_length);
+        self.admit(outbox::request_length(request).max(replay))?;
         self.last_request += 1;
         self.statistics.requests += 1;
         let number = self.last_request;
         let registration = watch.map(|watch| self.watches.begin(number, &watch));
         let id = registration.as_ref().map_or(RequestId::without_watch(number), Registration::id);
-        self.outbox.push(request, Owner::Caller(token), registration, deadline);
+        self.outbox.push(request, Owner::Caller(token), registration, deadline, again);
         Ok(id)
     }
 
@@ -164,7 +182,7 @@ impl<T> Session<T> {
         match self.credentials.add(scheme, auth, token, accepted) {
             Added::Accepted(token) => self.events.push_back(replies::accepted(token)),
             Added::Send if self.is_connected() => {
-                self.outbox.push(&request, Owner::Session, None, None);
+                self.outbox.push_own(&request, Owner::Session);
             }
             Added::Send | Added::Wait => {}
         }
@@ -208,7 +226,7 @@ impl<T> Session<T> {
     fn send_removal(&mut self, path: &str, watcher_type: WatcherType, owner: Owner<T>) {
         if self.can_remove_watches && self.end().is_none() {
             let request = Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type });
-            self.outbox.push(&request, owner, None, None);
+            self.outbox.push_own(&request, owner);
         }
     }
 
@@ -242,7 +260,7 @@ impl<T> Session<T> {
         }
         self.closing = true;
         if self.is_connected() {
-            self.outbox.push(&Request::CloseSession(()), Owner::Session, None, None);
+            self.outbox.push_own(&Request::CloseSession(()), Owner::Session);
         } else {
             self.actions.push_back(Action::Disconnect);
             self.finish(End::Closed);

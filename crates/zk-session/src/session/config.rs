@@ -27,8 +27,10 @@ pub struct Config {
     pub max_request: usize,
     /// The longest reply to accept, in bytes. Servers do not limit their replies.
     ///
-    /// A request whose reply is longer [fails alone](crate::Error::ReplyTooLarge). The code that
-    /// splits the stream into frames needs the same limit.
+    /// A longer one comes [in pieces](super::Session::submit_in_pieces) to those who asked for that,
+    /// as locks do for the list of their contenders. Otherwise the request [fails
+    /// alone](crate::Error::ReplyTooLarge). The code that splits the stream into frames needs the
+    /// same limit.
     pub max_reply: usize,
     /// How many requests may wait for a reply.
     pub max_pending: usize,
@@ -92,24 +94,24 @@ impl Config {
         }
     }
 
-    /// Returns settings for a small memory: 8 pending requests, at most 4 KiB for unsent requests
-    /// and for one reply, and buffers that are freed when they are empty.
+    /// Returns settings for a small memory: 8 pending requests, at most 1 KiB for a reply and for
+    /// unsent requests, and buffers that are freed when they are empty.
     ///
-    /// A reply that lists the contenders of a lock takes about 60 bytes for each of them.
+    /// That is enough for a lock, however long its queue is.
     ///
     /// ```
     /// use zk_session::session::Config;
     ///
     /// let mut config = Config::small(3, 42);
-    /// assert_eq!((config.max_pending, config.max_reply), (8, 4096));
-    /// config.max_reply = 8 << 10;
+    /// assert_eq!((config.max_pending, config.max_reply), (8, 1024));
+    /// config.max_reply = 4 << 10;
     /// ```
     pub fn small(servers: usize, seed: u64) -> Self {
         Self {
-            max_request: 4 << 10,
-            max_reply: 4 << 10,
+            max_request: 1 << 10,
+            max_reply: 1 << 10,
             max_pending: 8,
-            max_unsent: 4 << 10,
+            max_unsent: 1 << 10,
             max_kept: 0,
             ..Self::new(servers, seed)
         }

@@ -21,6 +21,9 @@ pub(super) struct Connection<T> {
     /// How many bytes of the first unsent request the transport has taken.
     pub(super) taken: usize,
     pub(super) in_flight: InFlight<T>,
+    /// The reply that arrives in pieces, to the oldest request in flight: its header, and how many
+    /// bytes of its body are still to come.
+    pub(super) receiving: Option<(ReplyHeader, usize)>,
     /// The authentication request that waits for its reply.
     pub(super) exchange: Option<Exchange>,
     /// How many credentials the server has accepted.
@@ -59,6 +62,7 @@ impl<T> Connection<T> {
             prelude: SendBuffer::default(),
             taken: 0,
             in_flight: InFlight::new(max_kept),
+            receiving: None,
             exchange: None,
             accepted_credentials: 0,
             unanswered_batches: 0,

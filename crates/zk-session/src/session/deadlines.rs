@@ -99,7 +99,7 @@ impl<T> Session<T> {
         if let Some(connection) = &mut self.connection
             && connection.in_flight.pings() + self.outbox.pings() < MAX_PINGS
         {
-            self.outbox.push(&Request::Ping(()), Owner::Session, None, None);
+            self.outbox.push_own(&Request::Ping(()), Owner::Session);
             connection.timers.set(ConnectionTimer::Ping, now + ping_interval(self.timeout));
         }
     }

@@ -222,12 +222,15 @@ pub struct Reply {
     /// The encoded body. Decode it with [`zk_proto::Response::decode`] or, if its type is known,
     /// with [`decode`](Self::decode).
     pub body: Bytes,
+    /// Whether this is a piece of the body, and another reply with more of it follows. Only requests
+    /// that were [submitted for it](super::Session::submit_in_pieces) have such replies.
+    pub has_more: bool,
 }
 
 impl Reply {
     /// Creates a reply, to test what handles replies.
     pub const fn new(opcode: OpCode, zxid: Zxid, body: Bytes) -> Self {
-        Self { opcode, zxid, body }
+        Self { opcode, zxid, body, has_more: false }
     }
 
     /// Decodes the body as `R`. Ignores fields that a newer server appends.

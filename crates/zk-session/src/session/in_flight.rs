@@ -49,6 +49,11 @@ impl<T> InFlight<T> {
         ping
     }
 
+    /// Returns the oldest request that is no ping.
+    pub(super) fn oldest(&self) -> Option<&Pending<T>> {
+        self.sent.iter().map(|sent| &sent.pending).find(|pending| pending.xid != Xid::PING)
+    }
+
     /// Returns how many pings are not answered yet.
     pub(super) fn pings(&self) -> usize {
         self.sent.iter().filter(|sent| sent.pending.xid == Xid::PING).count()

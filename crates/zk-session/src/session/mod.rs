@@ -82,6 +82,7 @@ use self::credentials::Credentials;
 pub use self::deadlines::ping_interval;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
+pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, Owner, Pending};
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
@@ -419,6 +420,12 @@ impl<T> Session<T> {
     /// Returns whether there are events to poll, besides [`Event::Room`].
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty()
+    }
+
+    /// Returns how many bytes an empty buffer keeps.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn max_kept(&self) -> usize {
+        self.config.max_kept
     }
 
     /// Returns the server of the connection, or of the attempt to connect.

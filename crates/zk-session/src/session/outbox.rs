@@ -29,13 +29,26 @@ pub(super) struct Pending<T> {
     pub(super) registration: Option<Registration>,
     /// The time at which the caller stops waiting.
     pub(super) deadline: Option<Instant>,
+    /// Repeats the token, for a reply that comes in pieces. `None` if the caller wants it whole.
+    pub(super) again: Option<Again<T>>,
 }
+
+/// Returns a token once more.
+pub(crate) type Again<T> = fn(&T) -> Option<T>;
 
 impl<T> Pending<T> {
     /// Returns whether a caller has submitted the request. Only such requests count against the
     /// limits.
     pub(super) fn is_callers(&self) -> bool {
         matches!(self.owner, Owner::Caller(_) | Owner::Nobody)
+    }
+
+    /// Returns the token for a piece of the reply, if the caller still waits.
+    pub(super) fn token_again(&self) -> Option<T> {
+        match &self.owner {
+            Owner::Caller(token) => self.again.and_then(|again| again(token)),
+            _ => None,
+        }
     }
 
     /// Takes the caller, if the deadline has passed.
@@ -144,6 +157,11 @@ impl<T> Outbox<T> {
         self.callers_bytes
     }
 
+    /// Encodes a request of the session itself.
+    pub(super) fn push_own(&mut self, request: &Request<'_>, owner: Owner<T>) {
+        self.push(request, owner, None, None, None);
+    }
+
     /// Encodes a request behind all others. The caller has checked its length.
     pub(super) fn push(
         &mut self,
@@ -151,6 +169,7 @@ impl<T> Outbox<T> {
         owner: Owner<T>,
         registration: Option<Registration>,
         deadline: Option<Instant>,
+        again: Option<Again<T>>,
     ) {
         let opcode = request.opcode();
         let xid = match opcode {
@@ -163,7 +182,7 @@ impl<T> Outbox<T> {
         put_frame(&message, &mut self.bytes);
         self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
-        let pending = Pending { xid, opcode, owner, registration, deadline };
+        let pending = Pending { xid, opcode, owner, registration, deadline, again };
         if pending.is_callers() {
             self.callers += 1;
             self.callers_bytes += length;

@@ -23,13 +23,14 @@ impl<T> Session<T> {
     /// Handles the start of a frame that is longer than [`Config::max_reply`].
     ///
     /// `start` is the first 16 bytes of the frame, which is the header of a reply. `length` is the
-    /// length of the frame, in bytes. The code that splits the stream drops the rest of the frame
-    /// as it arrives, as [`frame::Splitter`] does. The rest has to arrive within the read timeout,
-    /// like that of any frame.
+    /// length of the frame, in bytes. Report the rest of the frame to
+    /// [`handle_rest`](Self::handle_rest) as it arrives, as [`frame::Splitter`] returns it. The
+    /// whole rest has to arrive within the read timeout, like that of any frame.
     ///
-    /// The request fails with [`Error::ReplyTooLarge`], or with the server's error code if the
-    /// header has one. The session removes a watch that the request has set. Watch events, and
-    /// replies to the session's own requests, are never this long: they cost the connection.
+    /// Unless the request was submitted for a [reply in pieces](Self::submit_in_pieces), it fails
+    /// with [`Error::ReplyTooLarge`], or with the server's error code if the header has one. The
+    /// session removes a watch that the request has set. Watch events, and replies to the session's
+    /// own requests, are never this long: they cost the connection.
     pub fn handle_oversized(&mut self, now: Instant, start: &[u8], length: usize) {
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
@@ -52,7 +53,39 @@ impl<T> Session<T> {
             self.demand_authentication(header);
             return Ok(());
         }
+        if header.err == ErrorCode::OK
+            && length > start.len()
+            && let Some(connection) = &mut self.connection
+            && let Some(oldest) = connection.in_flight.oldest()
+            && (oldest.xid, oldest.again.is_some()) == (header.xid, true)
+        {
+            connection.receiving = Some((header, length - start.len()));
+            return Ok(());
+        }
         self.handle_reply(now, header, Err(length))
+    }
+
+    /// Handles the next bytes of a frame that is longer than [`Config::max_reply`], behind its
+    /// [start](Self::handle_oversized).
+    ///
+    /// The request stays in flight until the last of them, so it fails like any other if the
+    /// connection is lost before.
+    pub fn handle_rest(&mut self, now: Instant, body: Bytes) {
+        let Some(connection) = &mut self.connection else { return };
+        let Some((header, left)) = &mut connection.receiving else { return };
+        *left = left.saturating_sub(body.len());
+        let (header, left) = (*header, *left);
+        if left == 0 {
+            connection.receiving = None;
+            if let Err(cause) = self.handle_reply(now, header, Ok(body)) {
+                self.disconnect(now, cause);
+            }
+        } else if let Some(oldest) = connection.in_flight.oldest()
+            && let Some(token) = oldest.token_again()
+        {
+            let reply = Reply { opcode: oldest.opcode, zxid: header.zxid, body, has_more: true };
+            self.events.push_back(Event::Reply { token, result: Ok(reply) });
+        }
     }
 
     fn too_long(&self, length: usize) -> Cause {
@@ -185,7 +218,7 @@ impl<T> Session<T> {
             Owner::Caller(token) => {
                 let opcode = pending.opcode;
                 let result = match (header.err, body) {
-                    (ErrorCode::OK, Ok(body)) => Ok(Reply { opcode, zxid: header.zxid, body }),
+                    (ErrorCode::OK, Ok(body)) => Ok(Reply::new(opcode, header.zxid, body)),
                     (ErrorCode::OK, Err(length)) => Err(Error::ReplyTooLarge {
                         length,
                         limit: self.config.max_reply,
@@ -244,7 +277,7 @@ impl<T> Session<T> {
 
 /// Returns the event that reports an accepted credential.
 pub(super) fn accepted<T>(token: T) -> Event<T> {
-    let reply = Reply { opcode: OpCode::AUTH, zxid: Zxid::ZERO, body: Bytes::new() };
+    let reply = Reply::new(OpCode::AUTH, Zxid::ZERO, Bytes::new());
     Event::Reply { token, result: Ok(reply) }
 }
 

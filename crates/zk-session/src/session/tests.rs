@@ -7,6 +7,7 @@ mod ending;
 mod handshake;
 mod oversized;
 mod persistent;
+mod pieces;
 mod properties;
 mod read_only;
 mod rebalancing;

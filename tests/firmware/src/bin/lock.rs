@@ -31,7 +31,10 @@ const LOCK: &str = "/locks/shared with firmware";
 const NODE: &str = "/turns-of-firmware";
 const HOLD: Duration = Duration::from_millis(100);
 const SERVERS: usize = 3;
-const MAX_REPLY: usize = 4096;
+/// The longest reply, in bytes. Longer lists come in pieces.
+const MAX_REPLY: usize = 1024;
+/// The longest of these pieces.
+const PIECE: usize = 64;
 
 /// What the lock reported last.
 #[derive(Clone, Copy)]
@@ -117,11 +120,9 @@ struct Board {
 extern "C" fn main() -> ! {
     heap::start();
     board::start();
-    let mut config = Config::new(SERVERS, board::seed());
+    let mut config = Config::small(SERVERS, board::seed());
     config.timeout = Duration::from_secs(40);
     config.max_reply = MAX_REPLY;
-    config.max_pending = 8;
-    config.max_unsent = 1024;
     let mut board = Board {
         dispatcher: Dispatcher::new(Session::new(now(), config)),
         line: Line::default(),
@@ -191,10 +192,11 @@ impl Board {
     /// Returns whether anything had arrived.
     fn read(&mut self) -> bool {
         let state = self.line.state();
+        // No more than one frame is in memory, or a piece of a long one.
         let before = self.received.len();
-        while let Some(byte) = self.line.receive() {
-            self.received.extend_from_slice(&[byte]);
-        }
+        let missing = self.frames.missing(&self.received).unwrap_or(PIECE);
+        self.received.reserve(missing);
+        self.received.extend((0..missing).map_while(|_| self.line.receive()));
         let has_read = self.received.len() > before;
         let session = self.dispatcher.session_mut();
         loop {
@@ -203,12 +205,16 @@ impl Board {
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now(), &start, length);
                 }
+                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now(), bytes),
                 Ok(None) => break,
                 Err(error) => {
                     session.handle_bad_frame(now(), error);
                     break;
                 }
             }
+        }
+        if self.received.is_empty() {
+            self.received = BytesMut::new();
         }
         match self.line.state() {
             new if new == state => return has_read,

@@ -21,7 +21,7 @@ use zk_session::{Error, Outcome};
 
 use super::super::creation::{Creation, Owner, Progress, created_node, submit_create};
 use super::super::phase::{Conversion, Node, Phase};
-use super::super::queue::{LAST_SAFE_SEQUENCE, QueuePosition, QueueReader};
+use super::super::queue::{LAST_SAFE_SEQUENCE, Observation, QueuePosition, QueueReader};
 use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::synced_read::{Synced, SyncedRead};
 use super::super::{Event, LockMode, OpId, Operation};
@@ -213,7 +213,7 @@ impl Contender {
     fn upgrade(&mut self) {
         let (config, outputs) = (&self.config, &mut self.outputs);
         let create = submit_create(LockMode::Exclusive, None, config, outputs);
-        let list = self.list();
+        let list = self.outputs.submit(Operation::list(self.config.lock_path.clone()));
         self.set_conversion(Conversion::Upgrading { create, list, created: None });
     }
 
@@ -223,8 +223,9 @@ impl Contender {
             let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
             let reader_is_there = children.iter().any(is_reader);
             let reader = QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() };
-            let observation = reader.observe(writer.name(), children.iter());
-            Ok((observation.position, observation.refusal, reader_is_there))
+            let mut seen = Observation::default();
+            reader.observe(writer.name(), children.iter(), &mut seen);
+            Ok((seen.refusal.take(), seen.position(), reader_is_there))
         });
         let error = match seen {
             // Another contender may have held the lock in between.
@@ -233,19 +234,19 @@ impl Contender {
                 self.delete(writer.path);
                 return self.lose(Loss::NodeDeleted);
             }
-            Ok((_, Some(error), _)) => error,
-            Ok((QueuePosition::First, None, _)) if self.is_held() => {
+            Ok((Some(error), ..)) => error,
+            Ok((None, QueuePosition::First, _)) if self.is_held() => {
                 self.unwatch_self();
                 if let Some(reader) = self.node.take() {
                     self.delete(reader.path);
                 }
                 return self.converted(writer, LockMode::Exclusive);
             }
-            Ok((QueuePosition::First | QueuePosition::Behind { .. }, None, _)) => {
+            Ok((None, QueuePosition::First | QueuePosition::Behind { .. }, _)) => {
                 LockError::NotAlone
             }
-            Ok((QueuePosition::Absent, None, _)) => LockError::NodeVanished,
-            Ok((QueuePosition::Exhausted, None, _)) => LockError::SequenceExhausted,
+            Ok((None, QueuePosition::Absent, _)) => LockError::NodeVanished,
+            Ok((None, QueuePosition::Exhausted, _)) => LockError::SequenceExhausted,
             Err(error) => error.into(),
         };
         self.delete(writer.path);

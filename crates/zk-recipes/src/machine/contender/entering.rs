@@ -66,7 +66,8 @@ impl Contender {
         self.config.hint = None;
         if let Phase::Creating { creation, list } = &mut self.phase {
             creation.repeat(&self.config, &mut self.outputs);
-            *list = Some(self.outputs.submit(Operation::list(self.config.lock_path.clone())));
+            let again = Operation::list_in_pieces(self.config.lock_path.clone());
+            *list = Some(self.outputs.submit(again));
         }
     }
 
@@ -78,7 +79,7 @@ impl Contender {
         self.node = Some(node);
         match list {
             _ if self.is_releasing => self.leave(),
-            Some(list) => self.phase = Phase::Deciding { list },
+            Some(list) => self.phase = Phase::Deciding { list, listing: None },
             None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(),
             None => self.decide(),
         }

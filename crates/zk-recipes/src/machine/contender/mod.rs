@@ -218,11 +218,11 @@ impl Contender {
         }
         match &mut self.phase {
             #[cfg(feature = "try-lock")]
-            Phase::Looking { list } if *list == op => self.looked(result),
+            Phase::Looking { list, .. } if *list == op => self.looked(result),
             // A list that is answered while the creation is undecided need not show the node.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
             Phase::Creating { .. } => self.handle_creation(op, result),
-            Phase::Deciding { list } if *list == op => self.listed(result),
+            Phase::Deciding { list, .. } if *list == op => self.listed(result),
             #[cfg(feature = "private-names")]
             Phase::Ranking { ranks, .. } => {
                 if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
@@ -326,7 +326,7 @@ impl Contender {
     // ---- Outputs -------------------------------------------------------------------------------
 
     fn list(&mut self) -> OpId {
-        self.outputs.submit(Operation::list(self.config.lock_path.clone()))
+        self.outputs.submit(Operation::list_in_pieces(self.config.lock_path.clone()))
     }
 
     fn delete(&mut self, path: impl Into<Arc<str>>) {

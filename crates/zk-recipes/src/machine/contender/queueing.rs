@@ -1,11 +1,12 @@
 //! Waiting in the queue: reading it, watching the predecessor, and taking over the lock.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use zk_session::Error;
 use zk_session::proto::{ErrorCode, GetChildrenResponse};
 use zk_session::session::Reply;
 
+use super::super::listing::{Listing, each};
 use super::super::phase::Phase;
 use super::super::queue::{Observation, QueuePosition};
 use super::super::{AttemptConfig, Event, OpId, Operation, Output, UnknownNodePolicy};
@@ -18,7 +19,7 @@ impl Contender {
     pub(super) fn decide(&mut self) {
         self.unwatch_predecessor();
         let list = self.list();
-        self.phase = Phase::Deciding { list };
+        self.phase = Phase::Deciding { list, listing: None };
     }
 
     pub(super) fn listed(&mut self, result: Result<Reply, Error>) {
@@ -28,28 +29,31 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(),
             Err(error) => return self.retry_or_fail(error),
         };
-        let (children, own) = match (reply.decode::<GetChildrenResponse<'_>>(), &self.node) {
-            (Ok(response), Some(node)) => (response.children, node.name().to_string()),
-            (Ok(_), None) => return self.vanished(),
-            (Err(error), _) => return self.fail(error.into()),
+        let reader = self.queue_reader();
+        let Phase::Deciding { listing, .. } = &mut self.phase else { return };
+        let Some(node) = &self.node else { return self.vanished() };
+        #[cfg(feature = "private-names")]
+        let is_whole = listing.is_none() && !reply.has_more;
+        let seen = Listing::read(listing, &reply, &mut |seen, names| {
+            reader.observe(node.name(), each(names), seen);
+        });
+        let mut seen = match seen {
+            Ok(Some(seen)) => seen,
+            Ok(None) => return,
+            Err(error) => return self.fail(error.into()),
         };
-        let Observation { position, unknown_node, refusal } =
-            self.queue_reader().observe(&own, children.iter());
-        if let Some(error) = refusal {
+        if let Some(error) = seen.refusal {
             return self.fail(error);
         }
-        if let Some(unknown_node) = unknown_node.map(ToString::to_string)
+        if let Some(unknown_node) = seen.unknown_node.take()
             && !core::mem::replace(&mut self.warned, true)
         {
             self.outputs.report(Event::UnknownNode(unknown_node));
         }
-        match position {
+        match seen.position() {
             #[cfg(feature = "private-names")]
-            QueuePosition::Exhausted if self.config.scheme.is_private() => {
-                let scheme = self.config.scheme;
-                let others = children.iter().filter(|child| *child != own);
-                let rivals = others.filter(|child| scheme.parse(child).is_some());
-                self.rank(rivals.map(ToString::to_string).chain([own.clone()]).collect());
+            QueuePosition::Exhausted if is_whole && self.config.scheme.is_private() => {
+                self.rank(&reply);
             }
             // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
             position => self.judge(position, true),
@@ -112,9 +116,11 @@ impl Contender {
     /// Handles the reply to a watch on the lock path, which contains the list of children.
     fn seen_again(&mut self, reply: &Reply) {
         let own = self.node.as_ref().map_or("", |node| node.name());
-        let position = reply
-            .decode::<GetChildrenResponse<'_>>()
-            .map(|response| self.queue_reader().observe(own, response.children.iter()).position);
+        let position = reply.decode::<GetChildrenResponse<'_>>().map(|response| {
+            let mut seen = Observation::default();
+            self.queue_reader().observe(own, response.children.iter(), &mut seen);
+            seen.position()
+        });
         match position {
             Ok(QueuePosition::Behind { .. }) => {}
             Ok(QueuePosition::First) => {

@@ -1,10 +1,10 @@
 //! The order of contenders whose sequence numbers are unusable.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, ExistsResponse};
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
 use zk_session::session::Reply;
 
 use super::super::Operation;
@@ -18,12 +18,20 @@ impl Contender {
     /// Contenders missing from the list came after us, so the stats need not be of one moment. But
     /// our own stat must be read last. If our node exists then, it existed while others were found
     /// gone.
-    pub(super) fn rank(&mut self, names: Vec<String>) {
+    pub(super) fn rank(&mut self, list: &Reply) {
+        let scheme = self.config.scheme;
+        let (children, own) = match (list.decode::<GetChildrenResponse<'_>>(), &self.node) {
+            (Ok(response), Some(node)) => (response.children, node.name().to_string()),
+            _ => return self.vanished(),
+        };
+        let others = children.iter().filter(|child| *child != own);
+        let rivals = others.filter(|child| scheme.parse(child).is_some());
+        let names = rivals.map(ToString::to_string).chain([own.clone()]);
         let rank = |name: String| {
             let stat = self.outputs.submit(Operation::stat(self.path_of(&name)));
             Rank { stat, name, czxid: None }
         };
-        let ranks: Vec<_> = names.into_iter().map(rank).collect();
+        let ranks: Vec<_> = names.map(rank).collect();
         self.phase = Phase::Ranking { left: ranks.len(), ranks };
     }
 

@@ -31,7 +31,7 @@ impl SemaphoreMachine {
             Ok(response) => response.children,
             Err(error) => return self.fail(error.into()),
         };
-        if let Err(error) = self.permit_reader().refuse(children.iter()) {
+        if let Some(error) = self.permit_reader().refuse(None, children.iter()) {
             return self.fail(error);
         }
         let is_missing = |name: &str| !children.iter().any(|child| child == name);

@@ -65,6 +65,25 @@ impl<M: Machine> Harness<M> {
         self.feed(Input::Reply { op, result });
     }
 
+    /// Returns the oldest request of this line without a reply.
+    #[track_caller]
+    pub(in super::super) fn op(&self, line: &str) -> OpId {
+        let asked = self.asked.iter().find(|asked| !asked.answered && asked.line == line);
+        asked.unwrap_or_else(|| panic!("{line} was not asked")).op
+    }
+
+    /// Answers with pieces of this many bytes each.
+    #[track_caller]
+    pub(in super::super) fn answer_in_pieces(&mut self, line: &str, whole: &Reply, length: usize) {
+        let op = self.op(line);
+        let mut body = whole.body.clone();
+        while body.len() > length {
+            self.feed(Input::Reply { op, result: Ok(piece(whole, body.split_to(length), true)) });
+            self.expect(&[]);
+        }
+        self.answer(line, Ok(piece(whole, body, false)));
+    }
+
     #[track_caller]
     pub(in super::super) fn created(&mut self, number: i32) {
         self.created_as("create", &format!("own-{number}"), czxid(number));
@@ -253,4 +272,10 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         }
         request => panic!("{request:?}"),
     }
+}
+
+pub(in super::super) fn piece(whole: &Reply, body: Bytes, has_more: bool) -> Reply {
+    let mut reply = Reply::new(whole.opcode, whole.zxid, body);
+    reply.has_more = has_more;
+    reply
 }
